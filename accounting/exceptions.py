@@ -33,6 +33,18 @@ class UnknownReleaseError(TallyguardError):
     """A ledger met a release whose cost it does not know."""
 
 
+class AttackAboveCeilingError(TallyguardError):
+    """An attack succeeds more often than its ceiling allows: something reveals more than it says."""
+
+    def __init__(self, attack: str, proved: float, by: str, ceiling: float) -> None:
+        super().__init__(
+            f"no attack may be right more often than the ceiling by {by!r}, {ceiling:.6g}",
+            f"{attack!r}, which is right in {proved:.6g} or more (sure but for one case in 10^9)",
+            "believe no ceiling of these releases: ask tallyguard.check_mechanism about each mechanism of "
+            "your own, and report it as a fault if all of them pass",
+        )
+
+
 class CompositionError(TallyguardError):
     """A rule for adding up privacy losses was asked for where its condition does not hold."""
 

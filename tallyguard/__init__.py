@@ -20,7 +20,7 @@ from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
 from models.fitting import FitOptions, FitResult, read_checkins
 from models.fitting import fit_priors as fit
-from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
+from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered, check_mechanism
 from models.prior_files import load_evidence
 from models.prior_files import load_population as load_priors
 from models.prior_files import save_population as save_priors
@@ -60,6 +60,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Suppressed",
     "Correlated",
     "Tiered",
+    "check_mechanism",
     # What it gives away
     "audit",
     "certify",

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from accounting.attacks import AttackResult, attack_person
+from accounting.audit import AttackReport, AttackSettings, audit_population
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note
-from tallyguard.people import People, exposure_of, positions_of, seen_under
-from tallyguard.results import Table, in_100, said
+from stream_app.watching.wording import DOWN
+from tallyguard.people import People, positions_of, seen_under
+from tallyguard.results import Table, ceiling_in_100, in_100, said
 
 
 class Attacks(Table):
     """Each attack's success by person and name: ``attacks["ada"]["map"].success``."""
 
     def __init__(
-        self, found: Mapping[str, Mapping[str, AttackResult]], steps: int, mistakes: int, note: str | None
+        self, found: Mapping[str, Mapping[str, AttackReport]], steps: int, mistakes: int, note: str | None
     ) -> None:
         self.found = found
         self.note = note
         self._right = f"at least {steps - mistakes} of {steps} steps"
 
-    def __getitem__(self, person: str) -> Mapping[str, AttackResult]:
+    def __getitem__(self, person: str) -> Mapping[str, AttackReport]:
         """All attacks on somebody; ``KeyError`` for an unknown id."""
         return self.found[person]
 
@@ -41,7 +42,7 @@ class Attacks(Table):
             "attack": rows["attack"],
             "success": [in_100(each) for each in rows["success"]],
             "interval": [
-                "exact" if low == high else f"{in_100(low)} to {in_100(high)}"
+                "exact" if low == high else f"{in_100(low, DOWN)} to {ceiling_in_100(high)}"
                 for low, high in zip(rows["low"], rows["high"], strict=True)
             ],
         }
@@ -70,14 +71,14 @@ def attack(
     """The success of every attack on one prior, on several, or on one ``person`` of them.
 
     An attack may be wrong in ``mistakes`` steps. Where no exact law is known it is tried on ``draws``
-    trajectories, with a 95 % interval; the same ``seed`` gives the same results, those of an audit. An attack
-    that cannot be tried on a schedule is left out. :class:`TallyguardError` says what must hold.
+    trajectories, with a 95 % interval; the same ``seed`` gives the same results, those of an audit: none is
+    above the ceiling. An attack that cannot be tried on a schedule is left out. :class:`TallyguardError` says
+    what must hold.
     """
     population = seen_under(schedule, people)
+    chosen, tried = positions_of(population, person), AttackSettings(draws, seed)
     found = {
-        population.people[position]: attack_person(
-            exposure_of(population, position, schedule), mistakes, draws, seed + position
-        )
-        for position in positions_of(population, person)
+        each.person: {name: result for name, result in (each.attacks or {}).items() if result is not None}
+        for each in audit_population(population, schedule, mistakes, people=chosen, attacks=tried)
     }
     return Attacks(found, len(schedule.steps), mistakes, basis_note(len(population), population.assumed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from accounting.audit import (
@@ -23,9 +23,10 @@ from models.exceptions import PriorError
 from models.priors import Evidence, MovementPrior, Population
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note, crowd_note, posterior_note, radius_note
+from stream_app.watching.wording import DOWN
 from tallyguard.people import People, exposure_of, seen_under
 from tallyguard.pictures import Marks, new_axes, plot_ceilings
-from tallyguard.results import Table, in_100, said
+from tallyguard.results import Table, ceiling_in_100, in_100, nats, said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,25 +110,26 @@ class Audits(Table):
         """Guess without the releases, best attack that was tried, ceiling for any and within the radius."""
         more = {}
         if self.within is not None:
-            more["within"] = [in_100(self.within.ceiling(each)) for each in self._audits]
+            more["within"] = [ceiling_in_100(self.within.ceiling(each)) for each in self._audits]
         if self.posteriors is not None:
             found = [self.posteriors[each.person] for each in self._audits]
             more["mean ceiling"] = [
-                f"{in_100(each.mean)} ({in_100(each.mean_low)} to {in_100(each.mean_high)})" for each in found
+                f"{in_100(each.mean)} ({in_100(each.mean_low, DOWN)} to {ceiling_in_100(each.mean_high)})"
+                for each in found
             ]
-            more["credible"] = [in_100(each.credible) for each in found]
+            more["credible"] = [ceiling_in_100(each.credible) for each in found]
         return {
             "person": [each.person for each in self._audits],
             "guess": [in_100(each.baseline) for each in self._audits],
             "best attack": ["-" if best is None else in_100(best) for best in map(best_attack, self._audits)],
-            "ceiling": [in_100(each.certified) for each in self._audits],
+            "ceiling": [ceiling_in_100(each.certified) for each in self._audits],
             **({} if self.condition is None else {"informed": self._informed()}),
             **more,
             "by": [each.certified_by for each in self._audits],
         }
 
     def _informed(self) -> list[str]:
-        return [in_100(each.certified_informed) for each in self._audits]
+        return [ceiling_in_100(each.certified_informed) for each in self._audits]
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row a person; chances in 0..1, information and entropy in nats."""
@@ -174,7 +176,7 @@ class Why(Table):
     def caption(self) -> str:
         """Guess and ceiling that are explained."""
         found = self.explanation
-        figures = f"guess {in_100(found.baseline)}, ceiling {in_100(found.certified)} in 100"
+        figures = f"guess {in_100(found.baseline)}, ceiling {ceiling_in_100(found.certified)} in 100"
         return f"{self.person}: {figures}, if habits are as the prior says" + said(self.note)
 
     def shown(self) -> Mapping[str, Sequence[str]]:
@@ -184,7 +186,7 @@ class Why(Table):
             "sensor": [each.sensor for each in shares],
             "step": [str(each.step) for each in shares],
             "mechanism": [each.mechanism for each in shares],
-            "nats": [f"{each.information_nats:.3f}" for each in shares],
+            "nats": [nats(each.information_nats) for each in shares],
             "ceiling falls by": [in_100(each.certified_drop) for each in shares],
         }
 
@@ -220,19 +222,25 @@ def audit(
     effort: Effort | None = None,
     radius: float | Radius | People | None = None,
     evidence: Evidence | None = None,
+    seed: int | None = None,
 ) -> Audits:
     """Guess, attacks and ceiling for one prior, for several, or for one ``person`` of them.
 
     The adversary may be wrong in ``mistakes`` steps of the schedule. Attacks without an exact law are tried
-    on ``draws`` trajectories; 0 tries none. With a ``radius`` there is also the ceiling for people whose law
-    of places over the whole schedule is so many nats from the prior's (relative entropy), is within a
-    declared :class:`Radius`, or who move as other priors of the same ids say. With the ``evidence`` of fitted
-    priors there are also the mean and the 90 % credible ceiling of 50 chains that the data could have given.
+    on ``draws`` trajectories; 0 tries none. All draws follow from the ``seed``, those of attacks and those of
+    ceilings that are drawn (None: 0, and the effort's own). An attack is never shown above the ceiling, and
+    one that proves it wrong is an error.
+
+    With a ``radius`` there is also the ceiling for people whose law of places over the whole schedule is so
+    many nats from the prior's (relative entropy), is within a declared :class:`Radius`, or who move as other
+    priors of the same ids say. With the ``evidence`` of fitted priors there are also the mean and the 90 %
+    credible ceiling of 50 chains that the data could have given.
     :class:`TallyguardError` says what must hold where it does not.
     """
     population = seen_under(schedule, people)
     chosen = None if person is None else [population.position(person)]
-    attacks = AttackSettings(draws=draws) if draws else None
+    effort = _seeded(effort, seed)
+    attacks = AttackSettings(draws, seed or 0) if draws else None
     found = audit_population(population, schedule, mistakes, people=chosen, effort=effort, attacks=attacks)
     audits = tuple(found)
     audited = [each.person for each in audits]
@@ -258,12 +266,15 @@ def certify(
     person: str | None = None,
     effort: Effort | None = None,
     adversary: CrowdAdversary | None = None,
+    seed: int | None = None,
 ) -> Audits:
     """The ceilings alone: as :func:`audit`, without trying an attack.
 
     Against an adversary who knows where everybody else is, or, with an ``adversary``, against one who knows
     how everybody lives but not where they are: the others of a population then are a crowd to hide in.
+    The ``seed`` is that of an effort with draws.
     """
+    effort = _seeded(effort, seed)
     if adversary is None:
         return audit(people, schedule, mistakes, person=person, draws=0, effort=effort)
     population = seen_under(schedule, people)
@@ -282,6 +293,11 @@ def explain(people: People, schedule: Schedule, mistakes: int = 1, *, person: st
     position = 0 if person is None else population.position(person)
     explanation = explain_exposure(exposure_of(population, position, schedule), schedule.steps, mistakes)
     return Why(population.people[position], explanation, basis_note(1, population.assumed))
+
+
+def _seeded(effort: Effort | None, seed: int | None) -> Effort | None:
+    """The effort with the seed, where one is given."""
+    return effort if seed is None else replace(effort or Effort(), seed=seed)
 
 
 def best_attack(audit: Audit) -> float | None:

@@ -13,7 +13,7 @@ from models.releases import MoveSensor, Schedule, StepSchedule, WindowRelease
 from stream_app.watching.prior_notes import basis_note
 from tallyguard.people import People, population_of
 from tallyguard.pictures import plot_ceilings
-from tallyguard.results import Table, in_100, said
+from tallyguard.results import Table, ceiling_in_100, in_100, nats, said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,8 +49,8 @@ class WindowRisks(Table):
         return {
             "person": list(self.risks),
             "guess": [in_100(each.baseline) for each in found],
-            "ceiling": [in_100(each.certified) for each in found],
-            "nats": [f"{each.information_nats:.3f}" for each in found],
+            "ceiling": [ceiling_in_100(each.certified) for each in found],
+            "nats": [nats(each.information_nats) for each in found],
             "by": [each.by for each in found],
         }
 

@@ -14,7 +14,7 @@ from stream_app.watching.hindsight import Hindsight, PastHorizon
 from stream_app.watching.prior_notes import basis_note
 from tallyguard.people import People, positions_of, seen_under
 from tallyguard.pictures import Marks, plot_ceilings
-from tallyguard.results import Table, in_100, said
+from tallyguard.results import Table, ceiling_in_100, in_100, said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +48,8 @@ class InHindsight(Table):
         return {
             "person": list(self.found),
             "guess": [in_100(each.baseline) for each in found],
-            "ceiling then": [in_100(each.then) for each in found],
-            "ceiling now": [in_100(each.now) for each in found],
+            "ceiling then": [ceiling_in_100(each.then) for each in found],
+            "ceiling now": [ceiling_in_100(each.now) for each in found],
             "by": [each.now_by for each in found],
         }
 

@@ -9,6 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from stream_app.watching.wording import NEAREST, UP, shortened, significant
+
+_NOTHING = 1e-8
+
 MOST_ROWS = 20
 """Rows shown before the rest is counted."""
 
@@ -72,9 +76,25 @@ class Table(ABC):
         return rows[:MOST_ROWS], f"... and {left:,} more" if left > 0 else ""
 
 
-def in_100(chance: float) -> str:
-    """A chance as people read it; what is rounded to nothing has no sign."""
-    return f"{100.0 * chance:z.1f}"
+def in_100(chance: float, to: str = NEAREST) -> str:
+    """A chance, or a change of one, as people read it: one decimal, or two digits of what is smaller.
+
+    What is nothing up to rounding (1e-8) has no sign. A ceiling is said by :func:`ceiling_in_100`.
+    """
+    part = 100.0 * chance
+    if abs(part) >= 0.1 or (abs(chance) <= _NOTHING and to == NEAREST) or part == 0.0:
+        return shortened(chance, 1, to, shift=2)
+    return significant(chance, 2, to, shift=2)
+
+
+def ceiling_in_100(chance: float) -> str:
+    """What no method exceeds: rounded up."""
+    return in_100(chance, UP)
+
+
+def nats(amount: float) -> str:
+    """A bound on information, in nats: three decimals, or two digits of what is smaller, rounded up."""
+    return significant(amount, 2, UP) if 0.0 < amount < 0.001 else shortened(amount, 3, UP)
 
 
 def said(note: str | None) -> str:

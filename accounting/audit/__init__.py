@@ -3,6 +3,7 @@
 from accounting.audit.audit import (
     CROWD,
     INFORMED,
+    AttackReport,
     AttackSettings,
     Audit,
     audit_exposure,
@@ -22,6 +23,7 @@ from accounting.audit.explanation import (
 __all__ = [
     "CROWD",
     "INFORMED",
+    "AttackReport",
     "AttackSettings",
     "Audit",
     "Explanation",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,6 +14,7 @@ from accounting.bounds import (
     Effort,
     Question,
     SeenInCrowd,
+    Tried,
     all_bounds,
     baseline_bound,
     certify,
@@ -23,6 +25,9 @@ from accounting.exposure import Exposure, baseline, check_mistakes
 from accounting.exposure.crowd import CrowdAdversary, Others
 from models.priors import Population
 from models.releases import Schedule
+
+if TYPE_CHECKING:
+    from accounting.attacks import AttackResult
 
 INFORMED, CROWD = "informed", "crowd"
 """Adversaries by name: the first knows where everybody else is, the second only how they live."""
@@ -48,7 +53,10 @@ class GuessReport(_Frozen):
 
 
 class AttackReport(_Frozen):
-    """Success of one adversary; ``low`` and ``high`` are equal to it where it is exact."""
+    """Success of one adversary; ``low`` and ``high`` are equal to it where it is exact.
+
+    At most the ceiling: an attack is no better than the best there is, whatever its draws say.
+    """
 
     success: float
     low: float
@@ -104,13 +112,18 @@ def audit_exposure(
     Against the informed adversary, or against whoever sees the releases in a crowd (``seen``). Attacks that
     look at releases know where the others are, and are not tried then.
 
-    :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``.
+    :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``;
+    :class:`~accounting.exceptions.AttackAboveCeilingError` if an attack refutes the ceiling.
     """
     check_mistakes(mistakes, exposure.steps)
     bound_question = question(exposure, mistakes, effort or Effort())
     without = baseline(exposure, mistakes).success
-    informed = certify(bound_question, without)
+    tried = _attacks(exposure, mistakes, attacks, only_blind=seen is not None)
+    strongest = _strongest(tried)
+    informed = certify(bound_question, without, strongest)
     certified = informed if seen is None else _against_crowd(bound_question, seen, without)
+    if strongest is not None:
+        strongest.refuse_above(certified.by, certified.value)
     information, guess = bound_question.information, bound_question.guess
     return Audit(
         person=person,
@@ -130,7 +143,7 @@ def audit_exposure(
         baseline=without,
         # Who sees nothing does no better than who sees the releases: the certified bound holds for them too.
         baseline_bound=max(without, min(baseline_bound(bound_question), certified.value)),
-        attacks=_attacks(exposure, mistakes, attacks, only_blind=seen is not None),
+        attacks=_at_most(certified.value, tried),
     )
 
 
@@ -205,18 +218,35 @@ def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdver
 
 def _attacks(
     exposure: Exposure, mistakes: int, settings: AttackSettings | None, only_blind: bool
-) -> Mapping[str, AttackReport | None] | None:
-    """The adversaries' success, None when they are not tried, or one of them could not be."""
+) -> Mapping[str, AttackResult] | None:
+    """What each adversary who can be tried achieves; None when none is."""
     if settings is None:
         return None
     from accounting.attacks import ATTACKS, attack_person
 
     shown = exposure.nothing_released if only_blind else exposure
     results = attack_person(shown, mistakes, settings.draws, settings.seed)
-    if only_blind:
-        results = {name: result for name, result in results.items() if ATTACKS[name].is_blind}
-    tried = {
-        name: AttackReport(success=result.success, low=result.low, high=result.high)
-        for name, result in results.items()
+    return {name: each for name, each in results.items() if not only_blind or ATTACKS[name].is_blind}
+
+
+def _strongest(tried: Mapping[str, AttackResult] | None) -> Tried | None:
+    """The attack that proves most against a ceiling."""
+    proved = [Tried(name, each.proved) for name, each in (tried or {}).items()]
+    return max(proved, key=lambda each: each.proved, default=None)
+
+
+def _at_most(
+    ceiling: float, tried: Mapping[str, AttackResult] | None
+) -> Mapping[str, AttackReport | None] | None:
+    """Every attack there is, at most the ceiling; None for one that could not be tried."""
+    if tried is None:
+        return None
+    from accounting.attacks import ATTACKS
+
+    reports = {
+        name: AttackReport(
+            success=min(each.success, ceiling), low=min(each.low, ceiling), high=min(each.high, ceiling)
+        )
+        for name, each in tried.items()
     }
-    return {name: tried.get(name) for name in ATTACKS}
+    return {name: reports.get(name) for name in ATTACKS}

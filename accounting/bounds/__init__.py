@@ -7,7 +7,15 @@ from accounting.bounds.against_crowd import (
     certify_in_crowd,
     horizon_risk_in_crowd,
 )
-from accounting.bounds.certified import Bounds, Certified, all_bounds, baseline_bound, certify, smallest
+from accounting.bounds.certified import (
+    Bounds,
+    Certified,
+    Tried,
+    all_bounds,
+    baseline_bound,
+    certify,
+    smallest,
+)
 from accounting.bounds.certified_horizon import HorizonRisk, horizon_risk
 from accounting.bounds.population_sample import MeanAdded, mean_added
 from accounting.bounds.protocol import Effort, Question
@@ -24,6 +32,7 @@ __all__ = [
     "MeanAdded",
     "Question",
     "SeenInCrowd",
+    "Tried",
     "all_bounds",
     "baseline_bound",
     "certify",

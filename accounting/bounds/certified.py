@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from accounting.bounds.protocol import Effort, Question
 from accounting.bounds.registry import BOUNDS
+from accounting.exceptions import AttackAboveCeilingError
+
+ROUNDING = 1e-9
+"""What sums of floating-point numbers may lose on either side of a comparison; most lose 1e-13."""
 
 
 class Bounds(BaseModel):
@@ -45,25 +49,52 @@ class Certified:
     confidence: float
 
 
+class Tried(NamedTuple):
+    """An attack that was tried, and how often it is right at the very least."""
+
+    attack: str
+    proved: float
+
+    def is_above(self, ceiling: float) -> bool:
+        """Whether that refutes a ceiling: by more than rounding."""
+        return self.proved > ceiling + ROUNDING
+
+    def refuse_above(self, by: str, ceiling: float) -> None:
+        """An :class:`AttackAboveCeilingError` if it refutes the ceiling that the bound ``by`` gives."""
+        if self.is_above(ceiling):
+            raise AttackAboveCeilingError(self.attack, self.proved, by, ceiling)
+
+
 def all_bounds(question: Question) -> Bounds:
     """Every bound that holds with certainty."""
     return Bounds.model_validate(question.values())
 
 
-def certify(question: Question, baseline: float) -> Certified:
-    """The minimum of all bounds."""
-    return smallest(question.values() | question.values(certain=False), baseline, question.effort)
+def certify(question: Question, baseline: float, tried: Tried | None = None) -> Certified:
+    """The minimum of all bounds; none that the baseline, or the attack that was ``tried``, refutes."""
+    bounds = question.values() | question.values(certain=False)
+    return smallest(bounds, baseline, question.effort, tried)
 
 
-def smallest(bounds: Mapping[str, float], baseline: float, effort: Effort) -> Certified:
+def smallest(
+    bounds: Mapping[str, float], baseline: float, effort: Effort, tried: Tried | None = None
+) -> Certified:
     """The least of some bounds by name, of equal ones the first, raised to the baseline.
 
-    No rounding may undercut that: it is the exact success of the best guess without the releases.
+    No rounding may undercut that: it is the exact success of the best guess without the releases. What is
+    below it, or below what was ``tried``, by more than rounding is no bound. A sampled one misses now and
+    then, as its confidence says, and is left out;
+    :class:`~accounting.exceptions.AttackAboveCeilingError` for any other.
     """
     by = min(bounds, key=bounds.__getitem__)
     is_sampled = any(by == bound.name for bound in BOUNDS if not bound.is_certain)
-    confidence = effort.confidence if is_sampled else 1.0
-    return Certified(min(1.0, max(bounds[by], baseline)), by, confidence)
+    guess = Tried("the best guess without the releases", baseline)
+    best = max([guess, *([] if tried is None else [tried])], key=lambda each: each.proved)
+    if is_sampled and len(bounds) > 1 and best.is_above(bounds[by]):
+        left = {name: value for name, value in bounds.items() if name != by}
+        return smallest(left, baseline, effort, tried)
+    best.refuse_above(by, bounds[by])
+    return Certified(min(1.0, max(bounds[by], baseline)), by, effort.confidence if is_sampled else 1.0)
 
 
 def baseline_bound(question: Question) -> float:

@@ -85,6 +85,10 @@ class AccountFigures:
         """The same under the prior itself, (N,)."""
         return self._by_group.each(self._groups.mean_risk)
 
+    def mean_prior_risk(self) -> float:
+        """The mean of that over people, 0 of nobody."""
+        return Ranked(self._groups.mean_risk, self._by_group.people).mean()
+
     def baseline(self) -> NDArray[np.float64]:
         """Exact success of the best known guess from the prior alone on the same horizon, shape (N,)."""
         return self._by_account.each(self._baseline)

@@ -8,6 +8,9 @@ from scipy.special import betaincinv
 
 from accounting.exceptions import SettingsError
 
+PROVED = 1.0 - 1e-9
+"""Confidence from which draws prove a claim wrong: no false alarm in a lifetime of audits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:

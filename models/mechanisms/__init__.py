@@ -13,11 +13,14 @@ from models.mechanisms.base import (
     NoiseWindow,
     PublishesTiers,
     Tabulated,
+    errors_of_recipients,
+    public_error,
     truncated_mass,
 )
 from models.mechanisms.correlated import Correlated, CorrelatedSteps
 from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.gaussian import Gaussian
+from models.mechanisms.promises import admit, check_mechanism
 from models.mechanisms.raw import Raw
 from models.mechanisms.registry import MECHANISMS, parse
 from models.mechanisms.repeated_counts import CountedAgain, counted_again, revealed_by_shift
@@ -58,10 +61,14 @@ __all__ = [
     "Tabulated",
     "Tiered",
     "Versions",
+    "admit",
     "all_versions",
+    "check_mechanism",
     "counted_again",
+    "errors_of_recipients",
     "most_revealed",
     "parse",
+    "public_error",
     "revealed_by_shift",
     "share_reveal_probability",
     "shared_reveal",

@@ -150,6 +150,9 @@ class PublishesTiers(Protocol, metaclass=_Ability):
     def tiers(self) -> tuple[tuple[str, float], ...]:
         """Pairs of name and epsilon (nats), least informed first."""
 
+    def tier_errors(self) -> Mapping[str, float]:
+        """Expected |published - count| of each tier's own value, least informed first."""
+
     def publish_tiers(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Every tier's values (n, tiers) of counts (n,) for uniform bits ``words`` (n, 2)."""
 
@@ -241,6 +244,19 @@ def truncated_mass(mechanism: Mechanism) -> float:
         return sum(map(truncated_mass, mechanism.parts))
     law = mechanism.noise_law()
     return 0.0 if law is None else law.truncated_mass
+
+
+def errors_of_recipients(mechanism: Mechanism) -> Mapping[str, float]:
+    """Expected |published - count| of what each tier reads, least informed first; empty without tiers."""
+    return mechanism.tier_errors() if isinstance(mechanism, PublishesTiers) else {}
+
+
+def public_error(mechanism: Mechanism) -> float:
+    """Expected |published - count| of the value that everybody may read: the least informed tier's.
+
+    Any other error of a tiered count is that of a value which few receive.
+    """
+    return next(iter(errors_of_recipients(mechanism).values()), mechanism.expected_absolute_error())
 
 
 class MechanismType(Protocol):

@@ -111,6 +111,10 @@ class Tiered(Tabulated):
         """Expected size of the best-informed tier's noise, in people."""
         return tier_error(self.epsilon)
 
+    def tier_errors(self) -> Mapping[str, float]:
+        """Expected size of each tier's own noise, in people."""
+        return {name: tier_error(epsilon) for name, epsilon in self.tiers}
+
     def variance(self) -> float:
         """Variance of the best-informed tier's noise, ``2 q / (1 - q)^2``."""
         q = exp(-self.epsilon)

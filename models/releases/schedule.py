@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from models.exceptions import ScheduleError
-from models.mechanisms import Gaussian, Mechanism, Raw, all_versions, counted_again
+from models.mechanisms import Gaussian, Mechanism, Raw, admit, all_versions, counted_again
 from models.releases.sensors import Sensor
 
 Where = int | tuple[int, ...] | Sensor
@@ -25,6 +25,10 @@ class SensorRelease:
 
     sensor: Sensor
     mechanism: Mechanism
+
+    def __post_init__(self) -> None:
+        """:class:`~models.exceptions.MechanismError` for a mechanism that gives away more than it says."""
+        admit(self.mechanism)
 
     @property
     def accounted(self) -> Mechanism:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from models.exceptions import ScheduleError, SensorError
-from models.mechanisms import DrawnPerWindow, Mechanism
+from models.mechanisms import DrawnPerWindow, Mechanism, admit
 from models.releases.schedule import SensorRelease
 from models.releases.sensors import Sensor
 
@@ -79,7 +79,8 @@ class WindowRelease:
     miscounts: bool = False
 
     def __post_init__(self) -> None:
-        """Check the window."""
+        """Check the window, and a mechanism of one's own."""
+        admit(self.mechanism)
         earliest = 1 if isinstance(self.sensor, MoveSensor) else 0
         if not earliest <= self.first <= self.last:
             raise ScheduleError(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from accounting.continuous import ContinuousAccountant, WorstMoments
 from accounting.continuous.shadow import Shadow, drawn_parts
 from accounting.settings import HorizonSettings
-from models.mechanisms import Mechanism
+from models.mechanisms import Mechanism, public_error
 from models.priors import Population
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.analysis.run_lines import complete_lines, record_of
@@ -92,7 +92,7 @@ def account(
 def mean_error(steps: Sequence[StepSchedule]) -> float | None:
     """Expected absolute error of a published count, averaged over all of them; None if there is none."""
     errors = [
-        release.mechanism.expected_absolute_error()
+        public_error(release.mechanism)
         for step in steps
         for release in step.releases
         if release.mechanism.is_released

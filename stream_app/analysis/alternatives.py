@@ -26,7 +26,7 @@ from stream_app.steps.policy.people_shards import people_shares
 from stream_app.watching.budget_metrics import who_is_over
 from stream_app.watching.people import Standing
 from stream_app.watching.prior_notes import ceiling_condition
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, significant
 
 AS_GIVEN = "as given"
 EXPLAINED = (
@@ -72,7 +72,7 @@ class Alternative:
             if not 0.0 <= nats < inf:
                 raise SettingsError("a radius must be 0 or more nats", value, "give 0.1, say")
             if nats < self.within_nats:
-                least = f"{self.within_nats:.4g}"
+                least = significant(self.within_nats, 4, UP)
                 raise SettingsError(
                     f"a radius must be at least {least} nats: the check refutes any smaller one",
                     value,
@@ -121,11 +121,11 @@ class VariedRisks:
 
     def in_words(self) -> tuple[str, ...]:
         """The row as terminal and report show it."""
-        chances = (self.mean_guess, self.mean_ceiling, self.highest_ceiling)
+        ceilings = map(ceiling_in_words, (self.mean_ceiling, self.highest_ceiling))
         over = "–" if self.over is None else f"{self.over:,.0f} of {self.people:,.0f}"
         kept = {True: "yes", False: "no", None: "not shown"}[self.keeps_rule]
-        added = "not known" if self.most_added is None else in_a_hundred(self.most_added)
-        return self.name, *map(in_a_hundred, chances), added, over, kept
+        added = "not known" if self.most_added is None else ceiling_in_words(self.most_added)
+        return self.name, in_a_hundred(self.mean_guess), *ceilings, added, over, kept
 
     def as_json(self) -> dict[str, Any]:
         """The fields, with the answer."""

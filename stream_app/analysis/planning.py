@@ -14,7 +14,7 @@ from typing import Any
 from accounting.continuous import RiskSummary, SharesOfPeople, shares_of_people
 from accounting.continuous.shadow import MeanAttack
 from accounting.exceptions import SettingsError
-from models.mechanisms import Mechanism
+from models.mechanisms import Mechanism, public_error
 from models.priors import Population
 from models.releases import Schedule, Sensor, SensorRegistry, in_single_steps
 from stream_app.analysis.alternatives import Alternative, VariedRisks, answers, vary
@@ -256,7 +256,7 @@ class _StepsDone:
 
 def expected_error(mechanism: Mechanism) -> float | None:
     """Expected absolute error, in people; None where nothing is published."""
-    return mechanism.expected_absolute_error() if mechanism.is_released else None
+    return public_error(mechanism) if mechanism.is_released else None
 
 
 def _split_names(

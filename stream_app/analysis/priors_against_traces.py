@@ -24,7 +24,7 @@ from models.fitting import FitOptions, OnBadRow, Traces, read_checkins, traces_o
 from models.priors import Population
 from models.releases import Schedule
 from stream_app.exceptions import SettingsError
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import DOWN, in_a_hundred, significant
 
 _TOO_LOW = (
     "Ceilings too low: people are easier to guess than these priors say. A ceiling computed with them "
@@ -94,8 +94,9 @@ class CheckedPriors:
                 "priors, such as to places where a person was never seen."
             )
         if check.kappa_min > 0.0:
+            least = significant(check.kappa_min, 3, DOWN)
             found.append(
-                f"Radius: the data refute any below {check.kappa_min:.3f} nats for the worst group; "
+                f"Radius: the data refute any below {least} nats for the worst group; "
                 "nothing in them bounds it from above."
             )
         return found

@@ -151,6 +151,7 @@ _RISK = Row(
             f"Means over people; the privacy dashboard has more. {DISTANCE}",
             "percentunit",
             GUESS_ATTACK_CEILING,
+            decimals=2,
             width=24,
         ),
         PRIORS_REFUTED,

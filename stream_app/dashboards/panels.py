@@ -29,6 +29,14 @@ class Query:
         """The expression as Grafana gets it."""
         return self.expression.replace("$SELECT", SELECTOR)
 
+    def upwards(self) -> Query:
+        """Of a ceiling: to the next hundredth of a percent, which is what a panel shows of it."""
+        return Query(f"ceil(1e4 * ({self.expression}) - 1e-6) / 1e4", self.legend)
+
+    def downwards(self) -> Query:
+        """Of the lower end of an attack."""
+        return Query(f"floor(1e4 * ({self.expression}) + 1e-6) / 1e4", self.legend)
+
 
 PEOPLE_OVER_LIMIT = (
     Query("sum by (by) (tallyguard_people_over_limit{$SELECT})", "over now by {{by}}"),
@@ -48,11 +56,11 @@ def _measured(metric: str, legend: str) -> Query:
 
 
 GUESS_ATTACK_CEILING = (
-    mean_over_people("tallyguard_risk_mean", "ceiling"),
-    _measured("tallyguard_crowd_risk_mean", "ceiling in the crowd"),
-    _measured("tallyguard_attack_mean_high", "attack, at most"),
+    mean_over_people("tallyguard_risk_mean", "ceiling").upwards(),
+    _measured("tallyguard_crowd_risk_mean", "ceiling in the crowd").upwards(),
+    _measured("tallyguard_attack_mean_high", "attack, at most").upwards(),
     _measured("tallyguard_attack_mean", "attack"),
-    _measured("tallyguard_attack_mean_low", "attack, at least"),
+    _measured("tallyguard_attack_mean_low", "attack, at least").downwards(),
     mean_over_people("tallyguard_baseline_mean", "guess"),
 )
 
@@ -61,7 +69,7 @@ GUESS_ATTACK_CEILING = (
 class Panel:
     """One picture. ``limits`` are (value, colour) steps; ``kind`` is Grafana's name of the panel type.
 
-    ``nothing`` is shown where no series answers.
+    ``nothing`` is shown where no series answers; ``decimals`` are shown of each value, or as many as fit.
     """
 
     title: str
@@ -74,6 +82,7 @@ class Panel:
     limits: tuple[tuple[float | None, str], ...] = ((None, "blue"),)
     maximum: float | None = None
     nothing: str = ""
+    decimals: int | None = None
 
 
 NOT_REACHED = Panel(
@@ -235,6 +244,8 @@ def _defaults(panel: Panel) -> Mapping[str, Any]:
     }
     if panel.nothing:
         shown["noValue"] = panel.nothing
+    if panel.decimals is not None:
+        shown["decimals"] = panel.decimals
     if panel.maximum is not None:
         shown["max"] = panel.maximum
     if panel.kind == "timeseries":

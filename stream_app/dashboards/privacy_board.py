@@ -60,8 +60,9 @@ _NOW = Row(
             "Highest added risk",
             "What the releases added, at most, to the risk of the most affected person.",
             "percentunit",
-            (Query('max(tallyguard_added_risk_quantile{$SELECT, quantile="1"})', "added"),),
+            (Query('max(tallyguard_added_risk_quantile{$SELECT, quantile="1"})', "added").upwards(),),
             kind="stat",
+            decimals=2,
             width=4,
             height=6,
             limits=_CAUTION,
@@ -109,12 +110,14 @@ _OVER_TIME = Row(
             "percentunit",
             GUESS_ATTACK_CEILING,
             width=24,
+            decimals=2,
         ),
         Panel(
             "Mean added risk",
             "Ceiling less guess, over everybody: at most this much is due to the releases.",
             "percentunit",
-            (mean_over_people("tallyguard_added_risk_mean", "added"),),
+            (mean_over_people("tallyguard_added_risk_mean", "added").upwards(),),
+            decimals=2,
         ),
         Panel(
             "People at risk",
@@ -140,13 +143,23 @@ _OVER_TIME = Row(
             "How the added risk is spread",
             "This share of people has at most this added risk; 1 is the most affected person.",
             "percentunit",
-            (Query("max by (quantile) (tallyguard_added_risk_quantile{$SELECT})", "{{quantile}} of people"),),
+            (
+                Query(
+                    "max by (quantile) (tallyguard_added_risk_quantile{$SELECT})", "{{quantile}} of people"
+                ).upwards(),
+            ),
+            decimals=2,
         ),
         Panel(
             "How the risk is spread",
             "This share of people has at most this ceiling; 1 is the most exposed person.",
             "percentunit",
-            (Query("max by (quantile) (tallyguard_risk_quantile{$SELECT})", "{{quantile}} of people"),),
+            (
+                Query(
+                    "max by (quantile) (tallyguard_risk_quantile{$SELECT})", "{{quantile}} of people"
+                ).upwards(),
+            ),
+            decimals=2,
         ),
     ),
 )

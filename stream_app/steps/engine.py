@@ -86,7 +86,10 @@ class Adversary(Protocol):
         """A step was accounted."""
 
     def mean(self) -> MeanAttack | None:
-        """How well it does on average after the last step; None where nothing was attacked."""
+        """How well it does on average after the last step; None where nothing was attacked.
+
+        :class:`TallyguardError` where it proves the ceiling wrong.
+        """
 
 
 class Beside(NamedTuple):
@@ -261,7 +264,7 @@ class StepEngine:
         """Account the decided step and draw its values; what was stored of it stands."""
         closed, stored = due
         schedule, why, crowds = decided
-        accounted = self._account(schedule, crowds)
+        accounted, attack = self._account(schedule, crowds)
         release = self._release(schedule, closed) if stored is None else stored.release
         revised = self._revised(closed.revised)
         self._decided[closed.step] = schedule
@@ -275,7 +278,7 @@ class StepEngine:
             rejected=tuple(refuse_waiting(closed.step, *entry) for entry in closed.waiting.items()),
             is_replayed=stored is not None,
             why=why,
-            attack=None if self._adversary is None else self._adversary.mean(),
+            attack=attack,
             crowds=crowds,
             in_crowd=None if self._crowd is None else self._crowd.summary(),
             revised=revised,
@@ -300,23 +303,30 @@ class StepEngine:
                 releases.append(release_of(schedule, values, version))
         return tuple(releases)
 
-    def _account(self, schedule: StepSchedule, crowds: StepCrowd | None) -> StepSchedule:
-        """Account a step as it is in single steps, or stop everything."""
+    def _account(
+        self, schedule: StepSchedule, crowds: StepCrowd | None
+    ) -> tuple[StepSchedule, MeanAttack | None]:
+        """Account a step as it is in single steps and try the attack on it, or stop everything.
+
+        An attack that proves the ceiling wrong stops it too: nothing is published on a false promise.
+        """
         try:
             self._policy.accounted(schedule, crowds)
             accounted = in_single_steps(schedule, self.intake.registry)
             self.accountant.apply(accounted)
             if self._crowd is not None:
                 self._crowd.apply(accounted, crowds)
+            attack = None
             if self._adversary is not None:
                 self._adversary.note(accounted)
+                attack = self._adversary.mean()
         except TallyguardError as error:
             raise AccountingFailedError(
                 f"step {schedule.step} must be accounted before it is published",
                 error,
                 "nothing of it was published; mend the cause and start again on the same output",
             ) from error
-        return accounted
+        return accounted, attack
 
     def _release(self, schedule: StepSchedule, closed: ClosedCounts) -> StepRelease:
         """The message of a step."""

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from accounting.continuous import QUANTILES
 from accounting.ledgers import PrivacyAccount, ZcdpSpend
-from models.mechanisms import MECHANISMS
+from models.mechanisms import MECHANISMS, errors_of_recipients, public_error
 from models.releases import Sensor, StepSchedule
 from stream_app.setup.own_version import own_version
 from stream_app.setup.settings import Settings
@@ -57,7 +57,7 @@ class EngineMetrics(Observer):
         self._crowd = CrowdMetrics(registry, sensors, settings)
         self._show_state(registry)
         self._show_risks(registry, [label(level) for level in thresholds])
-        self._show_noise(registry, sensors)
+        self._show_noise(registry, sensors, () if settings is None else tuple(settings.release.tiers))
         _show_build(registry)
         if settings is not None:
             _show_configuration(registry, settings)
@@ -203,7 +203,9 @@ class EngineMetrics(Observer):
         self._budget.show_nobody()
         self._crowd.show_nobody(self._levels)
 
-    def _show_noise(self, registry: CollectorRegistry, sensors: Sequence[Sensor]) -> None:
+    def _show_noise(
+        self, registry: CollectorRegistry, sensors: Sequence[Sensor], tiers: Sequence[str]
+    ) -> None:
         self._rho = Gauge(
             "tallyguard_dp_rho",
             "zCDP rho spent since the log began, adding or removing one person; +Inf after a raw count",
@@ -218,8 +220,15 @@ class EngineMetrics(Observer):
         )
         self._error = Gauge(
             "tallyguard_published_error_expected",
-            "Expected absolute error of the sensor's last published value, in people, from the noise alone",
+            "Expected absolute error of the sensor's last published value, in people, from the noise alone; "
+            "in tiers of the value that everybody may read",
             ["sensor"],
+            registry=registry,
+        )
+        self._tier_error = Gauge(
+            "tallyguard_tier_error_expected",
+            "Expected absolute error of what a tier of recipients last read of the sensor, in people",
+            ["sensor", "tier"],
             registry=registry,
         )
         self._step_information = Gauge(
@@ -232,6 +241,9 @@ class EngineMetrics(Observer):
         _at_zero(self._rho, self._account.spends)
         _at_zero(self._epsilon, self._account.spends)
         _at_zero(self._error, (sensor.name for sensor in sensors))
+        for sensor in sensors:
+            for tier in tiers:
+                self._tier_error.labels(sensor.name, tier)
         _at_zero(self._step_information, (sensor.name for sensor in sensors))
 
     def started(self, event: RunStarted) -> None:
@@ -302,8 +314,9 @@ class EngineMetrics(Observer):
     def _show_errors(self, event: StepClosed) -> None:
         for release in event.schedule.releases:
             if release.mechanism.is_released and release.sensor.name not in event.missing:
-                error = release.mechanism.expected_absolute_error()
-                self._error.labels(release.sensor.name).set(error)
+                self._error.labels(release.sensor.name).set(public_error(release.mechanism))
+                for tier, error in errors_of_recipients(release.mechanism).items():
+                    self._tier_error.labels(release.sensor.name, tier).set(error)
 
     def _show_information(self, schedule: StepSchedule) -> None:
         if self._view is not None:

@@ -10,7 +10,7 @@ from accounting.exposure.crowd import CrowdAdversary
 from accounting.settings import RiskBudget
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.events import PanelChecked
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import DOWN, in_a_hundred, significant
 
 HABITS_DECIDE = 0.8
 """The median guess without any count above which a warning is due."""
@@ -79,10 +79,15 @@ def panel_note(event: PanelChecked) -> str | None:
     return None
 
 
+def _radius(nats: float) -> str:
+    """How far from the prior a ceiling holds: rounded down."""
+    return significant(nats, 3, DOWN)
+
+
 def within_in_words(check: PriorsVerdict, draws: int = 1) -> str:
     """For whom ceilings hold where the priors were refuted as too low."""
     around = "the priors" if draws == 1 else "what the data leave open"
-    return f"within {check.within_nats:.3g} nats of {around} (over all steps together)"
+    return f"within {_radius(check.within_nats)} nats of {around} (over all steps together)"
 
 
 def ceiling_condition(check: PriorsVerdict | None, draws: int = 1) -> str:
@@ -96,14 +101,14 @@ def ceiling_condition(check: PriorsVerdict | None, draws: int = 1) -> str:
         return "if habits are as assumed" if draws == 1 else "on average over what the data leave open"
     refuted = f"priors refuted on {check.people:,} people"
     around = refuted if draws == 1 else f"chains drawn for {refuted}"
-    return f"if each person is within {check.within_nats:.3g} nats of {around}"
+    return f"if each person is within {_radius(check.within_nats)} nats of {around}"
 
 
 def radius_note(radius: Radius) -> str:
     """For whom a ceiling within a declared radius holds: its condition, which stands beside the number."""
     steps = radius.last - radius.first + 1
     known = (
-        [f"{radius.kl:.3g} nats of the prior's (relative entropy, KL(person || prior))"]
+        [f"{_radius(radius.kl)} nats of the prior's (relative entropy, KL(person || prior))"]
         if radius.kl < inf
         else []
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from math import ceil, floor, inf, isfinite, log, log10
 
 from accounting.decisions import BudgetReason
@@ -26,20 +27,84 @@ ATTACK = (
 
 IN_CROWD = "ceilings are those against whoever does not know where everybody else is"
 
-_FINEST = 0.01  # in 100: what is smaller, or nearer to 100, is said as this
+NEAREST, UP, DOWN = ROUND_HALF_UP, ROUND_CEILING, ROUND_FLOOR
+"""How a number is shortened. A ceiling, and what is added at most, goes up, the lower end of an attack down:
+what is shown then never says more than was proved. Guesses and means go to the nearest."""
+
+EXACT = "exact"
+"""A limit or a threshold that somebody chose is no estimate: it is said as it was chosen."""
+
+_FINEST = Decimal("0.01")  # in 100: what is smaller, or nearer to 100, is said as this
 
 
-def in_a_hundred(probability: float) -> str:
-    """A probability, always of 100: "3 in 100", "0.04 in 100", "99.6 in 100"; never rounded to 0 or 100."""
-    part = 100.0 * probability
-    if part <= 0.0 or part >= 100.0:
-        return f"{0 if part <= 0.0 else 100} in 100"
-    if part < 0.95:
-        return f"{max(part, _FINEST):.1g} in 100"
-    if part < 99.5:
-        return f"{part:.0f} in 100"
-    missing = float(f"{max(100.0 - part, _FINEST):.1g}")
-    return f"{100.0 - missing:.{-floor(log10(missing))}f} in 100"
+def shortened(value: float, decimals: int, to: str = NEAREST, *, shift: int = 0) -> str:
+    """A number, times ``10 ** shift``, with so many decimals: ``shortened(0.6473, 3, UP)`` is "0.648".
+
+    The page's ``words.js`` shortens numbers in the same way, digit for digit.
+    """
+    return f"{_rounded(_decimal(value, shift), decimals, to):z.{decimals}f}"
+
+
+def significant(value: float, digits: int, to: str = NEAREST, *, shift: int = 0) -> str:
+    """The same with so many significant digits: ``significant(8.6895e-5, 2, UP, shift=2)`` is "0.0087"."""
+    found = _decimal(value, shift)
+    short = _rounded(found, digits - 1 - found.adjusted(), to)
+    return _plain(short) if found == 0 or found.adjusted() >= -6 else f"{short:.{digits - 1}e}"
+
+
+def confidence_in_words(confidence: float) -> str:
+    """How sure, never rounded to certainty: "95%", "99.9%"."""
+    return f"{_plain(_rounded(_decimal(confidence, 2), 3, DOWN))}%"
+
+
+def in_a_hundred(probability: float, to: str = NEAREST) -> str:
+    """A probability, always of 100: "3 in 100", "0.04 in 100", "99.6 in 100".
+
+    To the nearest it is never rounded to 0 or 100; rounded up it may be 100, and down 0. ``EXACT`` is not
+    rounded: "2.4 in 100".
+    """
+    part = _decimal(probability, 2)
+    if to == EXACT:
+        return f"{_plain(part)} in 100"
+    if not 0.0 < probability < 1.0:
+        return f"{0 if probability <= 0.0 else 100} in 100"
+    if part < 1:
+        if part < _FINEST:
+            return f"{0 if to == DOWN else _FINEST} in 100"
+        return f"{_plain(_one_digit(part, to))} in 100"
+    missing = 100 - part
+    if missing > (1 if to == UP else Decimal("0.5")):
+        return f"{_rounded(part, 0, to)} in 100"
+    if missing < _FINEST:
+        return f"{100 if to == UP else 100 - _FINEST} in 100"
+    return f"{_plain(100 - _one_digit(missing, {UP: DOWN, DOWN: UP}.get(to, to)))} in 100"
+
+
+def ceiling_in_words(probability: float) -> str:
+    """What no method exceeds, or what is added at most: rounded up."""
+    return in_a_hundred(probability, UP)
+
+
+def _decimal(value: float, shift: int) -> Decimal:
+    """Twelve significant digits of a value, times a power of ten.
+
+    Behind them stands what floating-point sums leave: 0.1 + 0.2 is 30 in 100 and not, rounded up, 31.
+    """
+    return Decimal(f"{value:.11e}").scaleb(shift)
+
+
+def _rounded(value: Decimal, decimals: int, to: str) -> Decimal:
+    return value.quantize(Decimal(1).scaleb(-decimals), to)
+
+
+def _one_digit(value: Decimal, to: str) -> Decimal:
+    """With one significant digit."""
+    return _rounded(value, -value.adjusted(), to)
+
+
+def _plain(value: Decimal) -> str:
+    """Without zeros at the end."""
+    return f"{value.normalize():f}"
 
 
 def epsilon_in_words(epsilon: float) -> str:
@@ -85,14 +150,14 @@ def attack_in_words(attack: Attack | None) -> str:
 
 
 def in_interval(mean: float, low: float, high: float) -> str:
-    """The same of any mean."""
-    ends = (in_a_hundred(end).removesuffix(" in 100") for end in (low, high))
+    """The same of any mean; its interval is never shown narrower than it is."""
+    ends = (in_a_hundred(end, to).removesuffix(" in 100") for end, to in ((low, DOWN), (high, UP)))
     return f"{in_a_hundred(mean)} ({' to '.join(ends)})"
 
 
-def in_points(difference: float) -> str:
+def in_points(difference: float, to: str = NEAREST) -> str:
     """A difference of probabilities: "5 percentage points"."""
-    return f"{in_a_hundred(difference).removesuffix(' in 100')} percentage points"
+    return f"{in_a_hundred(difference, to).removesuffix(' in 100')} percentage points"
 
 
 def step_in_words(step: int, origin_seconds: int, step_seconds: int) -> str:

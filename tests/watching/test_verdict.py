@@ -18,7 +18,7 @@ from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.report import pdf, read_run, write_report
 from stream_app.analysis.verdict import MayPublish, people_over, verdict_on
 from stream_app.exceptions import OutputError
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import ceiling_in_words
 from stream_app.wire.messages import DecisionReason
 from tests.stream_app.engine_support import REGISTRY, lines_of, messages_of_a_day, population, run_on
 from tests.stream_app.events_for_tests import summary
@@ -75,8 +75,8 @@ def test_a_run_under_a_budget_may_be_published_with_the_figures_it_rests_on(tmp_
     assert max(most_over(folder, limit)) <= verdict.at.most <= verdict.at.allowed == 1
     words = words_of(folder, tmp_path)
     assert "Yes, if habits are as assumed: 1 of 6 people may be over the limit" in words
-    assert f"Most that releases added to anybody {in_a_hundred(log.most_added)}" in words
-    assert f"Highest ceiling of anybody {in_a_hundred(log.most_risk)}" in words
+    assert f"Most that releases added to anybody {ceiling_in_words(log.most_added)}" in words
+    assert f"Highest ceiling of anybody {ceiling_in_words(log.most_risk)}" in words
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_the_pdf_holds_the_verdict_the_worst_figure_and_the_pictures(tmp_path: P
     assert said.startswith("Yes, if habits are as assumed")
     assert said in pages[0]
     log = read_run(folder)
-    assert in_a_hundred(log.most_added) in pages[0]
-    assert f"The highest point is {in_a_hundred(log.most_added)}." in text
+    assert ceiling_in_words(log.most_added) in pages[0]
+    assert f"The highest point is {ceiling_in_words(log.most_added)}." in text
     assert "guess by habit" in text, "the names of the lines stand in the pictures"
     assert f"1 of {len(pages)}" in pages[0]
     assert not any(person in text for person in population(PEOPLE).people)

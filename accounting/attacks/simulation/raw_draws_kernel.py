@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.attacks.simulation.hit_tables_kernel import HitTables
+from accounting.attacks.simulation.noised_draws_kernel import note_draw
 from accounting.exposure.drawing.random_draws_kernel import Draws, Walker, new_stream, walk
 from models.numerics.jit import jit
 
@@ -37,17 +38,24 @@ def mistakes_of_trace(tables: HitTables, guess: NDArray[np.int32], trace: NDArra
 
 @jit
 def raw_successes(
-    walker: Walker, tables: HitTables, guesses: NDArray[np.int32], mistakes: int, draws: Draws
+    walker: Walker,
+    tables: HitTables,
+    guesses: NDArray[np.int32],
+    blind: NDArray[np.int32],
+    mistakes: int,
+    draws: Draws,
 ) -> NDArray[np.int64]:
-    """Of the simulated trajectories, how many each attack gets within ``s`` mistakes; (attacks,).
+    """How both attacks go (3, 2) in simulated trajectories.
 
-    ``guesses[attack, a, b, t]`` as in :class:`~accounting.attacks.simulation.hit_tables_kernel.HitTables`.
+    ``guesses[attack, a, b, t]`` as in :class:`~accounting.attacks.simulation.hit_tables_kernel.HitTables`,
+    ``blind[attack, t]`` without any release.
     """
     stream = new_stream(draws)
-    successes = np.zeros(guesses.shape[0], np.int64)
+    found = np.zeros((3, 2), np.int64)
     trace = np.empty(tables.node_of.shape[0], np.int32)
     for _ in range(draws.number):
         walk(walker, stream, trace)
         for attack in range(guesses.shape[0]):
-            successes[attack] += mistakes_of_trace(tables, guesses[attack], trace) <= mistakes
-    return successes
+            wrong = mistakes_of_trace(tables, guesses[attack], trace)
+            note_draw(found, attack, wrong, blind, trace, mistakes)
+    return found

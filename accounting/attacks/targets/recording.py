@@ -73,7 +73,7 @@ class RecordedTarget:
             exposure.labels,
             self._own,
             np.array([observation.labels[at] for observation, at in pairs], np.int32),
-            np.stack([target.prior_path, exposure.marginal.argmax(axis=1)]).astype(np.int32),
+            target.blind_guesses,
         )
         return count_successes(replay_successes, (recording, target.mistakes), self._draws, target.seed)
 

@@ -24,7 +24,7 @@ from accounting.exceptions import SettingsError
 from accounting.exposure import Exposure, check_mistakes
 from accounting.exposure.drawing import released_steps
 from accounting.exposure.drawing.random_draws_kernel import new_walker
-from accounting.exposure.guess_success_kernel import most_likely_path
+from accounting.exposure.guess_success_kernel import guess_success, most_likely_path
 from accounting.hmm.forward_viterbi import smallest_entry
 from accounting.hmm.local_chain_kernel import LocalChain
 
@@ -68,6 +68,11 @@ class Target:
         return most_likely_path(*self.chain, self.exposure.steps)
 
     @cached_property
+    def blind_guesses(self) -> NDArray[np.int32]:
+        """What MAP and marginals guess (2, T) before anything is released."""
+        return np.stack([self.prior_path, self.exposure.marginal.argmax(axis=1)]).astype(np.int32)
+
+    @cached_property
     def tables(self) -> HitTables:
         """What lies between possible hits."""
         return hit_tables(self.chain, self.exposure.hits)
@@ -84,7 +89,7 @@ class Target:
 
     @cached_property
     def successes(self) -> NDArray[np.int64]:
-        """In how many draws MAP and marginals succeed (2,), each decoded in the fastest way."""
+        """In how many draws MAP and marginals succeed (3, 2), each decoded in the fastest way."""
         if self._shows_places and self._has_room_for_tables:
             return draw_raw(self)
         return draw_on_graph(self) if self._graph_is_smaller else draw_stepwise(self)
@@ -98,14 +103,16 @@ class Target:
 
     def sampled(self, attack: int) -> AttackResult:
         """The simulated success of MAP or marginals, as the kernels number them."""
-        return AttackResult.sampled(int(self.successes[attack]), self.draws, self.confidence)
+        blind = guess_success(*self.chain, self.blind_guesses[attack].astype(np.int64), self.mistakes)
+        return AttackResult.beside_blind(blind, self.successes[:, attack], self.draws, self.confidence)
 
     @property
     def simulation(self) -> Simulation:
         """What is simulated, for kernels."""
         exposure = self.exposure
         steps = released_steps(exposure.observations)
-        return Simulation(new_walker(self.chain), steps, exposure.labels, self.chain, self.smallest)
+        walker, labels = new_walker(self.chain), exposure.labels
+        return Simulation(walker, steps, labels, self.chain, self.smallest, self.blind_guesses)
 
     @property
     def _shows_places(self) -> bool:
@@ -142,19 +149,19 @@ def check_draws(draws: int, seed: int) -> None:
 
 
 def draw_raw(target: Target) -> NDArray[np.int64]:
-    """Successes (2,) on raw counts, the guesses between two hits looked up."""
+    """Successes (3, 2) on raw counts, the guesses between two hits looked up."""
     guesses = np.stack([target.tables.best_path, likeliest_between(target.tables)])
-    arguments = (new_walker(target.chain), target.tables, guesses, target.mistakes)
+    arguments = (new_walker(target.chain), target.tables, guesses, target.blind_guesses, target.mistakes)
     return count_successes(raw_successes, arguments, target.draws, target.seed)
 
 
 def draw_on_graph(target: Target) -> NDArray[np.int64]:
-    """Successes (2,) on any releases, each draw decoded on the graph of hits."""
+    """Successes (3, 2) on any releases, each draw decoded on the graph of hits."""
     arguments = (target.simulation, target.tables, walk_tables(target.tables), target.mistakes)
     return count_successes(graph_successes, arguments, target.draws, target.seed)
 
 
 def draw_stepwise(target: Target) -> NDArray[np.int64]:
-    """Successes (2,) on any releases, each draw decoded step by step."""
+    """Successes (3, 2) on any releases, each draw decoded step by step."""
     arguments = (target.simulation, target.mistakes)
     return count_successes(stepwise_successes, arguments, target.draws, target.seed)

@@ -35,5 +35,7 @@ class Effort:
             raise EffortError("vectors must not be negative", self.vectors, "use 0 for no frontier bound")
         if self.draws < 0:
             raise EffortError("draws must not be negative", self.draws, "use 0 to sample nothing")
+        if self.seed < 0:
+            raise EffortError("a seed must be 0 or more", self.seed, "use any other number")
         if not 0.0 < self.confidence < 1.0:
             raise EffortError("confidence must lie in (0, 1)", self.confidence, "use 0.95")

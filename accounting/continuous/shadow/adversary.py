@@ -16,7 +16,13 @@ import numpy as np
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY
 from accounting.continuous.shadow.adversary_kernel import Sampled, attack_people
-from accounting.continuous.shadow.drawn_attacks import AttackedPart, MeanAttack, PriorGuesses, mean_attack
+from accounting.continuous.shadow.drawn_attacks import (
+    AttackedPart,
+    MeanAttack,
+    MeanCeiling,
+    PriorGuesses,
+    mean_attack,
+)
 from accounting.continuous.shadow.drawn_people import DrawnPart
 from accounting.continuous.shadow.noted_steps import NotedStep, noted, recent_log
 from accounting.exceptions import StepOrderError
@@ -64,12 +70,16 @@ class Shadow:
         self._last_step, self._is_attacked = step.step, False
 
     def mean(self) -> MeanAttack | None:
-        """The mean success of the attack over everybody; None where nothing was attacked."""
+        """The mean success of the attack over everybody, at most the ceiling; None where none was tried.
+
+        :class:`~accounting.exceptions.AttackAboveCeilingError` where it proves the ceiling wrong.
+        """
         found = self.attack()
         if found is None:
             return None
         guesses = self._accountant.account_baseline(), self._accountant.by_account.people
-        return mean_attack(found, PriorGuesses(*guesses), self._confidence)
+        ceiling = MeanCeiling(self._accountant.mean_prior_risk(), self._last_step)
+        return mean_attack(found, PriorGuesses(*guesses), self._confidence, ceiling)
 
     def attack(self) -> tuple[AttackedPart, ...] | None:
         """How the attack goes after the last step noted, which is the last one accounted.

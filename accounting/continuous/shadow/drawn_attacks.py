@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds import Tried
 from accounting.continuous.shadow.adversary_kernel import UNITS
-from accounting.numerics import mean_interval
+from accounting.numerics import PROVED, mean_interval
 
 _HALF = 20
 _EXACT = float(1 << 2 * _HALF)  # sums of people's rounded shares are exact
@@ -47,6 +48,13 @@ class MeanAttack:
         return sum(part.draws for part in self.parts)
 
 
+class MeanCeiling(NamedTuple):
+    """The mean over the same people of what no method exceeds under the prior, after a step."""
+
+    value: float
+    step: int
+
+
 class PriorGuesses(NamedTuple):
     """How often guesses without releases succeed, (G,), of so many ``people`` (G,) each."""
 
@@ -62,11 +70,21 @@ class PriorGuesses(NamedTuple):
         return total / (_EXACT * int(self.people.sum()))
 
 
-def mean_attack(parts: Iterable[AttackedPart], guesses: PriorGuesses, confidence: float) -> MeanAttack | None:
-    """The mean over all people; None without a draw.
+def mean_attack(
+    parts: Iterable[AttackedPart],
+    guesses: PriorGuesses,
+    confidence: float,
+    ceiling: MeanCeiling | None = None,
+) -> MeanAttack | None:
+    """The mean over all people, at most the ``ceiling``; None without a draw.
 
     Every part counts by its people; in which order they come makes no difference. The interval is a bet on
     the draws in an order that has nothing to do with them.
+
+    An estimate may be above the ceiling by luck, the truth may not: what is shown is then the ceiling. But
+    :class:`~accounting.exceptions.AttackAboveCeilingError` where luck is no explanation. A run asks this
+    after every step, so step ``k`` has the share ``1 / ((k + 1) (k + 2))`` of a probability of 1e-9: they
+    sum to one, and one run in a thousand million, however long, raises a false alarm.
     """
     drawn = tuple(sorted(parts))
     if not drawn:
@@ -76,13 +94,23 @@ def mean_attack(parts: Iterable[AttackedPart], guesses: PriorGuesses, confidence
     most = max(shares)
     each = [_added(part) * float(share / most) for part, share in zip(drawn, shares, strict=True)]
     order = np.random.Generator(np.random.Philox(draws)).permutation(draws)
-    found = mean_interval(np.concatenate(each)[order], 1.0 - confidence)
+    values = np.concatenate(each)[order]
+    found = mean_interval(values, 1.0 - confidence)
     guess = guesses.mean
     total = sum(Fraction(part.people * sum(part.added), part.draws) for part in drawn)
     success = guess + float(total / (UNITS * people))
     low, high = guess + max(0.0, found.low) * float(most), guess + found.high * float(most)
+    most_shown = 1.0 if ceiling is None else ceiling.value
+    if ceiling is not None and low > ceiling.value:
+        share = (1.0 - PROVED) / ((ceiling.step + 1) * (ceiling.step + 2))
+        proved = guess + max(0.0, mean_interval(values, share).low) * float(most)
+        Tried("the attack beside the ceiling", proved).refuse_above("the account", ceiling.value)
     return MeanAttack(
-        min(1.0, success), min(1.0, low, success), min(1.0, max(high, success)), confidence, drawn
+        success=min(most_shown, success),
+        low=min(most_shown, low, success),
+        high=min(most_shown, max(high, success)),
+        confidence=confidence,
+        parts=drawn,
     )
 
 

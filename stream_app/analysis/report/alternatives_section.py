@@ -10,7 +10,7 @@ from stream_app.analysis.alternatives import EXPLAINED, VariedRisks
 from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report.html import paragraph, table
 from stream_app.watching.narrow_tables import headings
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import DOWN, ceiling_in_words, in_a_hundred, shortened
 
 _DARKEST = 5.0  # sigma from which a cell is no darker
 
@@ -36,7 +36,7 @@ def among_the_others(found: PlannedCrowd) -> Iterable[str]:
     )
     worst = max(range(len(found.steps)), key=lambda index: found.steps[index].mean_added)
     rows = [
-        (name, *map(in_a_hundred, (own.mean_baseline, own.mean_risk, other.mean_risk)))
+        (name, in_a_hundred(own.mean_baseline), *map(ceiling_in_words, (own.mean_risk, other.mean_risk)))
         for name, own, other in (
             (f"after step {found.steps[worst].step}, where the most was added", *_both(found, worst)),
             (f"after step {found.steps[-1].step}, the last", *_both(found, -1)),
@@ -77,4 +77,4 @@ def _cell(sigma: float | None) -> str:
     if sigma is None:
         return "<td></td>"
     shade = min(1.0, sigma / _DARKEST) * 0.45
-    return f'<td style="background: rgba(40, 120, 60, {shade:.2f})">{sigma:.1f}</td>'
+    return f'<td style="background: rgba(40, 120, 60, {shade:.2f})">{shortened(sigma, 1, DOWN)}</td>'

@@ -9,7 +9,7 @@ from stream_app.analysis.report.html import paragraph, table
 from stream_app.analysis.report.lowering import Priors, positions
 from stream_app.analysis.run_log import RunLog
 from stream_app.watching.hindsight import SHARED_NOISE, Hindsight, PastHorizon, hindsight
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import ceiling_in_words, in_a_hundred
 
 IN_HINDSIGHT = "In hindsight"
 NEEDS_PRIORS = (
@@ -57,8 +57,8 @@ def in_hindsight(log: RunLog, found: Sequence[Hindsight | None] | None) -> Itera
             log.when(each.first_step),
             log.when(each.last_step),
             in_a_hundred(each.baseline),
-            in_a_hundred(each.then),
-            in_a_hundred(each.now),
+            ceiling_in_words(each.then),
+            ceiling_in_words(each.now),
         )
         for record, each in zip(log.exposed, known, strict=True)
     ]

@@ -17,7 +17,7 @@ from accounting.audit import InformationShare, information_shares
 from accounting.bounds.radius import ceilings_within
 from accounting.exposure import Exposure
 from accounting.settings import HorizonSettings
-from models.mechanisms import NO_DESIGNS, Designs, Gaussian, Mechanism, Suppressed
+from models.mechanisms import NO_DESIGNS, Designs, Gaussian, Mechanism, Suppressed, public_error
 from models.priors import Population
 from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.analysis.accounted_again import account
@@ -237,6 +237,6 @@ class _Again:
         worst = account(self.population, steps, self.horizon).worst
         mechanism = others or next(iter(chosen.values()), None)
         is_noised = mechanism is not None and mechanism.is_released
-        error = mechanism.expected_absolute_error() if mechanism is not None and is_noised else None
+        error = public_error(mechanism) if mechanism is not None and is_noised else None
         ceiling = ceilings_within(self.horizon.within_nats, worst.risk).mean()
         return Change(name, float(ceiling), float(worst.added.mean()), worst.most_added, error)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from stream_app.analysis.report.html import paragraph, table
 from stream_app.analysis.report.lowering import NAMED_SENSORS, Change, Lowering, RevealedBySensor
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import ceiling_in_words
 
 LISTED_SENSORS = 8
 
@@ -50,14 +50,14 @@ def _what_less_does(found: Lowering) -> str:
         "The whole run, computed again for these people with other decisions and without any count; each "
         "person at the step where most would be added. A run with these settings would report the same about "
         "them, though somebody else may then be the most exposed. As published, releases added "
-        f"{in_a_hundred(before.added)} on average"
+        f"{ceiling_in_words(before.added)} on average"
     )
     if not helps:
         return f"{explained}; none of these changes lowers it."
     best = min(helps, key=lambda change: (change.added, change.name))
     one = next((change for change in helps if change.name.startswith(found.shares[0].sensor)), None)
-    first = "" if one is None else f"; {one.name}: {in_a_hundred(one.added)}"
-    return f"{explained}{first}; the least here is {in_a_hundred(best.added)} ({best.name})."
+    first = "" if one is None else f"; {one.name}: {ceiling_in_words(one.added)}"
+    return f"{explained}{first}; the least here is {ceiling_in_words(best.added)} ({best.name})."
 
 
 def _share_row(share: RevealedBySensor) -> tuple[str, ...]:
@@ -73,5 +73,5 @@ def _share_row(share: RevealedBySensor) -> tuple[str, ...]:
 
 def _change_row(change: Change) -> tuple[str, ...]:
     error = "–" if change.error is None else f"{change.error:.1f} people"
-    chances = map(in_a_hundred, (change.ceiling, change.added, change.most_added))
+    chances = map(ceiling_in_words, (change.ceiling, change.added, change.most_added))
     return change.name, *chances, error

@@ -25,10 +25,15 @@ from stream_app.watching.hindsight import Hindsight
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.wording import (
     DISTANCE,
+    DOWN,
+    EXACT,
     attack_in_words,
+    ceiling_in_words,
+    confidence_in_words,
     duration,
     in_a_hundred,
     not_reached_in_words,
+    significant,
 )
 from stream_app.wire import Attack
 
@@ -102,11 +107,15 @@ def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:
             f"person {number}",
             in_a_hundred(audit.baseline),
             _best_attack(audit),
-            in_a_hundred(audit.certified),
+            ceiling_in_words(audit.certified),
             audit.certified_by,
-            *([] if crowd is None else [in_a_hundred(audit.certified_informed or 1.0)]),
-            *([] if audit.certified_radius is None else [in_a_hundred(audit.certified_radius)]),
-            *([] if (own := audit.posterior) is None else map(in_a_hundred, (own.mean, own.credible))),
+            *([] if crowd is None else [ceiling_in_words(audit.certified_informed or 1.0)]),
+            *([] if audit.certified_radius is None else [ceiling_in_words(audit.certified_radius)]),
+            *(
+                []
+                if (own := audit.posterior) is None
+                else (in_a_hundred(own.mean), ceiling_in_words(own.credible))
+            ),
         )
         for number, audit in enumerate(ranked[:MOST_PEOPLE], start=1)
     ]
@@ -119,7 +128,7 @@ def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:
         head.append("Ceiling if the others' places are known")
         notes.append(paragraph(f"In the crowd: {crowd.condition}."))
     if radius is not None:
-        head.append(f"Within {radius.nats:.3g} nats")
+        head.append(f"Within {significant(radius.nats, 3, DOWN)} nats")
         notes.append(paragraph(f"{head[-1]}: {radius.condition}."))
     if sure is not None:
         head += ["Mean ceiling", "Credible, 90 %"]
@@ -150,7 +159,7 @@ def _how_many(people: int, highest: float) -> str:
         if people <= MOST_PEOPLE
         else f"of whom the {MOST_PEOPLE} most exposed are listed"
     )
-    return f"{people:,} people, {listed}; the highest ceiling of anybody is {in_a_hundred(highest)}."
+    return f"{people:,} people, {listed}; the highest ceiling of anybody is {ceiling_in_words(highest)}."
 
 
 def document(title: str, made: str, sections: Iterable[str]) -> str:
@@ -185,7 +194,7 @@ def levels_table(log: RunLog) -> str:
     worst = log.worst
     rows = [
         (
-            f"{in_a_hundred(float(level))} or more",
+            f"{in_a_hundred(float(level), EXACT)} or more",
             f"{count:,}",
             f"{worst.at_baseline[level]:,}" if level in worst.at_baseline else "not recorded",
             _put_there(log, level, count),
@@ -228,7 +237,8 @@ def _question(settings: Mapping[str, Any], in_crowd: bool = False) -> str:
 
 def _answer(log: RunLog) -> Iterable[str]:
     worst, when = log.worst, log.when(log.worst.step)
-    guess, ceiling, added = map(in_a_hundred, (worst.mean_baseline, worst.mean_risk, worst.mean_added))
+    guess = in_a_hundred(worst.mean_baseline)
+    ceiling, added = map(ceiling_in_words, (worst.mean_risk, worst.mean_added))
     so = (
         "By how much the releases raised that, nobody knows for people who differ from the priors; by the "
         f"refuted priors it is at most {added}."
@@ -244,7 +254,7 @@ def _answer(log: RunLog) -> Iterable[str]:
     if log.exposed:
         most = log.exposed[0]
         yield (
-            f"To the most affected person they added at most {in_a_hundred(most.added)}, "
+            f"To the most affected person they added at most {ceiling_in_words(most.added)}, "
             f"at {log.when(most.step)}{log.by_priors}."
         )
     missed = max(log.summaries, key=lambda summary: summary.not_reached)
@@ -261,7 +271,7 @@ def _attack(attack: Attack | None) -> str:
     return (
         f"An attack was tried at that step in {attack.draws:,} draws, with trajectories from people's habits "
         f"and releases from the schedule, never with a count: it was right in {attack_in_words(attack)} on "
-        f"average, the interval with a confidence of {attack.confidence:.0%}. {DISTANCE}"
+        f"average, the interval with a confidence of {confidence_in_words(attack.confidence)}. {DISTANCE}"
     )
 
 
@@ -310,7 +320,7 @@ def _figures(log: RunLog) -> Iterable[str]:
         line_chart(added, ends, "in 100", 100.0, "Added risk of the most affected, the upper tenth and half"),
         "Most that the releases added, step by step: to the most affected person, what 1 person in 10 "
         f"exceeds, and what half of the people exceed{log.by_priors}. The highest point is "
-        f"{in_a_hundred(log.most_added)}.",
+        f"{ceiling_in_words(log.most_added)}.",
     )
 
 
@@ -324,8 +334,8 @@ def _exposed(log: RunLog) -> Iterable[str]:
             record.person[:12],
             log.when(record.step),
             in_a_hundred(record.baseline),
-            in_a_hundred(record.risk),
-            in_a_hundred(record.added),
+            ceiling_in_words(record.risk),
+            ceiling_in_words(record.added),
         )
         for record in log.exposed
     ]

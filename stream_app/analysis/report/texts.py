@@ -17,7 +17,10 @@ CONDITION = (
     "were 29 in 100 on average, and an attack was right on 46 in 100 of the real traces: people were more "
     "regular than the fitted priors said. tallyguard priors fit says how well priors predict."
 )
-ROUNDED = "Each figure is rounded by itself, so ceiling less guess may differ from added by 1."
+ROUNDED = (
+    "Ceilings and what was added are rounded up, guesses to the nearest, so ceiling less guess may differ "
+    "from added by 1."
+)
 LOWERING = (
     "Noise: a larger sigma at the sensors with exact or nearly exact counts, first where few people pass.",
     "Fewer sensors or fewer steps: what is not released costs nobody anything.",

@@ -13,7 +13,7 @@ from stream_app.analysis.report.texts import CHOOSING_A_RULE
 from stream_app.analysis.run_log import RulePeriod, RunLog
 from stream_app.analysis.verdict import MayPublish, PeopleOver, Verdict, verdict_on
 from stream_app.setup.release_settings import BudgetSettings
-from stream_app.watching.wording import in_a_hundred, in_points
+from stream_app.watching.wording import EXACT, ceiling_in_words, in_a_hundred, in_points
 
 _OTHER_LIMIT = (
     "Limit what releases add instead (added = 0.05, say), or leave out whom habits alone put over it "
@@ -166,7 +166,7 @@ def _sentence(verdict: Verdict, log: RunLog, period: RulePeriod) -> str:
             return "no rule was chosen for these steps, so neither yes nor no."
         return (
             f"No rule was chosen for this run, so this report says neither yes nor no: {by}, the releases "
-            f"added at most {in_a_hundred(log.most_added)} to the most affected of "
+            f"added at most {ceiling_in_words(log.most_added)} to the most affected of "
             f"{log.summaries[-1].people:,} people."
         )
     condition = log.condition_against(period.adversary)
@@ -271,11 +271,11 @@ def _figures(verdict: RunVerdict, log: RunLog) -> Rows:
             yield "Kept against", "whoever does not know where everybody else is (setting adversary)"
         yield "Most people over the limit", _most(part.at, log.when)
         yield from _people_over(log, period)
-    yield f"Most that releases added to anybody{log.by_priors}", in_a_hundred(log.most_added)
-    yield "Highest ceiling of anybody", in_a_hundred(log.most_risk)
+    yield f"Most that releases added to anybody{log.by_priors}", ceiling_in_words(log.most_added)
+    yield "Highest ceiling of anybody", ceiling_in_words(log.most_risk)
     if log.adversary is not None:
         highest = max(summary.risk["1.0"] for summary in log.judged)
-        yield "Highest ceiling of anybody, against that adversary", in_a_hundred(highest)
+        yield "Highest ceiling of anybody, against that adversary", ceiling_in_words(highest)
     first, last = log.summaries[0].step, log.summaries[-1].step
     yield "Steps the answer covers", f"{log.when(first)} to {log.when(last)}"
     words = log.checked.in_words()
@@ -306,17 +306,17 @@ def rule_in_words(limit: RiskBudget) -> str:
     """How many people may be over the limit."""
     habits = "; people over it by habit alone count only if releases add to it" if limit.habits_apart else ""
     later = "; also for past steps, given everything released since" if limit.in_hindsight else ""
-    who = f"At most {in_a_hundred(limit.share)} people" if limit.share else "Nobody"
+    who = f"At most {in_a_hundred(limit.share, EXACT)} people" if limit.share else "Nobody"
     return f"{who} may be over the limit{habits}{later}"
 
 
 def limit_in_words(limit: RiskBudget) -> str:
     """When a person is over the limit."""
-    risk = None if limit.risk is None else f"a ceiling above {in_a_hundred(limit.risk)}"
+    risk = None if limit.risk is None else f"a ceiling above {in_a_hundred(limit.risk, EXACT)}"
     added = (
         None
         if limit.added is None
-        else (f"a chance of being traced that releases raise by more than {in_points(limit.added)}")
+        else (f"a chance of being traced that releases raise by more than {in_points(limit.added, EXACT)}")
     )
     return " or ".join(part for part in (risk, added) if part)
 

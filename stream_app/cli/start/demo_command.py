@@ -87,7 +87,7 @@ def print_report(console: Console, report: DemoReport) -> None:
 
 
 def _print_question(console: Console, report: DemoReport) -> None:
-    from stream_app.watching.wording import DISTANCE, in_a_hundred, in_interval
+    from stream_app.watching.wording import DISTANCE, ceiling_in_words, in_a_hundred, in_interval
 
     attack = report.mean_attack
     tried = "not measured" if attack is None else in_interval(attack.success, attack.low, attack.high)
@@ -104,7 +104,7 @@ person's habits and where everybody else is, tell where that person was in
   [bold]Attack[/]   how often one method that sees the counts is right, tried on drawn
            people: on average {tried}.
   [bold]Ceiling[/]  if habits are as assumed, no method is right more often, given all
-           counts published so far: on average {in_a_hundred(report.mean_risk)}.
+           counts published so far: on average {ceiling_in_words(report.mean_risk)}.
   [bold]Added[/]    ceiling less guess: at most this much is due to the counts.
 
 {DISTANCE}""",
@@ -139,17 +139,21 @@ def _print_ways_of_life(console: Console, report: DemoReport) -> None:
 
 
 def _chances(row: ExposedPerson | WayOfLife) -> tuple[str, str, str]:
-    return _chance(row.baseline), _chance(row.risk), _chance(row.added)
+    from stream_app.watching.wording import UP
+
+    return _chance(row.baseline), _chance(row.risk, UP), _chance(row.added, UP)
 
 
-def _chance(mean: float | None) -> str:
-    """In 100, as the heading says."""
-    from stream_app.watching.wording import in_a_hundred
+def _chance(mean: float | None, to: str | None = None) -> str:
+    """In 100, as the heading says; to the nearest where nothing else is said."""
+    from stream_app.watching.wording import NEAREST, in_a_hundred
 
-    return "-" if mean is None else in_a_hundred(mean).removesuffix(" in 100")
+    return "-" if mean is None else in_a_hundred(mean, to or NEAREST).removesuffix(" in 100")
 
 
 def _print_alternatives(console: Console, report: DemoReport) -> None:
+    from stream_app.watching.wording import UP
+
     names = ("Guess", "Attack", "Ceiling", "Ceiling 50+", "Added 10+", "Error")
     table = _table(
         f"What noise would do to {report.compared_people:,} of them (mean chances in 100; people in 100 who\n"
@@ -160,10 +164,9 @@ def _print_alternatives(console: Console, report: DemoReport) -> None:
     for row in report.alternatives:
         error = "-" if row.mean_error is None else f"{row.mean_error:.1f}"
         at_risk, added = (
-            f"{100 * number / report.compared_people:.0f}"
-            for number in (row.people_at_risk, row.people_added)
+            _chance(number / report.compared_people, UP) for number in (row.people_at_risk, row.people_added)
         )
-        means = (_chance(mean) for mean in (row.mean_baseline, row.mean_attack, row.mean_risk))
+        means = _chance(row.mean_baseline), _chance(row.mean_attack), _chance(row.mean_risk, UP)
         table.add_row(row.name, *means, at_risk, added, error)
     console.print(table)
 

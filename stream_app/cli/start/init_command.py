@@ -248,7 +248,7 @@ def _print_dependence(table: tuple[Dependence, ...]) -> None:
     from rich.table import Table
 
     from stream_app.starting.counts.assumed import DEPENDS, HORIZON, TABLE_STEPS
-    from stream_app.watching.wording import in_a_hundred, in_points
+    from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 
     console = stdout()
     console.print(
@@ -261,8 +261,8 @@ def _print_dependence(table: tuple[Dependence, ...]) -> None:
     for name in ("Mean guess", "Mean ceiling", "Most added to anybody"):
         shown.add_column(name, justify="right", no_wrap=True)
     for row in table:
-        means = map(in_a_hundred, (row.mean_guess, row.mean_ceiling))
-        shown.add_row(row.habits, *means, in_points(row.most_added))
+        means = in_a_hundred(row.mean_guess), ceiling_in_words(row.mean_ceiling)
+        shown.add_row(row.habits, *means, in_points(row.most_added, UP))
     console.print(shown)
     console.print(DEPENDS, soft_wrap=True)
 

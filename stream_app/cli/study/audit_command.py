@@ -289,7 +289,7 @@ def _print_crowd(adversary: CrowdAdversary | None, others: int) -> None:
 
 def _chances(audit: Audit, radius: Radius | None) -> tuple[str, str, str, str]:
     """Guess, best attack, ceiling, and the informed one, the paper's or that within the radius, in words."""
-    from stream_app.watching.wording import in_a_hundred
+    from stream_app.watching.wording import ceiling_in_words, in_a_hundred
 
     tried = (attack for attack in (audit.attacks or {}).values() if attack is not None)
     best = max((attack.success for attack in tried), default=None)
@@ -297,6 +297,6 @@ def _chances(audit: Audit, radius: Radius | None) -> tuple[str, str, str, str]:
     return (
         in_a_hundred(audit.baseline),
         "not tried" if best is None else in_a_hundred(best),
-        in_a_hundred(audit.certified),
-        in_a_hundred(paper) if radius is None else raised_in_words(radius, audit.certified),
+        ceiling_in_words(audit.certified),
+        ceiling_in_words(paper) if radius is None else raised_in_words(radius, audit.certified),
     )

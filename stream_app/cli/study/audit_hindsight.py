@@ -88,7 +88,7 @@ def print_hindsight(
     from rich.table import Table
 
     from stream_app.watching.hindsight import SHARED_NOISE
-    from stream_app.watching.wording import in_a_hundred
+    from stream_app.watching.wording import ceiling_in_words, confidence_in_words, in_a_hundred
 
     console = stdout()
     right = past.last - past.first + 1 - past.mistakes
@@ -112,13 +112,17 @@ def print_hindsight(
             risk, beside = each
             within = () if radius is None else (raised_in_words(radius, risk.now),)
             informed = () if beside is None else (beside.then, beside.now)
-            figures = (risk.baseline, risk.then, risk.now, *informed)
-            table.add_row(person, *map(in_a_hundred, figures), *within)
+            ceilings = map(ceiling_in_words, (risk.then, risk.now, *informed))
+            table.add_row(person, in_a_hundred(risk.baseline), *ceilings, *within)
     if table.row_count:
         console.print(table)
         confidence = min(each.found.confidence for each in found if each is not None)
         others = ", and in the crowd under its condition above" if is_in_crowd else ""
-        drawn = "" if confidence == 1.0 else f" Ceilings from draws: with {confidence:.0%} confidence each."
+        drawn = (
+            ""
+            if confidence == 1.0
+            else f" Ceilings from draws: with {confidence_in_words(confidence)} confidence each."
+        )
         console.print(
             f"Ceiling then: given what was released up to step {past.last}; now: given the whole schedule. "
             f"Both hold if habits are as the prior says{others}.{drawn}",

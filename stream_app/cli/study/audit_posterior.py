@@ -93,7 +93,7 @@ def print_posterior(audits: Sequence[Audit], found: Sequence[PosteriorCeiling]) 
     from rich.table import Table
 
     from stream_app.watching.prior_notes import posterior_note
-    from stream_app.watching.wording import in_a_hundred, in_interval
+    from stream_app.watching.wording import ceiling_in_words, in_interval
 
     console = stdout()
     console.print(f"How sure the ceilings are: {found[0].draws:,} chains a person that the data could give")
@@ -103,6 +103,6 @@ def print_posterior(audits: Sequence[Audit], found: Sequence[PosteriorCeiling]) 
         table.add_column(name, justify="right", no_wrap=True)
     for audit, each in zip(audits, found, strict=True):
         mean = in_interval(each.mean, each.mean_low, each.mean_high)
-        table.add_row(audit.person, in_a_hundred(audit.certified), mean, in_a_hundred(each.credible))
+        table.add_row(audit.person, ceiling_in_words(audit.certified), mean, ceiling_in_words(each.credible))
     console.print(table)
     console.print(f"{posterior_note()}.", soft_wrap=True)

@@ -55,20 +55,25 @@ def radius_of(nats: float | None, steps: int, check: PriorsVerdict | None = None
     if nats is not None and not isfinite(nats):
         raise typer.BadParameter("--radius takes a number of nats, 0.1 say")
     if nats is not None and nats < least:
-        raise typer.BadParameter(f"--radius must be at least {least:.4g}: the check refutes any smaller one")
+        from stream_app.watching.wording import UP, significant
+
+        enough = significant(least, 4, UP)
+        raise typer.BadParameter(f"--radius must be at least {enough}: the check refutes any smaller one")
     return None if nats is None else Radius(0, steps - 1, kl=nats)
 
 
 def heading(radius: Radius) -> str:
     """What stands above a ceiling within the radius: its condition, in short."""
-    return f"Within {radius.kl:.3g} nats"
+    from stream_app.watching.wording import DOWN, significant
+
+    return f"Within {significant(radius.kl, 3, DOWN)} nats"
 
 
 def raised_in_words(radius: Radius, ceiling: float) -> str:
     """The ceiling within the radius: "31 in 100"."""
-    from stream_app.watching.wording import in_a_hundred
+    from stream_app.watching.wording import ceiling_in_words
 
-    return in_a_hundred(radius.ceiling(ceiling).value)
+    return ceiling_in_words(radius.ceiling(ceiling).value)
 
 
 def add_to_audit(document: dict[str, Any], audit: Audit, radius: Radius) -> None:

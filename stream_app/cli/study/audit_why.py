@@ -73,12 +73,12 @@ def print_explanation(person: str, explanation: Explanation, radius: Radius | No
 def _figures(explanation: Explanation, share: ReleaseShare) -> tuple[str, str, str]:
     """Bits, share of everything revealed and the ceiling without the release, in words."""
     from stream_app.watching.people import NATS_PER_BIT
-    from stream_app.watching.wording import in_a_hundred
+    from stream_app.watching.wording import ceiling_in_words
 
     revealed = share.information_nats
     part = revealed / explanation.information_nats if explanation.information_nats > 0.0 else 0.0
     return (
         f"{revealed / NATS_PER_BIT:.3g}",
         f"{part:.0%}",
-        in_a_hundred(explanation.without(share)),
+        ceiling_in_words(explanation.without(share)),
     )

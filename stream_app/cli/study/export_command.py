@@ -66,8 +66,11 @@ def export(
         f"{len(found.files):,} files in {output}.",
         soft_wrap=True,
     )
+    from stream_app.watching.wording import UP, significant
+
     highest = found.ceiling["highest"]
-    stated = "No ceiling of the period" if highest is None else f"Ceiling of the period {highest:.3g}"
+    shown = None if highest is None else significant(highest, 3, UP)
+    stated = "No ceiling of the period" if shown is None else f"Ceiling of the period {shown}"
     stdout().print(f"{stated}: {found.ceiling['condition']}.", soft_wrap=True)
     if found.verdict["answer"] == "no":
         stdout().print("The verdict on this run is No: to publish these files breaks its rule.")

@@ -166,15 +166,17 @@ def _dp_sentence(statement: dict[str, Any]) -> str:
 
 
 def _reconstruction_sentence(statement: dict[str, Any]) -> str:
-    from stream_app.watching.wording import in_a_hundred
+    from stream_app.watching.wording import ceiling_in_words
 
     if "refused" in statement:
         return _sentence("Reconstruction", statement)
     right = statement["horizon"] - statement["mistakes"]
+    most, half, ever = map(
+        ceiling_in_words, (statement["risk"]["1"], statement["risk"]["0.5"], statement["highest_ever"]["1"])
+    )
     return (
         f"Reconstruction of {right} of the last {statement['horizon']} steps: most exposed person "
-        f"{in_a_hundred(statement['risk']['1'])}, half of the people at most "
-        f"{in_a_hundred(statement['risk']['0.5'])}; ever: {in_a_hundred(statement['highest_ever']['1'])}"
+        f"{most}, half of the people at most {half}; ever: {ever}"
     )
 
 

@@ -165,15 +165,22 @@ def _save(designed: NoiseDesign, path: Path) -> None:
 
 
 def _print_text(document: dict[str, Any], problem: DesignProblem, covariance: Path | None) -> None:
+    from stream_app.watching.wording import DOWN, UP, significant
+
     console = stdout()
     protected = "the worst single time" if problem.secret is None else f"secret {list(problem.secret)}"
     epsilon = document["epsilon"]
-    shown = "no finite value: the release fixes the secret" if epsilon is None else f"{epsilon:.6g} nats"
+    shown = (
+        "no finite value: the release fixes the secret"
+        if epsilon is None
+        else f"{significant(epsilon, 6, UP)} nats"
+    )
     console.print(f"{document['method']} design for {problem.points} times")
     console.print(f"  epsilon at {protected}: {shown}")
     console.print(f"  noise variance at the secret: {document['sigma_s2']:.6g}")
     console.print(f"  total noise variance: {document['trace']:.6g}")
-    console.print(f"  adversary's uncertainty (2 sigma): {document['posterior_2sigma']:.6g}")
+    left = significant(document["posterior_2sigma"], 6, DOWN)
+    console.print(f"  adversary's uncertainty (2 sigma): {left}")
     console.print(f"  solved by {document['solver']} in {document['seconds']:.3g} s")
     if covariance is not None:
         console.print(f"Written to {covariance}.")

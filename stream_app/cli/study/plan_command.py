@@ -122,7 +122,7 @@ def _print_plan(planned: ReleasePlan) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from stream_app.watching.wording import DISTANCE, forecast_in_words
+    from stream_app.watching.wording import DISTANCE, UP, forecast_in_words, shortened
 
     console = stdout()
     if planned.warning:
@@ -135,16 +135,16 @@ def _print_plan(planned: ReleasePlan) -> None:
     table.add_column("Because", no_wrap=True)
     for index, step in enumerate(planned.steps):
         risks = planned.ceilings[index]
-        attack = "-" if step.attack is None else f"{step.attack.success:.3f}"
+        attack = "-" if step.attack is None else shortened(step.attack.success, 3)
         why, quantiles = step.decided.why, risks.risk_quantiles
         table.add_row(
             str(step.decided.schedule.step),
             *_counts(step.decided.schedule),
             "" if why is None else f"{forecast_in_words(why)} of {why.allowed}",
-            f"{step.risks.mean_baseline:.3f}",
-            attack if crowd is None else f"{planned.beside[index].mean_risk:.3f}",
-            f"{risks.mean_risk:.3f}",
-            f"{quantiles[1.0]:.3f}",
+            shortened(step.risks.mean_baseline, 3),
+            attack if crowd is None else shortened(planned.beside[index].mean_risk, 3, UP),
+            shortened(risks.mean_risk, 3, UP),
+            shortened(quantiles[1.0], 3, UP),
             "configured" if why is None else why.reason.value,
         )
     if planned.note is not None:
@@ -249,7 +249,9 @@ def _print_crowd(crowd: PlannedCrowd) -> None:
 
 
 def _hidden_in_words(sigma: float) -> str:
-    return f"{sigma:.1f}" if sigma > 0.0 else "hides nobody"
+    from stream_app.watching.wording import DOWN, shortened
+
+    return shortened(sigma, 1, DOWN) if sigma > 0.0 else "hides nobody"
 
 
 def _attack_in_words(planned: ReleasePlan) -> str:
@@ -257,14 +259,21 @@ def _attack_in_words(planned: ReleasePlan) -> str:
     attacks = [step.attack for step in planned.steps if step.attack is not None]
     if not attacks:
         return "No attack was measured."
+    from stream_app.watching.wording import UP, confidence_in_words, shortened
+
     widest = max(max(each.high - each.success, each.success - each.low) for each in attacks)
-    return f"Attack is within {widest:.3f} at each step, with a confidence of {attacks[0].confidence:.0%}."
+    return (
+        f"Attack is within {shortened(widest, 3, UP)} at each step, with a confidence of "
+        f"{confidence_in_words(attacks[0].confidence)}, and never above the ceiling."
+    )
 
 
 def _counts(step: StepSchedule) -> tuple[str, str, str, str]:
     """Sensors released raw, noised and not at all; mean expected error of those released."""
+    from models.mechanisms import public_error
+
     released = [r.mechanism for r in step.releases if r.mechanism.is_released]
     raw = sum(mechanism.is_exact for mechanism in released)
-    errors = [mechanism.expected_absolute_error() for mechanism in released]
+    errors = [public_error(mechanism) for mechanism in released]
     mean = f"{sum(errors) / len(errors):.2f}" if errors else ""
     return str(raw), str(len(released) - raw), str(len(step.releases) - len(released)), mean

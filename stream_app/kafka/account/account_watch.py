@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accounting.continuous import RiskFigures, RiskSummary, join_people, no_moments, summarise
-from accounting.continuous.shadow import MeanAttack, PriorGuesses, mean_attack
+from accounting.continuous import Ranked, RiskFigures, RiskSummary, join_people, no_moments, summarise
+from accounting.continuous.shadow import MeanAttack, MeanCeiling, PriorGuesses, mean_attack
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
 from models.releases import StepSchedule
@@ -242,7 +242,11 @@ class AccountWatch:
         found = [each for part in parts if part is not None for each in part]
         is_whole = all(part is not None for part in parts)
         guesses = PriorGuesses(standing.baseline, standing.people_each)
-        return mean_attack(found, guesses, self._partitions[0].confidence) if is_whole else None
+        if not is_whole:
+            return None
+        risks = np.minimum(standing.risk, standing.baseline + standing.added)  # the prior's, without a radius
+        ceiling = MeanCeiling(Ranked(risks, standing.people_each).mean(), standing.step)
+        return mean_attack(found, guesses, self._partitions[0].confidence, ceiling)
 
 
 def _together(step: int, people: Sequence[str], parts: Sequence[Standing]) -> Standing:

@@ -30,7 +30,7 @@ from stream_app.starting.counts.assumed import (
 )
 from stream_app.starting.counts.sensor_places import SensorPlace
 from stream_app.starting.counts.step_counts import NOT_COUNTED, Counts
-from stream_app.watching.wording import in_a_hundred, in_points
+from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 from stream_app.wire import Activation, Reading
 
 ASSUMED_PRIORS = "assumed-priors.json"
@@ -135,8 +135,8 @@ def write_deployment(
 def assumption_text(label: str, table: Sequence[Dependence]) -> str:
     """What was assumed, and how much the answer depends on it."""
     rows = [
-        f"| {row.habits} | {in_a_hundred(row.mean_guess)} | {in_a_hundred(row.mean_ceiling)} "
-        f"| {in_points(row.most_added)} |"
+        f"| {row.habits} | {in_a_hundred(row.mean_guess)} | {ceiling_in_words(row.mean_ceiling)} "
+        f"| {in_points(row.most_added, UP)} |"
         for row in table
     ]
     return "\n".join(

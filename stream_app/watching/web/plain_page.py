@@ -15,9 +15,13 @@ from stream_app.watching.web.status import Status, StepLine
 from stream_app.watching.wording import (
     ATTACK,
     DISTANCE,
+    DOWN,
+    EXACT,
     attack_in_words,
+    ceiling_in_words,
     in_a_hundred,
     not_reached_in_words,
+    significant,
     step_in_words,
 )
 from stream_app.wire import RiskSummary
@@ -88,7 +92,7 @@ def _sentence(status: Status) -> str:
 def _risks(summary: RiskSummary, when: When, condition: str) -> list[str]:
     rows = [
         (
-            f"{in_a_hundred(float(level))} or more",
+            f"{in_a_hundred(float(level), EXACT)} or more",
             f"{at_risk:,}",
             f"{summary.at_baseline.get(level, 0):,}",
             "not known" if summary.within_nats else f"{at_risk - summary.at_baseline.get(level, 0):,}",
@@ -97,8 +101,8 @@ def _risks(summary: RiskSummary, when: When, condition: str) -> list[str]:
         for level, at_risk in summary.at_risk.items()
     ]
     spread = [
-        (name, *(in_a_hundred(table[quantile]) for quantile in table))
-        for name, table in _tables(summary, condition).items()
+        (name, *(words(table[quantile]) for quantile in table))
+        for name, table, words in _tables(summary, condition)
     ]
     quantiles = [f"{float(quantile) * 100:g} % of people at or below" for quantile in summary.risk]
     missed = not_reached_in_words(summary.not_reached)
@@ -110,8 +114,8 @@ def _risks(summary: RiskSummary, when: When, condition: str) -> list[str]:
                 (
                     in_a_hundred(summary.mean_baseline),
                     attack_in_words(summary.attack),
-                    in_a_hundred(summary.mean_risk),
-                    in_a_hundred(summary.mean_added),
+                    ceiling_in_words(summary.mean_risk),
+                    ceiling_in_words(summary.mean_added),
                 )
             ],
         ),
@@ -134,7 +138,7 @@ def _in_crowd(status: Status) -> list[str]:
     crowd = summary.crowd
     missed = not_reached_in_words(crowd.not_reached)
     rows = [
-        (f"{in_a_hundred(float(level))} or more", f"{count:,}", f"{summary.at_risk.get(level, 0):,}")
+        (f"{in_a_hundred(float(level), EXACT)} or more", f"{count:,}", f"{summary.at_risk.get(level, 0):,}")
         for level, count in crowd.at_risk.items()
     ]
     return [
@@ -144,9 +148,9 @@ def _in_crowd(status: Status) -> list[str]:
             ("Mean ceiling", "Mean ceiling if they are known", "Added on average, at most"),
             [
                 (
-                    in_a_hundred(crowd.mean_risk),
-                    in_a_hundred(summary.mean_risk),
-                    in_a_hundred(crowd.mean_added),
+                    ceiling_in_words(crowd.mean_risk),
+                    ceiling_in_words(summary.mean_risk),
+                    ceiling_in_words(crowd.mean_added),
                 )
             ],
         ),
@@ -164,7 +168,7 @@ def _hidden(lines: Sequence[HiddenLine]) -> list[str]:
     least_hidden = sorted(ends, key=lambda end: min(end[1]))[:PLAIN_SENSORS]
     shown = ends if len(ends) <= PLAIN_SENSORS else least_hidden
     rows = [
-        (sensor, *(f"{end:.2g}" if end else "nobody" for end in (min(known), max(known))))
+        (sensor, *(significant(end, 2, DOWN) if end else "nobody" for end in (min(known), max(known))))
         for sensor, known in shown
     ]
     cut = "" if shown is ends else f" The {len(shown)} of {len(ends):,} sensors where it hides least."
@@ -176,12 +180,15 @@ def _hidden(lines: Sequence[HiddenLine]) -> list[str]:
     ]
 
 
-def _tables(summary: RiskSummary, condition: str) -> Mapping[str, Mapping[str, float]]:
-    return {
-        f"Ceiling, {condition}": summary.risk,
-        "Guess by habit alone": summary.baseline,
-        "Added at most": summary.added,
-    }
+def _tables(
+    summary: RiskSummary, condition: str
+) -> tuple[tuple[str, Mapping[str, float], Callable[[float], str]], ...]:
+    """Name, quantiles, and how they are said."""
+    return (
+        (f"Ceiling, {condition}", summary.risk, ceiling_in_words),
+        ("Guess by habit alone", summary.baseline, in_a_hundred),
+        ("Added at most", summary.added, ceiling_in_words),
+    )
 
 
 def _history(history: tuple[StepLine, ...], when: When) -> list[str]:
@@ -192,7 +199,7 @@ def _history(history: tuple[StepLine, ...], when: When) -> list[str]:
             str(line.suppressed),
             in_a_hundred(line.mean_baseline),
             "not measured" if line.attack is None else in_a_hundred(line.attack[0]),
-            in_a_hundred(line.mean_risk),
+            ceiling_in_words(line.mean_risk),
         )
         for line in reversed(history[-PLAIN_HISTORY:])
     ]

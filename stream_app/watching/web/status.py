@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from accounting.ledgers import PrivacyAccount
+from models.mechanisms import errors_of_recipients, public_error
 from models.releases import Sensor, SensorRelease
 from stream_app.setup.settings import Settings
 from stream_app.watching.crowd_watch import HiddenLine, adversary_of, hour_of, sigmas_of, with_step
@@ -64,13 +65,17 @@ class SensorLine:
 
 @dataclass(frozen=True)
 class ReleaseLine:
-    """One sensor in the last step; ``value`` is what the public saw, ``error`` expected from the noise."""
+    """One sensor in the last step; ``value`` is what the public saw, ``error`` expected from its noise.
+
+    ``tiers`` are the expected errors of what each tier of recipients reads, the public's among them.
+    """
 
     sensor: str
     mechanism: str
     parameters: Mapping[str, float]
     value: int | None
     error: float | None
+    tiers: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -269,5 +274,7 @@ def _release(release: SensorRelease, event: StepClosed) -> ReleaseLine:
     name, mechanism = release.sensor.name, release.mechanism
     value = event.published.get(name)
     shown = mechanism.name if value is not None else "suppressed"
-    error = mechanism.expected_absolute_error() if value is not None else None
-    return ReleaseLine(name, shown, dict(mechanism.parameters), value, error)
+    if value is None:
+        return ReleaseLine(name, shown, dict(mechanism.parameters), None, None, {})
+    tiers = dict(errors_of_recipients(mechanism))
+    return ReleaseLine(name, shown, dict(mechanism.parameters), value, public_error(mechanism), tiers)

@@ -22,6 +22,7 @@ from models.mechanisms import (
     Raw,
     Suppressed,
     Tiered,
+    check_mechanism,
     parse,
 )
 from models.noise import CorrelatedNoise, binary_entropy
@@ -56,6 +57,11 @@ def random_words(draws: int, seed: int = 3) -> NDArray[np.uint64]:
 def test_it_has_every_verb_and_is_registered_under_its_name(mechanism: Mechanism) -> None:
     assert isinstance(mechanism, Mechanism)
     assert MECHANISMS[mechanism.name] is type(mechanism)
+
+
+def test_it_keeps_what_is_asked_of_mechanisms_of_ones_own(mechanism: Mechanism) -> None:
+    """The public part of this suite; what follows asks for more than soundness."""
+    check_mechanism(mechanism)
 
 
 def test_it_survives_being_written_down(mechanism: Mechanism) -> None:

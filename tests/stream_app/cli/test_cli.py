@@ -15,7 +15,7 @@ import pytest
 
 import tallyguard as tg
 from stream_app.cli import main
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import ceiling_in_words, in_a_hundred
 from tests.hex_keys import hex_key
 
 COMMANDS = (["demo"], ["run"], ["audit"], ["ledger"], ["check"], ["priors", "fit"], ["config", "show"])
@@ -189,12 +189,12 @@ def test_audit_says_the_ceiling_within_a_radius_wherever_it_says_a_ceiling(
         near["hindsight"]["now_radius"],
         *(release["certified_radius"] for release in near["why"]["releases"]),
     ):
-        assert in_a_hundred(ceiling) in table
+        assert ceiling_in_words(ceiling) in table
     assert max(len(line.rstrip()) for line in table.splitlines() if " in 100" in line) <= 80
     (files / "audit.json").write_text(json.dumps([near]))
     assert tallyguard("report", "audit.json", "--output", "report.html").code == 0
     report = (files / "report.html").read_text()
-    assert f"<td>{in_a_hundred(near['certified_radius'])}</td>" in report
+    assert f"<td>{ceiling_in_words(near['certified_radius'])}</td>" in report
     assert escape(near["radius"]["condition"]) in report
     assert all(tallyguard(*command, f"--radius={wrong}").code == 2 for wrong in ("-0.1", "inf", "nan"))
 
@@ -230,12 +230,13 @@ def test_audit_says_how_sure_a_ceiling_of_fitted_priors_is(
         assert found["mean_low"] < found["mean"] < found["mean_high"]
         assert found["mean"] < found["credible"] <= found["credible_high"] <= 1.0
         assert found["condition"] in table
-        for figure in (document["certified"], found["mean"], found["credible"]):
-            assert in_a_hundred(figure) in table
+        assert in_a_hundred(found["mean"]) in table
+        for ceiling in (document["certified"], found["credible"]):
+            assert ceiling_in_words(ceiling) in table
     (files / "audit.json").write_text(json.dumps(documents))
     assert tallyguard("report", "audit.json", "--output", "report.html").code == 0
     report = (files / "report.html").read_text()
-    assert f"<td>{in_a_hundred(documents[0]['posterior']['credible'])}</td>" in report
+    assert f"<td>{ceiling_in_words(documents[0]['posterior']['credible'])}</td>" in report
     assert escape(documents[0]["posterior"]["condition"]) in report
     assert max(len(line.rstrip()) for line in table.splitlines() if " in 100" in line) <= 80
     assert "mean ceiling" in audits[:1].shown()

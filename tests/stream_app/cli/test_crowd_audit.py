@@ -15,7 +15,7 @@ import pytest
 
 import tallyguard as tg
 from stream_app.cli import main
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import ceiling_in_words
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ def test_audit_in_a_crowd_shows_both_ceilings_with_the_condition(
     (few,) = run(*command, "--adversary", "crowd", "--alone", "0.3", "--companions", "1", "--json").document
     assert crowd["certified"] < few["certified"] <= 1.0
     shown = run(*command, "--adversary", "crowd").out
-    assert all(in_a_hundred(crowd[name]) in shown for name in ("certified", "certified_informed"))
+    assert all(ceiling_in_words(crowd[name]) in shown for name in ("certified", "certified_informed"))
     assert crowd["crowd"]["condition"] in shown
     (tmp_path / "audit.json").write_text(dumps([crowd]))
     assert run("report", tmp_path / "audit.json", "--output", tmp_path / "audit.html").code == 0
     report = (tmp_path / "audit.html").read_text()
-    assert f"<td>{in_a_hundred(crowd['certified'])}</td>" in report
-    assert f"<td>{in_a_hundred(crowd['certified_informed'])}</td>" in report
+    assert f"<td>{ceiling_in_words(crowd['certified'])}</td>" in report
+    assert f"<td>{ceiling_in_words(crowd['certified_informed'])}</td>" in report
     assert escape(crowd["crowd"]["condition"]) in report
     (tmp_path / "mixed.json").write_text(dumps([crowd, plain]))
     assert run("report", tmp_path / "mixed.json", "--output", tmp_path / "no.html").code == 1
@@ -109,7 +109,7 @@ def test_past_steps_in_a_crowd_are_shown_beside_those_of_who_knows_all(
     shown = run(*command, "--adversary", "crowd", "--known", "2").out
     assert "in the crowd under its condition above" in shown
     for name in ("then", "now", "then_informed", "now_informed"):
-        assert in_a_hundred(found[name]) in shown
+        assert ceiling_in_words(found[name]) in shown
 
 
 def test_the_library_says_the_same_of_a_crowd() -> None:

@@ -20,7 +20,7 @@ from stream_app.analysis.planning import plan_releases
 from stream_app.cli import main
 from stream_app.embedded import RunOptions, run
 from stream_app.steps.risk_output import summary_message
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import DOWN, ceiling_in_words, shortened
 from stream_app.wire.messages import StepDecision
 from tests.accounting.crowd.both import BothAccounts
 from tests.accounting.decisions import deciding
@@ -299,12 +299,12 @@ def test_a_report_has_the_table_to_sign(
     assert "radius: ceilings hold within 0.1 nats of these priors, over all steps together." in section
     assert "Signature" in section
     from stream_app.analysis.report import read_run
-    from stream_app.watching.wording import in_a_hundred
+    from stream_app.watching.wording import ceiling_in_words
 
     log = read_run(files / "out")
     cells = section.split("<td>as given</td>")[1].split("</tr>")[0]
-    mean = in_a_hundred(float(np.mean([each.mean_risk for each in log.summaries])))
-    assert f"<td>{mean}</td><td>{in_a_hundred(log.most_risk)}</td>" in cells
+    mean = ceiling_in_words(float(np.mean([each.mean_risk for each in log.summaries])))
+    assert f"<td>{mean}</td><td>{ceiling_in_words(log.most_risk)}</td>" in cells
 
 
 @pytest.mark.slow
@@ -339,7 +339,7 @@ def test_a_plan_in_a_crowd_shows_both_ceilings_and_where_raw_is_safe(
     assert call(monkeypatch, *own, *more, "--known", "5") == 0
     shown = capsys.readouterr().out
     assert found["crowd"]["condition"] in shown
-    assert f"{max(hidden.values()):.1f}" in shown
+    assert shortened(max(hidden.values()), 1, DOWN) in shown
     assert call(monkeypatch, *own, "--vary", "radius=0.1") == 1
     assert "crowd adversary" in capsys.readouterr().err
     assert call(monkeypatch, *own, "--plot", tmp_path / "plan.png") == 0
@@ -410,7 +410,10 @@ def test_a_report_says_how_a_run_stands_among_the_others(
         account.apply(step)
         summaries.append((account.summary(), account.informed.summary()))
     crowd, informed = summaries[-1]
-    assert f"<td>{in_a_hundred(crowd.mean_risk)}</td><td>{in_a_hundred(informed.mean_risk)}</td>" in section
+    assert (
+        f"<td>{ceiling_in_words(crowd.mean_risk)}</td><td>{ceiling_in_words(informed.mean_risk)}</td>"
+        in section
+    )
     assert "if the 5 others, but for 1 whom the adversary may follow, move independently" in section
     assert section.count("<td style=") == 2 * 1
     assert call(monkeypatch, *own[:-2], "--priors", files / "priors.json") == 0

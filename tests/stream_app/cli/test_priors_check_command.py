@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stream_app.watching.wording import DOWN, significant
 from tests.stream_app.cli.test_cli import Tallyguard, tallyguard
 
 __all__ = ["tallyguard"]
@@ -180,7 +181,7 @@ def test_an_audit_of_refuted_priors_shows_the_radius_and_the_mean_ceiling(
     assert one["posterior"]["draws"] == 50
     shown = tallyguard(*own).out
     assert "Note: the priors were refuted on 60 people, ceilings too low" in shown
-    assert f"Within {found['kappa_min']:.3g} nats" in shown
+    assert f"Within {significant(found['kappa_min'], 3, DOWN)} nats" in shown
     assert "Mean ceiling" in shown
     (fitted / "audit.json").write_text(tallyguard(*own, "--json").out)
     assert tallyguard("report", "audit.json").code == 0

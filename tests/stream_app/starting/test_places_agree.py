@@ -15,7 +15,7 @@ from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web.people_board import PeopleBoard
 from stream_app.watching.web.state import state_json
 from stream_app.watching.web.status import StatusBoard
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import ceiling_in_words, in_a_hundred
 
 STEPS, PEOPLE = 30, 120
 
@@ -89,7 +89,11 @@ def test_the_same_people_at_the_same_steps(seen: Seen) -> None:
     row = re.search(rf"<tr><td>{first.person[:12]}</td>(.*?)</tr>", page)
     assert row is not None
     cells = re.findall("<td>(.*?)</td>", row[1])
-    assert cells == [log.when(first.step), *map(in_a_hundred, (first.baseline, first.risk, first.added))]
+    assert cells == [
+        log.when(first.step),
+        in_a_hundred(first.baseline),
+        *map(ceiling_in_words, (first.risk, first.added)),
+    ]
 
 
 def test_the_attack_is_the_same_everywhere(seen: Seen) -> None:

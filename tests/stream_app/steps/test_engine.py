@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.exceptions import StepOrderError
+from accounting.exceptions import AttackAboveCeilingError, StepOrderError
 from models.releases import StepSchedule
 from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.engine import StoredStep
@@ -155,6 +155,34 @@ def test_a_step_that_cannot_be_accounted_is_never_drawn() -> None:
     target._publisher = Watched()  # type: ignore[assignment]
     messages = [activation(0, "A"), reading(0, "A", 1), activation(1, "A"), reading(1, "A", 1)]
     with pytest.raises(AccountingFailedError, match="step 1 must be accounted before it is published"):
+        feed(target, messages)
+    assert drawn == [0]
+
+
+def test_a_step_whose_attack_refutes_the_ceiling_is_never_drawn() -> None:
+    """A ceiling that is proved wrong protects nobody: nothing more is published on it."""
+
+    noted: list[int] = []
+    drawn: list[int] = []
+
+    class Refuting:
+        def note(self, step: StepSchedule) -> None:
+            noted.append(step.step)
+
+        def mean(self) -> None:
+            if noted[-1] == 1:
+                raise AttackAboveCeilingError("map", 0.9, "exact", 0.5)
+
+    class Watched:
+        def publish(self, schedule: StepSchedule, counts: list[int | None]) -> list[int | None]:
+            drawn.append(schedule.step)
+            return counts
+
+    target = engine()
+    target._adversary = Refuting()
+    target._publisher = Watched()  # type: ignore[assignment]
+    messages = [activation(0, "A"), reading(0, "A", 1), activation(1, "A"), reading(1, "A", 1)]
+    with pytest.raises(AccountingFailedError, match="no attack may be right more often than the ceiling"):
         feed(target, messages)
     assert drawn == [0]
 

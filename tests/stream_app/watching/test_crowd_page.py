@@ -25,7 +25,7 @@ from stream_app.watching.web.people_board import PeopleBoard
 from stream_app.watching.web.plain_page import render
 from stream_app.watching.web.state import state_json
 from stream_app.watching.web.status import StatusBoard
-from stream_app.watching.wording import IN_CROWD, in_a_hundred
+from stream_app.watching.wording import IN_CROWD, ceiling_in_words
 from stream_app.wire import DecisionReason
 from tests.stream_app.embedded.test_crowd_run import BUDGET, CROWD, last_summary, population
 from tests.stream_app.engine_support import (
@@ -114,9 +114,8 @@ def test_both_pages_show_the_ceilings_their_condition_and_the_hours(shown: Shown
     page = render(status, shown.settings)
     section = page.split("against whoever does not know where everybody else is</h2>")[1]
     assert condition[1:] in section
-    assert (
-        f"<td>{in_a_hundred(crowd.mean_risk)}</td><td>{in_a_hundred(shown.summary.mean_risk)}</td>" in section
-    )
+    said = map(ceiling_in_words, (crowd.mean_risk, shown.summary.mean_risk))
+    assert "".join(f"<td>{each}</td>" for each in said) in section
     assert "What the crowd hides for nothing" in section
     exposed = shown.people.exposed(0.0)["people"]
     assert all(each["crowd"] <= each["risk"] for each in exposed)
@@ -173,7 +172,7 @@ def test_a_report_judges_by_the_adversary_that_the_rule_is_kept_against(tmp_path
     assert "Highest ceiling of anybody, against that adversary" in text
     judged, informed = (max(each.risk["1.0"] for each in some) for some in (log.judged, log.summaries))
     assert judged < informed
-    assert f"<td>{in_a_hundred(judged)}</td>" in text
+    assert f"<td>{ceiling_in_words(judged)}</td>" in text
 
 
 def test_steps_without_a_crowd_neither_break_a_rule_in_the_crowd_nor_show_that_it_is_kept(

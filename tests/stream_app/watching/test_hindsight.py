@@ -24,11 +24,11 @@ from stream_app.analysis.report import load_priors, read_run, write_report
 from stream_app.analysis.report.hindsight_section import NEEDS_PRIORS, exposed_in_hindsight
 from stream_app.cli import main
 from stream_app.watching import hindsight as hindsight_module
-from stream_app.watching.hindsight import PastHorizon, covers, hindsight
+from stream_app.watching.hindsight import Hindsight, PastHorizon, covers, hindsight
 from stream_app.watching.people import FORGOTTEN
 from stream_app.watching.web import people_board
 from stream_app.watching.web.people_board import PeopleBoard, RecentSteps
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import ceiling_in_words, in_a_hundred
 from tests.accounting.enumeration import optimum_success
 from tests.stream_app.engine_support import (
     NAMES,
@@ -151,9 +151,14 @@ def test_the_page_the_report_and_the_audit_say_the_same(
             _printed([str(tmp_path / "priors.json"), *arguments, "--json"], monkeypatch, capsys)
         )
         assert audit["hindsight"] == asdict(found)
-        cells = "".join(f"<td>{in_a_hundred(x)}</td>" for x in (found.baseline, found.then, found.now))
+        cells = "".join(f"<td>{x}</td>" for x in said_of(found))
         assert cells in page
     assert any(found.now > found.then + 0.01 for found in report if found is not None)
+
+
+def said_of(found: Hindsight) -> list[str]:
+    """Guess, ceiling then and ceiling now, in words."""
+    return [in_a_hundred(found.baseline), *map(ceiling_in_words, (found.then, found.now))]
 
 
 @pytest.mark.slow
@@ -174,9 +179,7 @@ def test_the_terminal_says_both_ceilings_and_their_condition(
     assert "hold if habits are as the prior says" in printed
     table = printed.split("in hindsight")[1].splitlines()
     row = next(line for line in table if line.strip().startswith("person 0"))
-    assert re.findall(r"[0-9.]+ in 100", row) == list(
-        map(in_a_hundred, (found.baseline, found.then, found.now))
-    )
+    assert re.findall(r"[0-9.]+ in 100", row) == said_of(found)
     drawn = _printed([*arguments, "--hindsight", "1:3", "--draws", "2000"], monkeypatch, capsys)
     assert "from draws: with 95% confidence each" in drawn
     assert "from draws" not in printed

@@ -13,13 +13,15 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from accounting.decisions import BudgetReason
-from models.mechanisms import MECHANISMS, parse
+from models.mechanisms import MECHANISMS, Tiered, parse
 from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.process.worker_metrics import AccountMetrics
 from stream_app.kafka.release.release_core import DecidingCore
+from stream_app.setup.settings import Settings
 from stream_app.watching.events import RunStarted, StepClosed
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.people import PeopleView
+from stream_app.watching.web import StatusBoard
 from stream_app.wire.messages import PRIVATE_REASONS, DecisionReason, Outcome, Reason, StepRelease
 from tests.stream_app.events_for_tests import GAUSSIAN, SENSORS, STATION, closed, summary
 
@@ -163,6 +165,30 @@ def test_the_expected_error_is_that_of_the_last_published_value(watched: Watched
     assert error == GAUSSIAN.expected_absolute_error() > 1.5
     assert watched.value("tallyguard_published_error_expected", "mill street") == 0
     assert watched.value("tallyguard_published_error_expected", "school") == 0
+
+
+def test_the_error_of_a_tiered_count_is_that_of_the_value_everybody_reads() -> None:
+    """The partner's 0.85 stood beside a public value that is off by ten; each recipient has a figure."""
+    own = {"public": 0.1, "partner": 1.0}
+    watched, tiered = Watched(), Tiered(tuple(own.items()))
+    settings = Settings.model_validate({"release": {"mechanism": "tiered", "tiers": own}})
+    registry = CollectorRegistry()
+    metrics = EngineMetrics(registry, SENSORS, THRESHOLDS, delta=1e-6, settings=settings)
+    labels = [{"sensor": sensor.name, "tier": tier} for sensor in SENSORS for tier in own]
+    assert [registry.get_sample_value("tallyguard_tier_error_expected", each) for each in labels] == [0.0] * 6
+    step = StepSchedule(0, (SensorRelease(STATION, tiered),))
+    event = StepClosed(0, step, {"station": 41}, (), 200, summary(0), 0.001, 0)
+    for each in (watched.metrics, metrics):
+        each.closed(event)
+    public = watched.value("tallyguard_published_error_expected", "station")
+    assert public == pytest.approx(9.98, abs=0.01)
+    shown = [registry.get_sample_value("tallyguard_tier_error_expected", each) for each in labels[:2]]
+    assert shown == [public, pytest.approx(0.851, abs=0.001)]
+    board = StatusBoard(SENSORS)
+    board.closed(event)
+    (line,) = board.read().releases
+    assert line.error == public
+    assert line.tiers == {"public": public, "partner": pytest.approx(0.851, abs=0.001)}
 
 
 def test_no_person_and_nothing_unbounded_is_ever_a_label(watched: Watched) -> None:

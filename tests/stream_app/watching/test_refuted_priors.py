@@ -34,7 +34,7 @@ from stream_app.watching.web.people_board import PeopleBoard
 from stream_app.watching.web.plain_page import render
 from stream_app.watching.web.state import state_json
 from stream_app.watching.web.status import StatusBoard
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import ceiling_in_words
 from tests.stream_app.engine_support import REGISTRY, lines_of, messages_of_a_day, population, settings
 
 KAPPA = 0.1
@@ -138,7 +138,7 @@ def test_every_place_says_that_the_priors_were_refuted_and_on_how_many(
     assert "lowest predictions</td><td>106</td><td>8 in 100</td><td>27 in 100 (19 to 36)" in report
     assert "if habits are as assumed, no method" not in report
     log = read_run(shown.folder)
-    assert f"{short}, no method is right in more than {in_a_hundred(log.worst.mean_risk)}" in report
+    assert f"{short}, no method is right in more than {ceiling_in_words(log.worst.mean_risk)}" in report
     assert "not known" in report
     (tmp_path / "day.json").write_text(json.dumps({"steps": [{"sensors": ["A"], "mechanism": "raw"}]}))
     planned = plan_releases(shown.settings, tmp_path / "day.json", population())

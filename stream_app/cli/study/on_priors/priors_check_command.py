@@ -171,6 +171,8 @@ def _print_groups(title: str, grouped: GroupedCheck) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    from stream_app.watching.wording import DOWN, UP, shortened, significant
+
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0, title=title, title_justify="left")
     for name in ("Group", "People", "Predicted", "Realised", "p more", "p fewer", "Radius"):
         table.add_column(name, justify="left" if name == "Group" else "right", no_wrap=True)
@@ -181,10 +183,10 @@ def _print_groups(title: str, grouped: GroupedCheck) -> None:
             "everybody" if is_everybody else f"{row.predicted_lowest:.2f}-{row.predicted_highest:.2f}",
             f"{row.people:,}",
             f"{row.predicted:.3f}",
-            f"{row.realised:.3f} ({row.low:.2f}-{row.high:.2f})",
+            f"{row.realised:.3f} ({shortened(row.low, 2, DOWN)}-{shortened(row.high, 2, UP)})",
             f"{row.p_higher:.1g}",
             "-" if row.p_lower is None else f"{row.p_lower:.1g}",
-            f"{row.kappa_min:.3f}" if row.kappa_min else "0",
+            significant(row.kappa_min, 3, DOWN),
             row.refuted.value.removeprefix("ceilings "),
         )
     stdout().print(table)

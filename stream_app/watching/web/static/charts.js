@@ -1,6 +1,6 @@
 // Two charts as SVG: lines over time and bars by risk. Colours come with a dash or a fill of their own.
 
-import { element, inAHundred, number, stepName } from "./words.js";
+import { ceilingInWords, element, inAHundred, number, stepName } from "./words.js";
 
 const WIDTH = 560, HEIGHT = 260, LEFT = 44, RIGHT = 12, TOP = 26, BOTTOM = 34;
 
@@ -14,7 +14,7 @@ export function overTime(figure, history, about) {
   const attacks = runs(history.map((line, index) => line.attack && [x(index), ...line.attack.map(y)]));
   const crowd = history.every((line) => line.mean_crowd === null) ? [] : [shape("polyline", { class: "crowd", points: history.flatMap((line, index) => (line.mean_crowd === null ? [] : [`${x(index).toFixed(1)},${y(line.mean_crowd).toFixed(1)}`])).join(" ") })];
   const first = history[0], last = history[history.length - 1];
-  draw(figure, `Mean ceiling ${inAHundred(last.mean_risk)}, mean attack ${last.attack ? inAHundred(last.attack[0]) : "not measured"} and mean guess ${inAHundred(last.mean_baseline)} at step ${last.step}`, [
+  draw(figure, `Mean ceiling ${ceilingInWords(last.mean_risk)}, mean attack ${last.attack ? inAHundred(last.attack[0]) : "not measured"} and mean guess ${inAHundred(last.mean_baseline)} at step ${last.step}`, [
     ...scale.ticks.flatMap((value) => gridLine(y(value), `${+(100 * value).toPrecision(3)}`)),
     shape("polygon", { class: "added", points: [...risk, ...guess.slice().reverse()].join(" ") }),
     ...attacks.flatMap(attackShapes),

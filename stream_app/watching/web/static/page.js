@@ -4,7 +4,7 @@ import { overTime, spread } from "./charts.js";
 import { drawMap } from "./map.js";
 import { describePeople, startPeople } from "./people.js";
 import { chooseSensors, meanBits } from "./sensors.js";
-import { attackInWords, bits, element, inAHundred, number, stepName, table } from "./words.js";
+import { EXACT, attackInWords, bits, ceilingInWords, element, inAHundred, number, stepName, table, twoDigits } from "./words.js";
 
 const SILENCE_MS = 12000; // two heartbeats missed: the engine is lost, whatever the connection says
 const HIDES_WELL = 8; // people of noise: the fullest colour of what the crowd hides
@@ -95,11 +95,11 @@ function drawFigures({ people, next_step: next, lag_steps: lag, rejected, summar
     step: next ? stepName(next - 1, about) + behind : "none yet",
     rejected: number(rejected),
     "mean-attack": summary ? attackInWords(summary.attack) : "–",
-    "mean-risk": summary ? inAHundred(summary.mean_risk) : "–",
+    "mean-risk": summary ? ceilingInWords(summary.mean_risk) : "–",
     "mean-baseline": summary ? inAHundred(summary.mean_baseline) : "–",
-    "mean-added": summary ? inAHundred(summary.mean_added) : "–",
-    "mean-crowd": summary?.crowd ? inAHundred(summary.crowd.mean_risk) : "–",
-    "most-added": summary ? inAHundred(summary.most_added) : "–",
+    "mean-added": summary ? ceilingInWords(summary.mean_added) : "–",
+    "mean-crowd": summary?.crowd ? ceilingInWords(summary.crowd.mean_risk) : "–",
+    "most-added": summary ? ceilingInWords(summary.most_added) : "–",
   };
   for (const [id, text] of Object.entries(figures)) by(id).textContent = text;
   document.title = next ? `tallyguard: step ${next - 1}` : "tallyguard";
@@ -116,7 +116,7 @@ function drawPrivacy({ spent, about }) {
 function drawLevels(summary, isRaised) {
   const crowd = summary.crowd;
   const rows = Object.entries(summary.at_risk).map(([level, count]) => [
-    `${inAHundred(Number(level))} or more`, number(count), ...(crowd ? [number(crowd.at_risk[level] ?? 0)] : []), number(summary.at_baseline[level]),
+    `${inAHundred(Number(level), EXACT)} or more`, number(count), ...(crowd ? [number(crowd.at_risk[level] ?? 0)] : []), number(summary.at_baseline[level]),
     isRaised ? "not known" : number(count - summary.at_baseline[level]), number(summary.at_added_risk[level] ?? 0),
   ]);
   const head = ["Chance", "Ceiling there", ...(crowd ? ["Ceiling in the crowd there"] : []), "Guess there, by habit alone", "Put there by releases", "Added that much"];
@@ -142,9 +142,14 @@ function drawCrowd(crowd, hidden) {
   by("hidden-map").replaceChildren(...table("Noise that would hide as much", ["Sensor", ...hours.map((hour) => `${hour} h`)], rows));
 }
 
+// Noise that would hide as much as the crowd does: rounded down, so that it promises no more.
+function hiddenInWords(sigma) {
+  return sigma >= 10 ? `${Math.floor(sigma)}` : (Math.floor(10 * sigma + 1e-9) / 10).toFixed(sigma === 0 ? 0 : 1);
+}
+
 function heat(sigma) {
   if (sigma === null) return "";
-  const cell = element("span", { class: "heat" }, sigma === 0 ? "0" : sigma >= 10 ? sigma.toFixed(0) : sigma.toFixed(1));
+  const cell = element("span", { class: "heat" }, hiddenInWords(sigma));
   cell.style.setProperty("--share", `${Math.round(100 * Math.min(1, sigma / HIDES_WELL))}%`);
   return cell;
 }
@@ -175,12 +180,18 @@ function tile(line, mean, most, nobody) {
   );
 }
 
+// Of tiers each recipient's own: the value beside it is what everybody may read.
+function errorsInWords({ error, tiers }) {
+  const own = Object.entries(tiers).map(([tier, each]) => `${tier} ± ${twoDigits(each)}`);
+  return own.length ? `${own.join(", ")} people` : `± ${twoDigits(error)} people`;
+}
+
 function drawReleases(releases) {
   const rows = releases.map((line) => [
     line.sensor,
     [line.mechanism, ...Object.entries(line.parameters).filter(() => line.value !== null).map(([key, value]) => `${key} ${+Number(value).toPrecision(3)}`)].join(", "),
     line.value === null ? "nothing" : number(line.value),
-    line.error === null ? "–" : line.error === 0 ? "exact" : `± ${line.error.toPrecision(2)} people`,
+    line.error === null ? "–" : line.error === 0 ? "exact" : errorsInWords(line),
   ]);
   by("releases").replaceChildren(...table("Published in the last step", ["Sensor", "Mechanism", "Published", "Expected error"], rows));
 }

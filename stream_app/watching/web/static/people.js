@@ -1,6 +1,6 @@
 // Single people, behind the access token. The token stays in this page's memory and is sent to this engine only.
 
-import { bits, changeInAHundred, element, inAHundred, number, stepName, table } from "./words.js";
+import { EXACT, bits, ceilingInWords, changeInAHundred, element, inAHundred, number, stepName, table } from "./words.js";
 
 const by = (id) => document.getElementById(id);
 let token = "";
@@ -22,7 +22,7 @@ export function describePeople(state) {
   if (!state.has_people) by("exposed-note").textContent = "Not available: this deployment has set no access token.";
   const levels = about ? about.thresholds : [0.5];
   if (by("threshold").options.length !== levels.length) {
-    by("threshold").replaceChildren(...levels.map((level) => element("option", { value: level }, inAHundred(level))));
+    by("threshold").replaceChildren(...levels.map((level) => element("option", { value: level }, inAHundred(Number(level), EXACT))));
     by("threshold").value = levels[levels.length - 1];
   }
 }
@@ -50,13 +50,13 @@ function list(found) {
   const shown = found.people.length;
   const until = found.step === null ? "" : ` at ${stepName(found.step, about)}`;
   const rest = shown < found.reached ? ` The ${number(shown)} to whom most is added are listed.` : "";
-  say(`${number(found.reached)} people have a ceiling of ${inAHundred(found.threshold)} or more${until}, most added first.${rest}`);
+  say(`${number(found.reached)} people have a ceiling of ${inAHundred(found.threshold, EXACT)} or more${until}, most added first.${rest}`);
   const inCrowd = found.people.some((person) => person.crowd !== null);
   const rows = found.people.map((person) => [
     element("code", { title: person.person }, person.person.slice(0, 12)),
     whyButton(person.person),
-    inAHundred(person.added), inAHundred(person.risk), ...(inCrowd ? [inAHundred(person.crowd)] : []), inAHundred(person.baseline),
-    inAHundred(person.most_added), stepName(person.most_added_step, about),
+    ceilingInWords(person.added), ceilingInWords(person.risk), ...(inCrowd ? [ceilingInWords(person.crowd)] : []), inAHundred(person.baseline),
+    ceilingInWords(person.most_added), stepName(person.most_added_step, about),
   ]);
   const head = ["Pseudonym", "Which release did it", "Added now", "Ceiling", ...(inCrowd ? ["In the crowd"] : []), "Guess", "Most added so far", "Step of that"];
   by("exposed").replaceChildren(element("table", {}, ...table("Most exposed people", head, rows)));
@@ -92,7 +92,7 @@ function reason(found, row) {
   by("why")?.closest("tr").remove();
   const why = element("div", { id: "why", tabindex: "-1" },
     element("h3", {}, "Which release did it: ", element("code", {}, found.person.slice(0, 12))),
-    element("p", {}, `${stepName(found.steps[0], about)} to ${stepName(found.steps[1], about)} alone, without what earlier releases revealed: ceiling ${inAHundred(found.certified)}, guess ${inAHundred(found.baseline)}, ${bits(found.information_bits)} revealed in all.`),
+    element("p", {}, `${stepName(found.steps[0], about)} to ${stepName(found.steps[1], about)} alone, without what earlier releases revealed: ceiling ${ceilingInWords(found.certified)}, guess ${inAHundred(found.baseline)}, ${bits(found.information_bits)} revealed in all.`),
     element("p", {}, hindsight(found)),
     rows.length ? element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Releases by what they revealed" }, element("table", {}, ...table("Releases by what they revealed", head, rows))) : element("p", {}, nothing),
   );
@@ -103,8 +103,8 @@ function reason(found, row) {
 function hindsight(found) {
   const past = found.hindsight;
   if (!past) return `In hindsight, the steps at which most was added to this person: ${found.no_hindsight}.`;
-  const then = `when the last was released ${inAHundred(past.then)}`;
-  const now = `with everything released until ${stepName(past.until_step, about)} ${inAHundred(past.now)}`;
+  const then = `when the last was released ${ceilingInWords(past.then)}`;
+  const now = `with everything released until ${stepName(past.until_step, about)} ${ceilingInWords(past.now)}`;
   return `${stepName(past.first_step, about)} to ${stepName(past.last_step, about)}, when most was added to this person, ${about?.condition ?? "if habits are as assumed"}: ceiling ${then}, ${now}; guess ${inAHundred(past.baseline)}. Both ceilings come from slower, mostly tighter bounds than the running one: compare them with each other.`;
 }
 

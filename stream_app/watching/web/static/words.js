@@ -1,20 +1,81 @@
 // Numbers in the words people use, as in stream_app/watching/wording.py, and small pieces of the page.
 
-const FINEST = 0.01; // in 100: what is smaller, or nearer to 100, is said as this
+// How a number is shortened: a ceiling, and what is added at most, up; the lower end of an attack down.
+export const UP = "up", DOWN = "down", NEAREST = "nearest";
 
-export function inAHundred(probability) {
-  const part = 100 * probability;
-  if (part <= 0 || part >= 100) return `${part <= 0 ? 0 : 100} in 100`;
-  if (part < 0.95) return `${Number(Math.max(part, FINEST).toPrecision(1))} in 100`;
-  if (part < 99.5) return `${Math.round(part)} in 100`;
-  const missing = Number(Math.max(100 - part, FINEST).toPrecision(1));
-  return `${(100 - missing).toFixed(-Math.floor(Math.log10(missing)))} in 100`;
+// A threshold that somebody chose is no estimate: it is said as it was chosen.
+export const EXACT = "exact";
+
+const FINEST = [1n, 2]; // in 100: what is smaller, or nearer to 100, is said as this
+
+// Decimal numbers [digits, decimals] stand for digits / 10 ** decimals. Behind a value's twelfth significant digit
+// stands what floating-point sums leave.
+function decimal(value) {
+  const [mantissa, exponent] = value.toExponential(11).split("e");
+  const digits = mantissa.replace(".", "");
+  return rescaled([BigInt(digits), digits.length - 1 - Number(exponent)]);
+}
+
+function rescaled([digits, decimals]) {
+  return decimals >= 0 ? [digits, decimals] : [digits * 10n ** BigInt(-decimals), 0];
+}
+
+function atHundred(probability) {
+  const [digits, decimals] = decimal(probability);
+  return [digits, decimals - 2];
+}
+
+function less(one, other) {
+  return one[0] * 10n ** BigInt(other[1]) < other[0] * 10n ** BigInt(one[1]);
+}
+
+// Not below 0; `decimals` is not below 0 either.
+function rounded([digits, has], decimals, to) {
+  if (decimals >= has) return [digits * 10n ** BigInt(decimals - has), decimals];
+  const unit = 10n ** BigInt(has - decimals);
+  const rest = digits % unit;
+  const isMore = to === UP ? rest > 0n : to === DOWN ? false : 2n * rest >= unit;
+  return [digits / unit + (isMore ? 1n : 0n), decimals];
+}
+
+function oneDigit(number, to) {
+  return rounded(number, number[1] - number[0].toString().length + 1, to);
+}
+
+function plain([digits, decimals]) {
+  const text = digits.toString().padStart(decimals + 1, "0");
+  const cut = text.length - decimals;
+  return decimals === 0 ? text : `${text.slice(0, cut)}.${text.slice(cut)}`.replace(/\.?0+$/, "");
+}
+
+function missingOf([digits, decimals]) {
+  return [100n * 10n ** BigInt(decimals) - digits, decimals];
+}
+
+export function inAHundred(probability, to = NEAREST) {
+  if (to === EXACT) return `${plain(rescaled(atHundred(probability)))} in 100`;
+  if (probability <= 0 || probability >= 1) return `${probability <= 0 ? 0 : 100} in 100`;
+  const part = rescaled(atHundred(probability));
+  if (less(part, [1n, 0])) {
+    if (less(part, FINEST)) return `${to === DOWN ? "0" : plain(FINEST)} in 100`;
+    return `${plain(oneDigit(part, to))} in 100`;
+  }
+  const missing = missingOf(part);
+  if (less(to === UP ? [1n, 0] : [5n, 1], missing)) return `${plain(rounded(part, 0, to))} in 100`;
+  if (less(missing, FINEST)) return `${to === UP ? "100" : plain(missingOf(FINEST))} in 100`;
+  const turned = { [UP]: DOWN, [DOWN]: UP }[to] ?? to;
+  return `${plain(missingOf(oneDigit(missing, turned)))} in 100`;
+}
+
+// What no method exceeds, or what is added at most: rounded up.
+export function ceilingInWords(probability) {
+  return inAHundred(probability, UP);
 }
 
 export function attackInWords(attack) {
   if (!attack) return "not measured";
-  const [low, high] = [attack.low, attack.high].map((end) => inAHundred(end).replace(" in 100", ""));
-  return `${inAHundred(attack.success)} (${low} to ${high})`;
+  const ends = [inAHundred(attack.low, DOWN), inAHundred(attack.high, UP)];
+  return `${inAHundred(attack.success)} (${ends.map((end) => end.replace(" in 100", "")).join(" to ")})`;
 }
 
 // How a chance changes: "−3.1 in 100"; what is rounded to nothing has no sign.
@@ -26,6 +87,11 @@ export function changeInAHundred(difference) {
 
 export function number(value) {
   return value.toLocaleString("en");
+}
+
+// Never in powers of ten: "130", "0.85".
+export function twoDigits(value) {
+  return value.toLocaleString("en", { maximumSignificantDigits: 2 });
 }
 
 export function bits(value) {
