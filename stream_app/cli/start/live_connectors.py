@@ -89,9 +89,20 @@ def sensorthings(
     mapping = observation_map(chosen) if is_read else None
     sensors = tuple(chosen.datastreams.values())
     with open_intake(output, settings, mapping, sensors) as intake, stop_on_signals() as stop:
-        way = Way(None if intake is None else intake.take, output / "read.json", releases)
-        steps = exchange(settings, way, stop, once=once)
-        _say(intake, steps if releases else None)
+        way = Way(None if intake is None else intake.take, output, releases)
+        written = exchange(settings, way, stop, once=once)
+        _say(intake, written.steps if releases else None)
+        if releases is not None:
+            stdout().print(
+                f"Of them {written.values:,} values have a datastream; {written.sent:,} were sent now.",
+                soft_wrap=True,
+            )
+        for sensor in written.silent:
+            stdout().print(
+                f"Nothing is released of {sensor!r}, which [connect.sensorthings.releases] names.",
+                soft_wrap=True,
+                markup=False,
+            )
 
 
 def _require_a_way(is_read: bool, releases: Path | None, key: str) -> None:
@@ -114,3 +125,5 @@ def _say(intake: PayloadIntake | None, sent: int | None) -> None:
     if sent is not None:
         parts.append(f"the releases of {sent:,} steps are there")
     stdout().print(f"{'; '.join(parts)}.", soft_wrap=True)
+    if intake is not None and intake.ends is not None:
+        stdout().print(intake.ends, soft_wrap=True)

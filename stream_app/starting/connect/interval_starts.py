@@ -24,13 +24,15 @@ _AMBIGUOUS = 'set ambiguous = "earlier", "later" or "in_order" in [connect.files
 class Starts:
     """``instants`` (unix seconds) of each row, whether it is ``kept``, and the length of all intervals.
 
-    ``seconds`` is None where the file does not say it.
+    ``seconds`` is None where the file does not say it; ``are_inclusive`` where its ends were recognised as
+    the last second that belongs to each interval.
     """
 
     instants: Integers
     kept: NDArray[np.bool_]
     seconds: int | None
     dropped: int = 0
+    are_inclusive: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,21 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
     if twice.size and mapping.ambiguous == "in_order":
         later = twice[_is_second(twice, clock.shown[index], channel)]
         instants[later] = clock.late[index[later]]
-    length = mapping.interval_seconds
+    length, are_inclusive = mapping.interval_seconds, False
     if table.chosen.end is not None:
         length = _length(table, clock, index[is_real], is_real, mapping)
-    return Starts(instants, is_real, length, int((~is_real).sum()))
+        are_inclusive = mapping.ends == "recognise" and _end_a_second_early(instants[is_real], length)
+        length += are_inclusive or mapping.ends == "inclusive"
+    return Starts(instants, is_real, length, int((~is_real).sum()), are_inclusive)
+
+
+def _end_a_second_early(starts: Integers, length: int) -> bool:
+    """Whether all intervals (of ``length``) begin whole multiples of one second more apart, two in a row.
+
+    Times are in whole seconds here: an end of 08:59:59.999 is one of 08:59:59.
+    """
+    gaps: Integers = np.diff(np.unique(starts))
+    return bool(gaps.size and (gaps % (length + 1) == 0).all() and gaps.min() == length + 1)
 
 
 def _is_second(rows: Integers, shown: Integers, channel: Integers | None) -> NDArray[np.bool_]:
@@ -126,6 +139,6 @@ def _length(
         raise InputError(
             f"intervals of {table.path} must all have one length, and end after they start",
             f"{int((~fits).sum()):,} rows that do not last {usual:,} s as most do",
-            "give each resolution in a file of its own",
+            "give each resolution in a file of its own, and inclusive ends apart from exclusive ones",
         )
     return usual

@@ -390,3 +390,70 @@ def test_presets_are_listed_and_printed_to_begin_with(tmp_path: Path) -> None:
     )
     assert status == 0, said
     assert json.loads(said)["counts"] == 2
+
+
+_STARTS = [f"2026-03-02 {hour:02d}:00:00" for hour in range(8, 12)]
+_INCLUSIVE = [
+    ("second", [f"2026-03-02 {hour:02d}:59:59" for hour in range(8, 12)]),
+    ("millisecond", [f"2026-03-02T{hour:02d}:59:59.999" for hour in range(8, 12)]),
+    ("microsecond", [f"2026-03-02T{hour:02d}:59:59.999999Z" for hour in range(8, 12)]),
+    ("day first", [f"02.03.2026 {hour:02d}:59:59" for hour in range(8, 12)]),
+]
+
+
+@pytest.mark.parametrize("ends", [ends for _, ends in _INCLUSIVE], ids=[name for name, _ in _INCLUSIVE])
+@pytest.mark.parametrize("steps", [None, ArchiveSteps(1_772_409_600, 3600)], ids=["table", "messages"])
+def test_ends_that_are_inclusive_are_recognised_and_said(
+    tmp_path: Path, ends: list[str], steps: ArchiveSteps | None
+) -> None:
+    """Hamburg's hours end a second, or less, before the next one: they are hours, and a remark says so."""
+    rows = "".join(f"{start},{end},a,{n}\n" for n, (start, end) in enumerate(zip(_STARTS, ends, strict=True)))
+    file = written(tmp_path, f"t,e,s,n\n{rows}")
+    for more in ({}, {"ends": "inclusive"}):
+        counts = read_archive([file], FilesMap.model_validate({**LONG, "end": "e", **more}), steps)
+        counted = counts.table[counts.table != NOT_COUNTED]
+        assert (counts.step_seconds, counted.tolist()) == (3600, [0, 1, 2, 3])
+        assert any("taken as inclusive" in each for each in counts.remarks) == (not more)
+
+
+def test_ends_are_recognised_by_all_of_a_file_only(tmp_path: Path) -> None:
+    """One interval alone, ends of two kinds, and intervals that do last 59:59 stay what they are."""
+    hourly = ArchiveSteps(1_772_409_600, 3600)
+
+    def read(rows: str, **more: object) -> Counts:
+        file = written(tmp_path, f"t,e,s,n\n{rows}")
+        return read_archive([file], FilesMap.model_validate({**LONG, "end": "e", **more}), hourly)
+
+    one = "2026-03-02 08:00:00,2026-03-02 08:59:59,a,5\n"
+    with pytest.raises(InputError, match='set ends = "inclusive"'):
+        read(one)
+    assert read(one, ends="inclusive").table[8].tolist() == [5]
+    with pytest.raises(InputError, match="inclusive ends apart from exclusive"):
+        read(one + "2026-03-02 09:00:00,2026-03-02 10:00:00,a,6\n" + one.replace("08:", "11:"))
+    with pytest.raises(InputError, match="must fill the settings' steps"):
+        read(one + "2026-03-02 08:59:59,2026-03-02 09:59:58,a,6\n")
+    with pytest.raises(InputError, match="must fill the settings' steps"):
+        read(one + one.replace("08:", "09:"), ends="exclusive")
+
+
+def test_quarters_with_inclusive_ends_are_summed(tmp_path: Path) -> None:
+    quarters = "".join(
+        f"2026-03-02 08:{m:02d}:00,2026-03-02 08:{m + 14:02d}:59,a,{m}\n" for m in range(0, 60, 15)
+    )
+    file = written(tmp_path, f"t,e,s,n\n{quarters}")
+    mapping = FilesMap.model_validate({**LONG, "end": "e", "shorter": "sum"})
+    counts = read_archive([file], mapping, ArchiveSteps(1_772_409_600, 3600))
+    assert counts.table[8].tolist() == [90]
+
+
+def test_remarks_are_shown_whole(tmp_path: Path) -> None:
+    """A remark that names a table of the settings shows it: brackets are no markup."""
+    rows = "".join(f"{start},{end},a,1\n" for start, end in zip(_STARTS, _INCLUSIVE[0][1], strict=True))
+    config = tmp_path / "tallyguard.toml"
+    config.write_text(
+        '[connect.files]\nstart = "t"\nend = "e"\nsensor = "s"\ncount = "n"\ntimezone = "UTC"\n'
+    )
+    file = written(tmp_path, f"t,e,s,n\n{rows}")
+    status, said = invoked("connect", "files", file, "--config", config, "--output", tmp_path / "c.parquet")
+    assert status == 0
+    assert 'ends = "exclusive" in [connect.files]' in " ".join(said.split())

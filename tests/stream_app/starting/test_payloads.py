@@ -271,3 +271,18 @@ def test_any_json_is_read_or_refused_with_a_sentence(payload: object) -> None:
 def test_a_mapping_that_leaves_something_open_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
         plain(**wrong)
+
+
+@pytest.mark.parametrize("last", ["00:59:59.999Z", "00:59:59.999999Z", "00:59:59Z", "01:59:59.999+01:00"])
+def test_an_end_may_be_the_last_millisecond_of_its_interval(last: str) -> None:
+    """It is the last second, as the journal knows it; a start, or another part of a second, is none."""
+    mapping = plain(interval="at", count="n")
+    found = mapping.read({"s": "a", "at": f"2026-01-01T00:00:00.000Z/2026-01-01T{last}", "n": 5})
+    assert found[0].end == at("2026-01-01T00:59:59Z")
+    for wrong in ("00:00:00.999Z/2026-01-01T01:00:00Z", "00:00:00Z/2026-01-01T00:59:59.500Z"):
+        with pytest.raises(InputError, match="whole second"):
+            mapping.read({"s": "a", "at": f"2026-01-01T{wrong}", "n": 5})
+    with pytest.raises(InputError, match="whole second"):
+        plain(interval="at", count="n", ends="exclusive").read(
+            {"s": "a", "at": "2026-01-01T00:00:00Z/2026-01-01T00:59:59.999Z", "n": 5}
+        )

@@ -12,6 +12,7 @@ In the connector's own folder, for its owner only:
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +26,15 @@ from stream_app.starting.connect.journal.step_fold import RECENT_STEPS, StepCoun
 from stream_app.starting.connect.payloads import SensorCount
 from stream_app.wire import Activation, Reading
 
+logger = logging.getLogger(__name__)
+
 MESSAGES = "messages.jsonl"
+ENDS_IN_WORDS = {
+    "inclusive": "Intervals end just before the next one begins: their ends are taken as inclusive, and each "
+    "interval as lasting until the next one's start.",
+    "exclusive": "Intervals end where the next one begins: the one before that ended a second earlier is not "
+    "counted.",
+}
 _COUNTS = "counts.jsonl"
 _MOST_SILENT_STEPS = 100_000  # that are announced at once; more are a clock gone wrong
 _PIECE_BYTES = 1 << 20
@@ -89,12 +98,21 @@ class CountJournal:
         :class:`InputError` says what is wrong with one of them, and quotes nothing of it.
         """
         self._check(counts)
+        has_waited = self._fold.has_withheld
         whole, new = self._fold.take(counts)
+        if has_waited and self._fold.ends is not None:
+            logger.info("%s", ENDS_IN_WORDS[self._fold.ends])
         if new:
             self._counts.append(json.dumps([list(each) for each in counts]).encode() + b"\n")
             for each in whole:
                 self._unwritten += self._lines(each)
         return Taken(new, len(counts) - new)
+
+    @property
+    def ends(self) -> str | None:
+        """How this feed's intervals end, in a sentence, where other than usual ends were recognised."""
+        is_recognised = self._fold.rules.ends == "recognise" and self._fold.ends == "inclusive"
+        return ENDS_IN_WORDS["inclusive"] if is_recognised else None
 
     def commit(self) -> None:
         """Wait until all that was taken is on disk; then hand it to the engine.
