@@ -86,7 +86,8 @@ def _end_a_second_early(starts: Integers, length: int) -> bool:
 
     Times are in whole seconds here: an end of 08:59:59.999 is one of 08:59:59.
     """
-    gaps: Integers = np.diff(np.unique(starts))
+    times = np.unique(starts)
+    gaps = times[1:] - times[:-1]
     return bool(gaps.size and (gaps % (length + 1) == 0).all() and gaps.min() == length + 1)
 
 
