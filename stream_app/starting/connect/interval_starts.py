@@ -77,6 +77,12 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
     if table.chosen.end is not None:
         length = _length(table, clock, index[is_real], is_real, mapping)
         are_inclusive = mapping.ends == "recognise" and _end_a_second_early(instants[is_real], length)
+        if are_inclusive and (clock.shown[index][is_real] % 60 == 1).all():
+            raise InputError(
+                f"intervals of {table.path} must begin where the one before ends",
+                "starts one second later, as 08:00:01 to 09:00:00",
+                "correct the starts, or name their length with interval_seconds in place of end",
+            )
         length += are_inclusive or mapping.ends == "inclusive"
     return Starts(instants, is_real, length, int((~is_real).sum()), are_inclusive)
 

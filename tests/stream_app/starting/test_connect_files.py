@@ -457,3 +457,22 @@ def test_remarks_are_shown_whole(tmp_path: Path) -> None:
     status, said = invoked("connect", "files", file, "--config", config, "--output", tmp_path / "c.parquet")
     assert status == 0
     assert 'ends = "exclusive" in [connect.files]' in " ".join(said.split())
+
+
+@pytest.mark.parametrize("form", ["{}-{:02d}-{:02d} {:02d}:00", "{2:02d}.{1:02d}.{0} {3:02d}:00:00"])
+def test_a_day_may_end_at_24_00(tmp_path: Path, form: str) -> None:
+    """German and French files close a day so: it is the midnight of the next one."""
+    hours = [(form.format(2026, 3, 2, hour), form.format(2026, 3, 2, hour + 1)) for hour in (22, 23)]
+    file = written(tmp_path, "t,e,s,n\n" + "".join(f"{start},{end},a,7\n" for start, end in hours))
+    counts = read_archive([file], FilesMap.model_validate({**LONG, "end": "e"}))
+    assert (counts.step_seconds, columns(counts)) == (3600, {"a": [7, 7]})
+    assert f"{counts.origin:%d %H}" == "02 22"
+
+
+def test_starts_a_second_late_are_refused_not_moved(tmp_path: Path) -> None:
+    """08:00:01 to 09:00:00 is no hour that ends a second early: it would lie a second beside the steps."""
+    rows = "".join(
+        f"2026-03-02 {hour:02d}:00:01,2026-03-02 {hour + 1:02d}:00:00,a,5\n" for hour in range(8, 11)
+    )
+    with pytest.raises(InputError, match=r"starts one second later.*interval_seconds"):
+        long(tmp_path, rows, header="t,e,s,n", end="e")

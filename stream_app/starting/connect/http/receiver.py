@@ -94,7 +94,7 @@ class Receiver:
             raise _RefusedError(
                 HTTPStatus.UNAUTHORIZED, "the token must be the receiver's; send Authorization: Bearer TOKEN"
             )
-        if "Content-Encoding" in request.headers:
+        if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
             raise _RefusedError(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a payload must be plain JSON; switch compression off"
             )
@@ -123,6 +123,8 @@ class Receiver:
         )
         if (request.content_length or 0) > most:
             raise too_long
+        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # some senders wait for it
         pieces, length = [], 0
         try:
             async with asyncio.timeout(self._settings.body_seconds):

@@ -15,6 +15,7 @@ from stream_app.wire import MAX_COUNT
 MOST_RECORDS = 10_000
 _PAYLOAD = "a payload"
 _MOST_CHARACTERS = 256
+_NGSI_LD_NULL = "urn:ngsi-ld:null"  # what JSON-LD cannot say otherwise (ETSI GS CIM 009, 4.5.0)
 
 
 class SensorCount(NamedTuple):
@@ -182,7 +183,7 @@ class PayloadMap:
                 raise InputError(
                     f"each record must have its count at {each}", "none", "correct count in the mapping"
                 )
-            if count is None or total < 0:
+            if count is None or count == _NGSI_LD_NULL or total < 0:
                 total = -1
             else:
                 total += self._whole(count)

@@ -17,6 +17,11 @@ _EARLIEST, _LATEST = 0, 1 << 38  # 1970 to the year 10680: milliseconds are no s
 _OFFSET = re.compile(r"(?:UTC|GMT)?\s*([+-]?)(\d{1,2})(?::?([0-5]\d))?|Z|UTC|GMT")
 _DURATION = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _UNIT_SECONDS = (604_800, 86_400, 3600, 60, 1)
+_NUMBER = re.compile(r"\d{9,13}(?:\.\d+)?")  # unix seconds or milliseconds as a text
+_ZONE_NAME = re.compile(
+    r"(Z|[+-]\d\d:?\d\d)\[[\w/+-]+\]$", re.IGNORECASE
+)  # as Java writes it, after an offset
+_END_OF_DAY = re.compile(r"([T ])24:00((?::00(?:[.,]0+)?)?)(?=$|[Z+ -])")
 _MOST_HOURS = 15
 _SUMMER = timedelta(hours=1)
 _MILLISECONDS = 1000.0
@@ -47,6 +52,8 @@ class PayloadTimes:
 
         Of an end that is the last millisecond (or less) of a second: that second, as of one in whole seconds.
         """
+        if isinstance(time, str) and self._map.time_format is None and _NUMBER.fullmatch(time.strip()):
+            time = float(time)
         if isinstance(time, int | float) and not isinstance(time, bool):
             seconds = time / _MILLISECONDS if self._map.time_unit == "milliseconds" else float(time)
         else:
@@ -95,7 +102,9 @@ class PayloadTimes:
         try:
             if self._map.time_format is not None:
                 return datetime.strptime(text, self._map.time_format)
-            return datetime.fromisoformat(text.replace("/", "-"))
+            text = _ZONE_NAME.sub(r"\1", text.replace("/", "-")).upper()
+            midnight = _END_OF_DAY.sub(r"\g<1>00:00\2", text)
+            return datetime.fromisoformat(midnight) + timedelta(days=midnight != text)
         except (ValueError, OverflowError):
             raise InputError(
                 "a time must be a text in ISO 8601 or a number",
