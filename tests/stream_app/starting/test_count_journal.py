@@ -285,3 +285,15 @@ def test_a_restart_knows_what_waited_and_what_was_recognised(
     assert "taken as inclusive" in caplog.text
     with opened(tmp_path / "j", rules) as journal, pytest.raises(InputError, match="must all be inclusive"):
         journal.take([hour(2, 5)])
+
+
+def test_a_machine_whose_clock_is_in_1970_refuses_no_count_for_good(tmp_path: Path) -> None:
+    """Nothing is taken and nothing acknowledged; with the clock set the same count is taken."""
+    now = [0.0]
+    rules = StepRules(1_767_225_600, HOUR)
+    count = SensorCount("a", rules.origin_seconds, rules.origin_seconds + HOUR, 5)
+    with CountJournal(tmp_path / "j", rules, SENSORS, lambda: now[0]) as journal:
+        with pytest.raises(OutputError, match="clock must be right"):
+            journal.take([count])
+        now[0] = rules.origin_seconds + HOUR
+        assert journal.take([count]).new == 1

@@ -95,8 +95,10 @@ class CountJournal:
     def take(self, counts: Sequence[SensorCount]) -> Taken:
         """Take all counts of a payload or none; durable after :meth:`commit`, also those known already.
 
-        :class:`InputError` says what is wrong with one of them, and quotes nothing of it.
+        :class:`InputError` says what is wrong with one of them, and quotes nothing of it;
+        :class:`OutputError`, that nothing can be said while this machine's clock is wrong.
         """
+        self._check_clock()
         self._check(counts)
         has_waited = self._fold.has_withheld
         whole, new = self._fold.take(counts)
@@ -128,6 +130,15 @@ class CountJournal:
             self._messages.append(line)
         self._unwritten = []
         self._messages.flush()
+
+    def _check_clock(self) -> None:
+        """A machine that comes up in 1970 would refuse every count as one of the future, for good."""
+        if self._now_seconds() < self._fold.rules.origin_seconds:
+            raise OutputError(
+                "this machine's clock must be right",
+                "a time before step 0",
+                "set it, or wait until it is set; what came meanwhile is not acknowledged, and comes again",
+            )
 
     def _check(self, counts: Sequence[SensorCount]) -> None:
         """What does not depend on earlier counts, and is not asked again at a restart."""

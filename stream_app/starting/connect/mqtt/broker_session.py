@@ -96,6 +96,7 @@ class BrokerSession:
         self._granted = _AT_LEAST_ONCE  # the least of the topics
         self._said: set[str] = set()
         self._forbidden: dict[str, float] = {}  # until when nothing is sent to these topics
+        self._passed_over: set[str] = set()
         self._connection = -1
         self._arrived: list[Arrived] = []
         self._is_ready = self._was_ready = False
@@ -194,6 +195,11 @@ class BrokerSession:
             found.append("Releases go out at most once (QoS 0): one lost on the way is not sent again.")
         if not self._terms.retains:
             found.append("The broker retains nothing: whoever subscribes later waits for the next release.")
+        if self._passed_over:
+            found.append(
+                f"The broker does not take what is published on {len(self._passed_over):,} topics, such as "
+                f"{min(self._passed_over)!r}: the log says why."
+            )
         return found
 
     @property
@@ -236,11 +242,13 @@ class BrokerSession:
         """
         if self._forbidden.get(topic, 0.0) > time.monotonic():
             return None
+        self._passed_over.discard(topic)
         if len(topic.encode()) + len(payload) + _HEAD_BYTES > self._most_bytes:
             self._say_once(
                 f"broker {self._address} takes packets of at most {self._most_bytes:,} bytes: longer ones, "
                 f"as on {topic!r}, are not sent"
             )
+            self._passed_over.add(topic)
             return None
         info = self._client.publish(topic, payload, self._terms.quality, retain=self._terms.retains)
         is_sent = info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS and self._terms.quality == _AT_MOST_ONCE
@@ -469,6 +477,7 @@ class BrokerSession:
             return
         if reason.value in _OF_A_TOPIC:
             self._forbidden[topic] = time.monotonic() + _FORBIDDEN_SECONDS
+            self._passed_over.add(topic)
             self._say_once(
                 f'broker {self._address} does not take what we publish there ("{reason}"): let client '
                 f"{self._address.client!r} write to {self._address.under}/#"

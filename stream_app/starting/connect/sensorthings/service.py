@@ -215,6 +215,8 @@ def _remedy(status: int) -> str:
         return "check username and password_file, or token_file, and what that user may do"
     if status == 404:
         return "check connect.sensorthings.url and the ids of the datastreams"
+    if 300 <= status < 400:
+        return "set connect.sensorthings.url to the address that it leads to; a login goes nowhere else"
     return "look at the service's own log"
 
 

@@ -405,6 +405,7 @@ def test_a_step_that_is_too_long_for_the_broker_is_left_out_and_each_value_goes(
             wait_until("each value", lambda reader=reader: len(reader.seen) == 60, 20)  # type: ignore[misc]
             reader.close()
             assert opened.turn(0.1) == []
+            assert any("on 1 topics, such as 'tallyguard/default/releases'" in each for each in opened.weaker)
     assert "takes packets of at most 2,000 bytes" in caplog.text
     assert "is gone" not in caplog.text
 
@@ -426,6 +427,7 @@ def test_topics_that_we_may_not_write_or_read_are_named(
             reader = Other(broker.port, f"{UNDER}/#")
             wait_until("what it may write", lambda: f"{UNDER}/releases/mill" in reader.seen, 20)
             reader.close()
+            assert [each for each in opened.weaker if "on 2 topics, such as" in each]
         assert f"{UNDER}/releases" not in reader.seen
     assert caplog.text.count("does not take what we publish there") == 1
     refused = bytes([0x90, 4, 0, 1, 0, 0x87])

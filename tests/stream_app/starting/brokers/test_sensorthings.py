@@ -363,6 +363,19 @@ def test_a_login_stays_with_its_service(tmp_path: Path) -> None:
     assert "secret" not in str(refused.value)
 
 
+def test_a_service_that_has_moved_is_followed_by_hand(tmp_path: Path) -> None:
+    """Releases are not sent where an answer leads: the sentence says what to set."""
+    service, run = Datastreams(), run_folder(tmp_path / "run")
+    add_steps(run, 0, VALUES)
+    service.observations["9"] = []
+    service.failures, service.failure_headers = ["kept", 308], {"Location": "https://elsewhere.example/v1.1"}
+    with (
+        serving(service) as url,
+        pytest.raises(PeerError, match=r"status 308; set connect\.sensorthings\.url"),
+    ):
+        written(settings_for(url, releases={"mill": "9"}), run)
+
+
 def test_pages_in_a_circle_end(tmp_path: Path) -> None:
     """A link back to a page that was read is refused."""
     service = Datastreams()
