@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -101,4 +102,9 @@ class SensorThingsSettings(Section):
         both = sorted(set(self.datastreams) & set(self.releases.values()))
         if both:
             raise ValueError(f"datastream {both[0]!r} must be read or receive releases, not both")
+        twice = [each for each, times in Counter(self.releases.values()).items() if times > 1]
+        if twice:
+            raise ValueError(
+                f"releases must give each sensor a datastream of its own, not {twice[0]!r} twice"
+            )
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -69,7 +69,7 @@ async def _exchange(settings: Settings, way: Way, stop: Stop, once: bool) -> Exc
             reader = ObservationReader(service, settings, way.take, way.folder / "read.json")
         if way.run is not None:
             writer = ObservationWriter(service, chosen, way.run, way.folder / "written.json")
-        reading, writing = _Attempts(chosen.poll_seconds, once), _Attempts(chosen.poll_seconds, once)
+        reading, writing = (_Attempts(chosen.poll_seconds, stop, once=once) for _ in range(2))
         look_at = 0.0
         while not stop.is_set:
             if reader is not None and time.monotonic() >= look_at:
@@ -95,11 +95,12 @@ async def _written(writer: ObservationWriter) -> int:
 class _Attempts:
     """One of the two ways: what it lacks ends the process at its first attempt only, or ``once``.
 
-    A service that does not answer ends it ``once`` only.
+    A service that does not answer ends it ``once`` only. Asked to stop, it waits for no service: what was
+    begun is asked for by the next process.
     """
 
-    def __init__(self, pause_seconds: float, once: bool) -> None:
-        self._pause, self._once = pause_seconds, once
+    def __init__(self, pause_seconds: float, stop: Stop, *, once: bool) -> None:
+        self._pause, self._stop, self._once = pause_seconds, stop, once
         self._again_at = 0.0
         self._has_worked = False
 
@@ -108,10 +109,17 @@ class _Attempts:
         """Whether it is not too early after one that failed."""
         return time.monotonic() >= self._again_at
 
-    async def made(self, work: Awaitable[int]) -> int:
+    async def made(self, work: Coroutine[None, None, int]) -> int:
         """What the work returns; 0 where it failed and is to be done again."""
+        task = asyncio.create_task(work)
+        while not task.done():
+            await asyncio.wait({task}, timeout=_WAIT_SECONDS)
+            if self._stop.is_set and not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+                return 0
         try:
-            done = await work
+            done = task.result()
         except PeerError as error:
             if self._once or not (self._has_worked or isinstance(error, UnknownOutcomeError)):
                 raise

@@ -394,6 +394,13 @@ def test_a_datastream_is_read_or_written() -> None:
         settings_for("http://x/v1.1", datastreams={"7": "mill"}, releases={"mill": "7"})
 
 
+def test_two_sensors_never_share_a_datastream() -> None:
+    """Nobody could tell their values apart. Of several datastreams one may go on where another ended."""
+    with pytest.raises(ValueError, match="a datastream of its own"):
+        settings_for("http://x/v1.1", releases={"mill": "7", "port": "7"})
+    settings_for("http://x/v1.1", datastreams={"7": "mill", "8": "mill"})
+
+
 def test_addresses_and_datastreams_must_be_named(tmp_path: Path) -> None:
     """What is missing is said with the key that sets it."""
     with pytest.raises(SettingsError, match=r"connect\.sensorthings\.url"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -153,9 +154,9 @@ def test_what_a_hint_names_is_a_setting_of_this_connector(
         "timezone": "2026-01-01T01:00:00/2026-01-01T02:00:00",
     }
     mended = {"tolerance_seconds": "2", "shorter": '"sum"', "interval_seconds": "3600", "timezone": '"UTC"'}
-    for key, time in wrong.items():
+    for key, written in wrong.items():
         service = service_with_counts()
-        service.observations["7"] = [{"phenomenonTime": time, "result": 5}]
+        service.observations["7"] = [{"phenomenonTime": written, "result": 5}]
         with serving(service) as url:
             folder = tmp_path / key
             folder.mkdir()
@@ -214,3 +215,34 @@ def test_a_service_that_goes_away_is_waited_for(tmp_path: Path, monkeypatch: pyt
         written = exchange(settings, Way(got.extend, taken, run), Stop(), once=False)
     assert (written.steps, written.sent) == (2, 2)
     assert {json.loads(each.payload)["result"] for each in got} >= {1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize("kind", ["GET", "POST"])
+def test_who_is_asked_to_stop_waits_for_no_service(tmp_path: Path, kind: str) -> None:
+    """The service asks for five minutes; the next process goes on as if this one had been killed."""
+    service, taken, run = service_with_counts(), tmp_path / "in", run_folder(tmp_path / "run")
+    add_steps(run, 0, (10,))
+    taken.mkdir()
+    service.failure_headers = {"Retry-After": "300"}
+    service.failures = [503] if kind == "GET" else ["kept", 503]
+    began = time.monotonic()
+
+    class Stop:
+        """Asked to stop once the service has been asked."""
+
+        @property
+        def is_set(self) -> bool:
+            return not service.failures
+
+    with serving(service) as url:
+        settings = load_settings(settings_file(tmp_path, url))
+        assert exchange(settings, Way(None, taken, run), Stop(), once=False).steps == 0
+        assert time.monotonic() - began < 30
+
+        class Never:
+            """Not asked to stop."""
+
+            is_set = False
+
+        assert exchange(settings, Way(None, taken, run), Never(), once=True).steps == 1
+    assert [each["result"] for each in service.observations["9"]] == [10]
