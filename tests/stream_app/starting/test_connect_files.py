@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import stat
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -476,3 +478,27 @@ def test_starts_a_second_late_are_refused_not_moved(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match=r"starts one second later.*interval_seconds"):
         long(tmp_path, rows, header="t,e,s,n", end="e")
+
+
+def test_an_end_may_be_the_last_minute_by_declaration_only(tmp_path: Path) -> None:
+    """08:00 to 08:59 may be an hour, or one less a minute in which a counter pauses: nobody can tell."""
+    rows = "".join(f"2026-03-02 {hour:02d}:00,2026-03-02 {hour:02d}:59,a,{hour}\n" for hour in range(8, 11))
+    with pytest.raises(InputError, match='a minute before that; set ends = "inclusive"'):
+        long(tmp_path, rows, header="t,e,s,n", end="e")
+    counts = long(tmp_path, rows, header="t,e,s,n", end="e", ends="inclusive")
+    assert (counts.step_seconds, columns(counts)) == (3600, {"a": [8, 9, 10]})
+    with pytest.raises(InputError, match="must end after they start, got none"):
+        long(tmp_path, "2026-03-02,2026-03-02,a,1\n", header="t,e,s,n", end="e")
+
+
+@pytest.mark.parametrize("day", ["2026-10-25", "2026-03-29"])
+def test_inclusive_ends_are_recognised_in_the_nights_of_the_clock(tmp_path: Path, day: str) -> None:
+    """Five hours in a row, by the clock on the wall and by offsets."""
+    zone = ZoneInfo("Europe/Berlin")
+    first = datetime.fromisoformat(day).replace(tzinfo=zone).astimezone(UTC)
+    hours = [(first + timedelta(hours=hour)).astimezone(zone) for hour in range(5)]
+    for form in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"):
+        rows = "".join(f"{at:{form}},{at.replace(minute=59, second=59):{form}},a,1\n" for at in hours)
+        more = {"timezone": "Europe/Berlin", "ambiguous": "in_order", "nonexistent": "drop"}
+        counts = long(tmp_path, rows, header="t,e,s,n", end="e", **more)
+        assert (counts.step_seconds, columns(counts)) == (3600, {"a": [1] * 5})
