@@ -251,8 +251,9 @@ class BrokerSession:
             self._passed_over.add(topic)
             return None
         info = self._client.publish(topic, payload, self._terms.quality, retain=self._terms.retains)
-        is_sent = info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS and self._terms.quality == _AT_MOST_ONCE
-        if not is_sent:
+        if (
+            info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS or not info.is_published()
+        ):  # at QoS 0 it may be out already
             self._in_flight[info.mid] = topic
         return Sent(info.mid, self._connection)
 

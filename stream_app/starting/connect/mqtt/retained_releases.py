@@ -51,7 +51,7 @@ class RetainedReleases:
         self._note()
         if time.monotonic() < self._again_at:
             return
-        while self._session.room:
+        for _ in range(self._session.room):  # and no more at once: counts are taken in between
             if not self._unsent:
                 release = self._log.next()
                 if release is None:

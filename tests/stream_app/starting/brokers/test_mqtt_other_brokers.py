@@ -379,6 +379,23 @@ def test_a_broker_that_grants_at_most_once_is_taken_by_declaration(
     assert "Counts come at most once (QoS 0)" in caplog.text
 
 
+def test_at_most_once_no_more_is_sent_at_a_time_either(tmp_path: Path) -> None:
+    """Nothing is acknowledged at QoS 0: still counts are taken between a thousand messages and the next."""
+    broker, run = Mosquitto(tmp_path, [OPEN, "max_qos 0"]), run_folder(tmp_path / "run")
+    lines = [released(step, *(noised(f"s{number}", step) for number in range(1500))) for step in range(3)]
+    (run / "releases.jsonl").write_bytes(b"".join(lines))
+    with broker.running(), session(settings_for(broker, qos=0)) as opened:
+        releases = RetainedReleases(opened, UNDER, run, tmp_path / "place.json")
+        releases.advance()
+        assert releases.steps == 0
+        assert 0 < len(releases._sent) <= 1000
+        sent_all(opened, releases, 3)
+        reader = Other(broker.port, f"{UNDER}/releases/#", quality=0)
+        wait_until("every sensor's last value", lambda: len(reader.seen) == 1501, 30)
+        reader.close()
+    assert {json.loads(payload)["step"] for payload in reader.seen.values()} == {2}
+
+
 def test_a_broker_that_retains_nothing_is_taken(tmp_path: Path) -> None:
     """It refuses a last will that is retained; releases go out all the same, to those who listen."""
     broker, run = Mosquitto(tmp_path, [OPEN, "retain_available false"]), run_folder(tmp_path / "run")
