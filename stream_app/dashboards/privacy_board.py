@@ -199,12 +199,13 @@ _CAUSES = Row(
         ),
         Panel(
             "Expected error of what is published",
-            "By how many people a published count is off on average, from the noise alone; 0 is published "
-            "as counted.",
+            "By how many people a count published in the last step is off on average, from the noise alone; "
+            "0 is published as counted. A sensor that published nothing is not shown.",
             "short",
             (
                 Query(
-                    "topk(10, max by (sensor) (tallyguard_published_error_expected{$SELECT}))", "{{sensor}}"
+                    "topk(10, max by (sensor) (tallyguard_published_error_expected{$SELECT} < +Inf))",
+                    "{{sensor}}",
                 ),
             ),
             kind="bargauge",
@@ -245,9 +246,15 @@ _CROWD = Row(
             "Hidden by the crowd, by sensor",
             "How much noise, in people, would hide as much of the sensor's last count as the crowd did, "
             "against whoever does not know where the others are. 0: nobody is hidden, or no crowd is "
-            "computed (crowd.on). It holds if the others move as their priors say, each alone.",
+            "computed (crowd.on); a sensor that counted nothing in the last step is not shown. It holds if "
+            "the others move as their priors say, each alone.",
             "short",
-            (Query("bottomk(20, max by (sensor) (tallyguard_sensor_crowd_sigma{$SELECT}))", "{{sensor}}"),),
+            (
+                Query(
+                    "bottomk(20, max by (sensor) (tallyguard_sensor_crowd_sigma{$SELECT} < +Inf))",
+                    "{{sensor}}",
+                ),
+            ),
             kind="bargauge",
             height=10,
         ),

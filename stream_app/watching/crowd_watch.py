@@ -92,13 +92,15 @@ class CrowdMetrics:
         )
         self._sigma = Gauge(
             "tallyguard_sensor_crowd_sigma",
-            "Noise, in people, that would hide as much as the crowd at the sensor's last count; 0 = nobody",
+            "Noise, in people, that would hide as much as the crowd at the sensor's count of the last step; "
+            "0 = nobody is hidden or no crowd computed, +Inf where it counted nothing",
             ["sensor"],
             registry=registry,
         )
         self._levels: tuple[str, ...] = ()
-        for sensor in sensors:
-            self._sigma.labels(sensor.name).set(0.0)
+        self._sensors = tuple(sensor.name for sensor in sensors)
+        for name in self._sensors:
+            self._sigma.labels(name).set(0.0)
 
     def show_nobody(self, levels: Iterable[str]) -> None:
         """Before the first step, or where nobody is accounted."""
@@ -106,8 +108,10 @@ class CrowdMetrics:
         self.accounted(None)
 
     def closed(self, event: StepClosed) -> None:
-        """A step's counts hid among others."""
-        for name, sigma in sigmas_of(event, self._adversary).items():
+        """A step's counts hid among others; a sensor without one hid nobody and gave nobody away."""
+        if event.crowds is None or self._adversary is None:
+            return
+        for name, sigma in (dict.fromkeys(self._sensors, inf) | sigmas_of(event, self._adversary)).items():
             self._sigma.labels(name).set(sigma)
 
     def accounted(self, summary: CrowdSummary | None) -> None:

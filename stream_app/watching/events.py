@@ -31,7 +31,8 @@ class StepClosed:
     the message that closed the step to its durable release and risks. ``is_replayed`` is true while a restart
     walks over steps that an earlier run has published already. ``why`` says what settled the decision,
     where a risk budget did. ``crowds`` are what each of the schedule's counts hides among, where that is
-    known. ``accounted`` is the schedule brought to single steps, None where it is the same.
+    known. ``accounted`` is the schedule brought to single steps, None where it is the same. ``sensors`` are
+    those whose step this is, None for all: a region closes the steps of its own.
     """
 
     step: int
@@ -46,6 +47,7 @@ class StepClosed:
     why: DecisionReason | None = None
     crowds: StepCrowd | None = None
     accounted: StepSchedule | None = None
+    sensors: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,8 @@ class EngineMetrics(Observer):
         self._priors = PriorMetrics(registry, None if settings is None else settings.priors_check)
         self._crowd = CrowdMetrics(registry, sensors, settings)
         self._show_state(registry)
-        self._show_risks(registry, [label(level) for level in thresholds])
         self._show_noise(registry, sensors, () if settings is None else tuple(settings.release.tiers))
+        self._show_risks(registry, [label(level) for level in thresholds])
         _show_build(registry)
         if settings is not None:
             _show_configuration(registry, settings)
@@ -202,6 +202,8 @@ class EngineMetrics(Observer):
             gauge.set(0.0)
         self._budget.show_nobody()
         self._crowd.show_nobody(self._levels)
+        for name in self._sensors:
+            self._step_information.labels(name).set(0.0)
 
     def _show_noise(
         self, registry: CollectorRegistry, sensors: Sequence[Sensor], tiers: Sequence[str]
@@ -220,8 +222,8 @@ class EngineMetrics(Observer):
         )
         self._error = Gauge(
             "tallyguard_published_error_expected",
-            "Expected absolute error of the sensor's last published value, in people, from the noise alone; "
-            "in tiers of the value that everybody may read",
+            "Expected absolute error, from the noise alone, in people, of what the sensor published in the "
+            "last step, in tiers of the value that everybody may read; +Inf where it published nothing",
             ["sensor"],
             registry=registry,
         )
@@ -233,18 +235,24 @@ class EngineMetrics(Observer):
         )
         self._step_information = Gauge(
             "tallyguard_sensor_information_bits",
-            "Bits that the sensor's last release, taken alone, reveals about where an average person is",
+            "Bits that the sensor's release of the last step, taken alone, reveals about where an average "
+            "person is; 0 where it released nothing",
             ["sensor"],
             registry=registry,
         )
+        self._sensors = frozenset(sensor.name for sensor in sensors)
         self._account = PrivacyAccount(sensor.group for sensor in sensors)
         _at_zero(self._rho, self._account.spends)
         _at_zero(self._epsilon, self._account.spends)
-        _at_zero(self._error, (sensor.name for sensor in sensors))
         for sensor in sensors:
             for tier in tiers:
                 self._tier_error.labels(sensor.name, tier)
-        _at_zero(self._step_information, (sensor.name for sensor in sensors))
+        self._forget_errors()
+
+    def _forget_errors(self) -> None:
+        """Before the first step."""
+        for name in self._sensors:
+            self._error.labels(name).set(0.0)
 
     def started(self, event: RunStarted) -> None:
         """People are loaded; the log continues after its last step."""
@@ -312,15 +320,20 @@ class EngineMetrics(Observer):
             self._budget.accounted(self._view)
 
     def _show_errors(self, event: StepClosed) -> None:
+        """Of each sensor whose step this is; infinite where it published nothing: 0 is a raw count."""
+        errors = dict.fromkeys(self._sensors if event.sensors is None else event.sensors, inf)
         for release in event.schedule.releases:
             if release.mechanism.is_released and release.sensor.name not in event.missing:
-                self._error.labels(release.sensor.name).set(public_error(release.mechanism))
+                errors[release.sensor.name] = public_error(release.mechanism)
                 for tier, error in errors_of_recipients(release.mechanism).items():
                     self._tier_error.labels(release.sensor.name, tier).set(error)
+        for name, error in errors.items():
+            self._error.labels(name).set(error)
 
     def _show_information(self, schedule: StepSchedule) -> None:
         if self._view is not None:
-            for sensor, bits in self._view.sensor_information_bits(schedule).items():
+            found = dict.fromkeys(self._sensors, 0.0) | self._view.sensor_information_bits(schedule)
+            for sensor, bits in found.items():
                 self._step_information.labels(sensor).set(bits)
 
     def _charge(self, schedule: StepSchedule) -> None:

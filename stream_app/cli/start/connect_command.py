@@ -211,7 +211,7 @@ def _print_summary(found: Counts, output: Path, config: Path | None) -> None:
         soft_wrap=True,
     )
     for remark in found.remarks:
-        console.print(f"  {remark}", soft_wrap=True)
+        console.print(f"  {remark}", soft_wrap=True, markup=False)  # it may name a table: [connect.files]
     settings = f"--config {config} " if config else ""
     if output.suffix.lower() == MESSAGES:
         lines = [f"run {settings}--input {output} --output out", f"produce {settings}--input {output}"]

@@ -64,7 +64,10 @@ def http(
             )
 
         receiver.run(say)
+        ends = journal.ends
     taken = receiver.answered.pop(200, 0)
     stdout().print(
         f"{taken:,} payloads taken, {receiver.answered.total():,} refused.", soft_wrap=True, highlight=False
     )
+    if ends is not None:
+        stdout().print(ends, soft_wrap=True)

@@ -42,14 +42,15 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
     from stream_app.setup.signals import stop_on_signals
     from stream_app.starting.connect import resolved_map
     from stream_app.starting.connect.intake import open_intake
-    from stream_app.starting.connect.journal import announced_sensors
+    from stream_app.starting.connect.journal import MESSAGES, announced_sensors
     from stream_app.starting.connect.mqtt import BrokerAddress, BrokerSession, RetainedReleases, relay
 
     settings = settings_of(config)
     chosen = settings.connect.mqtt
     _require_a_way(bool(chosen.topics), releases, "connect.mqtt.topics")
     address = BrokerAddress.of(settings)
-    session = BrokerSession(address, chosen, chosen.topics)
+    is_known = bool(chosen.topics) and (output / MESSAGES).exists()
+    session = BrokerSession(address, chosen, chosen.topics, is_known=is_known)
     mapping = resolved_map(chosen.map) if chosen.topics else None
     sensors = announced_sensors(settings, mapping, "connect.mqtt.map") if mapping is not None else ()
     with open_intake(output, settings, mapping, sensors) as intake, stop_on_signals() as stop:
@@ -58,6 +59,8 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
             sent = RetainedReleases(session, address.under, releases, output / "published.json")
         relay(session, None if intake is None else intake.take, sent, stop)
         _say(intake, sent.steps if sent else None)
+        for sentence in session.weaker:
+            stdout().print(sentence, soft_wrap=True)
 
 
 def sensorthings(
@@ -89,9 +92,20 @@ def sensorthings(
     mapping = observation_map(chosen) if is_read else None
     sensors = tuple(chosen.datastreams.values())
     with open_intake(output, settings, mapping, sensors) as intake, stop_on_signals() as stop:
-        way = Way(None if intake is None else intake.take, output / "read.json", releases)
-        steps = exchange(settings, way, stop, once=once)
-        _say(intake, steps if releases else None)
+        way = Way(None if intake is None else intake.take, output, releases)
+        written = exchange(settings, way, stop, once=once)
+        _say(intake, written.steps if releases else None)
+        if releases is not None:
+            stdout().print(
+                f"Of them {written.values:,} values have a datastream; {written.sent:,} were sent now.",
+                soft_wrap=True,
+            )
+        for sensor in written.silent:
+            stdout().print(
+                f"Nothing is released of {sensor!r}, which [connect.sensorthings.releases] names.",
+                soft_wrap=True,
+                markup=False,
+            )
 
 
 def _require_a_way(is_read: bool, releases: Path | None, key: str) -> None:
@@ -114,3 +128,5 @@ def _say(intake: PayloadIntake | None, sent: int | None) -> None:
     if sent is not None:
         parts.append(f"the releases of {sent:,} steps are there")
     stdout().print(f"{'; '.join(parts)}.", soft_wrap=True)
+    if intake is not None and intake.ends is not None:
+        stdout().print(intake.ends, soft_wrap=True)

@@ -37,6 +37,11 @@ class AccountMetrics(EngineMetrics):
 class IntakeMetrics(EngineMetrics):
     """The engine's metrics without what the coordinator of regions shows: decisions and the privacy spent."""
 
+    def started(self, event: RunStarted) -> None:
+        """Regions were given or taken: what the sensors of one that is gone publish, another worker shows."""
+        super().started(event)
+        self._forget_errors()
+
     def closed(self, event: StepClosed) -> None:
         """Show how far a region has published."""
         self._last_step.set(event.step)

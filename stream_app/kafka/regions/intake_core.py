@@ -135,6 +135,7 @@ class IntakeCore(Core):
                 summary=None,
                 latency_seconds=latency_seconds,
                 lag_steps=max(0, self.watermark + 1 - self._next_publish),
+                sensors=frozenset(sensor.name for sensor in self._intake.registry.sensors),
             )
 
     def _receive(self, record: Arrived, taken: Taken) -> None:

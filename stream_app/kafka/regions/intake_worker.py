@@ -88,14 +88,17 @@ class IntakeWorker(Job):
     async def run(self) -> None:
         """Until cancelled: open what was given, close what was taken."""
         sensors = tuple(sensor.name for sensor in self._deployment.registry.sensors)
+        shown: set[int] = set()
         while True:
             heed_cancellation()
             self._changed.clear()
             for partition in sorted(self._open.keys() - self._wanted):
                 await self._close(partition)
             for partition in sorted(self._wanted - self._open.keys()):
-                if await self._take_over(partition):
-                    self._observer.started(RunStarted(0, self._next_step, sensors))
+                await self._take_over(partition)
+            if shown != self._open.keys():  # also where a region went: others show its sensors now
+                shown = set(self._open)
+                self._observer.started(RunStarted(0, self._next_step, sensors))
             if isinstance(self._counters, RegionCounters):
                 self._counters.owns(len(self._open))
             if not self._open:
@@ -141,18 +144,16 @@ class IntakeWorker(Job):
         rest = self._deployment.settings.kafka.session_seconds
         self._fenced[partition] = _Fenced(times, time.monotonic() + rest)
 
-    async def _take_over(self, partition: int) -> bool:
-        """Open a region, unless it is another worker's by now; whether it is open."""
+    async def _take_over(self, partition: int) -> None:
+        """Open a region, unless it is another worker's by now."""
         if partition not in self._wanted:  # opening the one before took a while
-            return False
+            return
         if partition in self._fenced and time.monotonic() < self._fenced[partition].until_seconds:
-            return False
+            return
         try:
             await self._begin(partition)
         except FencedError as error:
             self._was_fenced(partition, error)
-            return False
-        return True
 
     async def _close(self, partition: int) -> None:
         region = self._open.pop(partition)

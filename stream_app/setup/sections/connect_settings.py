@@ -24,7 +24,12 @@ class FilesMap(Section):
     start: NameList = Field(
         default=(), description="column of the intervals' starts; of several names the first that is there"
     )
-    end: str | None = Field(default=None, description="column of the intervals' ends (exclusive)")
+    end: str | None = Field(default=None, description="column of the intervals' ends")
+    ends: Literal["recognise", "exclusive", "inclusive"] = Field(
+        default="recognise",
+        description="what an end is: the next interval's start, or the last second (millisecond) of its own; "
+        "recognise = inclusive where all of the file end so",
+    )
     interval_seconds: int | None = Field(
         default=None, ge=1, description="length of an interval; none = by `end`, or as most starts are apart"
     )

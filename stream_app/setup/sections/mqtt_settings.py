@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
@@ -28,6 +28,19 @@ class MqttSettings(Section):
     )
     topics: NameList = Field(default=(), description="topics that counts come on; + and # as MQTT has them")
     map: PayloadSettings = Field(default=PayloadSettings(), description="where things stand in the payloads")
+    protocol: Literal["auto", "5", "3.1.1"] = Field(
+        default="auto",
+        description="MQTT that is spoken; auto = 5, and 3.1.1 with a broker that does not speak it",
+    )
+    qos: Literal[0, 1] | None = Field(
+        default=None,
+        description="least quality of service that is taken: 1 = at least once, 0 = at most once, with which "
+        'counts and releases may be lost; none = 1, and with protocol = "3.1.1" what the broker grants',
+    )
+    packet_bytes: Annotated[int, Field(ge=1024, le=1 << 28)] = Field(
+        default=1 << 20,
+        description="longest packet that is taken or sent; a broker of MQTT 5 may say that it takes less",
+    )
     client: str = Field(
         default="",
         description="client id, by which the broker knows the session again; empty = tallyguard-<deployment>",
@@ -53,6 +66,11 @@ class MqttSettings(Section):
     username: str | None = Field(default=None, description="user, where the broker asks for one")
     password: SecretStr | None = Field(default=None, description="its password; not in the settings file")
     password_file: Path | None = Field(default=None, description="file with the password")
+
+    @property
+    def least_quality(self) -> int:
+        """The least quality of service that is taken."""
+        return self.qos if self.qos is not None else 0 if self.protocol == "3.1.1" else 1
 
     @model_validator(mode="after")
     def _has_whole_credentials(self) -> MqttSettings:

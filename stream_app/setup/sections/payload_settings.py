@@ -100,6 +100,11 @@ class PayloadSettings(Section):
         default="refuse",
         description="intervals shorter than a step: sum adds them where all of a step were counted",
     )
+    ends: Literal["recognise", "exclusive", "inclusive"] = Field(
+        default="recognise",
+        description="what an interval's end is: the next one's start, or the last second (millisecond) that "
+        "belongs to it; recognise = inclusive where intervals, two at least, all end so",
+    )
     tolerance_seconds: int = Field(
         default=0, ge=0, description="how far a time may be off the bound of a step and be taken for it"
     )

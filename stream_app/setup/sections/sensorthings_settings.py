@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -27,7 +28,28 @@ class SensorThingsSettings(Section):
     )
     interval_seconds: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="length of an interval whose phenomenonTime is its start alone; none = such are refused",
+        description="length of an interval whose phenomenonTime is one instant; none = such are refused",
+    )
+    instant: Literal["start", "end"] = Field(
+        default="start", description="which end of its interval a phenomenonTime of one instant is"
+    )
+    ends: Literal["recognise", "exclusive", "inclusive"] = Field(
+        default="recognise",
+        description="what an interval's end is: the next one's start, or the last second (millisecond) that "
+        "belongs to it; recognise = inclusive where intervals, two at least, all end so",
+    )
+    tolerance_seconds: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="how far a time may be off the bound of a step and be taken for it"
+    )
+    shorter: Literal["refuse", "sum"] = Field(
+        default="refuse",
+        description="intervals shorter than a step: sum adds them where all of a step were counted",
+    )
+    timezone: str | None = Field(
+        default=None, description="time zone of a phenomenonTime without an offset, like Europe/Vienna"
+    )
+    ambiguous: Literal["refuse", "earlier", "later"] = Field(
+        default="refuse", description="with timezone: times that the clock shows twice in autumn"
     )
     decimals: Literal["refuse", "round"] = Field(
         default="refuse",
@@ -46,6 +68,11 @@ class SensorThingsSettings(Section):
     poll_seconds: Annotated[float, Field(gt=0)] = Field(default=60.0, description="time between two looks")
     page: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1000, description="observations asked for at once; the service may give fewer"
+    )
+    links: Literal["refuse", "here"] = Field(
+        default="refuse",
+        description="links to pages at another address, as a service behind a proxy gives them: refused, or "
+        "asked for at url",
     )
     answer_seconds: Annotated[float, Field(gt=0)] = Field(
         default=60.0, description="time in which the service must answer a request"
@@ -82,4 +109,9 @@ class SensorThingsSettings(Section):
         both = sorted(set(self.datastreams) & set(self.releases.values()))
         if both:
             raise ValueError(f"datastream {both[0]!r} must be read or receive releases, not both")
+        twice = [each for each, times in Counter(self.releases.values()).items() if times > 1]
+        if twice:
+            raise ValueError(
+                f"releases must give each sensor a datastream of its own, not {twice[0]!r} twice"
+            )
         return self

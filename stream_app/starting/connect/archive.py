@@ -163,6 +163,11 @@ def _remarks(table: ArchiveTable, starts: Starts, rounded: int) -> list[str]:
             f"{rounded:,} counts of {table.path.name} had decimals: rounded to whole people. "
             "Ceilings do not hold for counts that were filled in from other hours."
         )
+    if starts.are_inclusive:
+        remarks.append(
+            f"Intervals of {table.path.name} end just before the next one begins: their ends are taken as "
+            f'inclusive (ends = "exclusive" in [connect.files] takes them as they are).'
+        )
     if starts.dropped:
         remarks.append(
             f"{starts.dropped:,} rows of {table.path.name} are of hours that the clock skips: not counted."
@@ -221,7 +226,9 @@ def _check_interval(interval: int, step: int, mapping: FilesMap) -> None:
         raise InputError(
             f"intervals must fill the settings' steps of {step:,} s",
             f"intervals of {interval:,} s",
-            f"set step_seconds = {interval} in a new deployment",
+            'set ends = "inclusive" in [connect.files] where an end is the last second of its interval'
+            if mapping.end and step % (interval + 1) == 0
+            else f"set step_seconds = {interval} in a new deployment",
         )
     if interval < step and mapping.shorter == "refuse":
         raise InputError(

@@ -17,6 +17,7 @@ from stream_app.starting.connect.archive_file import ArchiveTable
 from stream_app.starting.counts.times import check_zone, exists, parse_times
 
 Integers = NDArray[np.int64]
+_MINUTE = 60
 _AMBIGUOUS = 'set ambiguous = "earlier", "later" or "in_order" in [connect.files]'
 
 
@@ -24,13 +25,15 @@ _AMBIGUOUS = 'set ambiguous = "earlier", "later" or "in_order" in [connect.files
 class Starts:
     """``instants`` (unix seconds) of each row, whether it is ``kept``, and the length of all intervals.
 
-    ``seconds`` is None where the file does not say it.
+    ``seconds`` is None where the file does not say it; ``are_inclusive`` where its ends were recognised as
+    the last second that belongs to each interval.
     """
 
     instants: Integers
     kept: NDArray[np.bool_]
     seconds: int | None
     dropped: int = 0
+    are_inclusive: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,42 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
     if twice.size and mapping.ambiguous == "in_order":
         later = twice[_is_second(twice, clock.shown[index], channel)]
         instants[later] = clock.late[index[later]]
-    length = mapping.interval_seconds
+    length, are_inclusive = mapping.interval_seconds, False
     if table.chosen.end is not None:
         length = _length(table, clock, index[is_real], is_real, mapping)
-    return Starts(instants, is_real, length, int((~is_real).sum()))
+        shortest = _short_by(instants[is_real], clock.shown[index][is_real], length)
+        if mapping.ends == "recognise" and shortest > 1:
+            raise InputError(
+                f"intervals of {table.path} must last until the next one begins",
+                "ends a minute before that",
+                'set ends = "inclusive" in [connect.files] where an end is the last minute of its interval',
+            )
+        are_inclusive = mapping.ends == "recognise" and shortest == 1
+        if are_inclusive and (clock.shown[index][is_real] % _MINUTE == 1).all():
+            raise InputError(
+                f"intervals of {table.path} must begin where the one before ends",
+                "starts one second later, as 08:00:01 to 09:00:00",
+                "correct the starts, or name their length with interval_seconds in place of end",
+            )
+        if mapping.ends == "inclusive":
+            length += max(shortest, 1)
+        length += are_inclusive
+    return Starts(instants, is_real, length, int((~is_real).sum()), are_inclusive)
+
+
+def _short_by(starts: Integers, shown: Integers, length: int) -> int:
+    """By how much all intervals (of ``length``) end before the next begins: a second, a minute; else 0.
+
+    They begin whole multiples of the longer length apart, two of them one; ends to the minute count as such
+    only beside starts to the minute. Times are in whole seconds here: 08:59:59.999 is 08:59:59.
+    """
+    times = np.unique(starts)
+    gaps = times[1:] - times[:-1]
+    units = (1, _MINUTE) if not (shown % _MINUTE).any() and length % _MINUTE == 0 else (1,)
+    for unit in units:
+        if gaps.size and (gaps % (length + unit) == 0).all() and gaps.min() == length + unit:
+            return unit
+    return 0
 
 
 def _is_second(rows: Integers, shown: Integers, channel: Integers | None) -> NDArray[np.bool_]:
@@ -122,10 +157,16 @@ def _length(
         | (ends.late[at] - starts.late[index] == usual)
         | (ends.late[at] - starts.early[index] == usual)
     )
-    if usual <= 0 or not fits.all():
+    if usual <= 0:
+        raise InputError(
+            f"intervals of {table.path} must end after they start",
+            "none that does",
+            "correct start and end of the mapping, or name the length with interval_seconds in place of end",
+        )
+    if not fits.all():
         raise InputError(
             f"intervals of {table.path} must all have one length, and end after they start",
             f"{int((~fits).sum()):,} rows that do not last {usual:,} s as most do",
-            "give each resolution in a file of its own",
+            "give each resolution in a file of its own, and inclusive ends apart from exclusive ones",
         )
     return usual

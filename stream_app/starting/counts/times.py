@@ -19,6 +19,8 @@ _FORMATS = (
     *("%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M"),
     *("%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%B %d, %Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p"),
 )
+_DAY = 86_400
+_END_OF_DAY = r"([T ])24:00((:00([.,]0+)?)?([Z+-].*)?)$"
 _EARLIEST, _LATEST = -30_610_224_000, 221_845_392_000  # years that every calendar here knows, in any zone
 
 
@@ -57,10 +59,11 @@ def parse_times(table: pa.Table, name: str, form: str | None, wall_clock: bool) 
         column = text_column(table, name)
     if pc.all(pc.match_substring_regex(column, "^[0-9]{9,11}$")).as_py():
         return Times(np.asarray(pc.cast(column, pa.int64())), wall_clock, True)
+    column, days = _without_24_hours(column)
     if form is None:
         for kind, is_local in ((pa.timestamp("us"), True), (pa.timestamp("us", "UTC"), False)):
             try:
-                return Times(_seconds(pc.cast(column, kind)), is_local)
+                return Times(_seconds(pc.cast(column, kind)) + days, is_local)
             except pa.ArrowInvalid:
                 continue
     forms = _FORMATS if form is None else (form,)
@@ -72,7 +75,16 @@ def parse_times(table: pa.Table, name: str, form: str | None, wall_clock: bool) 
             "several ways" if read else "none",
             "say how with --time-format, e.g. '%d/%m/%Y %H:%M'",
         )
-    return Times(_seconds(read[0]), True)
+    return Times(_seconds(read[0]) + days, True)
+
+
+def _without_24_hours(column: Any) -> tuple[Any, Any]:
+    """Times as text, the end of a day (24:00) as its beginning, and the seconds that it is later."""
+    is_end = pc.match_substring_regex(column, _END_OF_DAY)
+    if not pc.any(is_end).as_py():
+        return column, 0
+    begins = pc.replace_substring_regex(column, _END_OF_DAY, r"\100:00\2")
+    return begins, np.asarray(pc.cast(is_end, pa.int64())) * _DAY
 
 
 def to_instants(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import stat
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -408,3 +410,113 @@ def test_presets_are_listed_and_printed_to_begin_with(tmp_path: Path) -> None:
     )
     assert status == 0, said
     assert json.loads(said)["counts"] == 2
+
+
+_STARTS = [f"2026-03-02 {hour:02d}:00:00" for hour in range(8, 12)]
+_INCLUSIVE = [
+    ("second", [f"2026-03-02 {hour:02d}:59:59" for hour in range(8, 12)]),
+    ("millisecond", [f"2026-03-02T{hour:02d}:59:59.999" for hour in range(8, 12)]),
+    ("microsecond", [f"2026-03-02T{hour:02d}:59:59.999999Z" for hour in range(8, 12)]),
+    ("day first", [f"02.03.2026 {hour:02d}:59:59" for hour in range(8, 12)]),
+]
+
+
+@pytest.mark.parametrize("ends", [ends for _, ends in _INCLUSIVE], ids=[name for name, _ in _INCLUSIVE])
+@pytest.mark.parametrize("steps", [None, ArchiveSteps(1_772_409_600, 3600)], ids=["table", "messages"])
+def test_ends_that_are_inclusive_are_recognised_and_said(
+    tmp_path: Path, ends: list[str], steps: ArchiveSteps | None
+) -> None:
+    """Hamburg's hours end a second, or less, before the next one: they are hours, and a remark says so."""
+    rows = "".join(f"{start},{end},a,{n}\n" for n, (start, end) in enumerate(zip(_STARTS, ends, strict=True)))
+    file = written(tmp_path, f"t,e,s,n\n{rows}")
+    for more in ({}, {"ends": "inclusive"}):
+        counts = read_archive([file], FilesMap.model_validate({**LONG, "end": "e", **more}), steps)
+        counted = counts.table[counts.table != NOT_COUNTED]
+        assert (counts.step_seconds, counted.tolist()) == (3600, [0, 1, 2, 3])
+        assert any("taken as inclusive" in each for each in counts.remarks) == (not more)
+
+
+def test_ends_are_recognised_by_all_of_a_file_only(tmp_path: Path) -> None:
+    """One interval alone, ends of two kinds, and intervals that do last 59:59 stay what they are."""
+    hourly = ArchiveSteps(1_772_409_600, 3600)
+
+    def read(rows: str, **more: object) -> Counts:
+        file = written(tmp_path, f"t,e,s,n\n{rows}")
+        return read_archive([file], FilesMap.model_validate({**LONG, "end": "e", **more}), hourly)
+
+    one = "2026-03-02 08:00:00,2026-03-02 08:59:59,a,5\n"
+    with pytest.raises(InputError, match='set ends = "inclusive"'):
+        read(one)
+    assert read(one, ends="inclusive").table[8].tolist() == [5]
+    with pytest.raises(InputError, match="inclusive ends apart from exclusive"):
+        read(one + "2026-03-02 09:00:00,2026-03-02 10:00:00,a,6\n" + one.replace("08:", "11:"))
+    with pytest.raises(InputError, match="must fill the settings' steps"):
+        read(one + "2026-03-02 08:59:59,2026-03-02 09:59:58,a,6\n")
+    with pytest.raises(InputError, match="must fill the settings' steps"):
+        read(one + one.replace("08:", "09:"), ends="exclusive")
+
+
+def test_quarters_with_inclusive_ends_are_summed(tmp_path: Path) -> None:
+    quarters = "".join(
+        f"2026-03-02 08:{m:02d}:00,2026-03-02 08:{m + 14:02d}:59,a,{m}\n" for m in range(0, 60, 15)
+    )
+    file = written(tmp_path, f"t,e,s,n\n{quarters}")
+    mapping = FilesMap.model_validate({**LONG, "end": "e", "shorter": "sum"})
+    counts = read_archive([file], mapping, ArchiveSteps(1_772_409_600, 3600))
+    assert counts.table[8].tolist() == [90]
+
+
+def test_remarks_are_shown_whole(tmp_path: Path) -> None:
+    """A remark that names a table of the settings shows it: brackets are no markup."""
+    rows = "".join(f"{start},{end},a,1\n" for start, end in zip(_STARTS, _INCLUSIVE[0][1], strict=True))
+    config = tmp_path / "tallyguard.toml"
+    config.write_text(
+        '[connect.files]\nstart = "t"\nend = "e"\nsensor = "s"\ncount = "n"\ntimezone = "UTC"\n'
+    )
+    file = written(tmp_path, f"t,e,s,n\n{rows}")
+    status, said = invoked("connect", "files", file, "--config", config, "--output", tmp_path / "c.parquet")
+    assert status == 0
+    assert 'ends = "exclusive" in [connect.files]' in " ".join(said.split())
+
+
+@pytest.mark.parametrize("form", ["{}-{:02d}-{:02d} {:02d}:00", "{2:02d}.{1:02d}.{0} {3:02d}:00:00"])
+def test_a_day_may_end_at_24_00(tmp_path: Path, form: str) -> None:
+    """German and French files close a day so: it is the midnight of the next one."""
+    hours = [(form.format(2026, 3, 2, hour), form.format(2026, 3, 2, hour + 1)) for hour in (22, 23)]
+    file = written(tmp_path, "t,e,s,n\n" + "".join(f"{start},{end},a,7\n" for start, end in hours))
+    counts = read_archive([file], FilesMap.model_validate({**LONG, "end": "e"}))
+    assert (counts.step_seconds, columns(counts)) == (3600, {"a": [7, 7]})
+    assert f"{counts.origin:%d %H}" == "02 22"
+
+
+def test_starts_a_second_late_are_refused_not_moved(tmp_path: Path) -> None:
+    """08:00:01 to 09:00:00 is no hour that ends a second early: it would lie a second beside the steps."""
+    rows = "".join(
+        f"2026-03-02 {hour:02d}:00:01,2026-03-02 {hour + 1:02d}:00:00,a,5\n" for hour in range(8, 11)
+    )
+    with pytest.raises(InputError, match=r"starts one second later.*interval_seconds"):
+        long(tmp_path, rows, header="t,e,s,n", end="e")
+
+
+def test_an_end_may_be_the_last_minute_by_declaration_only(tmp_path: Path) -> None:
+    """08:00 to 08:59 may be an hour, or one less a minute in which a counter pauses: nobody can tell."""
+    rows = "".join(f"2026-03-02 {hour:02d}:00,2026-03-02 {hour:02d}:59,a,{hour}\n" for hour in range(8, 11))
+    with pytest.raises(InputError, match='a minute before that; set ends = "inclusive"'):
+        long(tmp_path, rows, header="t,e,s,n", end="e")
+    counts = long(tmp_path, rows, header="t,e,s,n", end="e", ends="inclusive")
+    assert (counts.step_seconds, columns(counts)) == (3600, {"a": [8, 9, 10]})
+    with pytest.raises(InputError, match="must end after they start, got none"):
+        long(tmp_path, "2026-03-02,2026-03-02,a,1\n", header="t,e,s,n", end="e")
+
+
+@pytest.mark.parametrize("day", ["2026-10-25", "2026-03-29"])
+def test_inclusive_ends_are_recognised_in_the_nights_of_the_clock(tmp_path: Path, day: str) -> None:
+    """Five hours in a row, by the clock on the wall and by offsets."""
+    zone = ZoneInfo("Europe/Berlin")
+    first = datetime.fromisoformat(day).replace(tzinfo=zone).astimezone(UTC)
+    hours = [(first + timedelta(hours=hour)).astimezone(zone) for hour in range(5)]
+    for form in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"):
+        rows = "".join(f"{at:{form}},{at.replace(minute=59, second=59):{form}},a,1\n" for at in hours)
+        more = {"timezone": "Europe/Berlin", "ambiguous": "in_order", "nonexistent": "drop"}
+        counts = long(tmp_path, rows, header="t,e,s,n", end="e", **more)
+        assert (counts.step_seconds, columns(counts)) == (3600, {"a": [1] * 5})

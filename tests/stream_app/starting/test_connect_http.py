@@ -333,6 +333,24 @@ def test_a_body_that_does_not_come_or_is_endless_is_given_up(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_a_sender_may_wait_to_be_asked_for_its_payload(tmp_path: Path) -> None:
+    """``Expect: 100-continue`` is answered before the payload comes, for who has the token; an encoding that
+    is none, as some proxies name it, is none."""
+    with serving(deployment(tmp_path)) as server:
+        for step, token, first in ((0, TOKEN, b"100 Continue"), (1, "another", b"401 Unauthorized")):
+            body = json.dumps(record(step, 5)).encode()
+            head = (
+                f"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nExpect: 100-continue\r\n"
+                f"Content-Encoding: identity\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            with socket.create_connection(("127.0.0.1", server.port), 20) as peer:
+                peer.sendall(head.encode())
+                assert peer.recv(4096).startswith(b"HTTP/1.1 " + first)
+                if token == TOKEN:
+                    peer.sendall(body)
+                    assert b'{"taken": 1, "known": 0}' in peer.recv(4096)
+
+
 def test_without_token_or_certificates_nothing_is_received(tmp_path: Path) -> None:
     settings = deployment(tmp_path, senders="")
     words = ["connect", "http", "--config", str(settings), "--output", str(tmp_path / "o")]

@@ -272,3 +272,92 @@ def test_rules_and_sensors_may_change_and_earlier_counts_stay_what_they_were(tmp
     with pytest.raises(RunChangedError, match="origin or step_seconds"):
         opened(tmp_path, StepRules(0, 900))
     assert json.loads((tmp_path / "counts.jsonl").read_bytes().splitlines()[0])["sensors"] == ["a", "b"]
+
+
+def short(step: int, people: int, sensor: str = "a", length: int = HOUR) -> SensorCount:
+    """An interval whose end is its last second."""
+    return SensorCount(sensor, step * length, (step + 1) * length - 1, people)
+
+
+def test_ends_that_are_inclusive_are_recognised_by_a_second_interval() -> None:
+    """The first waits, whichever it is: two hours of a sensor, or one of two sensors; once more is known."""
+    wanted = {(0, "a"): 3, (1, "a"): 4, (0, "b"): 5}
+    counts = [short(0, 3), short(1, 4), short(0, 5, "b")]
+    for order in permutations(counts):
+        assert folded(order[:1], ends="recognise") == {}
+        assert folded([order[0], order[0]], ends="recognise") == {}
+        assert folded([*order, *order], ends="recognise") == wanted
+        assert folded(order, ends="inclusive") == wanted
+        assert folded(order[:1], ends="inclusive") == {
+            key: wanted[key]
+            for key in wanted
+            if key == (order[0].start // HOUR, order[0].sensor)  # type: ignore[operator]
+        }
+    quarters = [short(number, number, length=900) for number in range(4)]
+    for order in permutations(quarters):
+        assert folded(order, ends="recognise", sums_shorter=True) == {(0, "a"): 6}
+
+
+def test_the_ends_of_a_feed_are_of_one_kind() -> None:
+    """What was recognised holds: an interval of the other kind is refused, and a lone one never counts."""
+    with pytest.raises(InputError, match="must all be inclusive"):
+        folded([short(0, 3), short(1, 4), hour(2, 5)], ends="recognise")
+    with pytest.raises(InputError, match="must all be exclusive"):
+        folded([hour(0, 3), short(1, 4)], ends="recognise")
+    with pytest.raises(InputError, match="must all be inclusive"):
+        folded([hour(0, 3)], ends="inclusive")
+    assert folded([short(0, 3), hour(1, 4)], ends="recognise") == {(1, "a"): 4}
+    assert folded([short(0, 3), hour(0, 9)], ends="recognise") == {(0, "a"): 9}
+    for ends in ("exclusive", "recognise"):
+        with pytest.raises(InputError, match="must be a step of 3,600 s"):
+            folded([SensorCount("a", 0, HOUR - 2, 1)], ends=ends)
+    with pytest.raises(InputError, match="must be a step of 3,600 s"):
+        folded([short(0, 1)])
+
+
+def test_a_refused_payload_teaches_nothing_about_ends() -> None:
+    """Its intervals are undone with their counts: the next ones are recognised as if it had not come."""
+    fold = StepFold(StepRules(0, HOUR, ends="recognise"))
+    for payload in (
+        [hour(5, 1), short(6, 1)],
+        [short(5, 1), short(6, 1), short(6, 2)],
+        [short(5, 1), hour(-1, 1)],
+    ):
+        with pytest.raises(InputError):
+            fold.take(payload)
+        assert fold.ends is None
+    assert fold.take([short(0, 3)]) == ([], 1)
+    assert [each.people for each in fold.take([short(1, 4)])[0]] == [3, 4]
+    assert fold.ends == "inclusive"
+
+
+def test_a_restart_knows_what_waited_and_what_was_recognised(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The journal is read again: the count that waited is there, and the sentence is said."""
+    caplog.set_level("INFO", "stream_app")
+    rules = StepRules(0, HOUR, ends="recognise")
+    with opened(tmp_path / "j", rules) as journal:
+        journal.take([short(0, 3)])
+        journal.commit()
+    assert readings(tmp_path / "j") == {}
+    with opened(tmp_path / "j", rules) as journal:
+        journal.take([short(1, 4)])
+        journal.commit()
+        assert "inclusive" in str(journal.ends)
+    assert readings(tmp_path / "j") == {(0, "a"): 3, (1, "a"): 4}
+    assert "taken as inclusive" in caplog.text
+    with opened(tmp_path / "j", rules) as journal, pytest.raises(InputError, match="must all be inclusive"):
+        journal.take([hour(2, 5)])
+
+
+def test_a_machine_whose_clock_is_in_1970_refuses_no_count_for_good(tmp_path: Path) -> None:
+    """Nothing is taken and nothing acknowledged; with the clock set the same count is taken."""
+    now = [0.0]
+    rules = StepRules(1_767_225_600, HOUR)
+    count = SensorCount("a", rules.origin_seconds, rules.origin_seconds + HOUR, 5)
+    with CountJournal(tmp_path / "j", rules, SENSORS, lambda: now[0]) as journal:
+        with pytest.raises(OutputError, match="clock must be right"):
+            journal.take([count])
+        now[0] = rules.origin_seconds + HOUR
+        assert journal.take([count]).new == 1

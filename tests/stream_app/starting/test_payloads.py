@@ -271,3 +271,66 @@ def test_any_json_is_read_or_refused_with_a_sentence(payload: object) -> None:
 def test_a_mapping_that_leaves_something_open_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
         plain(**wrong)
+
+
+@pytest.mark.parametrize("last", ["00:59:59.999Z", "00:59:59.999999Z", "00:59:59Z", "01:59:59.999+01:00"])
+def test_an_end_may_be_the_last_millisecond_of_its_interval(last: str) -> None:
+    """It is the last second, as the journal knows it; a start, or another part of a second, is none."""
+    mapping = plain(interval="at", count="n")
+    found = mapping.read({"s": "a", "at": f"2026-01-01T00:00:00.000Z/2026-01-01T{last}", "n": 5})
+    assert found[0].end == at("2026-01-01T00:59:59Z")
+    for wrong in ("00:00:00.999Z/2026-01-01T01:00:00Z", "00:00:00Z/2026-01-01T00:59:59.500Z"):
+        with pytest.raises(InputError, match="whole second"):
+            mapping.read({"s": "a", "at": f"2026-01-01T{wrong}", "n": 5})
+    with pytest.raises(InputError, match="whole second"):
+        plain(interval="at", count="n", ends="exclusive").read(
+            {"s": "a", "at": "2026-01-01T00:00:00Z/2026-01-01T00:59:59.999Z", "n": 5}
+        )
+
+
+@pytest.mark.parametrize(
+    ("time", "more"),
+    [
+        ("2026-01-01t00:00:00z", {}),
+        ("2026-01-01T00:00:00.0000000Z", {}),
+        ("2026-01-01 00:00:00 +0000", {}),
+        ("2026-01-01T01:00:00+01:00[Europe/Paris]", {}),
+        ("2026-01-01T00:00Z[UTC]", {}),
+        ("2025-12-31T24:00:00Z", {}),
+        ("2025-12-31T24:00:00.000Z", {}),
+        ("2025-12-31 24:00", {"timezone": "UTC"}),
+        ("1767225600", {}),
+        ("1767225600000", {"time_unit": "milliseconds"}),
+    ],
+)
+def test_a_time_may_be_written_in_many_ways(time: str, more: dict[str, object]) -> None:
+    """Small letters, ten-millionths, Java's zones, the end of a day, numbers in quotes: one instant."""
+    assert plain(**more).read({"s": "a", "t": time, "n": 1})[0].start == at("2026-01-01T00:00Z")
+
+
+@pytest.mark.parametrize("time", ["2025-12-31T24:00:01Z", "2025-12-31T24:30:00Z", "20260101000000", "25:00"])
+def test_what_is_no_time_of_day_is_refused(time: str) -> None:
+    """Nothing is later than the end of a day, and fourteen digits are no seconds."""
+    with pytest.raises(InputError):
+        plain(timezone="UTC").read({"s": "a", "t": time, "n": 1})
+
+
+def test_ngsi_lds_null_is_not_counted() -> None:
+    """A context broker cannot send null: it has a word for it."""
+    assert plain().read({"s": "a", "t": 60, "n": "urn:ngsi-ld:null"}) == []
+
+
+def test_an_interval_may_have_a_duration() -> None:
+    """One of both ends; months have no length, and nothing lasts nothing."""
+    mapping = plain(interval="at", start=[], interval_seconds=None)
+    first, last = at("2026-01-01T00:00Z"), at("2026-01-01T01:00Z")
+    for text in ("2026-01-01T00:00:00Z/PT1H", "PT60M/2026-01-01T01:00:00Z", "2026-01-01T00:00:00Z/PT3600.0S"):
+        assert mapping.read({"s": "a", "at": text, "n": 1}) == [SensorCount("a", first, last, 1)]
+    for text in (
+        "2026-01-01T00:00:00Z/P1M",
+        "2026-01-01T00:00:00Z/PT0S",
+        "2026-01-01T00:00:00Z/..",
+        "PT1H/PT1H",
+    ):
+        with pytest.raises(InputError):
+            mapping.read({"s": "a", "at": text, "n": 1})

@@ -13,11 +13,12 @@ from prometheus_client import CollectorRegistry
 from accounting.decisions import BudgetReason
 from accounting.exposure.crowd import equivalent_sigma
 from accounting.settings import OPERATIONS, RiskBudget
+from models.releases import StepSchedule
 from stream_app.analysis.report.verdict_section import may_i_publish
 from stream_app.analysis.run_log import read_run
 from stream_app.analysis.verdict import CeilingKind, MayPublish, verdict_on
 from stream_app.embedded import RunOptions, run
-from stream_app.watching.crowd_watch import HiddenLine, hour_of, with_step
+from stream_app.watching.crowd_watch import CrowdMetrics, HiddenLine, hour_of, with_step
 from stream_app.watching.events import Observer, Observers, StepClosed
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.prior_notes import crowd_note
@@ -91,6 +92,15 @@ def test_metrics_show_ceilings_in_the_crowd_and_what_each_sensor_hides(shown: Sh
     for release, found in zip(event.schedule.releases, event.crowds, strict=True):
         sigma = shown.metric("tallyguard_sensor_crowd_sigma", sensor=release.sensor.name)
         assert sigma == equivalent_sigma(found, adversary)
+    metrics = CrowdMetrics(registry := CollectorRegistry(), REGISTRY.sensors, shown.settings)
+    off = dataclasses.replace(event, schedule=StepSchedule(event.step, ()), crowds=())
+    for each, least, most in ((event, 0.0, 99.9), (off, inf, inf)):  # 0 would be that it hides nobody
+        metrics.closed(each)
+        for release in event.schedule.releases:
+            labels = {"sensor": release.sensor.name}
+            sigma = registry.get_sample_value("tallyguard_sensor_crowd_sigma", labels)
+            assert sigma is not None
+            assert least <= sigma <= most
     plain = Shown(tmp_path / "plain", 3, release={"mechanism": "raw"})
     assert plain.metric("tallyguard_crowd_risk_mean") == inf
     assert plain.metric("tallyguard_people_at_crowd_risk", threshold="0.5") == inf

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from accounting.decisions import BudgetReason
 from models.mechanisms import MECHANISMS, Tiered, parse
 from models.releases import SensorRelease, StepSchedule
-from stream_app.kafka.process.worker_metrics import AccountMetrics
+from stream_app.kafka.process.worker_metrics import AccountMetrics, IntakeMetrics
 from stream_app.kafka.release.release_core import DecidingCore
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import RunStarted, StepClosed
@@ -158,13 +158,63 @@ def test_the_privacy_spend_grows_by_group_and_raw_is_infinite(watched: Watched) 
     assert watched.value("tallyguard_dp_rho", "homes") == 1 / 4
 
 
-def test_the_expected_error_is_that_of_the_last_published_value(watched: Watched) -> None:
-    """Missing and suppressed sensors publish nothing and keep their last figure: never NaN."""
+def test_the_expected_error_is_that_of_the_last_step(watched: Watched) -> None:
+    """Who published nothing has no error: infinite, never NaN, and never a figure of an earlier step."""
     watched.metrics.closed(closed(0))
     error = watched.value("tallyguard_published_error_expected", "station")
     assert error == GAUSSIAN.expected_absolute_error() > 1.5
-    assert watched.value("tallyguard_published_error_expected", "mill street") == 0
-    assert watched.value("tallyguard_published_error_expected", "school") == 0
+    for sensor in ("mill street", "school"):  # missing, and suppressed
+        assert watched.value("tallyguard_published_error_expected", sensor) == math.inf
+    off = replace(closed(1), schedule=StepSchedule(1, ()), published={}, missing=())
+    for event in (off, replace(closed(2), missing=("station",), published={})):
+        watched.metrics.closed(closed(1))
+        assert watched.value("tallyguard_published_error_expected", "station") == error
+        watched.metrics.closed(event)
+        assert watched.value("tallyguard_published_error_expected", "station") == math.inf
+    raw = StepSchedule(3, (SensorRelease(STATION, parse("raw", {})),))
+    watched.metrics.closed(replace(closed(3), schedule=raw, missing=()))
+    assert watched.value("tallyguard_published_error_expected", "station") == 0
+
+
+def test_a_region_speaks_of_its_own_sensors_and_those_of_one_that_is_gone_are_forgotten() -> None:
+    """A step of one region says nothing of another's sensors; a worker that loses one shows it no more."""
+    registry = CollectorRegistry()
+    metrics = IntakeMetrics(registry, SENSORS, (0.01, 0.5), 1e-6)
+
+    def errors() -> list[float | None]:
+        name = "tallyguard_published_error_expected"
+        return [registry.get_sample_value(name, {"sensor": sensor.name}) for sensor in SENSORS]
+
+    error = GAUSSIAN.expected_absolute_error()
+    metrics.closed(replace(closed(0), sensors=frozenset({"station", "school"})))
+    assert errors() == [error, math.inf, 0.0]
+    street = StepSchedule(0, (SensorRelease(SENSORS[2], GAUSSIAN),))
+    metrics.closed(replace(closed(0), schedule=street, missing=(), sensors=frozenset({"mill street"})))
+    assert errors() == [error, math.inf, error]
+    metrics.started(RunStarted(0, 1, tuple(sensor.name for sensor in SENSORS)))
+    assert errors() == [0.0, 0.0, 0.0]
+
+
+def test_a_sensor_that_is_switched_off_reveals_nothing() -> None:
+    """Its bits are those of the last step, and gone with the people they were about."""
+    registry = CollectorRegistry()
+    metrics = AccountMetrics(registry, SENSORS, (0.01, 0.5), 1e-6)
+    bits = {"station": 1.5}
+    view = cast(PeopleView, SimpleNamespace(sensor_information_bits=lambda schedule: bits, assumed=None))
+
+    def shown() -> float | None:
+        return registry.get_sample_value("tallyguard_sensor_information_bits", {"sensor": "station"})
+
+    metrics.started(RunStarted(people=200, next_step=0, sensors=(), view=view))
+    metrics.closed(closed(0))
+    assert shown() == 1.5
+    bits = {"school": 0.5}
+    metrics.closed(closed(1))
+    assert shown() == 0
+    bits = {"station": 1.5}
+    metrics.closed(closed(2))
+    metrics.started(RunStarted(people=0, next_step=3, sensors=()))
+    assert shown() == 0
 
 
 def test_the_error_of_a_tiered_count_is_that_of_the_value_everybody_reads() -> None:

@@ -111,7 +111,7 @@ class Receiver:
                 "the token must be one of the receiver's; send Authorization: Bearer TOKEN",
                 {**HEADERS, "WWW-Authenticate": "Bearer"},
             )
-        if "Content-Encoding" in request.headers:
+        if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
             raise _RefusedError(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a payload must be plain JSON; switch compression off"
             )
@@ -150,6 +150,8 @@ class Receiver:
         )
         if (request.content_length or 0) > most:
             raise too_long
+        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # some senders wait for it
         pieces, length = [], 0
         try:
             async with asyncio.timeout(self._settings.body_seconds):

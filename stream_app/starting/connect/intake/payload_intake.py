@@ -55,6 +55,11 @@ class PayloadIntake:
     ) -> None:
         self._rejected.close()
 
+    @property
+    def ends(self) -> str | None:
+        """How the intervals end, in a sentence, where that was recognised (:attr:`CountJournal.ends`)."""
+        return self._journal.ends
+
     def take(self, payloads: Sequence[Payload]) -> None:
         """Make these durable, each as counts or as a dead letter; what stops that raises."""
         for each in payloads:

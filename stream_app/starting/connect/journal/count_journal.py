@@ -12,6 +12,7 @@ In the connector's own folder, for its owner only:
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -33,7 +34,15 @@ from stream_app.starting.connect.journal.step_fold import RECENT_STEPS, StepCoun
 from stream_app.starting.connect.payloads import SensorCount
 from stream_app.wire import Activation, Reading, Reason, Rejected, reject
 
+logger = logging.getLogger(__name__)
+
 MESSAGES = "messages.jsonl"
+ENDS_IN_WORDS = {
+    "inclusive": "Intervals end just before the next one begins: their ends are taken as inclusive, and each "
+    "interval as lasting until the next one's start.",
+    "exclusive": "Intervals end where the next one begins: the one before that ended a second earlier is not "
+    "counted.",
+}
 _COUNTS = "counts.jsonl"
 _MOST_SILENT_STEPS = 100_000  # that are announced at once; more are a clock gone wrong
 _PIECE_BYTES = 1 << 20
@@ -113,15 +122,26 @@ class CountJournal:
         """Take what is new of a payload; durable after :meth:`commit`, also what was known already.
 
         :class:`InputError` says what is wrong with one of its counts, and quotes nothing of it; nothing is
-        taken then. :class:`NotOverError` for one that came too early.
+        taken then. :class:`NotOverError` for one that came too early. :class:`OutputError`, that nothing can
+        be said while this machine's clock is wrong.
         """
+        self._check_clock()
         self._check(counts)
+        has_waited = self._fold.has_withheld
         folded = self._fold.take(counts)
+        if has_waited and self._fold.ends is not None:
+            logger.info("%s", ENDS_IN_WORDS[self._fold.ends])
         if folded.new:
             self._counts.append(json.dumps([list(each) for each in folded.new]).encode() + b"\n")
             for each in folded.whole:
                 self._unwritten += self._lines(each)
         return Taken(len(folded.new), len(folded.known), tuple(map(_letter, folded.contradicting)))
+
+    @property
+    def ends(self) -> str | None:
+        """How this feed's intervals end, in a sentence, where other than usual ends were recognised."""
+        is_recognised = self._fold.rules.ends == "recognise" and self._fold.ends == "inclusive"
+        return ENDS_IN_WORDS["inclusive"] if is_recognised else None
 
     def commit(self) -> None:
         """Wait until all that was taken is on disk; then hand it to the engine.
@@ -137,6 +157,15 @@ class CountJournal:
             self._messages.append(line)
         self._unwritten = []
         self._messages.flush()
+
+    def _check_clock(self) -> None:
+        """A machine that comes up in 1970 would refuse every count as one of the future, for good."""
+        if self._now_seconds() < self._fold.rules.origin_seconds:
+            raise OutputError(
+                "this machine's clock must be right",
+                "a time before step 0",
+                "set it, or wait until it is set; what came meanwhile is not acknowledged, and comes again",
+            )
 
     def _check(self, counts: Sequence[SensorCount]) -> None:
         """What does not depend on earlier counts, and is not asked again at a restart."""

@@ -26,6 +26,7 @@ def journal_of(
         sums_shorter=mapping.shorter == "sum",
         tolerance_seconds=mapping.tolerance_seconds,
         resets=mapping.resets,
+        ends=mapping.ends,
     )
     return CountJournal(folder, rules, sensors, time.time, settings.max_ahead_seconds)
 

@@ -1,9 +1,15 @@
-"""Counts of intervals become counts of steps, whole ones only; the same count again changes nothing."""
+"""Counts of intervals become counts of steps, whole ones only; the same count again changes nothing.
+
+Many feeds end an interval one second, or one millisecond, before the next one begins: 08:00:00 to 08:59:59.
+That is not guessed of a single count: the first such interval waits for a second one, of another time or
+sensor. Then the ends of the whole feed are inclusive from its beginning on, and one that is not is refused.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
 
 from stream_app.exceptions import InputError
@@ -32,6 +38,7 @@ class StepRules:
     sums_shorter: bool = False
     tolerance_seconds: int = 0
     resets: Literal["not_counted", "from_zero"] = "not_counted"
+    ends: Literal["recognise", "exclusive", "inclusive"] = "exclusive"
 
     def since_origin(self, seconds: int) -> int:
         """Seconds since step 0, at the bound of a step where one is within the tolerance."""
@@ -80,8 +87,16 @@ class StepFold:
 
     def __init__(self, rules: StepRules) -> None:
         self.rules = rules
+        self.ends: Literal["exclusive", "inclusive"] | None = None
+        """What was recognised of the feed; None while nothing is known."""
         self._sensors: dict[str, _Sensor] = {}
+        self._withheld: list[tuple[_Sensor, tuple[int, int], StepCount]] = []
         self._undo: list[Callable[[], object]] = []
+
+    @property
+    def has_withheld(self) -> bool:
+        """Whether a count waits until it is known how the feed's intervals end."""
+        return bool(self._withheld)
 
     def take(self, counts: Sequence[SensorCount]) -> Folded:
         """Take all that is new among the counts; for what is known the first count stands.
@@ -108,6 +123,8 @@ class StepFold:
 
     def _part(self, sensor: _Sensor, count: SensorCount, folded: Folded) -> None:
         start, end = self.rules.since_origin(count.start or 0), self.rules.since_origin(count.end)
+        is_short = self._is_short(start, end)
+        end += is_short
         step = self._step_of(start, end)
         self._require_recent(sensor, step)
         # Its share of the limit, so that no sum can pass it: a refusal would tell what the other parts are.
@@ -131,8 +148,61 @@ class StepFold:
         self._undo.append(lambda: parts.pop((start, end)))
         self._see(sensor, step)
         folded.new.append(count)
-        if sum(after - before for before, after in parts) == self.rules.step_seconds:
-            folded.whole.append(StepCount(step, count.sensor, sum(parts.values())))
+        made = StepCount(step, count.sensor, sum(parts.values()))
+        is_whole = sum(after - before for before, after in parts) == self.rules.step_seconds
+        if is_short:
+            folded.whole.extend(self._given(sensor, (start, end), made, is_whole=is_whole))
+        elif is_whole:
+            folded.whole.append(made)
+
+    @property
+    def _known_ends(self) -> Literal["exclusive", "inclusive"] | None:
+        """How the feed's intervals end: declared, recognised, or not known yet."""
+        return self.ends if self.rules.ends == "recognise" else self.rules.ends
+
+    def _fits(self, start: int, end: int) -> bool:
+        """Whether an interval is a step, or one of the equal parts of it that are added up."""
+        length, step = end - start, self.rules.step_seconds
+        fits_one = length == step or (self.rules.sums_shorter and length > 0 and step % length == 0)
+        return fits_one and start % length == 0
+
+    def _is_short(self, start: int, end: int) -> bool:
+        """Whether the end is the interval's last second, and not the next one's start."""
+        known, is_exact, is_one_short = self._known_ends, self._fits(start, end), self._fits(start, end + 1)
+        if is_exact and known == "inclusive":
+            raise _other_ends("exclusive")
+        if is_one_short and not is_exact and self.rules.ends == "recognise" and known == "exclusive":
+            raise _other_ends("inclusive")
+        if is_exact and known is None:
+            self._know("exclusive")
+        return known == "inclusive" or (known is None and is_one_short and not is_exact)
+
+    def _know(self, ends: Literal["exclusive", "inclusive"]) -> None:
+        """It is recognised; what had waited as if its end were inclusive is not counted where it is not."""
+        before = self._withheld
+        self.ends, self._withheld = ends, []
+        self._undo += [partial(setattr, self, "ends", None), partial(setattr, self, "_withheld", before)]
+        for sensor, interval, count in before if ends == "exclusive" else ():
+            parts = sensor.parts.get(count.step, {})
+            people = parts.pop(interval, None)
+            if people is not None:
+                self._undo.append(partial(parts.__setitem__, interval, people))
+
+    def _given(
+        self, sensor: _Sensor, interval: tuple[int, int], count: StepCount, *, is_whole: bool
+    ) -> list[StepCount]:
+        """The step that an interval made whole, or with the second short one what had waited for it, too."""
+        found = [count] if is_whole else []
+        if self._known_ends is not None:
+            return found
+        if not self._withheld:
+            self._withheld = [(sensor, interval, count)]
+            self._undo.append(self._withheld.clear)
+            return []
+        _, first, earlier = self._withheld[0]
+        self._know("inclusive")
+        is_step = first[1] - first[0] == self.rules.step_seconds
+        return sorted([earlier, *found] if is_step else found)
 
     def _step_of(self, start: int, end: int) -> int:
         """The step that an interval lies in."""
@@ -228,3 +298,12 @@ class StepFold:
             while known and min(known) < oldest:
                 del known[min(known)]
         sensor.whole = {step for step in sensor.whole if step >= oldest}
+
+
+def _other_ends(found: str) -> InputError:
+    other = "inclusive" if found == "exclusive" else "exclusive"
+    return InputError(
+        f"the ends of a feed's intervals must all be {other}, as those before were or `ends` says",
+        f"one that is {found}",
+        'give feeds that differ a connector each, with ends = "inclusive" or "exclusive"',
+    )

@@ -11,12 +11,13 @@ from stream_app.setup.declared import most_counts_of
 from stream_app.setup.sections.payload_settings import SENSOR, PayloadSettings
 from stream_app.starting.connect import is_address_name, refuse_addresses, refuse_personal_columns
 from stream_app.starting.connect.payloads.json_paths import ABSENT, FirstOf, JsonPath, names_with_paths
-from stream_app.starting.connect.payloads.payload_times import PayloadTimes
+from stream_app.starting.connect.payloads.payload_times import PayloadTimes, iso_duration
 from stream_app.wire import MAX_COUNT
 
 MOST_RECORDS = 10_000
 _PAYLOAD = "a payload"
 _MOST_CHARACTERS = 256
+_NGSI_LD_NULL = "urn:ngsi-ld:null"  # what JSON-LD cannot say otherwise (ETSI GS CIM 009, 4.5.0)
 
 
 class SensorCount(NamedTuple):
@@ -144,13 +145,17 @@ class PayloadMap:
 
     def _interval_of(self, payload: Any, record: Any) -> tuple[int | None, int]:
         start, end = self._start.at(payload, record), self._end.at(payload, record)
+        lasting = None
         if self._interval is not None:
             text = _text(self._interval.at(payload, record), f"the interval at {self._interval.text}")
             start, slash, after = text.partition("/")
             end = after if slash else ABSENT
-        at = [None if each is ABSENT else self._times.seconds(each, payload, record) for each in (start, end)]
-        begins, ends = at
-        length = self._map.interval_seconds
+            start, end, lasting = _without_duration(start, end)
+        begins, ends = (
+            None if each is ABSENT else self._times.seconds(each, payload, record, is_end=is_end)
+            for each, is_end in ((start, False), (end, not self.is_total))
+        )
+        length = self._map.interval_seconds if lasting is None else lasting
         if self.is_total:
             begins, ends = None, begins if ends is None else ends
         elif begins is not None and ends is None and length is not None:
@@ -165,7 +170,9 @@ class PayloadMap:
             )
         if begins is not None and ends <= begins:
             raise InputError(
-                "an interval must end after its start", "one that does not", "correct the mapping"
+                "an interval must end after its start",
+                "one that does not",
+                "correct start and end of the mapping, or set interval_seconds where a time is an instant",
             )
         return begins, ends
 
@@ -178,7 +185,7 @@ class PayloadMap:
                 raise InputError(
                     f"each record must have its count at {each}", "none", "correct count in the mapping"
                 )
-            if count is None or total < 0:
+            if count is None or count == _NGSI_LD_NULL or total < 0:
                 total = -1
             else:
                 total += self._whole(count)
@@ -208,6 +215,15 @@ def _text(value: object, what: str) -> str:
         found = "nothing" if value is ABSENT or value is None or value == "" else type(value).__name__
         raise InputError(f"{what} must be a text or a whole number", found, "correct the mapping")
     return str(value).strip()
+
+
+def _without_duration(start: Any, end: Any) -> tuple[Any, Any, int | None]:
+    """Both ends of an interval, one of them absent where a duration stands for it, and its seconds."""
+    for text, others in ((end, (start, ABSENT)), (start, (ABSENT, end))):
+        seconds = iso_duration(text) if isinstance(text, str) else None
+        if seconds is not None and seconds == int(seconds) and seconds > 0:
+            return (*others, int(seconds))
+    return start, end, None
 
 
 def _topic_form(topic: str | None) -> re.Pattern[str] | None:

@@ -15,9 +15,25 @@ from stream_app.starting.counts.times import check_zone
 
 _EARLIEST, _LATEST = 0, 1 << 38  # 1970 to the year 10680: milliseconds are no seconds
 _OFFSET = re.compile(r"(?:UTC|GMT)?\s*([+-]?)(\d{1,2})(?::?([0-5]\d))?|Z|UTC|GMT")
+_DURATION = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_UNIT_SECONDS = (604_800, 86_400, 3600, 60, 1)
+_NUMBER = re.compile(r"\d{9,13}(?:\.\d+)?")  # unix seconds or milliseconds as a text
+_ZONE_NAME = re.compile(
+    r"(Z|[+-]\d\d:?\d\d)\[[\w/+-]+\]$", re.IGNORECASE
+)  # as Java writes it, after an offset
+_END_OF_DAY = re.compile(r"([T ])24:00((?::00(?:[.,]0+)?)?)(?=$|[Z+ -])")
 _MOST_HOURS = 15
 _SUMMER = timedelta(hours=1)
 _MILLISECONDS = 1000.0
+_LAST_MILLISECOND = 0.9985  # of a second; a double of our century is exact to a microsecond
+
+
+def iso_duration(text: str) -> float | None:
+    """Seconds of a duration of ISO 8601 such as ``PT1H``; None for no such text, and for months and years."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or text.strip() in ("P", "PT"):
+        return None
+    return sum(float(number or 0) * unit for number, unit in zip(found.groups(), _UNIT_SECONDS, strict=True))
 
 
 class PayloadTimes:
@@ -31,8 +47,13 @@ class PayloadTimes:
         self._offset = JsonPath.of(mapping.offset) if mapping.offset else None
         self._daylight = JsonPath.of(mapping.daylight) if mapping.daylight else None
 
-    def seconds(self, time: object, payload: Any, record: Any) -> int:
-        """A time in whole unix seconds; :class:`InputError` for none, and for one that may mean two."""
+    def seconds(self, time: object, payload: Any, record: Any, *, is_end: bool = False) -> int:
+        """A time in whole unix seconds; :class:`InputError` for none, and for one that may mean two.
+
+        Of an end that is the last millisecond (or less) of a second: that second, as of one in whole seconds.
+        """
+        if isinstance(time, str) and self._map.time_format is None and _NUMBER.fullmatch(time.strip()):
+            time = float(time)
         if isinstance(time, int | float) and not isinstance(time, bool):
             seconds = time / _MILLISECONDS if self._map.time_unit == "milliseconds" else float(time)
         else:
@@ -43,7 +64,8 @@ class PayloadTimes:
                 "another one",
                 'numbers are unix seconds; set time_unit = "milliseconds" if they count those',
             )
-        if seconds != int(seconds) and self._map.tolerance_seconds == 0:
+        is_last = is_end and self._map.ends != "exclusive" and seconds % 1 >= _LAST_MILLISECOND
+        if seconds != int(seconds) and not is_last and self._map.tolerance_seconds == 0:
             raise InputError(
                 "a time must be a whole second", "a part of one", "set tolerance_seconds in the mapping"
             )
@@ -80,7 +102,9 @@ class PayloadTimes:
         try:
             if self._map.time_format is not None:
                 return datetime.strptime(text, self._map.time_format)
-            return datetime.fromisoformat(text.replace("/", "-"))
+            text = _ZONE_NAME.sub(r"\1", text.replace("/", "-")).upper()
+            midnight = _END_OF_DAY.sub(r"\g<1>00:00\2", text)
+            return datetime.fromisoformat(midnight) + timedelta(days=midnight != text)
         except (ValueError, OverflowError):
             raise InputError(
                 "a time must be a text in ISO 8601 or a number",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -10,12 +11,14 @@ from typing import Any
 
 from stream_app.analysis.run_lines import record_of
 from stream_app.exceptions import OutputError
+from stream_app.setup.run_folder.durable import replace_file
+from stream_app.setup.run_folder.manifest import load_document
 from stream_app.setup.run_folder.run_settings import load_run
 from stream_app.steps import public_release
 from stream_app.wire import LineReader, StepRelease
 
 _CHUNK_BYTES = 1 << 18
-_RELEASES = "releases.jsonl"
+_RELEASES, _REVISED = "releases.jsonl", "revised.jsonl"
 
 
 class StepTimes:
@@ -43,10 +46,10 @@ class ReleaseLog:
     :class:`OutputError` for a folder that is none of a run.
     """
 
-    def __init__(self, folder: Path, saved: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folder: Path, saved: Mapping[str, Any] | None = None, name: str = _RELEASES) -> None:
         self.times = StepTimes(folder)
-        self._path = folder / _RELEASES
-        self._lines = LineReader(_RELEASES, _Growing(self._path), saved, keep_torn=True)
+        self._path = folder / name
+        self._lines = LineReader(name, _Growing(self._path), saved, keep_torn=True)
         self._waiting = iter(self._lines)
 
     @property
@@ -69,6 +72,49 @@ class ReleaseLog:
         while len(found) < most and (release := self.next()) is not None:
             found.append(release)
         return found
+
+
+class PublishedLog:
+    """All that a run has published, as it comes: its releases, and behind them late and corrected values.
+
+    ``place`` is the file that says how far an earlier process came, with both; None where nobody keeps it.
+    """
+
+    def __init__(self, folder: Path, place: Path | None) -> None:
+        saved: dict[str, Any] = load_document(place) if place is not None and place.is_file() else {}
+        if "line_count" in saved:  # as it was kept before late values were sent
+            saved = {_RELEASES: saved}
+        self._logs = {name: ReleaseLog(folder, saved.get(name), name) for name in (_RELEASES, _REVISED)}
+        self._place, self._at = place, _RELEASES
+
+    @property
+    def times(self) -> StepTimes:
+        """When the steps of the run begin and end."""
+        return self._logs[_RELEASES].times
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the last one given out was of late or corrected values."""
+        return self._at == _REVISED
+
+    @property
+    def reached(self) -> dict[str, dict[str, int]]:
+        """Where the next process continues, once the last one given out is where it should be."""
+        return {name: log.reached for name, log in self._logs.items()}
+
+    def next(self) -> StepRelease | None:
+        """The next one; None where the run has written none yet."""
+        for name, log in self._logs.items():
+            release = log.next()
+            if release is not None:
+                self._at = name
+                return release
+        return None
+
+    def keep(self, reached: Mapping[str, Mapping[str, int]] | None = None) -> None:
+        """Keep the place behind the last one that was given out, or behind an earlier one."""
+        if self._place is not None:
+            replace_file(self._place, json.dumps(reached or self.reached).encode())
 
 
 class _Growing:

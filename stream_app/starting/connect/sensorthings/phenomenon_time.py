@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
+
+from stream_app.starting.connect.payloads import iso_duration
 
 
 class Interval(NamedTuple):
-    """Unix seconds; ``end`` is exclusive, and None for an instant."""
+    """Unix seconds; ``end`` is exclusive, and None for an instant, even one written as an interval."""
 
     start: float
     end: float | None
 
     @classmethod
-    def parse(cls, text: object) -> Interval:
-        """``ValueError`` where it is none, lacks an offset or does not end after it starts."""
+    def parse(cls, text: object, zone: tzinfo | None = None) -> Interval:
+        """``ValueError`` where it is none, ends before it starts, or lacks an offset and there is no zone.
+
+        One of the two ends may be a duration (``PT1H``).
+        """
         if not isinstance(text, str):
             raise ValueError("must be a text")
-        start, slash, end = text.partition("/")
-        found = cls(_seconds(start), _seconds(end) if slash else None)
-        if found.end is not None and found.end <= found.start:
+        first, slash, last = text.partition("/")
+        lasts, lasted = iso_duration(last), iso_duration(first)
+        if lasted is not None:
+            end = _seconds(last, zone)
+            found = cls(end - lasted, end)
+        else:
+            start = _seconds(first, zone)
+            end_or_none = start + lasts if lasts is not None else _seconds(last, zone) if slash else None
+            found = cls(start, end_or_none)
+        if found.end is not None and found.end < found.start:
             raise ValueError("must end after it starts")
-        return found
+        return cls(found.start, None) if found.end == found.start else found
 
 
 def in_words(seconds: float) -> str:
@@ -30,8 +42,10 @@ def in_words(seconds: float) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
 
 
-def _seconds(text: str) -> float:
+def _seconds(text: str, zone: tzinfo | None) -> float:
     at = datetime.fromisoformat(text.strip())
     if at.tzinfo is None:
-        raise ValueError("must have an offset from UTC")
+        if zone is None:
+            raise ValueError("must have an offset from UTC")
+        at = at.replace(tzinfo=zone)
     return at.timestamp()

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
+import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from math import isfinite
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,18 +28,29 @@ logger = logging.getLogger(__name__)
 _MOST_BYTES = 64 << 20  # of an answer: some hundred bytes an observation
 _TRIES = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_MOST_WAIT_SECONDS = 300.0
+_NOT_THERE = frozenset({404, 410})
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class UnknownOutcomeError(PeerError):
-    """Nobody knows whether the service did what it was asked for: the answer did not come."""
+    """Nobody knows whether the service did what it was asked for: the answer did not come.
+
+    ``wait_seconds`` are those that the service asks us to wait (``Retry-After``).
+    """
+
+    wait_seconds = 0.0
+
+
+class NotThereError(PeerError):
+    """The service knows nothing by this address."""
 
 
 class SensorThings:
     """A service, open while the block runs. :class:`PeerError` says what went wrong, and quotes no count."""
 
     def __init__(self, settings: SensorThingsSettings) -> None:
-        self._root = _root(settings.url)
+        self._root, self._links_here = _root(settings.url), settings.links == "here"
         self._headers = {"Accept": "application/json"}
         if settings.token is not None:
             self._headers["Authorization"] = f"Bearer {settings.token.get_secret_value()}"
@@ -63,16 +78,24 @@ class SensorThings:
         return URL(f"{self._root}/{path}").with_query(query)
 
     def next_link(self, document: Mapping[str, Any]) -> URL | None:
-        """Where the answer goes on; :class:`PeerError` for a link that leads to another host."""
+        """Where the answer goes on; :class:`PeerError` for a link that leads to another host.
+
+        By ``links = "here"`` its path below the service root and its query are asked for at our own root.
+        """
         link = document.get("@iot.nextLink")
         if link is None:
             return None
         url = self._root.join(URL(str(link), encoded=True))
+        if url.origin() != self._root.origin() and self._links_here:
+            found = re.search(r"/v1\.\d(/.*)$", url.raw_path_qs)
+            if found is not None:
+                return URL(f"{self._root}{found[1]}", encoded=True)
         if url.origin() != self._root.origin():  # it would be given our login
             raise PeerError(
                 f"pages of {self._root} must be of the same scheme, host and port as the service root",
                 f"a link to {url.origin()}",
-                "set connect.sensorthings.url as the service names itself (FROST: serviceRootUrl)",
+                "set connect.sensorthings.url as the service names itself (FROST: serviceRootUrl), or "
+                'links = "here" where it stands behind a proxy',
             )
         return url
 
@@ -102,8 +125,9 @@ class SensorThings:
             except UnknownOutcomeError as error:
                 if attempt == _TRIES - 1:
                     raise
-                logger.warning("%s; trying again in %.1f s", error, pause)
-                await asyncio.sleep(pause)
+                wait = max(pause, error.wait_seconds)
+                logger.warning("%s; trying again in %.1f s", error, wait)
+                await asyncio.sleep(wait)
                 pause = min(2 * pause, _LONGEST_PAUSE)
         raise AssertionError("the last try returns or raises")
 
@@ -120,11 +144,14 @@ class SensorThings:
                 "check connect.sensorthings.url and network",
             ) from None
         if answer.status in _PASSING:
-            raise UnknownOutcomeError(
+            passing = UnknownOutcomeError(
                 f"{self._root} must answer", f"status {answer.status}", "look at the service's own log"
             )
+            passing.wait_seconds = _asked_to_wait(answer.headers.get("Retry-After", ""))
+            raise passing
         if not 200 <= answer.status < 300:
-            raise PeerError(
+            kind = NotThereError if answer.status in _NOT_THERE else PeerError
+            raise kind(
                 f"{self._root} must accept {method} {url.path}",
                 f"status {answer.status}",
                 _remedy(answer.status),
@@ -171,11 +198,25 @@ async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
     return b"".join(parts)
 
 
+def _asked_to_wait(retry_after: str) -> float:
+    """Seconds of a header ``Retry-After``, a number or date (RFC 9110, 10.2.3); at most five minutes."""
+    try:
+        seconds = float(retry_after)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(retry_after).timestamp() - time.time()
+        except (ValueError, TypeError):
+            return 0.0
+    return min(max(seconds, 0.0), _MOST_WAIT_SECONDS) if isfinite(seconds) else 0.0
+
+
 def _remedy(status: int) -> str:
     if status in (401, 403):
         return "check username and password_file, or token_file, and what that user may do"
     if status == 404:
         return "check connect.sensorthings.url and the ids of the datastreams"
+    if 300 <= status < 400:
+        return "set connect.sensorthings.url to the address that it leads to; a login goes nowhere else"
     return "look at the service's own log"
 
 

@@ -69,10 +69,10 @@ class Other:
     Once it is made the broker has its subscription: nothing published after that is missed.
     """
 
-    def __init__(self, port: int, topic: str = "") -> None:
+    def __init__(self, port: int, topic: str = "", quality: int = 1) -> None:
         self.seen: dict[str, bytes] = {}
         self.all: list[tuple[str, bytes]] = []
-        self._topic = topic
+        self._topic, self._quality = topic, quality
         self._is_ready = threading.Event()
         self._client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
         self._client.on_message = self._on_message
@@ -84,7 +84,7 @@ class Other:
 
     def publish(self, topic: str, payload: bytes) -> None:
         """At least once, and not before the broker has it."""
-        self._client.publish(topic, payload, 1).wait_for_publish(30)
+        self._client.publish(topic, payload, self._quality).wait_for_publish(30)
 
     def close(self) -> None:
         """Leave."""
@@ -93,7 +93,7 @@ class Other:
 
     def _on_connect(self, client: paho.Client, *rest: object) -> None:
         if self._topic:
-            client.subscribe(self._topic, 1)
+            client.subscribe(self._topic, self._quality)
         else:
             self._is_ready.set()
 

@@ -22,6 +22,12 @@ def released(step: int, *entries: dict[str, Any]) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
+def add_late(folder: Path, step: int, *entries: dict[str, Any]) -> None:
+    """Late or corrected values of a closed step."""
+    with (folder / "revised.jsonl").open("ab") as log:
+        log.write(released(step, *entries))
+
+
 def noised(sensor: str, value: int) -> dict[str, Any]:
     """A value with Gaussian noise."""
     return {"sensor": sensor, "mechanism": "gaussian", "sigma": 1.5, "value": value}

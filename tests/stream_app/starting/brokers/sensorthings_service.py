@@ -85,10 +85,17 @@ class Recorded:
 class Datastreams:
     """A service with Observations in memory: filter on the start, order, pages with links, creation.
 
-    ``failures`` are statuses (or ``"lost"``: done, and the answer never comes) given to the next requests.
+    ``failures`` are statuses (or ``"lost"``: done, and the answer never comes) given to the next requests,
+    with ``failure_headers``. ``gives_links``, ``keeps_order``, ``zips`` and ``created`` (the status of a
+    creation) are what services differ in; ``asked`` are the requests that came.
     """
 
     def __init__(self) -> None:
+        self.failure_headers: dict[str, str] = {}
+        self.gives_links = self.keeps_order = True
+        self.zips = False
+        self.created = 201
+        self.asked: list[str] = []
         self.observations: dict[str, list[dict[str, Any]]] = {}
         self.failures: list[int | str] = []
         self.headers: list[str | None] = []
@@ -97,9 +104,10 @@ class Datastreams:
     async def __call__(self, request: web.Request) -> web.Response:
         """The answer to one request."""
         self.headers.append(request.headers.get("Authorization"))
+        self.asked.append(f"{request.method} {request.path_qs}")
         failure = self.failures.pop(0) if self.failures else None
         if isinstance(failure, int):
-            return web.Response(status=failure)
+            return web.Response(status=failure, headers=self.failure_headers)
         identity = re.fullmatch(ROOT + r"/Datastreams\((.+)\)/Observations", request.path)
         if identity is None or identity[1] not in self.observations:
             return web.Response(status=404)
@@ -109,20 +117,25 @@ class Datastreams:
             if failure == "lost":
                 assert request.transport is not None
                 request.transport.abort()
-            return web.Response(status=201)
-        return web.json_response(self._page(request, kept))
+            return web.Response(status=self.created, headers={"Location": "Observations(7)"})
+        answer = web.json_response(self._page(request, kept))
+        if self.zips:
+            answer.enable_compression(web.ContentCoding.gzip)
+        return answer
 
     def _page(self, request: web.Request, kept: list[dict[str, Any]]) -> dict[str, Any]:
         query = request.query
         found = sorted(kept, key=lambda each: each["phenomenonTime"], reverse=" desc" in query["$orderby"])
+        if not self.keeps_order:
+            found = kept
         if "$filter" in query:
             since = query["$filter"].removeprefix("phenomenonTime ge ").replace(".000Z", "Z")
             found = [each for each in found if each["phenomenonTime"] >= since]
         skip, top = int(query.get("$skip", "0")), int(query["$top"])
         fields = query["$select"].split(",")
-        page = [{name: each[name] for name in fields} for each in found[skip : skip + top]]
+        page = [{name: each.get(name) for name in fields} for each in found[skip : skip + top]]
         document: dict[str, Any] = {"value": page}
-        if skip + top < len(found):
+        if skip + top < len(found) and self.gives_links:
             link = request.url.update_query({"$skip": str(skip + top)})
             document["@iot.nextLink"] = self.link_to or str(link)
         return document

@@ -11,7 +11,6 @@ import pytest
 
 from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.settings import Settings
-from stream_app.starting.connect.released import ReleaseLog
 from stream_app.starting.connect.sensorthings import (
     Interval,
     ObservationReader,
@@ -20,11 +19,12 @@ from stream_app.starting.connect.sensorthings import (
     SensorThings,
     entity,
 )
-from tests.stream_app.starting.brokers.run_folder import add_steps, run_folder
+from tests.stream_app.starting.brokers.run_folder import add_late, add_steps, noised, run_folder
 from tests.stream_app.starting.brokers.sensorthings_service import RECORDED, Datastreams, Recorded, serving
 
 RECORDING = json.loads(RECORDED.read_text())
 SOURCE, OWN = RECORDING["datastreams"]["in"], RECORDING["datastreams"]["out"]
+FUTURE = {"phenomenonTime": "2099-01-01T00:00:00Z/2099-01-01T01:00:00Z", "result": 1}
 VALUES = (14, 0, 2, 40)
 
 
@@ -46,12 +46,12 @@ def looked(settings: Settings, place: Path) -> list[Observed]:
     return found
 
 
-def written(settings: Settings, run: Path) -> None:
+def written(settings: Settings, run: Path, place: Path | None = None) -> None:
     """A new process writes all that is released."""
 
     async def write() -> None:
         async with SensorThings(settings.connect.sensorthings) as service:
-            writer = ObservationWriter(service, settings.connect.sensorthings.releases, ReleaseLog(run))
+            writer = ObservationWriter(service, settings.connect.sensorthings, run, place)
             await writer.begin()
             while await writer.write(2):
                 pass
@@ -185,6 +185,170 @@ def test_an_answer_that_is_lost_writes_nothing_twice(tmp_path: Path, monkeypatch
     assert [each["result"] for each in service.observations["9"]] == [*VALUES, 7]
 
 
+def test_an_observation_of_the_future_holds_back_no_release(tmp_path: Path) -> None:
+    """A tester's Observation of 2099 in our own datastream: every release is written all the same, once."""
+    service, run = Datastreams(), run_folder(tmp_path / "run")
+    add_steps(run, 0, VALUES)
+    service.observations["9"] = [dict(FUTURE)]
+    with serving(service) as url:
+        settings = settings_for(url, releases={"mill": "9"})
+        for place in (None, tmp_path / "place.json", tmp_path / "place.json"):
+            written(settings, run, place)
+        add_steps(run, len(VALUES), (7,))
+        written(settings, run, tmp_path / "place.json")
+    assert [each["result"] for each in service.observations["9"]] == [1, *VALUES, 7]
+
+
+def test_late_and_corrected_values_are_written_once(tmp_path: Path) -> None:
+    """What a run publishes of closed steps is written too: a late value, and each version of a corrected one.
+
+    A restart, with its place or without, writes none of them twice; values that are equal are told apart.
+    """
+    service, run, place = Datastreams(), run_folder(tmp_path / "run"), tmp_path / "place.json"
+    add_steps(run, 0, (1, 2, 3))
+    add_late(run, 1, {**noised("mill", 5), "version": 2})
+    add_late(run, 0, {**noised("mill", 8), "version": 2}, noised("port", 6))
+    service.observations.update({"9": [], "8": []})
+    with serving(service) as url:
+        settings = settings_for(url, releases={"mill": "9", "port": "8"})
+        for kept in (place, place, None):
+            written(settings, run, kept)
+        add_late(run, 1, {**noised("mill", 2), "version": 3})
+        for kept in (place, None):
+            written(settings, run, kept)
+    found = [(each["parameters"]["step"], each["result"]) for each in service.observations["9"]]
+    assert found == [(0, 1), (1, 2), (2, 3), (1, 5), (0, 8), (1, 2)]
+    assert [each["parameters"].get("version") for each in service.observations["9"]] == [*[None] * 3, 2, 2, 3]
+    assert [(each["parameters"]["step"], each["result"]) for each in service.observations["8"]] == [(0, 6)]
+
+
+def test_the_answer_to_a_late_value_may_be_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The datastream has later intervals; whether this one is there is asked, not guessed of the last."""
+    monkeypatch.setattr("stream_app.starting.connect.sensorthings.observations_out._PAUSE_SECONDS", 0.01)
+    for lost in ("lost", 503):
+        service, run = Datastreams(), run_folder(tmp_path / f"run-{lost}")
+        add_steps(run, 0, (1, 2))
+        add_late(run, 0, {**noised("mill", 9), "version": 2})
+        service.observations["9"] = []
+        service.failures = ["kept", "kept", "kept", "kept", lost]
+        with serving(service) as url:
+            written(settings_for(url, releases={"mill": "9"}), run)
+        assert [each["result"] for each in service.observations["9"]] == [1, 2, 9]
+
+
+def test_an_observation_of_the_future_stops_no_reading(tmp_path: Path) -> None:
+    """A clock gone wrong once: what comes after it, of today, is still read at the next looks."""
+    service, place = Datastreams(), tmp_path / "read.json"
+    service.observations["7"] = [*hourly(0, [1, 2]), dict(FUTURE)]
+    with serving(service) as url:
+        settings = settings_for(url, datastreams={"7": "mill"})
+        looked(settings, place)
+        service.observations["7"] += hourly(2, [3])
+        assert hours(2, [3])[0] in spoken(looked(settings, place))
+
+
+def test_a_service_may_give_no_links_zip_and_answer_200(tmp_path: Path) -> None:
+    """Without links the pages are asked for by $skip; a creation is one by any status of success."""
+    service, run = Datastreams(), run_folder(tmp_path / "run")
+    service.gives_links, service.zips, service.created = False, True, 200
+    service.observations.update({"7": hourly(0, list(range(9))), "9": []})
+    add_steps(run, 0, VALUES)
+    with serving(service) as url:
+        settings = settings_for(url, datastreams={"7": "mill"}, releases={"mill": "9"})
+        assert spoken(looked(settings, tmp_path / "read.json")) == hours(0, list(range(9)))
+        written(settings, run)
+    assert [each["result"] for each in service.observations["9"]] == list(VALUES)
+
+
+def test_an_order_that_is_not_ours_loses_nothing(tmp_path: Path) -> None:
+    """The newest first, whatever we ask for, and an end between two pages: the next process has all of it."""
+    service, place = Datastreams(), tmp_path / "read.json"
+    service.keeps_order = False
+    service.observations["7"] = hourly(0, list(range(8)))[::-1]
+    service.failures = ["kept", "kept", 403]
+    with serving(service) as url:
+        settings = settings_for(url, datastreams={"7": "mill"}, look_back_seconds=0)
+        with pytest.raises(PeerError, match="status 403"):
+            looked(settings, place)
+        assert sorted(spoken(looked(settings, place))) == hours(0, list(range(8)))
+
+
+def test_links_of_a_service_behind_a_proxy_are_asked_for_here_by_declaration(tmp_path: Path) -> None:
+    """The service names an address that nobody here reaches; our login goes to our own root only."""
+    service = Datastreams()
+    service.observations["7"] = hourly(0, [1, 2, 3, 4])
+    with serving(service) as url:
+        query = "$orderby=phenomenonTime%20asc&$top=3&$skip=3&$select=phenomenonTime,result"
+        service.link_to = f"http://frost.internal:8080/other/v1.1/Datastreams(7)/Observations?{query}"
+        given = {"datastreams": {"7": "mill"}, "token": "secret of ours"}
+        with pytest.raises(PeerError, match='links = "here"'):
+            looked(settings_for(url, **given), tmp_path / "read.json")
+        found = looked(settings_for(url, links="here", **given), tmp_path / "other.json")
+    assert spoken(found) == hours(0, [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("retry_after", ["0.3", "Thu, 01 Jan 1970 00:00:00 GMT", "soon", "-1", "nan", ""])
+def test_a_service_that_asks_to_wait_is_given_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, retry_after: str
+) -> None:
+    """429 with ``Retry-After``, seconds or a date; what is none of them changes nothing."""
+    monkeypatch.setattr("stream_app.starting.connect.sensorthings.service._FIRST_PAUSE", 0.01)
+    service = Datastreams()
+    service.observations["7"] = hourly(0, [5])
+    service.failures, service.failure_headers = [429], {"Retry-After": retry_after}
+    with serving(service) as url:
+        settings = settings_for(url, datastreams={"7": "mill"})
+        assert spoken(looked(settings, tmp_path / "read.json")) == hours(0, [5])
+    assert ("trying again in 0.3 s" in caplog.text) == (retry_after == "0.3")
+
+
+def test_a_datastream_that_was_deleted_holds_up_no_other(tmp_path: Path) -> None:
+    """At the first look an unknown id is an error; later the others are read on."""
+    service, place = Datastreams(), tmp_path / "read.json"
+    service.observations = {"7": hourly(0, [1]), "8": hourly(0, [2])}
+    found: list[Observed] = []
+
+    async def look() -> None:
+        async with SensorThings(settings.connect.sensorthings) as peer:
+            reader = ObservationReader(peer, settings, found.extend, place)
+            await reader.look()
+            del service.observations["8"]
+            service.observations["7"] += hourly(1, [3])
+            await reader.look()
+
+    with serving(service) as url:
+        settings = settings_for(url, datastreams={"7": "mill", "8": "port"})
+        asyncio.run(look())
+    assert hours(1, [3])[0] in spoken(found)
+
+
+def test_an_instant_may_be_the_end_of_its_interval(tmp_path: Path) -> None:
+    """Also one that is written as an interval without length; a duration is another way to say an end."""
+    service = Datastreams()
+    times = ("2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z/2026-01-01T02:00:00Z")
+    service.observations["7"] = [{"phenomenonTime": at, "result": 1} for at in times]
+    with serving(service) as url:
+        settings = settings_for(url, datastreams={"7": "mill"}, instant="end")
+        found = spoken(looked(settings, tmp_path / "read.json"))
+    assert [at for at, _ in found] == [
+        f"2026-01-01T{hour:02d}:00:00.000Z/2026-01-01T{hour + 1:02d}:00:00.000Z" for hour in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-01T00:00:00Z/PT1H",
+        "PT60M/2026-01-01T01:00:00Z",
+        "2026-01-01T01:00:00+01:00/2026-01-01T02:00:00+01:00",
+        "2026-01-01T00:00:00.000Z/2026-01-01T01:00:00.000Z",
+    ],
+)
+def test_an_interval_may_be_written_in_several_ways(text: str) -> None:
+    """All of them the first hour of January."""
+    assert Interval.parse(text) == Interval(1_767_225_600.0, 1_767_229_200.0)
+
+
 def test_a_login_stays_with_its_service(tmp_path: Path) -> None:
     """The token goes with every request, and a page on another host is refused rather than given it."""
     service, stranger = Datastreams(), Datastreams()
@@ -197,6 +361,19 @@ def test_a_login_stays_with_its_service(tmp_path: Path) -> None:
     assert service.headers == ["Bearer secret of ours"]
     assert not stranger.headers
     assert "secret" not in str(refused.value)
+
+
+def test_a_service_that_has_moved_is_followed_by_hand(tmp_path: Path) -> None:
+    """Releases are not sent where an answer leads: the sentence says what to set."""
+    service, run = Datastreams(), run_folder(tmp_path / "run")
+    add_steps(run, 0, VALUES)
+    service.observations["9"] = []
+    service.failures, service.failure_headers = ["kept", 308], {"Location": "https://elsewhere.example/v1.1"}
+    with (
+        serving(service) as url,
+        pytest.raises(PeerError, match=r"status 308; set connect\.sensorthings\.url"),
+    ):
+        written(settings_for(url, releases={"mill": "9"}), run)
 
 
 def test_pages_in_a_circle_end(tmp_path: Path) -> None:
@@ -215,6 +392,13 @@ def test_a_datastream_is_read_or_written() -> None:
     """What we write must not come in as counts."""
     with pytest.raises(ValueError, match="must be read or receive releases, not both"):
         settings_for("http://x/v1.1", datastreams={"7": "mill"}, releases={"mill": "7"})
+
+
+def test_two_sensors_never_share_a_datastream() -> None:
+    """Nobody could tell their values apart. Of several datastreams one may go on where another ended."""
+    with pytest.raises(ValueError, match="a datastream of its own"):
+        settings_for("http://x/v1.1", releases={"mill": "7", "port": "7"})
+    settings_for("http://x/v1.1", datastreams={"7": "mill", "8": "mill"})
 
 
 def test_addresses_and_datastreams_must_be_named(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from stream_app.cli import main
-from stream_app.starting.connect.sensorthings import observations_in
+from stream_app.setup.settings_sources import load_settings
+from stream_app.starting.connect.sensorthings import Observed, Way, exchange, observations_in
 from tests.stream_app.starting.brokers.run_folder import add_steps, run_folder
 from tests.stream_app.starting.brokers.sensorthings_service import Datastreams, serving
 
@@ -120,3 +122,127 @@ def test_nothing_to_do_is_said(
     assert connect(monkeypatch, "--output", tmp_path / "in") == 1
     assert "must take counts or send releases" in capsys.readouterr().err
     assert not (tmp_path / "in").exists()
+
+
+@pytest.mark.parametrize("last", ["59:59", "59:59.000", "59:59.999", "59:59.999999"])
+def test_hamburgs_hours_end_just_before_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], last: str
+) -> None:
+    """Every one of them is an hour; the command says how ends were taken."""
+    service, taken = service_with_counts(), tmp_path / "in"
+    for observations in service.observations.values():
+        for hour, each in enumerate(observations):
+            each["phenomenonTime"] = f"2026-01-01T{hour:02d}:00:00Z/2026-01-01T{hour:02d}:{last}Z"
+    with serving(service) as url:
+        assert (
+            connect(monkeypatch, "--config", settings_file(tmp_path, url), "--output", taken, "--once") == 0
+        )
+    said = " ".join(capsys.readouterr().out.split())
+    assert "9 counts taken, 0 payloads refused." in said
+    assert "their ends are taken as inclusive" in said
+    assert sorted(readings(taken)) == sorted(EXPECTED)
+
+
+def test_what_a_hint_names_is_a_setting_of_this_connector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each key that a dead letter names is one of [connect.sensorthings], and mends it."""
+    wrong = {
+        "tolerance_seconds": "2026-01-01T01:00:02Z/2026-01-01T02:00:00Z",
+        "shorter": "2026-01-01T01:00:00Z/2026-01-01T01:30:00Z",
+        "interval_seconds": "2026-01-01T01:00:00Z",
+        "timezone": "2026-01-01T01:00:00/2026-01-01T02:00:00",
+    }
+    mended = {"tolerance_seconds": "2", "shorter": '"sum"', "interval_seconds": "3600", "timezone": '"UTC"'}
+    for key, written in wrong.items():
+        service = service_with_counts()
+        service.observations["7"] = [{"phenomenonTime": written, "result": 5}]
+        with serving(service) as url:
+            folder = tmp_path / key
+            folder.mkdir()
+            config = settings_file(folder, url)
+            arguments = ("--config", config, "--once", "--output")
+            assert connect(monkeypatch, *arguments, folder / "in") == 0
+            letters = (folder / "in" / "rejected.jsonl").read_text().splitlines()
+            assert len(letters) == 1
+            assert key in letters[0]
+            config.write_text(config.read_text().replace("page = 3", f"page = 3\n{key} = {mended[key]}"))
+            assert connect(monkeypatch, *arguments, folder / "mended") == 0
+            assert (folder / "mended" / "rejected.jsonl").read_text() == ""
+
+
+def test_a_sensor_without_releases_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name that no release of the run has is not passed over in silence."""
+    service, run = service_with_counts(), run_folder(tmp_path / "run")
+    add_steps(run, 0, (10, 20))
+    with serving(service) as url:
+        config = settings_file(tmp_path, url)
+        config.write_text(config.read_text().replace('mill = "9"', '"the mill" = "9"'))
+        arguments = ("--config", config, "--output", tmp_path / "in", "--releases", run, "--once")
+        assert connect(monkeypatch, *arguments) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Of them 0 values have a datastream; 0 were sent now." in said
+    assert "Nothing is released of 'the mill'" in said
+
+
+def test_a_service_that_goes_away_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without --once nothing ends: neither the intake by the writer's troubles, nor the writer by those."""
+    service, taken, run = service_with_counts(), tmp_path / "in", run_folder(tmp_path / "run")
+    add_steps(run, 0, (10,))
+    taken.mkdir()
+    monkeypatch.setattr("stream_app.starting.connect.sensorthings.service._TRIES", 1)
+    service.failures = [503, 503]
+
+    class Stop:
+        """Asked to stop once all is there."""
+
+        @property
+        def is_set(self) -> bool:
+            if len(service.observations["9"]) == 1 and "added" not in state:
+                state.add("added")
+                service.failures = ["kept"] * 2 + [403]  # the writer is let in no more, for one attempt
+                add_steps(run, 1, (20,))
+            return len(service.observations["9"]) == 2
+
+    state: set[str] = set()
+    with serving(service) as url:
+        config = settings_file(tmp_path, url)
+        config.write_text(config.read_text().replace("page = 3", "page = 3\npoll_seconds = 0.1"))
+        settings = load_settings(config)
+        got: list[Observed] = []
+        written = exchange(settings, Way(got.extend, taken, run), Stop(), once=False)
+    assert (written.steps, written.sent) == (2, 2)
+    assert {json.loads(each.payload)["result"] for each in got} >= {1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize("kind", ["GET", "POST"])
+def test_who_is_asked_to_stop_waits_for_no_service(tmp_path: Path, kind: str) -> None:
+    """The service asks for five minutes; the next process goes on as if this one had been killed."""
+    service, taken, run = service_with_counts(), tmp_path / "in", run_folder(tmp_path / "run")
+    add_steps(run, 0, (10,))
+    taken.mkdir()
+    service.failure_headers = {"Retry-After": "300"}
+    service.failures = [503] if kind == "GET" else ["kept", 503]
+    began = time.monotonic()
+
+    class Stop:
+        """Asked to stop once the service has been asked."""
+
+        @property
+        def is_set(self) -> bool:
+            return not service.failures
+
+    with serving(service) as url:
+        settings = load_settings(settings_file(tmp_path, url))
+        assert exchange(settings, Way(None, taken, run), Stop(), once=False).steps == 0
+        assert time.monotonic() - began < 30
+
+        class Never:
+            """Not asked to stop."""
+
+            is_set = False
+
+        assert exchange(settings, Way(None, taken, run), Never(), once=True).steps == 1
+    assert [each["result"] for each in service.observations["9"]] == [10]
