@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.numerics.divergence_root_kernel import relative_entropy_term
 from models.numerics.jit import jit
 
 
@@ -32,17 +33,6 @@ class RowDistances(NamedTuple):
 
     relative_entropy: float
     total_variation: float
-
-
-@jit
-def relative_entropy_term(q: float, p: float) -> float:
-    """``q ln(q / p) - q + p``, never negative; their sum over a law is its relative entropy."""
-    if p <= 0.0:
-        return np.inf if q > 0.0 else 0.0
-    if q <= 0.0:
-        return p
-    change = (q - p) / p
-    return max(0.0, p * ((1.0 + change) * np.log1p(change) - change))
 
 
 @jit
