@@ -70,9 +70,10 @@ class ContinuousAccountant(AccountFigures):
 
     People with an equal prior and start, accounted from the same step on, have *one account*: what a step
     reveals is found once for all of them, and figures of people are the account's. ``population`` then has
-    one prior an account, that of the first of its ``people`` (N,). With ``apart`` each person has an account
-    of their own, needed where people with equal priors still differ. Figures do not change. A persona of the
-    population's ``weights`` counts for all people behind it, as if each were listed under a name.
+    one prior an account, that of the first of its ``people`` (N,), and no weights. With ``apart`` each person
+    has an account of their own, needed where people with equal priors still differ. Figures do not change. A
+    persona of the population's ``weights`` counts for all people behind it, as if each were listed under a
+    name.
 
     Where a population has chains drawn from what few data leave open, each chain is accounted as a person of
     its own, and every figure of a person is its mean over the chains: no adversary does better on average,
@@ -109,13 +110,22 @@ class ContinuousAccountant(AccountFigures):
                 since.shape,
                 "pass one value a person",
             )
+        if self.shares is not None and self.shares.share.size != people:
+            raise SettingsError(
+                f"shares of the work must have one share and rank for each of {people} people",
+                self.shares.share.size,
+                "pass one value a person",
+            )
         since = np.maximum(since, first_step).astype(np.int64)
         account = np.arange(people) if self.apart else equal_accounts(self.population, since)
         opened, account = np.unique(account, return_inverse=True)
         self._chains_named = self.population.chains_named
+        people_each = self.population.stands_for
+        # From here on the population is of accounts: how many people are behind a name, the holders know.
+        self.population = self.population.unweighted
         if opened.size < people:
             self.population = self.population.subset(opened)
-        self._holders = Holders.of(account.reshape(-1), self._cell_shares, self.population.stands_for)
+        self._holders = Holders.of(account.reshape(-1), self._cell_shares, people_each)
         groups = Groups.whole(opened.size, self._holders.account, self.population.draws)
         self._running = open_accounts(self.population, self.settings, since[opened], groups)
         self._has_revealed = False

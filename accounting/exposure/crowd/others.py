@@ -74,12 +74,7 @@ class Others:
 
     def __post_init__(self) -> None:
         """Toss everybody's coin. :class:`SettingsError` for personas and for drawn chains."""
-        if self.population.weights is not None:
-            raise SettingsError(
-                "a crowd must be made of people with priors of their own",
-                "personas that stand for many",
-                "use the informed adversary",
-            )
+        check_is_crowd(self.population.weights is not None)
         if self.population.draws != 1:
             raise SettingsError(
                 "the priors of a crowd must be taken as they are",
@@ -232,6 +227,16 @@ class Others:
         crowd = Crowd(self.population.arrays, people, slot, sensors, self._before, self._now)
         add_up_crowd(crowd, state, sums)
         return sums.sum(axis=0)
+
+
+def check_is_crowd(has_personas: bool) -> None:
+    """:class:`SettingsError` for personas: how the people behind one differ is not known."""
+    if has_personas:
+        raise SettingsError(
+            "a crowd must be made of people with priors of their own",
+            "personas that stand for many",
+            "use the informed adversary",
+        )
 
 
 def _sole_sensor(covers: list[tuple[int, ...]], locations: int) -> NDArray[np.int64]:
