@@ -17,6 +17,7 @@ from accounting.exceptions import SettingsError, StepOrderError
 from accounting.exposure.crowd.hiding import SensorCrowd, StepCrowd
 from accounting.exposure.crowd.variance_kernel import (
     COLUMNS,
+    FREE,
     NOBODY,
     NOT_YET,
     NOT_YET_LATE,
@@ -117,6 +118,14 @@ class Others:
         self._last_answer = None
         self._next_step += 1
         return crowds
+
+    def reveal_next(self, people: NDArray[np.int64]) -> None:
+        """These people, by position, are revealed in the next step: they may have been free in the last one.
+
+        For whoever has another prior from now on: by the prior before it, what is free follows otherwise.
+        """
+        self._state[people] = FREE
+        self._index_people()
 
     def with_people(self, newcomers: Others, population: Population) -> Others:
         """These and the newcomers, who have come to the same step, as one; ``population`` is all of them."""
