@@ -25,10 +25,12 @@ from accounting.continuous.nonstationary_kernel import advance_marginals
 from accounting.continuous.opening import open_accounts, show_prior
 from accounting.continuous.operations_kernel import find_operations
 from accounting.continuous.people import (
+    AccountPositions,
     Cells,
     Groups,
     Holders,
     PeopleShares,
+    PersonPositions,
     Spread,
     equal_accounts,
     joined_names,
@@ -110,12 +112,6 @@ class ContinuousAccountant(AccountFigures):
                 since.shape,
                 "pass one value a person",
             )
-        if self.shares is not None and self.shares.share.size != people:
-            raise SettingsError(
-                f"shares of the work must have one share and rank for each of {people} people",
-                self.shares.share.size,
-                "pass one value a person",
-            )
         since = np.maximum(since, first_step).astype(np.int64)
         account = np.arange(people) if self.apart else equal_accounts(self.population, since)
         opened, account = np.unique(account, return_inverse=True)
@@ -125,7 +121,8 @@ class ContinuousAccountant(AccountFigures):
         self.population = self.population.unweighted
         if opened.size < people:
             self.population = self.population.subset(opened)
-        self._holders = Holders.of(account.reshape(-1), self._cell_shares, people_each)
+        accounts = AccountPositions(account.reshape(-1))
+        self._holders = Holders.of(accounts, self._cell_shares, people_each)
         groups = Groups.whole(opened.size, self._holders.account, self.population.draws)
         self._running = open_accounts(self.population, self.settings, since[opened], groups)
         self._has_revealed = False
@@ -261,8 +258,8 @@ class ContinuousAccountant(AccountFigures):
                 "apply the steps since they came",
             )
         known = self._known_accounts(newcomers)
-        new = np.flatnonzero(known < 0)
-        account = known.copy()
+        new = AccountPositions(np.flatnonzero(known < 0))
+        account = AccountPositions(known.copy())
         account[new] = len(self.population) + np.arange(new.size)
         others = newcomers.population.subset(new)
         joined = copy(self)
@@ -287,7 +284,7 @@ class ContinuousAccountant(AccountFigures):
         chosen = copy(self)
         chosen.people = tuple(self.people[person] for person in people)
         chosen.shares = None if self.shares is None else self.shares.take(people)
-        taken = self._holders.take(people, chosen._cell_shares)
+        taken = self._holders.take(PersonPositions(people), chosen._cell_shares)
         population = self.population.subset(taken.accounts)
         first = tuple(self.people[person] for person in taken.first)
         chosen.population = population if population.people == first else population.renamed(first)
@@ -298,10 +295,10 @@ class ContinuousAccountant(AccountFigures):
         chosen._index_people()
         return chosen
 
-    def _known_accounts(self, newcomers: ContinuousAccountant) -> NDArray[np.int64]:
+    def _known_accounts(self, newcomers: ContinuousAccountant) -> AccountPositions:
         """For each account of the newcomers the same one here, or -1."""
         if self.apart or newcomers.apart:
-            return np.full(len(newcomers.population), -1)
+            return AccountPositions(np.full(len(newcomers.population), -1))
         both = Population.concatenate([self.population, newcomers.population])
         return same_accounts(self._running, newcomers._running, both)
 

@@ -19,7 +19,10 @@ def relative_entropy_term(q: float, p: float) -> float:
     if q <= 0.0:
         return p
     change = (q - p) / p
-    return max(0.0, p * ((1.0 + change) * np.log1p(change) - change))
+    if -0.5 <= change <= 1.0:
+        return max(0.0, p * ((1.0 + change) * np.log1p(change) - change))
+    # Nothing cancels; 1 + change would be 0 for q below p's last bit, and infinite for p far below q.
+    return max(0.0, q * (np.log(q) - np.log(p)) + (p - q))
 
 
 @jit

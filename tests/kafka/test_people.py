@@ -75,7 +75,7 @@ def test_a_new_prior_in_force_from_a_later_step_forgets_nothing(kafka: Broker, t
     """
     population, sensors, messages = small_city(12)
     lines = messages(30)
-    options = {"kafka": {"snapshot_seconds": 0}, "sharpen_operations": 10**10}
+    options = {"snapshot_seconds": 0, "sharpen_operations": 10**10}
     with OnKafka(tmp_path / "again", kafka.address, population, sensors, **options) as deployment:
         deployment.load_people()
         deployment.start("release")
@@ -85,8 +85,8 @@ def test_a_new_prior_in_force_from_a_later_step_forgets_nothing(kafka: Broker, t
         save_population(population, tmp_path / "again.json")
         load = deployment.command("persons", "load", str(tmp_path / "again.json"), "--effective-from", "10")
         assert load.ended() == 0
-        assert "12 were there before and keep their first step" in load.text
-        wait_until("all are known again", lambda: people_taken(account.text) == 24)
+        assert "12 were there before and keep their first step" in " ".join(load.text.split())
+        wait_until("all are known again", lambda: people_taken(account.text) == 12)
         deployment.produce(lines[50:75])
         deployment.wait_for_steps(15)
         assert account.stop() == 0

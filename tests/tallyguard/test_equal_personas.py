@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import tallyguard as tg
 from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.crowd import CrowdAccount
+from accounting.continuous.people import AccountPositions, Holders
 from accounting.continuous.shadow import drawn_parts
 from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from accounting.exceptions import SettingsError
@@ -196,5 +197,8 @@ def test_checks_and_audits_of_equal_personas_say_how_many_people_they_are(tmp_pa
 
 def test_people_shares_of_another_number_of_people_are_refused() -> None:
     some, _ = equal_personas()
-    with pytest.raises(SettingsError, match="one share and rank for each of 6 people"):
-        ContinuousAccountant(some, HorizonSettings(3, 1), shares=PeopleShares.single(4))
+    with pytest.raises(SettingsError, match="shares must have one value for each of 6 people"):
+        ContinuousAccountant(some, HorizonSettings(3, 1, operations=9), shares=PeopleShares.single(4))
+    shares, each = PeopleShares.single(6), np.array([2, 3])
+    with pytest.raises(SettingsError, match="stands_for must have one value for each of 6 people"):
+        Holders.of(AccountPositions(np.array([0, 1, 0, 2, 1, 3])), shares, each)

@@ -87,11 +87,11 @@ class Radius:
                 "both" if tv is not None else "none",
                 "give nats=0.01 or tv=0.01, and start in the same",
             )
-        moves, each = last - first, nats if tv is None else tv
-        wrong = [distance for distance in (start, each) if distance is None or not distance >= 0.0]
+        each = (nats if tv is None else tv) or 0.0
+        wrong = [distance for distance in (start, each) if not distance >= 0.0]
         if wrong:
             raise HorizonError("the distances of start and rows must be 0 or more", wrong[0], "give 0.01 say")
-        far = start + moves * each if moves else start
+        far = start + (last - first) * each if last > first else start
         return cls(first, last, kl=far) if tv is None else cls(first, last, tv=min(1.0, far))
 
     @classmethod

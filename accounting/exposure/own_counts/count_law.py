@@ -79,7 +79,8 @@ def fine_entropy(exposure: Exposure, release: WindowRelease) -> float:
 
 def _entropy_of(law: NDArray[np.float64], value: NDArray[np.int64]) -> float:
     """The entropy (nats) of a ``value`` of outcomes with this law, of the same shape."""
-    return entropy_nats(np.bincount(value.reshape(-1), law.reshape(-1)))
+    mass = np.bincount(value.reshape(-1), law.reshape(-1))
+    return entropy_nats(mass.astype(np.float64))
 
 
 def own_count_law(exposure: Exposure, release: WindowRelease) -> NDArray[np.float64]:

@@ -103,6 +103,19 @@ def test_what_is_nearly_forgotten_is_not_rounded_away(before, keep):
         assert 0.0 <= found.certified - 0.5 * (1 + keep**away) <= 1e-9 + 0.3 * keep**away
 
 
+def test_who_hardly_ever_moves_is_known_from_before_however_rare_a_move_is():
+    """What a count says of a place is not lost where another place is all but impossible after it."""
+    for away in (0.0, 1e-10, 5e-18, 1e-300):
+        move = np.array([[1 - away, away], [away, 1 - away]])
+        start = np.array([0.4, 0.6])
+        both = [step_of([0], [RAW]), step_of([], []), step_of([0], [RAW]), step_of([], [])]
+        exposure = exposure_to(start, move, both)
+        for window in ((1, 3), (1, 1), (3, 3)):
+            assert horizon_risk(exposure, *window, 0).certified >= 1.0 - 1e-9
+        later = exposure_to(start, move, [step_of([], [])] * 3 + [step_of([0], [RAW])])
+        assert horizon_risk(later, 0, 1, 0, in_hindsight=True).certified >= 1.0 - 1e-9
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_rows_that_are_nearly_equal_are_not_rounded_away(seed):
     """The same for any chain whose places forget nearly all at once, at rounding's own size."""

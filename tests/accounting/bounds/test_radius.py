@@ -211,6 +211,24 @@ def test_over_the_horizon_alone_a_radius_says_nothing_of_somebody_who_remembers_
     assert markov.ceiling == pytest.approx(0.125)
 
 
+@pytest.mark.parametrize("rare", [1e-12, 1e-16, 1e-17, 1e-100, 1e-300, 5e-324])
+def test_what_is_all_but_impossible_is_far_away(rare: float) -> None:
+    """Below the last bit of one the term of a rare place was lost, and with it what is far was near."""
+    steps = [step_of([], [])] * 2
+    even, sure = np.full(2, 0.5), np.array([1.0, rare])
+    prior, person = (
+        exposure_to(even, np.full((2, 2), 0.5), steps),
+        exposure_to(sure, np.array([sure] * 2), steps),
+    )
+    found = Radius.between(prior, person)
+    assert found.kl == pytest.approx(2 * np.log(2.0))
+    assert found.kl_reversed == pytest.approx(-np.log(2.0) * 2 - np.log(rare))
+    for distance in (found.kl, found.kl_reversed):
+        assert 0.0 < distance < inf
+    assert Radius(0, 1, kl=found.kl).ceiling(0.25).value == 1.0
+    assert Radius(0, 1, kl_reversed=found.kl_reversed).ceiling(0.25).value >= 1.0 - max(2 * rare, 1e-15)
+
+
 def test_places_that_only_one_of_them_knows_are_infinitely_far_in_one_direction() -> None:
     """The prior knows places 0 and 1, the person 0, 1 and 2: one direction of relative entropy is finite."""
     wide = np.array([[0.8, 0.1, 0.1], [0.5, 0.4, 0.1], [0.3, 0.3, 0.4]])
