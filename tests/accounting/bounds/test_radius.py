@@ -229,6 +229,28 @@ def test_what_is_all_but_impossible_is_far_away(rare: float) -> None:
     assert Radius(0, 1, kl_reversed=found.kl_reversed).ceiling(0.25).value >= 1.0 - max(2 * rare, 1e-15)
 
 
+def test_a_rare_step_counts_where_the_prior_all_but_rules_out_the_next_one() -> None:
+    """Powers too small or too large for a number: first a step of 1e-100, then one that has 1e-200."""
+    rare, never = 1e-100, 1e-200
+    person = np.array([[0.5, 0.5], [1.0, 0.0]])
+    prior = np.array([[0.5, 0.5], [never, 1.0]])
+    starts = np.array([1.0, rare]), np.array([0.5, 0.5])
+    seen = [
+        exposure_to(start, move, [step_of([], [])] * 2)
+        for start, move in zip(starts, (person, prior), strict=True)
+    ]
+    found = Radius.between(seen[1], seen[0])
+    likely = -np.log(0.5)
+    for order in (2.0, 5.0):
+        log_rare = order * np.log(rare) + (1.0 - order) * np.log(0.5 * never)
+        expected = np.logaddexp(likely * (order - 1.0), log_rare) / (order - 1.0)
+        assert found.renyi[order] == pytest.approx(expected, rel=1e-9)
+    assert found.renyi[5.0] > 100.0
+    same = Radius.between(seen[0], seen[0])
+    assert max(same.renyi.values()) < 1e-9
+    assert same.kl == same.kl_reversed == same.tv == same.log_max_ratio == 0.0
+
+
 def test_places_that_only_one_of_them_knows_are_infinitely_far_in_one_direction() -> None:
     """The prior knows places 0 and 1, the person 0, 1 and 2: one direction of relative entropy is finite."""
     wide = np.array([[0.8, 0.1, 0.1], [0.5, 0.4, 0.1], [0.3, 0.3, 0.4]])
