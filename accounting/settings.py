@@ -34,8 +34,10 @@ class HorizonSettings:
     case: decisions under a risk budget count on it.
 
     ``within_nats`` raises every certified risk that is shown, or held against a threshold or a limit, to one
-    for everybody whose law of places, over all steps of the log, is so near to the prior's: relative entropy
-    ``KL(person || prior)``.
+    for everybody whose law of places, over all steps together, is so near to the prior's: relative entropy
+    ``KL(person || prior)``. Steps count from the first horizon's first on, ``horizon - 1`` before the log:
+    who moves less than the prior says is reconstructed there from the first count on
+    (:meth:`accounting.bounds.radius.Radius.between` with ``first=1 - horizon``).
     What releases added stays what they add under the prior.
     """
 

@@ -11,7 +11,6 @@ What was released before and after the horizon enters every bound in a way that 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import sqrt
 
 from accounting.bounds.certified import certify, smallest
 from accounting.bounds.patterns import MOST_LAWS
@@ -26,7 +25,7 @@ from accounting.exposure import (
     prior_guess,
     window_of,
 )
-from accounting.numerics.divergence_root_kernel import divergence_root
+from accounting.numerics.divergence_root_kernel import divergence_root, most_moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def horizon_risk(
     within = certify(question(window, mistakes, replace(effort, draws=0)), 0.0)
     bounds = {
         "divergence": float(divergence_root(information, prior_guess(window, mistakes).best)),
-        "shifted": min(1.0, within.value + sqrt(0.5 * (before + after))),
+        "shifted": min(1.0, within.value + most_moved(before + after)),
     }
     asked = log_question(exposure, (first, last), mistakes, in_hindsight, effort)
     for bound in BOUNDS:

@@ -7,6 +7,8 @@ from math import comb, exp, inf, log, log1p
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.numerics import bracket
 
+_ROUNDING = 4e-15  # of sums and logarithms, in the last bits of what a fair draw would have
+
 
 def log_ball(steps: int, mistakes: int, places: int) -> float:
     """``ln N(s)`` with ``N(s) = sum_{l<=s} C(T, l) (M - 1)^l``: the trajectories within ``s`` of a guess."""
@@ -19,7 +21,9 @@ def loose_bound(
 ) -> float:
     """``1 - min{p : H(X) - I <= h(p) + p ln((M^T - N) / N) + ln N}``, at most 1.
 
-    ``p`` is the adversary's probability of failing. The bound is taken at the root's unsafe side.
+    ``p`` is the adversary's probability of failing. The bound is taken at the root's unsafe side, for an
+    entropy that is smaller by what its rounding may be: near that of a fair draw the bound goes with the root
+    of what is missing, so that 1e-16 of entropy is 1e-8 of success.
     """
     if places == 1:
         return 1.0
@@ -29,7 +33,7 @@ def loose_bound(
         return 1.0
     # ln((M^T - N) / N), with M^T beyond floating point.
     outside = everything + log1p(-exp(inside - everything)) - inside
-    unknown = entropy_nats - information_nats - inside
+    unknown = entropy_nats - information_nats - inside - _ROUNDING * (1.0 + everything)
     if unknown <= 0.0:
         return 1.0
     peak = 1.0 if outside == inf else 1.0 / (1.0 + exp(-outside))

@@ -5,12 +5,14 @@ from accounting.continuous.accountant import AccountantView, ContinuousAccountan
 from accounting.continuous.cascade import Due, Units, find_due, is_above
 from accounting.continuous.people import (
     QUANTILES,
+    AccountPositions,
     Cells,
     PeopleShares,
     Ranked,
     RiskFigures,
     RiskSummary,
     SharesOfPeople,
+    UnitPositions,
     WorstMoments,
     join_people,
     no_moments,
@@ -22,6 +24,7 @@ from accounting.continuous.saved_state import named, pack_state, taken, unpack_s
 
 __all__ = [
     "QUANTILES",
+    "AccountPositions",
     "AccountantView",
     "Cells",
     "ContinuousAccountant",
@@ -32,6 +35,7 @@ __all__ = [
     "RiskFigures",
     "RiskSummary",
     "SharesOfPeople",
+    "UnitPositions",
     "Units",
     "WorstMoments",
     "find_due",

@@ -25,10 +25,12 @@ from accounting.continuous.nonstationary_kernel import advance_marginals
 from accounting.continuous.opening import open_accounts, show_prior
 from accounting.continuous.operations_kernel import find_operations
 from accounting.continuous.people import (
+    AccountPositions,
     Cells,
     Groups,
     Holders,
     PeopleShares,
+    PersonPositions,
     Spread,
     equal_accounts,
     joined_names,
@@ -70,9 +72,10 @@ class ContinuousAccountant(AccountFigures):
 
     People with an equal prior and start, accounted from the same step on, have *one account*: what a step
     reveals is found once for all of them, and figures of people are the account's. ``population`` then has
-    one prior an account, that of the first of its ``people`` (N,). With ``apart`` each person has an account
-    of their own, needed where people with equal priors still differ. Figures do not change. A persona of the
-    population's ``weights`` counts for all people behind it, as if each were listed under a name.
+    one prior an account, that of the first of its ``people`` (N,), and no weights. With ``apart`` each person
+    has an account of their own, needed where people with equal priors still differ. Figures do not change. A
+    persona of the population's ``weights`` counts for all people behind it, as if each were listed under a
+    name.
 
     Where a population has chains drawn from what few data leave open, each chain is accounted as a person of
     its own, and every figure of a person is its mean over the chains: no adversary does better on average,
@@ -113,9 +116,13 @@ class ContinuousAccountant(AccountFigures):
         account = np.arange(people) if self.apart else equal_accounts(self.population, since)
         opened, account = np.unique(account, return_inverse=True)
         self._chains_named = self.population.chains_named
+        people_each = self.population.stands_for
+        # From here on the population is of accounts: how many people are behind a name, the holders know.
+        self.population = self.population.unweighted
         if opened.size < people:
             self.population = self.population.subset(opened)
-        self._holders = Holders.of(account.reshape(-1), self._cell_shares, self.population.stands_for)
+        accounts = AccountPositions(account.reshape(-1))
+        self._holders = Holders.of(accounts, self._cell_shares, people_each)
         groups = Groups.whole(opened.size, self._holders.account, self.population.draws)
         self._running = open_accounts(self.population, self.settings, since[opened], groups)
         self._has_revealed = False
@@ -251,8 +258,8 @@ class ContinuousAccountant(AccountFigures):
                 "apply the steps since they came",
             )
         known = self._known_accounts(newcomers)
-        new = np.flatnonzero(known < 0)
-        account = known.copy()
+        new = AccountPositions(np.flatnonzero(known < 0))
+        account = AccountPositions(known.copy())
         account[new] = len(self.population) + np.arange(new.size)
         others = newcomers.population.subset(new)
         joined = copy(self)
@@ -277,7 +284,7 @@ class ContinuousAccountant(AccountFigures):
         chosen = copy(self)
         chosen.people = tuple(self.people[person] for person in people)
         chosen.shares = None if self.shares is None else self.shares.take(people)
-        taken = self._holders.take(people, chosen._cell_shares)
+        taken = self._holders.take(PersonPositions(people), chosen._cell_shares)
         population = self.population.subset(taken.accounts)
         first = tuple(self.people[person] for person in taken.first)
         chosen.population = population if population.people == first else population.renamed(first)
@@ -288,10 +295,10 @@ class ContinuousAccountant(AccountFigures):
         chosen._index_people()
         return chosen
 
-    def _known_accounts(self, newcomers: ContinuousAccountant) -> NDArray[np.int64]:
+    def _known_accounts(self, newcomers: ContinuousAccountant) -> AccountPositions:
         """For each account of the newcomers the same one here, or -1."""
         if self.apart or newcomers.apart:
-            return np.full(len(newcomers.population), -1)
+            return AccountPositions(np.full(len(newcomers.population), -1))
         both = Population.concatenate([self.population, newcomers.population])
         return same_accounts(self._running, newcomers._running, both)
 

@@ -30,7 +30,14 @@ from numpy.typing import NDArray
 from accounting.bounds.radius import budget_within
 from accounting.continuous.accounts_kernel import NEGLIGIBLE, Accounts, HorizonState
 from accounting.continuous.operations_kernel import LEAST_OPERATIONS, find_operations
-from accounting.continuous.people import Groups, Holders, PeopleShares
+from accounting.continuous.people import (
+    CellPositions,
+    ChainPositions,
+    Groups,
+    Holders,
+    PeopleShares,
+    UnitPositions,
+)
 from accounting.continuous.refine_kernel import refine
 from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
@@ -89,12 +96,12 @@ class SeenHorizon(NamedTuple):
     seen: SeenSteps  # (HISTORY + T rows) its steps and those before it
 
 
-def alike_chains(population: Population, since: NDArray[np.int64]) -> NDArray[np.int64]:
+def alike_chains(population: Population, since: NDArray[np.int64]) -> ChainPositions:
     """Each chain's first one with an equal prior, accounted from the same step on, (C,)."""
     steps, position = np.unique(since, return_inverse=True)
     key = population.accounted.alike * steps.size + position.reshape(-1)
     _, first, alike = np.unique(key, return_index=True, return_inverse=True)
-    return first[alike.reshape(-1)].astype(np.int64)
+    return ChainPositions(first[alike.reshape(-1)].astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,14 +112,14 @@ class Units:
     ``of_cell`` (D, B) is the unit of each of a cell's chains. ``alike`` (C,) is each chain's first like it.
     """
 
-    chain: NDArray[np.int64]
+    chain: ChainPositions
     shares: PeopleShares
-    of_cell: NDArray[np.int64]
-    alike: NDArray[np.int64]
+    of_cell: UnitPositions
+    alike: ChainPositions
     holders: Holders
 
     @classmethod
-    def of(cls, holders: Holders, count: int, alike: NDArray[np.int64], draws: int) -> Units:
+    def of(cls, holders: Holders, count: int, alike: ChainPositions, draws: int) -> Units:
         """Of these people, who are in ``count`` shares, each with so many chains."""
         number = np.arange(draws)[:, np.newaxis]
         chain = alike[holders.account * draws + number].reshape(-1)
@@ -128,14 +135,14 @@ class Units:
         unit[order] = place[np.cumsum(begins) - 1]
         first, of_cell = first[by_rank], unit.reshape(draws, -1)
         shares = PeopleShares(count, np.tile(holders.share, draws)[first], rank[first])
-        return cls(chain[first], shares, of_cell, alike, holders)
+        return cls(ChainPositions(chain[first]), shares, UnitPositions(of_cell), alike, holders)
 
     @cached_property
-    def by_share(self) -> NDArray[np.int64]:
+    def by_share(self) -> UnitPositions:
         """All units share by share, each share's in rising rank, (U,)."""
-        return np.argsort(self.shares.share, kind="stable")
+        return UnitPositions(np.argsort(self.shares.share, kind="stable"))
 
-    def people_of(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+    def people_of(self, units: UnitPositions) -> NDArray[np.int64]:
         """How many people of each account are in these, by the first of their chains, (A,)."""
         is_chosen = np.zeros(self.chain.size, dtype=np.bool_)
         is_chosen[units] = True
@@ -223,7 +230,7 @@ class Cascade:
         is_mixed[self._chain[self._way != of_chain[self._chain]]] = True
         if is_mixed.any():
             is_apart = groups.any_chain(is_mixed[alike[groups.chains()]])
-            cells = np.flatnonzero(is_apart[groups.of_cell])
+            cells = CellPositions(np.flatnonzero(is_apart[groups.of_cell]))
             apart = np.zeros(cells.size, dtype=np.int64)
             for units in self._units.of_cell[:, cells]:
                 _, apart = np.unique(apart * 2 * _MORE + way[units], return_inverse=True)
@@ -237,7 +244,7 @@ class Cascade:
             found[:, mixed] = way[self._units.of_cell[:, cell[mixed]]]
         return self._filled(groups, chains, found)
 
-    def _filled(self, groups: Groups, chains: NDArray[np.int64], way: NDArray[np.int64]) -> Groups:
+    def _filled(self, groups: Groups, chains: ChainPositions, way: NDArray[np.int64]) -> Groups:
         """The figures of each group's ``chains``, (D, G), which have gone this ``way``."""
         state, alike = self._accounts.state, self._units.alike[chains]
         risk, decided_by = state.risk[chains], state.decided_by[chains]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous.accounts_kernel import Accounts, Constants
-from accounting.continuous.people import equal_accounts, join_people, take_people
+from accounting.continuous.people import AccountPositions, equal_accounts, join_people, take_people
 from accounting.continuous.saved_state import RunningAccount
 from accounting.numerics import packed_positions
 from models.priors import Population, PopulationArrays
@@ -24,14 +24,14 @@ def join_running(first: RunningAccount, second: RunningAccount, population: Popu
 
 
 def take_running(
-    running: RunningAccount, accounts: NDArray[np.int64], population: Population
+    running: RunningAccount, accounts: AccountPositions, population: Population
 ) -> RunningAccount:
     """These accounts, by position, without groups; ``population`` has their priors."""
     chains = population.chains_of(accounts)
     return running._replace(accounts=take_accounts(running.accounts, chains, population.accounted.arrays))
 
 
-def same_accounts(first: RunningAccount, second: RunningAccount, population: Population) -> NDArray[np.int64]:
+def same_accounts(first: RunningAccount, second: RunningAccount, population: Population) -> AccountPositions:
     """For each account of ``second`` the equal one of ``first``, -1 where there is none, (A,).
 
     ``population`` are the accounts of ``first``, then those of ``second``. Equal are priors, starts, first
@@ -39,8 +39,8 @@ def same_accounts(first: RunningAccount, second: RunningAccount, population: Pop
     """
     count, draws = first.accounts.since.size // population.draws, population.draws
     since = np.concatenate((first.accounts.since, second.accounts.since))[::draws]
-    found = equal_accounts(population, since)[count:]
-    found = np.where(found < count, found, -1)
+    first_like = equal_accounts(population, since)[count:]  # of accounts here, one chain or more each
+    found = AccountPositions(np.where(first_like < count, first_like, -1))
     chosen = np.flatnonzero(found >= 0)
     if not chosen.size:
         return found

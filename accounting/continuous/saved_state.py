@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE
 from accounting.continuous.accounts_kernel import UNITS_PER_NAT, Accounts, HorizonState, Nonstationary
-from accounting.continuous.people import Figures, Groups, WorstMoments
+from accounting.continuous.people import AccountPositions, Figures, GroupPositions, Groups, WorstMoments
 from accounting.exceptions import SnapshotError
 from accounting.exposure.step_information import is_whole, nothing_seen
 from accounting.exposure.step_information.seen_steps_kernel import LevelTables, SeenSteps
@@ -64,7 +64,8 @@ class RunningAccount(NamedTuple):
         stored = unpack_state(packed, basis, fixed, free)
         seen = SeenSteps(stored["labels"], stored["channel"], taken("channel", LevelTables, stored))
         figures, worst = taken("figures", Figures, stored), taken("worst", WorstMoments, stored)
-        groups = Groups(stored["group_account"], stored["group_of_cell"], figures, worst)
+        account, of_cell = AccountPositions(stored["group_account"]), GroupPositions(stored["group_of_cell"])
+        groups = Groups(account, of_cell, figures, worst)
         draws, accounts = len(self.groups.figures.risk), self.accounts.since.size
         if not is_whole(seen) or not groups.is_whole(accounts // draws, draws):
             raise SnapshotError("a snapshot's arrays must belong together", "some that do not", REMEDY)

@@ -4,9 +4,9 @@ Raw releases, exactly (beyond the paper): past, inside and future are independen
 trace, so
 
     I(X_w..X_u; Y_1..Y_u) = J_w + sum_{k=w..u} H(Y_k | Y_1..Y_{k-1})
-    I(X_w..X_u; Y_1..Y_L) = J_w + sum_{k=w..L} H(Y_k | Y_1..Y_{k-1}) - H(Y_{u+1}..Y_L | X_u)
+    I(X_w..X_u; Y_1..Y_L) = I(X_w..X_u; Y_1..Y_u) + I(X_u; Y_{u+1}..Y_L | Y_1..Y_u)
 
-with ``J_w = I(X_w; Y_1..Y_{w-1}) = H(X_w) - E H(X_w | Y_1..Y_{w-1})`` from the renewals of the history.
+with ``J_w = I(X_w; Y_1..Y_{w-1})`` from the renewals of the history.
 Noised releases reveal no more than raw ones, and a count of several places no more than the place; for them
 the carried terms of the strong data-processing inequality are computed too, and the smaller amount counts.
 """
@@ -21,7 +21,12 @@ from numpy.typing import NDArray
 from accounting.exceptions import HorizonError
 from accounting.exposure.entropy import entropy_nats
 from accounting.exposure.exposure import Exposure
-from accounting.exposure.history_kernel import Mixture, renewal_mixture
+from accounting.exposure.history_kernel import (
+    Mixture,
+    future_information,
+    mixture_information,
+    renewal_mixture,
+)
 from accounting.exposure.information import person_step_terms
 from accounting.exposure.step_information.contraction_kernel import contraction, dense_matrix
 
@@ -96,38 +101,34 @@ def horizon_information(exposure: Exposure, first: int, last: int) -> HorizonInf
 
 def _raw_information(exposure: Exposure, first: int, last: int) -> HorizonInformation:
     """The raw version of the log, exactly where each count means one place, else from above."""
-    terms = exposure.renewal_nats
-    mixture = history_mixture(exposure, first)
-    unsure = sum(
-        weight * entropy_nats(belief) for weight, belief in zip(mixture.weights, mixture.beliefs, strict=True)
-    )
-    carried = max(0.0, entropy_nats(exposure.marginal[first]) - unsure) if first > 0 else 0.0
-    at_the_moment = carried + float(terms[first : last + 1].sum())
-    after = float(terms[last + 1 :].sum())
-    given_place = _entropy_given_place(exposure, last)
+    at_the_moment = float(exposure.renewal_nats[first : last + 1].sum())
+    carried = 0.0
+    if first > 0:
+        carried = float(mixture_information(history_mixture(exposure, first), exposure.marginal[first]))
+    at_the_moment += carried
+    known = Mixture(np.ones(1), exposure.marginal[last : last + 1])
     return HorizonInformation(
         at_the_moment=at_the_moment,
-        in_hindsight=at_the_moment + max(0.0, after - given_place),
+        in_hindsight=at_the_moment + _future(exposure, last, _after_step(exposure, last)),
         carried=carried,
-        later=max(
-            0.0, _future(exposure, last, exposure.marginal[last]) - given_place
-        ),  # I(X_u; Y_{u+1}..Y_L)
+        later=_future(exposure, last, known),  # I(X_u; Y_{u+1}..Y_L)
     )
 
 
-def _future(exposure: Exposure, last: int, law: NDArray[np.float64]) -> float:
-    """``H(Y_{u+1}..Y_L)`` of the raw version when the place in step ``last`` has the given law."""
-    if last + 1 >= exposure.steps:
+def _after_step(exposure: Exposure, step: int) -> Mixture:
+    """Posteriors of the place in ``step`` given the raw steps until it, without those that know the place."""
+    before, hit = history_mixture(exposure, step), exposure.hits[step]
+    unhit = np.where(hit, 0.0, before.beliefs)
+    mass = unhit.sum(axis=1, keepdims=True)
+    return Mixture(before.weights * mass[:, 0], unhit / np.where(mass > 0.0, mass, 1.0))
+
+
+def _future(exposure: Exposure, last: int, mixture: Mixture) -> float:
+    """What the raw version of the steps after ``last`` says about the place in it, nats."""
+    later = exposure.hits[last + 1 :]
+    if not later.any():
         return 0.0
-    future = (exposure.nothing_released.observations[0], *exposure.observations[last + 1 :])
-    return float(Exposure(exposure.chain, law, exposure.slot(last), future).renewal_nats.sum())
-
-
-def _entropy_given_place(exposure: Exposure, last: int) -> float:
-    """``H(Y_{u+1}..Y_L | X_u)``."""
-    law = exposure.marginal[last]
-    known = np.eye(law.size)
-    return sum(float(law[x]) * _future(exposure, last, known[x]) for x in np.flatnonzero(law))
+    return float(future_information(exposure.chain, exposure.slot(last), later, mixture))
 
 
 def _step_bounds(exposure: Exposure) -> NDArray[np.float64]:

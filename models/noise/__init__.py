@@ -19,7 +19,7 @@ from models.noise.noise_information import (
     scaled_entropy_table,
     truncation_information_nats,
 )
-from models.noise.several_counts import miscounted_information, own_count_information, shift_probability
+from models.noise.several_counts import own_count_information, shift_probability
 from models.noise.several_values import joint_information_table, joint_outcomes, joint_shift_probability
 
 __all__ = [
@@ -48,7 +48,6 @@ __all__ = [
     "joint_shift_probability",
     "large_sigma_information_table",
     "least_information",
-    "miscounted_information",
     "noise_information_table",
     "own_count_information",
     "scaled_entropy_table",

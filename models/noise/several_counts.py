@@ -60,21 +60,8 @@ def own_count_information(law: NDArray[np.float64], noise: NDArray[np.float64]) 
         possible = noise > 0.0
         excess = (seen[possible] - noise[possible]) / noise[possible]
         own = float((noise[possible] * (excess - np.log1p(excess))).sum())
-        outside = mixture.sum() - float(seen[possible].sum())  # the changes sum to minus this mass
+        mixture_outside = mixture.copy()
+        mixture_outside[count : count + noise.size][possible] = 0.0
+        outside = float(mixture_outside.sum())  # the changes sum to minus this mass
         total += float(law[count]) * (own + outside)
     return max(0.0, min(total * (1.0 + _NUMERIC_MARGIN), float(entr(law[counts]).sum())))
-
-
-def miscounted_information(
-    law: NDArray[np.float64], most_counts: int, noise: NDArray[np.float64], sigma: float | None
-) -> float:
-    """Bound (nats) on what is published of a count that misses and doubles blur, at most ``most_counts``.
-
-    How often a passage is missed or read twice must not depend on the person's other movements. Given it,
-    the count is some function of ``n`` with values in ``0..L``; of ``n`` at most ``delta_L H(n)`` is left,
-    for all shifts have ``1 - delta_L`` in common. For discrete Gaussian noise (``sigma``) the divergence to
-    the noise about the mean is a bound too, ``Var / (2 sigma^2)``, and a count in ``0..L`` has a variance of
-    ``L^2 / 4`` at most.
-    """
-    left = shift_probability(noise, most_counts) * float(entr(law[law > 0.0]).sum())
-    return left if sigma is None else min(left, most_counts**2 / (8.0 * sigma**2))

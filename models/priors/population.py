@@ -173,14 +173,24 @@ class Population:
         return np.maximum(1, np.floor(self.weights + 0.5)).astype(np.int64)
 
     @property
+    def people_each(self) -> NDArray[np.int64]:
+        """How many people are behind each name, (N,); one where nobody is a persona."""
+        return np.ones(len(self), dtype=np.int64) if self.stands_for is None else self.stands_for
+
+    @property
+    def unweighted(self) -> Population:
+        """The same priors, each of one person."""
+        return self if self.weights is None else replace(self, weights=None)
+
+    @property
     def everybody(self) -> int:
         """How many people there are, those behind personas included."""
-        return len(self) if self.stands_for is None else int(self.stands_for.sum())
+        return int(self.people_each.sum())
 
     @cached_property
     def unweighted_fingerprint(self) -> str:
         """:attr:`fingerprint`, however many people are behind each."""
-        return self.fingerprint if self.weights is None else replace(self, weights=None).fingerprint
+        return self.unweighted.fingerprint
 
     @cached_property
     def fingerprint(self) -> str:

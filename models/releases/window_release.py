@@ -65,8 +65,8 @@ class WindowRelease:
     smaller of it and of the sum.
 
     ``miscounts`` declares that the device may miss somebody or read somebody several times, never more than
-    ``most_counts`` in all, for reasons that are not the person's movements. Whoever is counted *because* of
-    where they come from is counted by a :class:`MoveSensor`.
+    ``most_counts`` in all, for reasons that are not the person's movements: it may be down for a part of the
+    window. Whoever is counted *because* of where they come from is counted by a :class:`MoveSensor`.
 
     :class:`ScheduleError` for a window that does not exist, or noise that several releases share.
     """

@@ -221,7 +221,8 @@ def _about_population(subject: str, population: Population) -> Iterator[Finding]
             f"people have cycles of different lengths: {', '.join(map(str, cycles))} slots",
             "check that all were fitted with the same cycle",
         )
-    still = sum(population.chain(i).start.max(axis=1).min() > _NEVER_LEAVES for i in range(len(population)))
+    stays = [population.chain(i).start.max(axis=1).min() > _NEVER_LEAVES for i in range(len(population))]
+    still = int(population.people_each[stays].sum())
     if still:
         yield Finding(
             "warning",

@@ -84,8 +84,9 @@ GLOSSARY = (
     Entry(
         "radius",
         ("within a radius",),
-        "How far a person's habits may be from the assumed ones, in nats over all steps together. The "
-        "ceiling within a radius holds for everybody who is no further away; 0 is the ceiling itself.",
+        "How far a person's habits may be from the assumed ones, in nats over all steps together, from the "
+        "first horizon's first on, which lies before the run. The ceiling within a radius holds for "
+        "everybody who is no further away; 0 is the ceiling itself.",
         "explanation/sure-ceilings.md",
     ),
     Entry(

@@ -68,6 +68,34 @@ def test_people_come_and_leave_between_two_steps(kafka: Broker, tmp_path: Path) 
         assert set(written) <= set(expected)
 
 
+def test_a_new_prior_in_force_from_a_later_step_forgets_nothing(kafka: Broker, tmp_path: Path) -> None:
+    """The same priors again, "from step 10 on": every risk stays what it is without the load.
+
+    Also for a worker that reads the compacted records afterwards, without any snapshot.
+    """
+    population, sensors, messages = small_city(12)
+    lines = messages(30)
+    options = {"snapshot_seconds": 0, "sharpen_operations": 10**10}
+    with OnKafka(tmp_path / "again", kafka.address, population, sensors, **options) as deployment:
+        deployment.load_people()
+        deployment.start("release")
+        account = deployment.start("account")
+        deployment.produce(lines[:50])
+        deployment.wait_for_steps(10)
+        save_population(population, tmp_path / "again.json")
+        load = deployment.command("persons", "load", str(tmp_path / "again.json"), "--effective-from", "10")
+        assert load.ended() == 0
+        assert "12 were there before and keep their first step" in " ".join(load.text.split())
+        wait_until("all are known again", lambda: people_taken(account.text) == 12)
+        deployment.produce(lines[50:75])
+        deployment.wait_for_steps(15)
+        assert account.stop() == 0
+        deployment.start("account")
+        deployment.produce(lines[75:])
+        deployment.wait_for_steps(30)
+        assert deployment.person_risks() == deployment.embedded(lines)[1]
+
+
 def test_workers_join_and_leave_under_load_and_no_step_is_missing(kafka: Broker, tmp_path: Path) -> None:
     population, sensors, messages = small_city(60)
     lines = messages(120)

@@ -127,7 +127,7 @@ def test_a_radius_stands_beside_the_ceiling_with_its_condition(people: tg.Popula
     assert tg.audit(people, SCHEDULE, 0, draws=0, radius=0.0).columns()["ceiling_radius"] == [
         each.certified for each in plain
     ]
-    rows = tg.audit(people, SCHEDULE, 0, draws=0, radius=tg.Radius.of_rows(0, 2, tv=0.01))
+    rows = tg.audit(people, SCHEDULE, 0, draws=0, radius=tg.Radius.of_rows(0, 2, tv=0.01, start=0.0))
     assert "within 0.02 of the prior's (total variation)" in rows.caption()
     expected = [min(1.0, each.certified + 0.02) for each in plain]
     assert rows.columns()["ceiling_radius"] == pytest.approx(expected)

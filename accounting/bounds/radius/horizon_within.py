@@ -3,7 +3,8 @@
 History counts: a person who forgets more slowly than the prior says is given away by old releases, and
 nothing in the horizon's own steps shows it. So the bound that is raised never uses the prior for what lies
 outside the radius's steps: the adversary is *shown* the place at which the radius begins (and in hindsight
-the one at which it ends), which is worth more than all releases beyond it.
+the one at which it ends). To somebody who is Markov there (:attr:`Radius.is_markov`) that is worth more than
+all releases beyond it. Of anybody else nothing is known but a radius over the whole log.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from models.releases import Sensor, SensorRelease, StepSchedule
 class HorizonWithin:
     """``ceiling`` holds for everybody within the radius, ``certified`` for the prior itself.
 
-    ``knows_place``: whether ``certified`` is that of an adversary to whom one of those places is shown.
+    ``knows_place``: whether ``certified`` is that of an adversary to whom one of those places is shown; the
+    ceiling then holds for those within the radius who are Markov there.
     """
 
     ceiling: float
@@ -46,11 +48,11 @@ def horizon_within(
     """The ceiling of the steps ``horizon`` (both included) of the log in ``exposure``, within the radius.
 
     :class:`~accounting.exceptions.HorizonError` where the radius does not count the whole horizon, or less
-    than the whole log although steps share noise.
+    than the whole log although steps share noise or nothing is said of how the person moves outside it.
     """
     first, last = horizon
     seen = exposure.steps - 1 if in_hindsight else last
-    begin, end = radius.first, min(radius.last, seen)
+    begin, end = max(radius.first, 0), min(radius.last, seen)
     if not begin <= first <= last <= end:
         raise HorizonError(
             f"a radius must count every step of the horizon {first}..{last}",
@@ -58,6 +60,12 @@ def horizon_within(
             "declare it over the whole log, or from a step at which the adversary is shown the place",
         )
     knows_place = begin > 0 or end < seen
+    if knows_place and not radius.is_markov:
+        raise HorizonError(
+            f"a radius must count every step of the log until {seen}, or be of people Markov at its ends",
+            f"{radius.first}..{radius.last}",
+            "declare it over the whole log, or is_markov=True if steps outside tell no more than the place",
+        )
     if knows_place and not exposure.has_independent_noise:
         raise HorizonError(
             "a radius must count the whole log where noise is shared between steps",

@@ -12,7 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.hmm.log_sum_kernel import log_sum
+from accounting.numerics.divergence_root_kernel import relative_entropy_term
 from models.numerics.jit import jit
+
+_TINY = 1e-280  # below it a weight has lost digits, or all of them
+_LOGARITHMS_ROUND = 1e-11  # relative, of sums of logarithms up to some thousands
 
 
 class PathLaw(NamedTuple):
@@ -32,17 +37,6 @@ class RowDistances(NamedTuple):
 
     relative_entropy: float
     total_variation: float
-
-
-@jit
-def relative_entropy_term(q: float, p: float) -> float:
-    """``q ln(q / p) - q + p``, never negative; their sum over a law is its relative entropy."""
-    if p <= 0.0:
-        return np.inf if q > 0.0 else 0.0
-    if q <= 0.0:
-        return p
-    change = (q - p) / p
-    return max(0.0, p * ((1.0 + change) * np.log1p(change) - change))
 
 
 @jit
@@ -92,11 +86,17 @@ def _tilted(q: float, p: float, order: float) -> float:
 
 @jit
 def renyi_divergence(person: PathLaw, prior: PathLaw, order: float) -> float:
-    """``D_a(Q || P)`` (nats) of order ``a``, neither 0 nor 1: one pass with ``Q^a P^(1 - a)``."""
+    """``D_a(Q || P)`` (nats) of order ``a``, neither 0 nor 1: one pass with ``Q^a P^(1 - a)``.
+
+    By logarithms where a power is too small or too large a number: the rare step whose weight is lost may
+    be followed by one that the prior all but rules out.
+    """
     places = person.start.size
     weight = np.zeros(places)
     for x in range(places):
         weight[x] = _tilted(person.start[x], prior.start[x], order)
+        if not _is_ordinary(weight[x], person.start[x], prior.start[x]):
+            return _renyi_by_logarithms(person, prior, order)
     log_scale = 0.0
     for t in range(person.steps - 1):
         total = weight.sum()
@@ -109,13 +109,65 @@ def renyi_divergence(person: PathLaw, prior: PathLaw, order: float) -> float:
         for x in range(places):
             if weight[x] > 0.0:
                 for y in range(places):
-                    moved[y] += weight[x] / total * _tilted(moves[x, y], others[x, y], order)
+                    tilted = _tilted(moves[x, y], others[x, y], order)
+                    added = weight[x] / total * tilted
+                    if not _is_ordinary(tilted, moves[x, y], others[x, y]) or 0.0 < tilted > added <= _TINY:
+                        return _renyi_by_logarithms(person, prior, order)
+                    moved[y] += added
         weight = moved
     total = weight.sum()
     if total <= 0.0 or total == np.inf:
         return np.inf
     rounding = 1e-15 * (person.steps + places)
     return max(0.0, (log_scale + np.log(total)) / (order - 1.0) + rounding / abs(order - 1.0))
+
+
+@jit
+def _is_ordinary(tilted: float, q: float, p: float) -> bool:
+    """Whether a power of two possible steps has kept its digits."""
+    return q <= 0.0 or p <= 0.0 or _TINY < tilted < 1.0 / _TINY
+
+
+@jit
+def _renyi_by_logarithms(person: PathLaw, prior: PathLaw, order: float) -> float:
+    """The same pass with the logarithm of each weight."""
+    places = person.start.size
+    weight = np.empty(places)
+    for x in range(places):
+        weight[x] = _log_tilted(person.start[x], prior.start[x], order)
+    for t in range(person.steps - 1):
+        moves = person.matrices[(person.first_slot + t) % person.matrices.shape[0]]
+        others = prior.matrices[(prior.first_slot + t) % prior.matrices.shape[0]]
+        moved = np.full(places, -np.inf)
+        for x in range(places):
+            if weight[x] > -np.inf:
+                for y in range(places):
+                    added = weight[x] + _log_tilted(moves[x, y], others[x, y], order)
+                    if added == np.inf:
+                        return np.inf
+                    if added > -np.inf:
+                        moved[y] = log_sum(moved[y], added)
+        weight = moved
+    total = -np.inf
+    for x in range(places):
+        if weight[x] == np.inf:
+            return np.inf
+        if weight[x] > -np.inf:
+            total = log_sum(total, weight[x])
+    if total == -np.inf:
+        return np.inf
+    found = total / (order - 1.0)
+    return max(0.0, found + _LOGARITHMS_ROUND * (1.0 + abs(found)))
+
+
+@jit
+def _log_tilted(q: float, p: float, order: float) -> float:
+    """The logarithm of :func:`_tilted`."""
+    if q <= 0.0:
+        return -np.inf
+    if p <= 0.0:
+        return np.inf if order > 1.0 else -np.inf
+    return order * np.log(q) + (1.0 - order) * np.log(p)
 
 
 @jit

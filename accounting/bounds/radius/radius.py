@@ -41,6 +41,12 @@ class Radius:
     ``log_max_ratio`` is ``D_inf``. What is not known is infinite (a total variation is at most 1) and raises
     no ceiling's formula but its own. A ceiling may be raised by a radius only if no release or goal that it
     depends on lies outside ``first..last``: :func:`~accounting.bounds.radius.horizon_within` sees to that.
+    Steps before the log's first count from it backwards, -1 and so on: a horizon may begin there.
+
+    ``is_markov`` declares more of the person than a distance: given the place in step ``first``, what comes
+    after it does not depend on what was before, and given the one in step ``last`` what was before it not on
+    what comes after. A radius that leaves out steps of the log needs it. Somebody who repeats the last four
+    steps for ever may have the prior's very law over any four steps, and whoever saw four knows all others.
     """
 
     first: int
@@ -50,43 +56,58 @@ class Radius:
     tv: float = 1.0
     renyi: Mapping[float, float] = field(default_factory=dict)
     log_max_ratio: float = inf
+    is_markov: bool = False
 
     def __post_init__(self) -> None:
         """:class:`HorizonError` for steps out of order or a distance below 0."""
-        if not 0 <= self.first <= self.last:
+        if not self.first <= self.last:
             raise HorizonError(
-                "a radius must count steps in order, from 0 on",
+                "a radius must count steps in order",
                 f"{self.first}..{self.last}",
                 "name the first and the last step",
             )
         distances = (self.kl, self.kl_reversed, self.tv, *self.renyi.values(), self.log_max_ratio)
-        if not all(distance >= 0.0 for distance in distances):
-            raise HorizonError("a radius must be 0 or more", min(distances), "give nats, 0.1 say")
+        wrong = [distance for distance in distances if not distance >= 0.0]
+        if wrong:
+            raise HorizonError("a radius must be 0 or more", wrong[0], "give nats, 0.1 say")
 
     @classmethod
     def of_rows(
-        cls, first: int, last: int, *, nats: float = inf, tv: float = 1.0, start: float = 0.0
+        cls, first: int, last: int, *, start: float, nats: float | None = None, tv: float | None = None
     ) -> Radius:
         """Every row of every move within ``nats`` of relative entropy, or ``tv`` of total variation.
 
-        ``start`` is the distance of the first place's law, in the same measure; give one of the two.
+        ``start`` is the distance of the first place's law, in the same measure. It is 0 only for people who
+        start as the prior says: a person whose rows differ settles elsewhere.
+        :class:`HorizonError` unless one of the two measures is given, and none is below 0.
         """
-        moves = last - first
-        kl = inf if nats == inf else start + moves * nats
-        return cls(first, last, kl=kl, tv=1.0 if tv >= 1.0 else min(1.0, start + moves * tv))
+        if (nats is None) == (tv is None):
+            raise HorizonError(
+                "rows must be near the prior's in one measure",
+                "both" if tv is not None else "none",
+                "give nats=0.01 or tv=0.01, and start in the same",
+            )
+        each = (nats if tv is None else tv) or 0.0
+        wrong = [distance for distance in (start, each) if not distance >= 0.0]
+        if wrong:
+            raise HorizonError("the distances of start and rows must be 0 or more", wrong[0], "give 0.01 say")
+        far = start + (last - first) * each if last > first else start
+        return cls(first, last, kl=far) if tv is None else cls(first, last, tv=min(1.0, far))
 
     @classmethod
     def between(cls, prior: Exposure, person: Exposure, first: int = 0, last: int | None = None) -> Radius:
         """How far one person's chain is from another's over steps of the same schedule, each exactly but TV.
 
         The total variation is bounded: by telescoping, from either side, and by ``sqrt(1 - BC^2)`` of the
-        Bhattacharyya coefficient.
+        Bhattacharyya coefficient. Both are chains, so the radius ``is_markov``. Steps before the schedule
+        (``first`` below 0) are those of chains that have settled: :class:`HorizonError` for a person who
+        starts otherwise.
         """
         last = prior.steps - 1 if last is None else last
-        if not 0 <= first <= last < min(prior.steps, person.steps):
-            steps = min(prior.steps, person.steps)
+        steps = min(prior.steps, person.steps)
+        if not first <= last or not 0 <= last < steps:
             raise HorizonError(
-                f"a radius must count steps of the schedule, in order in 0..{steps - 1}",
+                f"a radius must count steps in order, the last of them in 0..{steps - 1}",
                 f"{first}..{last}",
                 "choose others",
             )
@@ -103,6 +124,7 @@ class Radius:
             tv=min(float(forwards.total_variation), float(backwards.total_variation), bhattacharyya),
             renyi=renyi,
             log_max_ratio=float(log_largest_ratio(q, p)),
+            is_markov=True,
         )
 
     def ceilings(self, bound: float) -> dict[str, float]:
@@ -131,10 +153,21 @@ def _path_law(exposure: Exposure, places: NDArray[np.int32], first: int, last: i
     """
     own = np.searchsorted(places, exposure.chain.places)
     start = np.zeros(places.size)
-    start[own] = exposure.marginal[first]
+    start[own] = exposure.marginal[first] if first >= 0 else _settled_before(exposure, first)
     slots = exposure.chain.start.shape[0]
     matrices = np.zeros((slots, places.size, places.size))
     for slot in range(slots):
         matrices[slot] = np.eye(places.size)
         matrices[slot][np.ix_(own, own)] = dense_matrix(exposure.chain, slot)
     return PathLaw(start, matrices, exposure.slot(first), last - first + 1)
+
+
+def _settled_before(exposure: Exposure, step: int) -> NDArray[np.float64]:
+    """The law of the place in a ``step`` before the log."""
+    if not np.array_equal(exposure.start, exposure.chain.start[exposure.slot(0)]):
+        raise HorizonError(
+            "a radius can count steps before the log only of people who started long before it",
+            f"a start of their own, from step {step} on",
+            "count from step 0 on: no horizon of theirs begins earlier",
+        )
+    return exposure.chain.start[exposure.slot(step)]

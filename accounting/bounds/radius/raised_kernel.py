@@ -11,8 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.radius.path_divergence_kernel import relative_entropy_term
-from accounting.numerics.divergence_root_kernel import ROOT_MARGIN, divergence_root
+from accounting.numerics.divergence_root_kernel import (
+    ROOT_MARGIN,
+    divergence_root,
+    relative_entropy_term,
+)
 from models.numerics.jit import jit, pjit
 
 _HALVINGS = 100

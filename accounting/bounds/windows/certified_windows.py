@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
 
 from accounting.bounds import HorizonRisk, horizon_risk, smallest
 from accounting.bounds.protocol import Effort
@@ -32,7 +31,7 @@ from accounting.exceptions import HorizonError
 from accounting.exposure import Exposure, baseline, check_mistakes, prior_guess, window_of
 from accounting.exposure.own_counts import OwnCount, own_count, window_information
 from accounting.exposure.step_information import observe
-from accounting.numerics.divergence_root_kernel import divergence_root
+from accounting.numerics.divergence_root_kernel import divergence_root, most_moved
 from models.releases import StepSchedule, WindowRelease
 
 
@@ -141,7 +140,7 @@ class _WindowQuestion:
         revealed = sum(own.information_nats for own in windows)  # given the steps' releases: not carried
         bounds = {
             "divergence": self._by_information(),
-            "shifted": min(1.0, without + sqrt(0.5 * revealed)),
+            "shifted": min(1.0, without + most_moved(revealed)),
             "shown": success(range(len(groups))),
         }
         if groups:

@@ -33,7 +33,15 @@ from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts
 from accounting.continuous.crowd.levels_kernel import Levels, find_exact_success, find_success_by_levels
 from accounting.continuous.operations_kernel import find_operations
 from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
-from accounting.exposure.crowd import LEVELS, CrowdAdversary, Others, StepCrowd, at_level, in_crowd
+from accounting.exposure.crowd import (
+    LEVELS,
+    CrowdAdversary,
+    Others,
+    StepCrowd,
+    at_level,
+    check_is_crowd,
+    in_crowd,
+)
 from accounting.exposure.step_information import followed_by, is_whole, nothing_seen_for, seen_release
 from accounting.exposure.step_information.seen_steps_kernel import LevelTables, SeenSteps
 from accounting.settings import RiskBudget
@@ -95,6 +103,7 @@ class CrowdAccount:
                 "people with one account",
                 "make the informed accountant with apart=True",
             )
+        check_is_crowd(informed.holders.stands_for is not None)
         self.informed = informed
         self.adversary = adversary or CrowdAdversary()
         self.settings = replace(informed.settings, decided=decided)

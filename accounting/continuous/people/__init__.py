@@ -3,6 +3,14 @@
 from accounting.continuous.people.arrays import join_people, take_people
 from accounting.continuous.people.groups import Figures, Groups
 from accounting.continuous.people.holders import Cells, Holders, equal_accounts, joined_names
+from accounting.continuous.people.index_spaces import (
+    AccountPositions,
+    CellPositions,
+    ChainPositions,
+    GroupPositions,
+    PersonPositions,
+    UnitPositions,
+)
 from accounting.continuous.people.people_shares import PeopleShares
 from accounting.continuous.people.ranked import Ranked
 from accounting.continuous.people.risk_summary import (
@@ -18,16 +26,22 @@ from accounting.continuous.people.worst_moments import WorstMoments, no_moments
 
 __all__ = [
     "QUANTILES",
+    "AccountPositions",
+    "CellPositions",
     "Cells",
+    "ChainPositions",
     "Figures",
+    "GroupPositions",
     "Groups",
     "Holders",
     "PeopleShares",
+    "PersonPositions",
     "Ranked",
     "RiskFigures",
     "RiskSummary",
     "SharesOfPeople",
     "Spread",
+    "UnitPositions",
     "WorstMoments",
     "equal_accounts",
     "join_people",

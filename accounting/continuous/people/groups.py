@@ -13,6 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous.people.arrays import bytes_of_people, join_people, take_people
+from accounting.continuous.people.index_spaces import (
+    AccountPositions,
+    CellPositions,
+    ChainPositions,
+    GroupPositions,
+)
 from accounting.continuous.people.worst_moments import WorstMoments, no_moments
 
 
@@ -37,13 +43,13 @@ class Groups(NamedTuple):
     Cells are those of :class:`~accounting.continuous.people.Holders`.
     """
 
-    account: NDArray[np.int64]
-    of_cell: NDArray[np.int64]
+    account: AccountPositions
+    of_cell: GroupPositions
     figures: Figures
     worst: WorstMoments
 
     @classmethod
-    def whole(cls, accounts: int, account_of_cell: NDArray[np.int64], draws: int) -> Groups:
+    def whole(cls, accounts: int, account_of_cell: AccountPositions, draws: int) -> Groups:
         """One group an account, before the first step; the figures are still to be filled in."""
         figures = Figures(
             np.zeros((draws, accounts)),
@@ -52,7 +58,8 @@ class Groups(NamedTuple):
             np.zeros(accounts, dtype=np.int64),
             np.zeros(accounts, dtype=np.int64),
         )
-        return cls(np.arange(accounts), account_of_cell.copy(), figures, no_moments(accounts))
+        everybody = AccountPositions(np.arange(accounts))
+        return cls(everybody, GroupPositions(account_of_cell.copy()), figures, no_moments(accounts))
 
     @property
     def mean_risk(self) -> NDArray[np.float64]:
@@ -63,12 +70,12 @@ class Groups(NamedTuple):
         """What is said of each chain, (D, G), as it holds for any of a group's, (G,)."""
         return np.asarray(said.any(axis=0), dtype=np.bool_)
 
-    def chains(self) -> NDArray[np.int64]:
+    def chains(self) -> ChainPositions:
         """The positions of each group's chains among those of all accounts, (D, G)."""
         draws = len(self.figures.risk)
-        return self.account * draws + np.arange(draws)[:, np.newaxis]
+        return ChainPositions(self.account * draws + np.arange(draws)[:, np.newaxis])
 
-    def split(self, cells: NDArray[np.int64], apart: NDArray[np.int64]) -> Groups:
+    def split(self, cells: CellPositions, apart: NDArray[np.int64]) -> Groups:
         """Split whole groups, ``cells`` (n,), so that only cells with an equal ``apart`` (n,) stay together.
 
         For example cells 4, 5, 6 of one group with ``apart`` 7, 9, 7: cell 5 becomes a group of its own.
@@ -80,14 +87,14 @@ class Groups(NamedTuple):
         source = np.concatenate((np.arange(self.account.size), self.of_cell[cells[first]]))
         return self._numbered(source, of_cell)
 
-    def take(self, cells: NDArray[np.int64], account: NDArray[np.int64]) -> Groups:
+    def take(self, cells: CellPositions, account: AccountPositions) -> Groups:
         """Those of some of the cells, in this order; ``account`` (n,) are their accounts' new numbers."""
         found = self._numbered(np.arange(self.account.size), self.of_cell[cells])
         numbers = np.empty(found.account.size, dtype=np.int64)
         numbers[found.of_cell] = account
-        return found._replace(account=numbers)
+        return found._replace(account=AccountPositions(numbers))
 
-    def join(self, others: Groups, account: NDArray[np.int64]) -> Groups:
+    def join(self, others: Groups, account: AccountPositions) -> Groups:
         """These cells, then the others', whose accounts have the numbers ``account`` here.
 
         Groups of one account with equal figures become one group again.
@@ -95,8 +102,8 @@ class Groups(NamedTuple):
         figures = self.figures if self.account.size else take_people(others.figures, others.account[:0])
         more = others.figures if others.account.size else take_people(self.figures, self.account[:0])
         both = Groups(
-            np.concatenate((self.account, account[others.account])),
-            np.concatenate((self.of_cell, others.of_cell + self.account.size)),
+            AccountPositions(np.concatenate((self.account, account[others.account]))),
+            GroupPositions(np.concatenate((self.of_cell, others.of_cell + self.account.size))),
             join_people(figures, more),
             join_people(self.worst, others.worst),
         )
@@ -105,7 +112,7 @@ class Groups(NamedTuple):
         _, first, label = np.unique(keys, return_index=True, return_inverse=True)
         return both._numbered(first, label.reshape(-1)[both.of_cell])
 
-    def merged(self, cells: NDArray[np.int64]) -> Groups:
+    def merged(self, cells: CellPositions) -> Groups:
         """With only these cells, one of each of those that have become one."""
         return self._numbered(np.arange(self.account.size), self.of_cell[cells])
 
@@ -118,8 +125,8 @@ class Groups(NamedTuple):
         number[order] = np.arange(order.size)
         kept = source[order]
         return Groups(
-            self.account[kept],
-            number[of_cell],
+            AccountPositions(self.account[kept]),
+            GroupPositions(number[of_cell]),
             take_people(self.figures, kept),
             take_people(self.worst, kept),
         )

@@ -8,12 +8,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.continuous.people.index_spaces import (
+    AccountPositions,
+    CellPositions,
+    GroupPositions,
+    PersonPositions,
+)
 from accounting.continuous.people.people_shares import PeopleShares
+from accounting.exceptions import SettingsError
 from models.exceptions import PriorError
 from models.priors import Population
 
 
-def equal_accounts(population: Population, since: NDArray[np.int64]) -> NDArray[np.int64]:
+def equal_accounts(population: Population, since: NDArray[np.int64]) -> PersonPositions:
     """For each person the first one with an equal prior (or equal chains) and the same ``since``, (N,).
 
     Priors are compared number by number. Of people A, A, B, A accounted from 0, 0, 0 and 7: 0, 0, 2, 3.
@@ -22,14 +29,14 @@ def equal_accounts(population: Population, since: NDArray[np.int64]) -> NDArray[
     alike = population.accounted.alike.reshape(-1, population.draws)
     is_same = since.size == 0 or bool((since == since[0]).all())
     if population.draws == 1 and is_same:
-        return alike[:, 0]
+        return PersonPositions(alike[:, 0])
     if len(np.unique(alike[:, 0])) == everybody.size:
-        return everybody
+        return PersonPositions(everybody)
     _, label = np.unique(since, return_inverse=True)
     for column in alike.T:
         _, label = np.unique(label.reshape(-1) * alike.size + column, return_inverse=True)
     _, first, label = np.unique(label, return_index=True, return_inverse=True)
-    return first[label.reshape(-1)].astype(np.int64)
+    return PersonPositions(first[label.reshape(-1)].astype(np.int64))
 
 
 def joined_names(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
@@ -47,7 +54,7 @@ class Cells(NamedTuple):
     """
 
     cell: NDArray[np.int32]
-    account: NDArray[np.int64]
+    account: AccountPositions
     stands_for: NDArray[np.int64] | None = None
 
 
@@ -62,7 +69,7 @@ class Holders:
     """
 
     cell: NDArray[np.int32]
-    account: NDArray[np.int64]
+    account: AccountPositions
     share: NDArray[np.int64]
     rank: NDArray[np.int64]
     people: NDArray[np.int64]
@@ -70,17 +77,21 @@ class Holders:
 
     @classmethod
     def of(
-        cls, account: NDArray[np.int64], shares: PeopleShares, stands_for: NDArray[np.int64] | None = None
+        cls, account: AccountPositions, shares: PeopleShares, stands_for: NDArray[np.int64] | None = None
     ) -> Holders:
         """Of people with these accounts, (N,)."""
+        _check_everybody(account.size, shares, stands_for)
         key = account * shares.count + shares.share
         _, first, cell = np.unique(key, return_index=True, return_inverse=True)
-        return cls.in_cells(Cells(cell.reshape(-1).astype(np.int32), account[first], stands_for), shares)
+        return cls.in_cells(
+            Cells(cell.reshape(-1).astype(np.int32), AccountPositions(account[first]), stands_for), shares
+        )
 
     @classmethod
     def in_cells(cls, cells: Cells, shares: PeopleShares) -> Holders:
         """Of people with these ``shares``, in these cells, none of which is empty."""
         cell, account, stands_for = cells
+        _check_everybody(cell.size, shares, stands_for)
         share = np.zeros(account.size, dtype=np.int64)
         share[cell] = shares.share
         rank = np.full(account.size, np.iinfo(np.int64).max)
@@ -105,28 +116,33 @@ class Holders:
         """How many people each name stands for, (N,)."""
         return np.ones(len(self), dtype=np.int64) if self.stands_for is None else self.stands_for
 
-    def account_of(self, people: NDArray[np.int64]) -> NDArray[np.int64]:
+    def account_of(self, people: PersonPositions) -> AccountPositions:
         """The accounts of these people, by position."""
-        return self.account[self.cell[people]]
+        return AccountPositions(self.account[self.cell[people]])
 
-    def take(self, people: NDArray[np.int64], shares: PeopleShares) -> Taken:
+    def take(self, people: PersonPositions, shares: PeopleShares) -> Taken:
         """Some of the people, who have these ``shares``; accounts in the order of their first people."""
         used, cell = np.unique(self.cell[people], return_inverse=True)
         owner = self.account_of(people)
         first = np.sort(np.unique(owner, return_index=True)[1])
-        accounts = owner[first]
+        accounts = AccountPositions(owner[first])
         number = np.empty(int(self.account.max(initial=-1)) + 1, dtype=np.int64)
         number[accounts] = np.arange(accounts.size)
         account = number[self.account[used]]
         order = np.lexsort((used, self.share[used], account))
         places = _places(order)[cell.reshape(-1)].astype(np.int32)
         stands_for = None if self.stands_for is None else self.stands_for[people]
-        some = self.in_cells(Cells(places, account[order], stands_for), shares)
-        return Taken(some, accounts, people[first], used[order].astype(np.int64))
+        some = self.in_cells(Cells(places, AccountPositions(account[order]), stands_for), shares)
+        return Taken(
+            some,
+            accounts,
+            PersonPositions(people[first]),
+            CellPositions(used[order].astype(np.int64)),
+        )
 
     def join(
-        self, others: Holders, account: NDArray[np.int64], shares: PeopleShares, group: NDArray[np.int64]
-    ) -> tuple[Holders, NDArray[np.int64]]:
+        self, others: Holders, account: AccountPositions, shares: PeopleShares, group: GroupPositions
+    ) -> tuple[Holders, CellPositions]:
         """These people, then the others, whose accounts have the numbers ``account`` here.
 
         Everybody has these ``shares``; ``group`` is that of each cell, of these and then the others'. Cells
@@ -145,16 +161,28 @@ class Holders:
         stands_for = None
         if self.stands_for is not None or others.stands_for is not None:
             stands_for = np.concatenate((self.people_each, others.people_each))
-        return self.in_cells(Cells(number[cell].astype(np.int32), owner[first], stands_for), shares), first
+        cells = Cells(number[cell].astype(np.int32), AccountPositions(owner[first]), stands_for)
+        return self.in_cells(cells, shares), CellPositions(first)
 
 
 class Taken(NamedTuple):
     """Some of the people; by their positions before, the accounts they have, the first of each, and cells."""
 
     holders: Holders
-    accounts: NDArray[np.int64]
-    first: NDArray[np.int64]
-    cells: NDArray[np.int64]
+    accounts: AccountPositions
+    first: PersonPositions
+    cells: CellPositions
+
+
+def _check_everybody(people: int, shares: PeopleShares, stands_for: NDArray[np.int64] | None) -> None:
+    """:class:`~accounting.exceptions.SettingsError` for values of anything else than these people."""
+    for name, values in (("shares", shares.share), ("ranks", shares.rank), ("stands_for", stands_for)):
+        if values is not None and values.shape != (people,):
+            raise SettingsError(
+                f"{name} must have one value for each of {people} people by name",
+                values.shape,
+                "give those of the people, not of their accounts or cells",
+            )
 
 
 def _places(order: NDArray[np.int64]) -> NDArray[np.int64]:

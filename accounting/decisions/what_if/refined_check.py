@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import AccountantView, Units
+from accounting.continuous import AccountantView, UnitPositions, Units
 from accounting.continuous.accounts_kernel import HISTORY
 from accounting.continuous.operations_kernel import LEAST_OPERATIONS, find_operations
 from accounting.decisions.what_if.candidate_kernel import Terms
@@ -114,7 +114,7 @@ class RefinedCheck:
                 outcome = _Outcome(largest >= 0, max(most[0], largest), most[1], paid[own])
                 self._known.setdefault(asked.key[i], []).append(outcome)
                 is_within[own] |= paid[own] & (largest >= 0)
-        return self._units.people_of(asked.unit[is_within])[terms.people]
+        return self._units.people_of(UnitPositions(asked.unit[is_within]))[terms.people]
 
     def _asked(self, people: NDArray[np.int64], labels: NDArray[np.int32]) -> _Asked:
         """Of these accounts the first of those that are alike."""

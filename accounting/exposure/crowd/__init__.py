@@ -11,7 +11,7 @@ from accounting.exposure.crowd.hiding import (
     in_crowd,
     revealed,
 )
-from accounting.exposure.crowd.others import Others
+from accounting.exposure.crowd.others import Others, check_is_crowd
 
 __all__ = [
     "LEVELS",
@@ -21,6 +21,7 @@ __all__ = [
     "SensorCrowd",
     "StepCrowd",
     "at_level",
+    "check_is_crowd",
     "equivalent_sigma",
     "in_crowd",
     "revealed",

@@ -17,6 +17,7 @@ from accounting.exceptions import SettingsError, StepOrderError
 from accounting.exposure.crowd.hiding import SensorCrowd, StepCrowd
 from accounting.exposure.crowd.variance_kernel import (
     COLUMNS,
+    FREE,
     NOBODY,
     NOT_YET,
     NOT_YET_LATE,
@@ -74,12 +75,7 @@ class Others:
 
     def __post_init__(self) -> None:
         """Toss everybody's coin. :class:`SettingsError` for personas and for drawn chains."""
-        if self.population.weights is not None:
-            raise SettingsError(
-                "a crowd must be made of people with priors of their own",
-                "personas that stand for many",
-                "use the informed adversary",
-            )
+        check_is_crowd(self.population.weights is not None)
         if self.population.draws != 1:
             raise SettingsError(
                 "the priors of a crowd must be taken as they are",
@@ -122,6 +118,14 @@ class Others:
         self._last_answer = None
         self._next_step += 1
         return crowds
+
+    def reveal_next(self, people: NDArray[np.int64]) -> None:
+        """These people, by position, are revealed in the next step: they may have been free in the last one.
+
+        For whoever has another prior from now on: by the prior before it, what is free follows otherwise.
+        """
+        self._state[people] = FREE
+        self._index_people()
 
     def with_people(self, newcomers: Others, population: Population) -> Others:
         """These and the newcomers, who have come to the same step, as one; ``population`` is all of them."""
@@ -232,6 +236,16 @@ class Others:
         crowd = Crowd(self.population.arrays, people, slot, sensors, self._before, self._now)
         add_up_crowd(crowd, state, sums)
         return sums.sum(axis=0)
+
+
+def check_is_crowd(has_personas: bool) -> None:
+    """:class:`SettingsError` for personas: how the people behind one differ is not known."""
+    if has_personas:
+        raise SettingsError(
+            "a crowd must be made of people with priors of their own",
+            "personas that stand for many",
+            "use the informed adversary",
+        )
 
 
 def _sole_sensor(covers: list[tuple[int, ...]], locations: int) -> NDArray[np.int64]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.exposure import Exposure
+from accounting.exposure import Exposure, entropy_nats
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
-from models.mechanisms import NoiseFamily, revealed_by_shift
-from models.noise import miscounted_information, own_count_information
+from models.mechanisms import most_revealed, revealed_by_shift
+from models.noise import own_count_information
 from models.releases import MoveSensor, WindowRelease
 
 
@@ -18,20 +18,23 @@ from models.releases import MoveSensor, WindowRelease
 class OwnCount:
     """One person's own count in a release.
 
-    ``law`` (L + 1,) has the probability of each value. ``spread`` is how far two values that the person can
-    have lie apart; of a device that miscounts ``most_counts``. ``information_nats`` bounds what is published
-    says about the movements, exactly ``I(n; Y)`` of a device that counts what it should.
+    ``law`` (L + 1,) has the probability of each value if the device counts what it should. ``spread`` is how
+    far two values that the person can have lie apart; of a device that miscounts ``most_counts``.
+    ``information_nats`` bounds what is published says about the movements, exactly ``I(n; Y)`` of a device
+    that counts what it should. Where the count ``is_constant`` the movements make no difference to it, so
+    that it reveals nothing about them.
+
+    Of a device that miscounts nothing may be concluded from ``law``. One that is down for a part of the
+    window misses somebody because of *when* they were counted: what it reads is no function of ``n``, only
+    of what is counted in each fine step. Somebody who changes place at every step is counted once in two
+    steps for sure; a device that is down in the second reads where they began.
     """
 
     release: WindowRelease
     law: NDArray[np.float64]
     spread: int
     information_nats: float
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether the movements make no difference to the count, so that it reveals nothing about them."""
-        return int(np.count_nonzero(self.law)) <= 1
+    is_constant: bool = False
 
     def reveal_probability(self) -> float:
         """Of the noise, for any two values that the person can have."""
@@ -44,11 +47,40 @@ class OwnCount:
 
 def own_count(exposure: Exposure, release: WindowRelease) -> OwnCount:
     """The own count of the person of ``exposure``, whose steps the release's window counts from 0."""
-    law = own_count_law(exposure, release)
+    law, mechanism = own_count_law(exposure, release), release.mechanism
+    noise = mechanism.noise_law()
+    if release.miscounts:
+        fine = fine_entropy(exposure, release)
+        nats = min(
+            revealed_by_shift(mechanism, release.most_counts) * fine,
+            most_revealed(mechanism, release.most_counts),
+        )
+        return OwnCount(release, law, release.most_counts, 0.0 if noise is None else nats, fine == 0.0)
     possible = np.flatnonzero(law)
-    exact_spread = int(possible[-1] - possible[0])
-    spread = release.most_counts if release.miscounts else exact_spread
-    return OwnCount(release, law, spread, _information(law, release))
+    nats = 0.0 if noise is None else own_count_information(law, noise.probabilities)
+    return OwnCount(release, law, int(possible[-1] - possible[0]), nats, possible.size <= 1)
+
+
+def fine_entropy(exposure: Exposure, release: WindowRelease) -> float:
+    """Bound (nats) on the entropy of what is to be counted in all fine steps of the window together.
+
+    The sum of each step's own entropy; 0 only where the person is counted the same whatever they do.
+    """
+    sensor, steps = release.sensor, range(release.first, release.last + 1)
+    if not isinstance(sensor, MoveSensor):
+        here = np.isin(exposure.chain.places, sensor.locations)
+        return sum(_entropy_of(exposure.marginal[step], here.astype(np.int64)) for step in steps)
+    counted, found = _counted_moves(exposure, sensor), 0.0
+    for step in steps:
+        moves = dense_matrix(exposure.chain, exposure.slot(step - 1))
+        found += _entropy_of(exposure.marginal[step - 1][:, np.newaxis] * moves, counted)
+    return found
+
+
+def _entropy_of(law: NDArray[np.float64], value: NDArray[np.int64]) -> float:
+    """The entropy (nats) of a ``value`` of outcomes with this law, of the same shape."""
+    mass = np.bincount(value.reshape(-1), law.reshape(-1))
+    return entropy_nats(mass.astype(np.float64))
 
 
 def own_count_law(exposure: Exposure, release: WindowRelease) -> NDArray[np.float64]:
@@ -70,19 +102,6 @@ def own_count_law(exposure: Exposure, release: WindowRelease) -> NDArray[np.floa
             reached = reached @ dense_matrix(exposure.chain, exposure.slot(step - 1))
         reached[:, here] = _raised(reached[:, here], 1)
     return np.asarray(reached.sum(axis=1))
-
-
-def _information(law: NDArray[np.float64], release: WindowRelease) -> float:
-    """What the release reveals about the own count, from above."""
-    mechanism = release.mechanism
-    noise = mechanism.noise_law()
-    if noise is None:
-        return 0.0
-    if release.miscounts:
-        is_gaussian = mechanism.noise_family is NoiseFamily.DISCRETE_GAUSSIAN
-        sigma = (2.0 * mechanism.divergence()) ** -0.5 if is_gaussian else None
-        return miscounted_information(law, release.most_counts, noise.probabilities, sigma)
-    return own_count_information(law, noise.probabilities)
 
 
 def _counted_moves(exposure: Exposure, sensor: MoveSensor) -> NDArray[np.int64]:

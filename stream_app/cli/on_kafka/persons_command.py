@@ -33,8 +33,13 @@ def load(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulated city.")] = 20260,
     effective_from: Annotated[
-        int, typer.Option(help="First step whose releases are accounted for these people.", min=0)
-    ] = 0,
+        int | None,
+        typer.Option(
+            help="First step whose releases are accounted for people who are new. [default: the log's first]",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
     locations_file: Annotated[
         Path | None,
         typer.Option(help="Also write the location names there, for the workers.", show_default=False),
@@ -46,13 +51,16 @@ def load(
 ) -> None:
     """Send everybody's prior to the account workers.
 
-    By pseudonym: ids stay in this process. A person who is there already gets the new prior. Needs the
-    pseudonym key; workers do not have it.
+    By pseudonym: ids stay in this process. A person who is there already gets the new prior and keeps their
+    first step: all that was released since is accounted again under it. --effective-from is for people who
+    were not here before; load who was removed and comes back without it. Needs the pseudonym key; workers
+    do not have it.
 
     \b
     Examples:
       tallyguard persons load priors.parquet --config tallyguard.toml --locations-file locations.txt
-      tallyguard persons load priors.json --config tallyguard.toml --effective-from 8760 --remove-others
+      tallyguard persons load priors.json --config tallyguard.toml --remove-others
+      tallyguard persons load who-moved-here.json --config tallyguard.toml --effective-from 8760
       tallyguard persons load --config tallyguard.toml --city-people 2000
     """
     from stream_app.cli.shared.command_settings import settings_of
@@ -72,8 +80,9 @@ def load(
         print_json(report._asdict())
     else:
         stdout().print(
-            f"{report.sent:,} people sent to {report.topic}, {report.removed:,} removed, "
-            f"effective from step {effective_from}."
+            f"{report.sent:,} people sent to {report.topic}, {report.removed:,} removed. {report.known:,} "
+            "were there before and keep their first step; the others count from step "
+            f"{effective_from or 0} on."
         )
         if (note := basis_note(len(population), population.assumed, settings.priors_check)) is not None:
             stdout().print(f"Note: {note}.", soft_wrap=True)

@@ -195,13 +195,15 @@ class PartitionAccounts:
 
         Packed in pieces, with a call of ``moved`` after each: many people take long, and are not stuck. They
         are brought up to date together, as they share the work of refined bounds. ``changes`` are used up,
-        so that nobody is held as a record and packed.
+        so that nobody is held as a record and packed. Whoever is known keeps their first step: the adversary
+        remembers what was released since, so all of it is accounted again under the new prior.
         """
         packed: list[People] = []
+        since = dict(zip(self.pseudonyms, self.accountant.since.tolist(), strict=True))
         refused: tuple[RefusedPerson, ...] = ()
         changed = {name: None if entry is None else entry.assumed for name, entry in changes.items()}
         for piece in _pieces(changes):
-            some = people_of(piece, self._names)
+            some = people_of((_begun(entry, since) for entry in piece), self._names)
             refused += some.refused
             if len(some.population):
                 packed.append(some)
@@ -228,7 +230,12 @@ class PartitionAccounts:
         if len(staying) < len(self.pseudonyms):
             known = known.of_people(np.array(staying, dtype=np.int64))
         came, newcomers.accounts = newcomers.accounts, None
-        self._use(known if came is None else known.with_people(came))
+        replaced = gone.intersection(self.pseudonyms)
+        joined = known if came is None else known.with_people(came)
+        if joined.crowd is not None:
+            there = [i for i, name in enumerate(joined.informed.people) if name in replaced]
+            joined.crowd.others.reveal_next(np.array(there, dtype=np.int64))
+        self._use(joined)
         moved()
 
     def save(self) -> SavedAccounts:
@@ -288,6 +295,12 @@ class PartitionAccounts:
         horizon = self._settings.starting_at(max(first, self._settings.first_step))
         names = people.population.people
         return Accounts.of(self._given, horizon, people.population, names, people.effective_from)
+
+
+def _begun(entry: PersonEntry, since: Mapping[str, int]) -> PersonEntry:
+    """A person's entry, not in force later than their first step so far."""
+    first = since.get(entry.pseudonym, entry.effective_from)
+    return entry._replace(effective_from=min(first, entry.effective_from))
 
 
 def _pieces(changes: MutableMapping[str, PersonEntry | None]) -> Iterator[list[PersonEntry]]:

@@ -106,7 +106,22 @@ class PersonSource(BackgroundListener):
         if isinstance(entry, RefusedRecord):
             await self._refuse(entry)
             return
-        people[entry.pseudonym] = entry._replace(offset=record.offset, digest=digest_of(record.value))
+        people[entry.pseudonym] = entry._replace(
+            effective_from=_first_step(entry, people),
+            offset=record.offset,
+            digest=digest_of(record.value),
+        )
+
+
+def _first_step(entry: PersonEntry, people: Changes) -> int:
+    """From when an entry is in force: as the person's earlier records, which it replaces, or before.
+
+    Who was deleted has been here, nobody knows since when: for them the whole log counts.
+    """
+    if entry.pseudonym not in people:
+        return entry.effective_from
+    earlier = people[entry.pseudonym]
+    return 0 if earlier is None else min(entry.effective_from, earlier.effective_from)
 
 
 def digest_of(record: bytes) -> bytes:

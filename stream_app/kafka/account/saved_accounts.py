@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import Cells, pack_state, unpack_state
+from accounting.continuous import AccountPositions, Cells, pack_state, unpack_state
 from models.priors import Lists, Population, PopulationArrays
 from stream_app.kafka.account.person_source import DIGEST_BYTES
 
@@ -85,7 +85,7 @@ class SavedPeople(NamedTuple):
         population = Population.concatenate(parts)
         records = [row.tobytes() for row in stored["records"]]
         stands_for = stored["stands_for"] if stored["stands_for"].size else None
-        cells = Cells(stored["cell"], stored["account"], stands_for)
+        cells = Cells(stored["cell"], AccountPositions(stored["account"]), stands_for)
         return cls(population, stored["since"], tuple(names), cells, assumed, records)
 
 

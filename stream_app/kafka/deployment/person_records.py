@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -15,6 +16,8 @@ from models.prior_files import add_record, chain_to_record
 from models.priors import Population, PopulationBuilder
 from stream_app.kafka.broker.kafka_exceptions import RecordError
 from stream_app.wire import Person
+
+_FIRST_STEP = re.compile(rb'"effective_from"\s*:\s*(\d+)')  # quotes within a string are escaped
 
 
 class PersonEntry(NamedTuple):
@@ -51,19 +54,27 @@ class People:
 
 
 def person_records(
-    population: Population, pseudonyms: Sequence[str], effective_from: int, deployment: str
+    population: Population, pseudonyms: Sequence[str], effective_from: int | Sequence[int], deployment: str
 ) -> Iterator[tuple[str, bytes]]:
     """Key and value of everybody's record; reading them gives the same numbers bit for bit.
 
-    ``deployment`` is the digest of what their risks are accounted with. Each says where habits are assumed.
+    In force from the step ``effective_from`` on, the same or one for each. ``deployment`` is the digest of
+    what their risks are accounted with. Each says where habits are assumed.
     """
     label = {} if population.assumed is None else {"assumed": population.assumed}
+    first = np.broadcast_to(effective_from, len(pseudonyms)).tolist()
     for number, pseudonym in enumerate(pseudonyms):
         record = chain_to_record(pseudonym, population.chain(number), population.initial(number))
-        head = {"v": 1, "type": "person", "deployment": deployment, "effective_from": effective_from}
+        head = {"v": 1, "type": "person", "deployment": deployment, "effective_from": first[number]}
         weight = {} if population.weights is None else {"weight": float(population.weights[number])}
         fields = {**head, **label, **weight, **record}
         yield pseudonym, json.dumps(fields, separators=(",", ":")).encode()
+
+
+def first_step_in(value: bytes) -> int:
+    """From which step on a record is in force, without reading the prior in it; 0 where it does not say."""
+    found = _FIRST_STEP.search(value)
+    return 0 if found is None else int(found[1])
 
 
 def parse_person(key: bytes, value: bytes, deployment: str, in_crowd: bool = False) -> PersonEntry:

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from models.priors import Population
 from stream_app.exceptions import InputError, SettingsError
+from stream_app.kafka.account.segment_marks import MARK
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment, check_topics_of
-from stream_app.kafka.deployment.person_records import person_records
+from stream_app.kafka.deployment.person_records import first_step_in, person_records
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.durable import replace_file
 from stream_app.setup.settings import Settings
 
 
 class LoadedCount(NamedTuple):
-    """How many people were sent and removed."""
+    """How many people were sent and removed; ``known`` of those sent were there before."""
 
     topic: str
     sent: int
     removed: int
+    known: int = 0
 
 
 def load_people(
-    settings: Settings, population: Population, effective_from: int, *, remove_others: bool = False
+    settings: Settings, population: Population, effective_from: int | None, *, remove_others: bool = False
 ) -> LoadedCount:
     """Send everybody; with ``remove_others`` delete who is on the topic and not among them.
+
+    New people count from the step ``effective_from`` on (None: the log's first). Who is on the topic keeps
+    the first step they have there, or gets an earlier one: the adversary remembers what was released since,
+    so the whole log is accounted under the new prior. Who was deleted from it counts from the log's first.
 
     Begins the deployment where nobody has. With another pseudonym key than it was begun with nobody is sent:
     the same people would be there twice; nor with other priors than those that the settings' check is of,
@@ -50,13 +56,17 @@ def load_people(
     check_topics_of(deployment)
     deployment.record.begin(deployment.basis)
     deployment.record.begin_people(key.fingerprint())
-    gone = sorted(_known(connection, topics) - set(names)) if remove_others else []
+    known = _known(connection, topics)
+    gone = sorted(known.keys() - set(names)) if remove_others else []
+    gone = [name for name in gone if known[name] is not None]
+    first = [_first_step(known, name, effective_from) for name in names]
     with writing(connection) as producer:
-        for pseudonym, value in person_records(population, names, effective_from, deployment.digest):
+        for pseudonym, value in person_records(population, names, first, deployment.digest):
             producer.send(topics.persons, value, key=pseudonym.encode())
         for pseudonym in gone:
             producer.send(topics.persons, None, key=pseudonym.encode())
-    return LoadedCount(topics.persons, len(names), len(gone))
+    there = sum(known.get(name) is not None for name in names)
+    return LoadedCount(topics.persons, len(names), len(gone), there)
 
 
 def remove_people(settings: Settings, people: Sequence[str]) -> LoadedCount:
@@ -67,7 +77,8 @@ def remove_people(settings: Settings, people: Sequence[str]) -> LoadedCount:
     check_topics_of(deployment)
     deployment.record.begin_people(key.fingerprint())
     names = dict.fromkeys(key.pseudonyms(people))
-    unknown = len(names.keys() - _known(connection, topics))
+    known = _known(connection, topics)
+    unknown = sum(known.get(name) is None for name in names)
     if unknown:
         raise InputError(
             f"everybody named must be on {topics.persons}",
@@ -88,14 +99,22 @@ def write_locations(path: Path, names: Sequence[str]) -> None:
     replace_file(path, "".join(f"{name}\n" for name in names).encode(), 0o644)
 
 
-def _known(connection: Connection, topics: Topics) -> set[str]:
-    """Pseudonyms on the topic that were not deleted."""
-    known: set[str] = set()
+def _known(connection: Connection, topics: Topics) -> dict[str, int | None]:
+    """The first step of everybody on the topic, by pseudonym; None of who was deleted and is still seen."""
+    known: dict[str, int | None] = {}
     with consuming(connection) as consumer:
         for record in records(consumer, topics.persons):
-            name = (record.key or b"").decode("utf-8", "replace")
-            if record.value:
-                known.add(name)
-            else:
-                known.discard(name)
+            if record.key != MARK:
+                name = (record.key or b"").decode("utf-8", "replace")
+                known[name] = first_step_in(record.value) if record.value else None
     return known
+
+
+def _first_step(known: Mapping[str, int | None], name: str, effective_from: int | None) -> int:
+    """From which step on somebody is sent to count."""
+    if name not in known:
+        return effective_from or 0
+    before = known[name]
+    if before is None:
+        return 0
+    return before if effective_from is None else min(before, effective_from)

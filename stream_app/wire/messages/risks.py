@@ -126,10 +126,11 @@ class RiskSummary(BaseMessage):
     nobody was measured: the figures hold for those habits only. Without an ``attack`` none was measured.
     ``not_reached`` people have the fast bound,
     because the work of the step did not suffice for the tighter one. Risks hold for everybody ``within_nats``
-    of the prior (over all steps together); baseline, attack and what was added are the prior's. Each figure
-    is the mean over the ``draws`` chains that stand for a person; ``chains`` is their fingerprint. ``crowd``
-    stands where risks against the crowd adversary are computed too; all other fields are against whoever
-    knows where everybody else is. ``over_limit`` stands where a rule is set.
+    of the prior (over all steps together, from the first horizon's first on); baseline, attack and what was
+    added are the prior's. Each figure is the mean over the ``draws`` chains that stand for a person;
+    ``chains`` is their fingerprint. ``crowd`` stands where risks against the crowd adversary are computed
+    too; all other fields are against whoever knows where everybody else is. ``over_limit`` stands where a
+    rule is set.
     """
 
     type: Literal["risk_summary"] = "risk_summary"

@@ -225,6 +225,17 @@ def test_paper_bounds_stay_probabilities_at_the_edges(places: int, steps: int, m
     entropy = steps * log(places)
     assert 0.0 < loose_bound(entropy, 0.0, places, steps, mistakes) <= 1.0
     assert loose_bound(entropy, entropy, places, steps, mistakes) == 1.0
+
+
+@pytest.mark.parametrize("away", [0.0, 1e-12, 1e-10, 5.6e-10, 1e-9, 1e-8, 1e-4])
+@pytest.mark.parametrize("places", [2, 3, 50])
+def test_the_loose_bound_of_a_nearly_fair_draw_is_not_rounded_below_it(places: int, away: float) -> None:
+    """The entropy misses that of a fair draw by the square of what the likeliest place has more."""
+    law = np.full(places, 1 / places)
+    law[0] += away
+    law[1] -= away
+    entropy = float(-(law * np.log(law)).sum())
+    assert law[0] <= loose_bound(entropy, 0.0, places, 1, 0) <= law[0] + 3e-7 + away * places
     assert tight_bound(0.0, 1.0) == divergence_root(0.0, 1.0) == 1.0
     assert divergence_root(0.0, 0.25) == 0.25
 

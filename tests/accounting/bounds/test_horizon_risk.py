@@ -13,7 +13,7 @@ from accounting.exposure.entropy import entropy_nats
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import optimum_success
 from tests.accounting.exposure.test_history import exposure_of
-from tests.accounting.exposures import RAW, exposure_to, gaussian, step_of
+from tests.accounting.exposures import RAW, exposure_to, gaussian, raw_exposure, step_of
 
 
 def check(rng: np.random.Generator, largest: int, longest: int) -> float:
@@ -84,3 +84,53 @@ def test_what_is_kept_for_other_noise_changes_no_bit():
                 kept = {"in_hindsight": in_hindsight, "effort": effort}
                 assert horizon_risk(before, *window, 0, **kept) == horizon_risk(anew, *window, 0, **kept)
             assert all_bounds(question(before, 0, effort)) == all_bounds(question(anew, 0, effort))
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["count before", "count after"])
+@pytest.mark.parametrize("keep", [0.5, 0.7, 0.9])
+def test_what_is_nearly_forgotten_is_not_rounded_away(before, keep):
+    """A count ``n`` steps away is worth ``keep^n / 2``, however little: its information is the square of it.
+
+    Two places, nothing lost but by the move: the optimum is a half and that much more. As a difference of
+    two entropies the information was 0 from 1e-8 on.
+    """
+    move = np.array([[1 + keep, 1 - keep], [1 - keep, 1 + keep]]) / 2
+    for away in (1, 3, *range(20, 220, 4)):
+        steps = [[0], *[[]] * away] if before else [*[[]] * away, [0]]
+        exposure = raw_exposure(np.full(2, 0.5), move, steps)
+        asked = away if before else 0
+        found = horizon_risk(exposure, asked, asked, 0, in_hindsight=True)
+        assert 0.0 <= found.certified - 0.5 * (1 + keep**away) <= 1e-9 + 0.3 * keep**away
+
+
+def test_who_hardly_ever_moves_is_known_from_before_however_rare_a_move_is():
+    """What a count says of a place is not lost where another place is all but impossible after it."""
+    for away in (0.0, 1e-10, 5e-18, 1e-300):
+        move = np.array([[1 - away, away], [away, 1 - away]])
+        start = np.array([0.4, 0.6])
+        both = [step_of([0], [RAW]), step_of([], []), step_of([0], [RAW]), step_of([], [])]
+        exposure = exposure_to(start, move, both)
+        for window in ((1, 3), (1, 1), (3, 3)):
+            assert horizon_risk(exposure, *window, 0).certified >= 1.0 - 1e-9
+        later = exposure_to(start, move, [step_of([], [])] * 3 + [step_of([0], [RAW])])
+        assert horizon_risk(later, 0, 1, 0, in_hindsight=True).certified >= 1.0 - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_that_are_nearly_equal_are_not_rounded_away(seed):
+    """The same for any chain whose places forget nearly all at once, at rounding's own size."""
+    rng = np.random.default_rng(seed)
+    for _ in range(60):
+        places, steps = int(rng.integers(2, 4)), int(rng.integers(2, 6))
+        law, others = rng.dirichlet(np.ones(places)), rng.dirichlet(np.ones(places), size=places)
+        move = law + 10.0 ** rng.integers(-15, -2) * (others - law)
+        labels = (rng.random((steps, places)) < 0.4) * np.arange(1, places + 1)
+        start = rng.dirichlet(np.ones(places))
+        first = int(rng.integers(steps))
+        last = int(rng.integers(first, steps))
+        exposure = raw_exposure(start, move, [np.flatnonzero(row).tolist() for row in labels])
+        for in_hindsight in (False, True):
+            seen = labels if in_hindsight else labels[: last + 1]
+            best = optimum_success(start, move[np.newaxis], seen, (first, last), 0)
+            found = horizon_risk(exposure, first, last, 0, in_hindsight=in_hindsight)
+            assert found.certified >= best - 4e-15

@@ -136,7 +136,7 @@ def test_old_releases_count_where_the_person_forgets_more_slowly_than_the_prior(
     false = Radius(5, 6, kl=short.kl).ceiling(certified).value
     assert false < truth
     assert false == pytest.approx(0.776, abs=5e-4)
-    within = horizon_within(prior, (5, 6), 0, Radius(5, 6, kl=short.kl))
+    within = horizon_within(prior, (5, 6), 0, Radius(5, 6, kl=short.kl, is_markov=True))
     assert within.knows_place
     assert within.ceiling > truth
     assert within.ceiling == pytest.approx(0.990, abs=5e-4)
@@ -169,9 +169,86 @@ def test_the_examples_of_the_documentation_are_so() -> None:
 
 def test_declared_rows_add_up_over_the_moves() -> None:
     assert Radius.of_rows(0, 9, nats=0.01, start=0.02).kl == pytest.approx(0.11)
-    assert Radius.of_rows(0, 9, tv=0.01).tv == pytest.approx(0.09)
-    assert Radius.of_rows(3, 3, nats=0.5).kl == 0.0
-    assert Radius.of_rows(0, 9, tv=0.01).kl == inf
+    assert Radius.of_rows(0, 9, tv=0.01, start=0.0).tv == pytest.approx(0.09)
+    assert Radius.of_rows(3, 3, nats=0.5, start=0.0).kl == 0.0
+    assert Radius.of_rows(0, 9, tv=0.01, start=0.0).kl == inf
+
+
+@pytest.mark.parametrize("given", [{}, {"nats": 0.1, "tv": 0.1}, {"nats": -0.1}, {"tv": float("nan")}])
+def test_rows_in_no_measure_are_refused(given: dict[str, float]) -> None:
+    with pytest.raises(HorizonError):
+        Radius.of_rows(0, 9, start=0.0, **given)
+
+
+def test_rows_alone_say_nothing_of_where_somebody_settles() -> None:
+    """The trap: rows within 0.02 of total variation, and settled somewhere else altogether."""
+    moves = {who: np.array([[1 - away, away], [0.01, 0.99]]) for who, away in (("p", 0.01), ("q", 0.03))}
+    settled = {
+        who: np.array([each[1, 0], each[0, 1]]) / (each[1, 0] + each[0, 1]) for who, each in moves.items()
+    }
+    with pytest.raises(TypeError, match="start"):
+        Radius.of_rows(0, 0, tv=0.02)  # type: ignore[call-arg]
+    prior, person = (raw_exposure(settled[who], moves[who], [[]]) for who in "pq")
+    certified = horizon_risk(prior, 0, 0, 0).certified
+    optimum = settled["q"].max()
+    assert Radius.of_rows(0, 0, tv=0.02, start=0.0).ceiling(certified).value < optimum
+    start = 0.5 * float(np.abs(settled["p"] - settled["q"]).sum())
+    assert Radius.of_rows(0, 0, tv=0.02, start=start).ceiling(certified).value >= optimum - 1e-12
+    assert Radius.between(prior, person).tv == pytest.approx(start)
+
+
+def test_over_the_horizon_alone_a_radius_says_nothing_of_somebody_who_remembers_more() -> None:
+    """Who repeats four coins for ever has the prior's law of any four steps: radius 0, and optimum 1."""
+    exposure = raw_exposure(np.full(2, 0.5), np.full((2, 2), 0.5), [[0]] * 4 + [[]] * 4)
+    with pytest.raises(HorizonError, match="Markov"):
+        horizon_within(exposure, (4, 7), 0, Radius(4, 7, kl=0.0))
+    with pytest.raises(HorizonError, match="Markov"):
+        horizon_within(exposure, (0, 3), 0, Radius(0, 3, kl=0.0), in_hindsight=True)
+    for whole in (Radius(0, 7, kl=4 * np.log(2.0)), Radius(-3, 7, kl=4 * np.log(2.0))):
+        assert horizon_within(exposure, (4, 7), 0, whole).ceiling == 1.0
+    markov = horizon_within(exposure, (4, 7), 0, Radius(4, 7, kl=0.0, is_markov=True))
+    assert markov.knows_place
+    assert markov.ceiling == pytest.approx(0.125)
+
+
+@pytest.mark.parametrize("rare", [1e-12, 1e-16, 1e-17, 1e-100, 1e-300, 5e-324])
+def test_what_is_all_but_impossible_is_far_away(rare: float) -> None:
+    """Below the last bit of one the term of a rare place was lost, and with it what is far was near."""
+    steps = [step_of([], [])] * 2
+    even, sure = np.full(2, 0.5), np.array([1.0, rare])
+    prior, person = (
+        exposure_to(even, np.full((2, 2), 0.5), steps),
+        exposure_to(sure, np.array([sure] * 2), steps),
+    )
+    found = Radius.between(prior, person)
+    assert found.kl == pytest.approx(2 * np.log(2.0))
+    assert found.kl_reversed == pytest.approx(-np.log(2.0) * 2 - np.log(rare))
+    for distance in (found.kl, found.kl_reversed):
+        assert 0.0 < distance < inf
+    assert Radius(0, 1, kl=found.kl).ceiling(0.25).value == 1.0
+    assert Radius(0, 1, kl_reversed=found.kl_reversed).ceiling(0.25).value >= 1.0 - max(2 * rare, 1e-15)
+
+
+def test_a_rare_step_counts_where_the_prior_all_but_rules_out_the_next_one() -> None:
+    """Powers too small or too large for a number: first a step of 1e-100, then one that has 1e-200."""
+    rare, never = 1e-100, 1e-200
+    person = np.array([[0.5, 0.5], [1.0, 0.0]])
+    prior = np.array([[0.5, 0.5], [never, 1.0]])
+    starts = np.array([1.0, rare]), np.array([0.5, 0.5])
+    seen = [
+        exposure_to(start, move, [step_of([], [])] * 2)
+        for start, move in zip(starts, (person, prior), strict=True)
+    ]
+    found = Radius.between(seen[1], seen[0])
+    likely = -np.log(0.5)
+    for order in (2.0, 5.0):
+        log_rare = order * np.log(rare) + (1.0 - order) * np.log(0.5 * never)
+        expected = np.logaddexp(likely * (order - 1.0), log_rare) / (order - 1.0)
+        assert found.renyi[order] == pytest.approx(expected, rel=1e-9)
+    assert found.renyi[5.0] > 100.0
+    same = Radius.between(seen[0], seen[0])
+    assert max(same.renyi.values()) < 1e-9
+    assert same.kl == same.kl_reversed == same.tv == same.log_max_ratio == 0.0
 
 
 def test_places_that_only_one_of_them_knows_are_infinitely_far_in_one_direction() -> None:

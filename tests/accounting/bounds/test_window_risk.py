@@ -203,6 +203,48 @@ def test_a_device_that_misses_and_doubles_is_bounded_too(
     assert found.information_nats >= log.information(channels) - 1e-12
 
 
+@given(logs(), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_a_device_that_misses_by_when_somebody_came_is_bounded_too(
+    drawn: tuple[Log, list[Counted], list[Mechanism]], seed: int
+) -> None:
+    """What it reads is any function of what is to be counted in each fine step, at most ``most_counts``."""
+    log, counted, mechanisms = drawn
+    rng, paths = np.random.default_rng(seed), log.everything.paths
+    releases, channels = [], []
+    for each, mechanism in zip(counted, mechanisms, strict=True):
+        most = int(rng.integers(1, 3))
+        fine, which = np.unique(each.fine(paths), axis=0, return_inverse=True)
+        read = np.where(fine.any(axis=1), rng.integers(0, most + 1, size=len(fine)), 0)[which.ravel()]
+        channel = np.zeros((len(paths), most + each.noise.size))
+        for count in np.unique(read):
+            channel[read == count, count : count + each.noise.size] = each.noise
+        channels.append(channel)
+        exact = each.as_release(most, mechanism)
+        releases.append(WindowRelease(exact.sensor, exact.first, exact.last, most, mechanism, miscounts=True))
+    found = window_risk(log.exposure, releases, log.horizon, log.mistakes, in_hindsight=True)
+    assert min(found.bounds.values()) >= log.optimum(channels) - 1e-12
+    assert found.information_nats >= log.information(channels) - 1e-12
+
+
+@pytest.mark.parametrize("stay", [0.0, 0.2])
+@pytest.mark.parametrize("mechanism", [Raw(), Gaussian(0.3)])
+def test_a_device_that_was_down_in_one_of_two_steps(stay: float, mechanism: Mechanism) -> None:
+    """Who always changes place is counted once in two steps: that says nothing. Where it was down in the
+    second, the count says all."""
+    log = Log(np.array([0.5, 0.5]), np.array([[[stay, 1 - stay], [1 - stay, stay]]]), (0, 1), 0)
+    release = WindowRelease(Sensor("door", (0,)), 0, 1, 1, mechanism, miscounts=True)
+    found = window_risk(log.exposure, [release], log.horizon, log.mistakes)
+    up = with_mechanism(Counted(0, 0, np.zeros((2, 2), dtype=np.int64), np.ones(1)), mechanism)
+    own = (log.everything.paths[:, 0] == 0).astype(np.int64)
+    channel = np.zeros((len(own), 1 + up.noise.size))
+    for count in (0, 1):
+        channel[own == count, count : count + up.noise.size] = up.noise
+    optimum = log.optimum([channel])
+    assert found.certified >= optimum - 1e-12
+    assert optimum > 0.99 - stay
+
+
 @given(logs())
 @settings(max_examples=30, deadline=None)
 def test_presence_in_single_steps_has_the_figures_of_today_bit_for_bit(

@@ -10,10 +10,16 @@ from scipy.special import rel_entr
 
 from accounting.bounds.radius import Radius, bound_for, budget_within, ceiling_within, ceilings_within
 from accounting.continuous import ContinuousAccountant
-from accounting.exceptions import SettingsError
+from accounting.exceptions import HorizonError, SettingsError
+from accounting.exposure import Exposure
 from accounting.settings import HorizonSettings, RiskBudget
-from tests.accounting.continuous.test_continuous import random_step
+from models.mechanisms import Gaussian, Raw
+from models.priors import MovementPrior, Population
+from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
+from tests.accounting.continuous.test_continuous import channel, random_step
 from tests.accounting.decisions.deciding import over_limit, people, random_sensors, run
+from tests.accounting.enumeration import all_paths, window_optimum
+from tests.accounting.exposures import exposure_to, step_of
 
 NATS = 0.08
 
@@ -147,3 +153,66 @@ def test_who_is_over_by_the_raised_guess_alone_is_not_spared_by_habits_apart(sha
 def test_a_radius_of_no_size_is_refused(nats: float) -> None:
     with pytest.raises(SettingsError, match="a radius must be 0 or more nats"):
         HorizonSettings(within_nats=nats)
+
+
+def settled(move: np.ndarray) -> np.ndarray:
+    """The law of the place of somebody who has moved like this for ever."""
+    return Population.pack([MovementPrior.from_dense("ann", move)]).chain(0).start[0]
+
+
+def best_in(move: np.ndarray, log: list[StepSchedule], horizon: int, mistakes: int) -> float:
+    """The optimum about the last steps of a log, for somebody who has moved like this for ever."""
+    start = settled(move)
+    silent = np.ones((start.size, 1))
+    channels = [silent] * (horizon - 1) + [channel(start.size, step) for step in log]
+    paths = all_paths(start, move[np.newaxis], len(channels))
+    return window_optimum(paths, channels, (len(log) - 1, len(log) + horizon - 2), mistakes)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_raised_ceilings_hold_from_the_first_step_on(seed: int) -> None:
+    """No adversary of any step is above the ceiling of a person within the radius, raw and noised.
+
+    It counts from the first horizon's first step, which lies before the log.
+    """
+    rng, below_one = np.random.default_rng(seed), 0
+    for _ in range(12):
+        places, horizon = int(rng.integers(2, 4)), int(rng.integers(1, 4))
+        mistakes, steps = int(rng.integers(0, horizon)), int(rng.integers(1, 4))
+        prior, other = rng.dirichlet(np.ones(places), size=(2, places))
+        person = prior + rng.choice([0.05, 0.3, 1.0]) * (other - prior)
+        log = [random_step(rng, t, places, (Raw(), Gaussian(0.8))) for t in range(steps)]
+        seen = [exposure_to(settled(each), each, [step_of([], [])] * steps) for each in (prior, person)]
+        radius = Radius.between(*seen, first=1 - horizon)
+        assert radius.kl >= Radius.between(*seen).kl - 1e-12
+        names = [str(place) for place in range(places)]
+        packed = Population.pack([MovementPrior.from_dense("ann", prior)], names)
+        chosen = HorizonSettings(horizon, mistakes, sharpen_above=0.0, within_nats=radius.kl)
+        accountant = ContinuousAccountant(packed, chosen)
+        for t, step in enumerate(log):
+            accountant.apply(step)
+            ceiling = float(accountant.risk()[0])
+            assert ceiling >= best_in(person, log[: t + 1], horizon, mistakes) - 1e-9
+            below_one += ceiling < 0.99
+    assert below_one > 4
+
+
+def test_counted_from_the_first_count_a_radius_would_be_too_small() -> None:
+    """Five steps that end with the first count: the person stays where the prior goes."""
+    prior, person = (np.array([[stay, 1 - stay], [1 - stay, stay]]) for stay in (0.9, 0.99))
+    log = [StepSchedule(0, (SensorRelease(Sensor("a", (0,)), Raw()),))]
+    optimum = best_in(person, log, 5, 0)
+    assert optimum == pytest.approx(0.99**4)
+    seen = [exposure_to(np.full(2, 0.5), each, [step_of([], [])]) for each in (prior, person)]
+    packed = Population.pack([MovementPrior.from_dense("ann", prior)], ["a", "b"])
+    found = {}
+    for first in (0, -4):
+        radius = Radius.between(*seen, first=first)
+        accountant = ContinuousAccountant(packed, HorizonSettings(5, 0, within_nats=radius.kl))
+        accountant.apply(log[0])
+        found[first] = float(accountant.risk()[0])
+    assert found[0] == pytest.approx(0.6561)
+    assert found[-4] >= optimum
+    new = Exposure.of(packed.chain(0), Schedule.raw([[]]), 2, np.array([0.3, 0.7]))
+    with pytest.raises(HorizonError, match="started long before"):
+        Radius.between(new, seen[1], first=-1)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.mechanisms import Gaussian
-from models.noise import miscounted_information, own_count_information, shift_probability
+from models.mechanisms import Gaussian, most_revealed
+from models.noise import own_count_information, shift_probability
 from models.noise.discrete_gaussian import discrete_gaussian_table
 
 
@@ -56,7 +56,7 @@ def test_information_is_that_of_the_joint_law(weights: list[float], sigma: float
     expected = float((joint * np.log(ratio)).sum())
     found = own_count_information(law, noise)
     assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)
-    assert found <= miscounted_information(law, law.size - 1, noise, sigma) + 1e-12 or law.size == 1
+    assert found <= most_revealed(Gaussian(sigma), law.size - 1) + 1e-12 or law.size == 1
 
 
 def test_a_count_of_at_most_one_has_the_information_of_presence() -> None:

@@ -1,0 +1,274 @@
+"""Another prior for somebody who is known: the adversary remembers what was released before."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.mechanisms import Gaussian, Raw
+from models.priors import MovementPrior, Population
+from models.releases import Sensor, SensorRelease, StepSchedule
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
+from stream_app.kafka.account.person_source import Changes, PersonSource
+from stream_app.kafka.account.segment_marks import MARK
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.person_records import (
+    PersonEntry,
+    first_step_in,
+    parse_person,
+    person_records,
+)
+from stream_app.kafka.tools import person_loading
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy import Decided
+from tests.accounting.enumeration import all_paths, window_optimum
+from tests.stream_app.engine_support import PSEUDONYM_SECRET
+
+HORIZON = 5
+NAMES = ("x", "y")
+
+
+def deployment(folder: Path, **more: object) -> Deployment:
+    (folder / "locations.txt").write_text("x\ny\n")
+    given_settings = {
+        "locations": folder / "locations.txt",
+        "kafka": {"servers": ("nowhere:9092",)},
+        "horizon": HORIZON,
+        "mistakes": 0,
+        "attack_draws": 0,
+        "pseudonym_key_secret": PSEUDONYM_SECRET,
+    }
+    return Deployment.of(Settings.model_validate({**given_settings, **more}))
+
+
+def stays(probability: float, people: int = 1) -> Population:
+    move = np.array([[probability, 1 - probability], [1 - probability, probability]])
+    return Population.pack([MovementPrior.from_dense(f"p{k}", move) for k in range(people)], NAMES)
+
+
+def entries(some: Population, since: int, numbers: list[int]) -> Changes:
+    names = [f"{number:032x}" for number in numbers]
+    records = person_records(some.subset([0] * len(names)).renamed(names), names, since, "d")
+    return {name: parse_person(name.encode(), value, "d") for name, value in records}
+
+
+def change(accounts: PartitionAccounts, changes: Changes, log: list[StepSchedule]) -> None:
+    """As a worker brings changes into the accounts."""
+    newcomers = accounts.newcomers(changes)
+    newcomers.apply(map(Decided, log[newcomers.next_step : accounts.next_step]), lambda: None)
+    accounts.change(newcomers)
+
+
+def a_log(steps: int, raw: set[int], noised: set[int] = frozenset()) -> list[StepSchedule]:  # type: ignore[assignment]
+    sensor = Sensor("x", (0,))
+    how = {**dict.fromkeys(raw, Raw()), **dict.fromkeys(noised, Gaussian(1.0))}
+    return [StepSchedule(t, (SensorRelease(sensor, how[t]),) if t in how else ()) for t in range(steps)]
+
+
+def test_a_new_prior_does_not_forget_what_was_released(tmp_path: Path) -> None:
+    """One exact count in step 19, an equal prior in force "from step 20": what the count told stays told."""
+    accounts, log = PartitionAccounts(0, deployment(tmp_path)), a_log(25, {19})
+    change(accounts, entries(stays(0.99), 0, [1]), log)
+    for step in log:
+        if step.step == 20:
+            change(accounts, entries(stays(0.99), 20, [1]), log)
+        accounts.apply(step)
+    optimum = 0.99**5
+    assert accounts.accountant.since.tolist() == [0]
+    assert accounts.accountant.risk()[0] >= optimum
+    assert accounts.accountant.risk()[0] < optimum + 0.02
+
+
+@given(
+    st.sampled_from([0.5, 0.8, 0.97, 1.0]),
+    st.sampled_from([0.6, 0.9, 0.99]),
+    st.integers(0, 9),
+    st.integers(0, 12),
+    st.sets(st.integers(0, 8)),
+    st.sampled_from(["replaced", "removed and added", "twice", "later and earlier"]),
+)
+@settings(max_examples=40, deadline=None)
+def test_whatever_replaces_a_person_accounts_the_whole_log(
+    tmp_path_factory: pytest.TempPathFactory,
+    before: float,
+    after: float,
+    when: int,
+    since: int,
+    raw: set[int],
+    how: str,
+) -> None:
+    """The account is that of somebody who had the new prior from their first step on, bit for bit.
+
+    And no adversary who holds the new prior is above its ceilings.
+    """
+    given_deployment = deployment(tmp_path_factory.mktemp("replaced"))
+    log = a_log(9, raw, {0, 3})
+    accounts, always = PartitionAccounts(0, given_deployment), PartitionAccounts(0, given_deployment)
+    change(accounts, entries(stays(before), 0, [1]), log)
+    change(always, entries(stays(after), 0, [1]), log)
+    for step in log:
+        if step.step == min(when, 8):
+            if how == "twice":
+                change(accounts, entries(stays(0.7), since, [1]), log)
+            if how == "later and earlier":
+                change(accounts, entries(stays(0.7), since + 3, [1, 2]), log)
+            record = entries(stays(after), since, [1])
+            people: Changes = {}
+            if how == "removed and added":
+                people = dict.fromkeys(record)
+            change(accounts, {**people, **record}, log)
+        for each in (accounts, always):
+            each.apply(step)
+    mine = accounts.pseudonyms.index(f"{1:032x}")
+    assert accounts.accountant.since[mine] == 0
+    assert accounts.accountant.risk()[mine] == always.accountant.risk()[0]
+    move = np.array([[after, 1 - after], [1 - after, after]])
+    shown = {t: np.eye(2) for t in raw - {0, 3}}  # these are noised
+    paths = all_paths(np.full(2, 0.5), move[np.newaxis], len(log))
+    optimum = window_optimum(paths, [shown.get(t, np.ones((2, 1))) for t in range(len(log))], (4, 8), 0)
+    assert accounts.accountant.risk()[mine] >= optimum - 1e-9
+
+
+def test_an_earlier_first_step_counts_and_new_people_begin_where_they_are_said_to(tmp_path: Path) -> None:
+    accounts, log = PartitionAccounts(0, deployment(tmp_path)), a_log(6, {2})
+    for step in log[:4]:
+        accounts.apply(step)
+    change(accounts, entries(stays(0.9), 3, [1]), log)
+    assert accounts.accountant.since.tolist() == [3]
+    change(accounts, entries(stays(0.9), 1, [1]), log)
+    assert accounts.accountant.since.tolist() == [1]
+    change(accounts, {**entries(stays(0.8), 9, [1]), **entries(stays(0.8), 4, [2])}, log)
+    assert sorted(accounts.accountant.since.tolist()) == [1, 4]
+
+
+def test_in_a_crowd_whoever_has_another_prior_is_revealed_next(tmp_path: Path) -> None:
+    """By the prior before, they may have been free in the last step: two free steps would follow."""
+    accounts = PartitionAccounts(0, deployment(tmp_path, crowd={"on": True}))
+    log = a_log(6, {0, 1, 2, 3})
+    people = list(range(1, 9))
+    change(accounts, entries(stays(0.9), 0, people), log)
+    crowd_sums = []
+    for step in log[:4]:
+        if step.step == 3:
+            before = accounts.accounts.crowd.others.saved()["revealed"].copy()  # type: ignore[union-attr]
+            change(accounts, entries(stays(0.8), 0, people), log)
+        crowds = accounts.accounts.crowd.ask(step)  # type: ignore[union-attr]
+        crowd_sums.append(sum(each.units[0] for each in crowds))
+        accounts.apply(step, crowds)
+    assert (before == 0).any()  # some were free
+    assert min(crowd_sums[:3]) > 0
+    assert crowd_sums[3] == 0
+
+
+class Reader(PersonSource):
+    """Of records that are given."""
+
+    def __init__(self, given_deployment: Deployment) -> None:
+        super().__init__(given_deployment, None)  # type: ignore[arg-type]
+
+    def entered(self, records: list[tuple[bytes, bytes | None]]) -> Changes:
+        people: Changes = {}
+        for offset, (key, value) in enumerate(records):
+            asyncio.run(
+                self._enter(
+                    people, SimpleNamespace(topic="persons", partition=0, key=key, value=value, offset=offset)
+                )
+            )
+        return people
+
+
+def test_the_first_step_of_a_record_is_that_of_those_it_replaces(tmp_path: Path) -> None:
+    """In a topic that was not compacted; of whoever was deleted nobody knows it, so all of the log counts."""
+    given_deployment = deployment(tmp_path)
+
+    def record(since: int) -> tuple[bytes, bytes]:
+        ((_, value),) = person_records(stays(0.9), ["a" * 32], since, given_deployment.digest)
+        return b"a" * 32, value
+
+    reader, gone = Reader(given_deployment), (b"a" * 32, None)
+    for records, first in (
+        ([record(5)], 5),
+        ([record(5), record(20)], 5),
+        ([record(20), record(5), record(30)], 5),
+        ([record(5), gone, record(20)], 0),
+        ([gone, record(20), record(30)], 0),
+    ):
+        found = reader.entered(records)["a" * 32]
+        assert isinstance(found, PersonEntry)
+        assert found.effective_from == first
+
+
+class _Record(NamedTuple):
+    key: bytes
+    value: bytes | None
+
+
+class Topic:
+    """``persons`` as the loader reads and writes it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log: list[tuple[bytes, bytes | None]] = []
+
+        @contextmanager
+        def here(*_: object) -> Any:
+            yield self
+
+        monkeypatch.setattr(person_loading, "consuming", here)
+        monkeypatch.setattr(person_loading, "writing", here)
+        monkeypatch.setattr(person_loading, "check_topics_of", lambda *_: None)
+        monkeypatch.setattr(person_loading, "records", lambda *_: map(_Record._make, self.log))
+        for name in ("begin", "begin_people"):
+            record = "stream_app.kafka.deployment.deployment_record.DeploymentTopic"
+            monkeypatch.setattr(f"{record}.{name}", lambda *_: None)
+
+    def send(self, topic: str, value: bytes | None, *, key: bytes) -> None:
+        assert topic == "persons"
+        self.log.append((key, value))
+
+    def first_steps(self) -> list[int | None]:
+        """Of the last record of each, in the order in which they came."""
+        latest = {key: value for key, value in self.log if key != MARK}
+        return [None if value is None else first_step_in(value) for value in latest.values()]
+
+
+def test_who_is_known_is_sent_with_their_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a compacted topic says it, too. ``--effective-from`` is for people who are new."""
+    topic, chosen = Topic(monkeypatch), deployment(tmp_path).settings
+    load, everybody = person_loading.load_people, stays(0.9, 4)
+    report = load(chosen, everybody.subset([0, 1]), None)
+    assert (report.sent, report.known, topic.first_steps()) == (2, 0, [0, 0])
+    report = load(chosen, everybody.subset([1, 2]), 20)
+    assert (report.sent, report.known, topic.first_steps()) == (2, 1, [0, 0, 20])
+    load(chosen, everybody.subset([1, 2]), 30)
+    assert topic.first_steps() == [0, 0, 20]
+    load(chosen, everybody.subset([2]), None)
+    assert topic.first_steps() == [0, 0, 20]
+    topic.log.append((MARK, None))
+    load(chosen, everybody.subset([2]), 7)
+    assert topic.first_steps() == [0, 0, 7]
+    person_loading.remove_people(chosen, ["p2"])
+    report = load(chosen, everybody.subset([2, 3]), 40, remove_others=True)
+    assert (report.known, report.removed, topic.first_steps()) == (0, 2, [None, None, 0, 40])
+    report = load(chosen, everybody.subset([2, 3]), 50, remove_others=True)
+    assert (report.known, report.removed, topic.first_steps()) == (2, 0, [None, None, 0, 40])
+
+
+def test_the_first_step_in_a_record_is_found_whatever_else_it_says() -> None:
+    some = stays(0.9)
+    labelled = Population(
+        some.people,
+        some.location_names,
+        some.arrays,
+        assumed='says "effective_from": 3, "effective_from":4',
+    )
+    ((_, value),) = person_records(labelled, ["a"], 12, "d")
+    assert first_step_in(value) == 12
+    assert first_step_in(b"{}") == 0
