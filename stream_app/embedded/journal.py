@@ -7,7 +7,8 @@ In the output folder:
 - ``releases-<tier>.jsonl``: with tiers, what each tier receives of them. ``releases.jsonl`` then holds all
   tiers and is for the owner only; a tier's file is made from it, after a kill too
 - ``risks.jsonl``, ``rejected.jsonl``: as far as the last commit; a restart writes the rest again
-- ``progress.json``: the last commit: position in the input, open steps, length of each file
+- ``progress.json``, ``progress.jsonl``: the last commit, and what changed since the one before the lines:
+  position in the input, open steps, length of each file
 - ``revised.jsonl``: late and corrected values of closed steps, facts as the releases are
 - ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later received of the steps before
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
@@ -36,11 +37,11 @@ from stream_app.setup.run_folder.durable import (
     AppendFile,
     FolderLock,
     make_folder,
-    replace_file,
     sync_folder,
 )
 from stream_app.setup.run_folder.key_epochs import check_between_windows, whole_steps
-from stream_app.setup.run_folder.manifest import Manifest, load_sealed, seal
+from stream_app.setup.run_folder.manifest import Manifest
+from stream_app.setup.run_folder.progress import OpenStep, ProgressLog
 from stream_app.steps import TierContinuation, public_release, release_for_tier, tier_file
 from stream_app.wire import StepDecision, StepRelease
 
@@ -54,7 +55,7 @@ class Commit:
     ``position`` is the input's own; ``window`` the open steps (contains counts: the file is for the owner
     only); ``lengths`` the bytes of each file that belong to the steps before ``next_step``. ``account`` is
     the privacy spent by these steps, ``decided`` the fingerprint of the last of them; earlier versions wrote
-    neither.
+    neither. ``marks`` are those of :class:`stream_app.wire.inputs.LineReader`.
     """
 
     next_step: int = 0
@@ -63,6 +64,7 @@ class Commit:
     lengths: Mapping[str, int] = field(default_factory=dict)
     account: Mapping[str, Any] = field(default_factory=dict)
     decided: str | None = None
+    marks: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,10 @@ class Journal:
         self._files: dict[str, AppendFile] = {}
         self._tier_files: dict[str, AppendFile] = {}
         self._revised: RevisedLog | None = None
+        self._progress: ProgressLog | None = None
         try:
-            self.last_commit = self._read_commit()
+            self._progress = ProgressLog(folder)
+            self.last_commit = Commit(**self._progress.commit_read)
             self._manifest = Manifest(folder, manifest, replaceable, has_released=self._has_released())
             if self._manifest.begins_anew:
                 self._begin_anew()
@@ -152,15 +156,23 @@ class Journal:
         """Keep a dead letter for the next commit."""
         self._rejected.append(line)
 
-    def commit(self, reached: Commit) -> None:
-        """Everything handled so far is written; a restart continues here, with the files as they are now."""
+    def commit(
+        self, reached: Commit, changed: Mapping[int, OpenStep | None] | None = None, *, whole: bool = False
+    ) -> None:
+        """Everything handled so far is written; a restart continues here, with the files as they are now.
+
+        ``changed`` are the open steps that changed since the last commit, None where one was forgotten; of
+        ``reached.window`` all else. ``whole`` leaves one document, as a run does at its end.
+        """
+        assert self._progress is not None
         for file in self._files.values():
             file.sync()
         lengths = {name: file.length for name, file in self._files.items()}
         if self._revised is not None and self._revised.length:
             lengths["revised"] = self._revised.length
         self.last_commit = replace(reached, lengths=lengths)
-        replace_file(self.folder / "progress.json", seal(vars(self.last_commit)), SECRET_MODE)
+        fields = {key: value for key, value in vars(self.last_commit).items() if key != "marks"}
+        self._progress.write(fields, changed or {}, reached.marks, whole=whole)
 
     def close(self) -> None:
         """Close the files and free the folder; what was not committed will be done again."""
@@ -168,16 +180,13 @@ class Journal:
             file.close()
         if self._revised is not None:
             self._revised.close()
+        if self._progress is not None:
+            self._progress.close()
         self._lock.release()
 
     def bytes_written(self) -> dict[str, int]:
         """Durable bytes of each file."""
         return {name: file.length for name, file in self._files.items()}
-
-    def _read_commit(self) -> Commit:
-        """The last commit; a fresh one for a new folder."""
-        path = self.folder / "progress.json"
-        return Commit(**load_sealed(path)) if path.exists() else Commit()
 
     def _has_released(self) -> bool:
         """Whether a step, or a part of one, was decided or released; a lost file counts as if."""
@@ -187,8 +196,8 @@ class Journal:
     def _begin_anew(self) -> None:
         """Forget what was read under other settings: nothing of it was released."""
         logger.warning("nothing was released to %s yet: the run starts over with these settings", self.folder)
-        (self.folder / "progress.json").unlink(missing_ok=True)
-        sync_folder(self.folder)
+        assert self._progress is not None
+        self._progress.forget()
         self.last_commit = Commit()
 
     def _open_files(self) -> None:

@@ -95,7 +95,7 @@ class EmbeddedRunner:
         except BaseException as failure:
             self._observer.stopped(RunStopped(self._engine.next_step, f"failure: {type(failure).__name__}"))
             raise
-        self._commit()
+        self._commit(is_last=True)
         self._observer.stopped(RunStopped(self._engine.next_step, reason))
         self._warn_of_refusals()
         logger.info("stopped before step %d: %s", self._engine.next_step, reason)
@@ -252,9 +252,11 @@ class EmbeddedRunner:
         if self._clock.monotonic_seconds() - self._committed_at >= COMMIT_SECONDS:
             self._commit()
 
-    def _commit(self) -> None:
+    def _commit(self, *, is_last: bool = False) -> None:
         """Everything so far need not be done again."""
         self._committed_at = self._clock.monotonic_seconds()
         if self._step_clock.has_ticks:
             self._observer.clock_read(self._time.off)
-        self._output.commit(self._engine, vars(self._messages.lines.reached), self._committed_at)
+        self._output.commit(
+            self._engine, vars(self._messages.lines.reached), self._committed_at, is_last=is_last
+        )

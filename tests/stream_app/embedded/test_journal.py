@@ -152,3 +152,15 @@ def test_a_crash_at_any_write_leads_to_the_same_files(
         run_on(folder, [day], settings=LITTLE_WORK)
         assert outputs_of(folder) == expected, f"crash at operation {crash_at}"
     assert len(json.loads((tmp_path / "whole" / "progress.json").read_text())["window"]) == 4
+
+
+def test_a_run_to_which_nothing_comes_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it waits, and however much may still be corrected of what it has."""
+    disk, day = Disk(monkeypatch), lines_of(messages_of_a_day(7, 5, faults=True))
+
+    def operations(folder: str, looks: int) -> int:
+        disk.operations = 0
+        run_on(tmp_path / folder, [day, *[b""] * looks], settings={"late": 5}, keep_open=True)
+        return disk.operations
+
+    assert operations("short", 20) == operations("long", 600) > 20
