@@ -169,8 +169,8 @@ class EmbeddedRunner:
         self._engine.allow_through(due)
 
     def _has_read_backlog(self) -> bool:
-        """Whether nothing is waiting, nor still to be skipped."""
-        if self._messages.lines.is_behind:
+        """Whether nothing is waiting, nor still to be skipped, nor out of reach."""
+        if self._messages.lines.is_behind or self._messages.lines.is_away():
             self._backlog.hear(self._received_at)
         return self._backlog.is_read(self._received_at, self._engine.intake.window.watermark)
 
@@ -257,6 +257,6 @@ class EmbeddedRunner:
         self._committed_at = self._clock.monotonic_seconds()
         if self._step_clock.has_ticks:
             self._observer.clock_read(self._time.off)
-        self._output.commit(
-            self._engine, vars(self._messages.lines.reached), self._committed_at, is_last=is_last
-        )
+        lines = self._messages.lines
+        position = vars(lines.reached)
+        self._output.commit(self._engine, position, self._committed_at, marks=lines.marks, is_last=is_last)

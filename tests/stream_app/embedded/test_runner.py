@@ -316,3 +316,17 @@ def test_with_a_grace_in_seconds_silent_steps_close_by_the_clock(tmp_path: Path)
 def test_all_names_of_the_small_deployment_are_sensors() -> None:
     """The helper's own assumption."""
     assert tuple(population().location_names) == NAMES
+
+
+def test_a_restarted_sender_on_a_pipe_that_says_its_first_announcement_again_is_heard(tmp_path: Path) -> None:
+    """It announced a schedule of 40 steps at its first start; after a restart it announces as it counts."""
+    counts = {step: [reading(step, "A", 9), reading(step, "B", step)] for step in range(12)}
+    schedule = [activation(step, "A", "B") for step in range(40)]
+    first = lines_of([*schedule, *(message for step in range(6) for message in counts[step])])
+    run_on(tmp_path, [first], keep_open=True)
+    then = [message for step in range(6, 12) for message in (schedule[step], *counts[step])]
+    report = run_on(tmp_path, [lines_of([schedule[0], *then])], keep_open=True)
+    assert (report.steps, report.next_step) == (6, 12)
+    assert [len(step["releases"]) for step in json_lines(tmp_path / "releases.jsonl")] == [2] * 12
+    report = run_on(tmp_path, [lines_of([schedule[0], *then])], keep_open=True)
+    assert (report.steps, report.lines) == (0, 0)
