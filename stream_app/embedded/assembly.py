@@ -112,6 +112,12 @@ class RunOptions:
 
     def check_input(self) -> None:
         """:class:`InputError` for an input file of another kind than messages, before anything is made."""
+        if self.follow and self.file is None:
+            raise InputError(
+                "an input that is followed must be a file or a named pipe",
+                "standard input, which ends when its writer does",
+                "name it with --input; or leave --follow out, and keep steps open with --keep-open",
+            )
         if self.file is not None:
             check_file(self.file, is_csv=self.reads_csv)
 

@@ -23,6 +23,7 @@ import select
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,14 +102,17 @@ class FollowedFile:
         """Read on, without end."""
         yield self._open(self._waiting.pop(0))
         while True:
-            is_due = bool(self._waiting) or self._is_turned_over()  # before the last look at this one
+            with reading(self._path):
+                is_due = bool(self._waiting) or self._is_turned_over()  # before the last look at this one
             yield from self._rest()
             if is_due or self._waiting:
                 if not self._waiting:
-                    self._waiting = self._next_files()
+                    with reading(self._path):
+                        self._waiting = self._next_files()
                 yield self._open(self._waiting.pop(0))
                 continue
-            self._check_before()
+            with reading(self._path):
+                self._check_before()
             yield b""
             self._wait(min(self._wait_seconds(), _LOOK_SECONDS))
 
@@ -158,8 +162,9 @@ class FollowedFile:
 
     def _copied_rest(self) -> Iterator[bytes]:
         """What a copy has behind the point that was reached; then the file is due from its beginning."""
-        copy = next((each for each in _beside(self._path) if self._is_copy(each)), None)
-        now = os.fstat(self._descriptor).st_size
+        with reading(self._path):
+            copy = next((each for each in _beside(self._path) if self._is_copy(each)), None)
+            now = os.fstat(self._descriptor).st_size
         if copy is None:
             raise InputError(
                 f"input {self._path.name} must only grow while it is followed, be turned over by renaming, "
@@ -176,8 +181,13 @@ class FollowedFile:
         )
         descriptor = open_input(copy)
         try:
-            os.lseek(descriptor, self._read, os.SEEK_SET)
-            while chunk := os.read(descriptor, CHUNK_BYTES):
+            at = self._read
+            while True:
+                with reading(copy):
+                    chunk = os.pread(descriptor, CHUNK_BYTES, at)
+                if not chunk:
+                    break
+                at += len(chunk)
                 yield chunk
         finally:
             os.close(descriptor)
@@ -247,8 +257,9 @@ def _files(path: Path, is_meant: Callable[[str], bool]) -> list[Path]:
     for folder in {path.parent, path.resolve().parent}:
         for each in folder.iterdir():
             if is_meant(each.name) and each not in itself and each.is_file():
-                seen = each.stat()
-                found[seen.st_dev, seen.st_ino] = (seen.st_mtime_ns, each)
+                with suppress(FileNotFoundError):  # renamed this moment
+                    seen = each.stat()
+                    found[seen.st_dev, seen.st_ino] = (seen.st_mtime_ns, each)
     if path.exists():
         now = path.stat()
         found.pop((now.st_dev, now.st_ino), None)

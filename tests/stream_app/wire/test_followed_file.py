@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
@@ -217,6 +218,26 @@ def test_a_new_file_that_may_not_be_read_is_an_error(
     with monkeypatch.context() as patched, pytest.raises(InputError, match=r"live\.jsonl must be readable"):
         patched.setattr(os, "open", refused)
         following.waiting()
+
+
+def test_a_share_that_fails_is_an_error(
+    path: Path, following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a network file system's does whose server was replaced."""
+
+    def stale(*_: object) -> os.stat_result:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patched, pytest.raises(InputError, match="readable, got Stale file handle"):
+        patched.setattr(os, "fstat", stale)
+        following.waiting()
+
+
+def test_standard_input_cannot_be_followed(tmp_path: Path) -> None:
+    """It would end with its writer, and steps would be closed."""
+    with pytest.raises(InputError, match=r"file or a named pipe.*--keep-open"):
+        run(settings(), RunOptions(tmp_path / "out", follow=True), population())
+    assert not (tmp_path / "out").exists()
 
 
 # Where an earlier run stopped
