@@ -138,11 +138,11 @@ class FollowedFile:
     def _rest(self) -> Iterator[bytes]:
         """All that is there now; of a file that was cut, the rest of its copy."""
         while True:
-            if self._is_cut():
-                yield from self._copied_rest()
-                return
             with reading(self._path):
                 chunk = os.read(self._descriptor, CHUNK_BYTES)
+            if self._is_cut():  # asked after reading: what was read may be of the new content
+                yield from self._copied_rest()
+                return
             if not chunk:
                 return
             self._take(chunk)

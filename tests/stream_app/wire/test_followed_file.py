@@ -163,6 +163,21 @@ def test_a_file_that_was_cut_or_written_over_is_an_error_and_no_silence(
         following.waiting()
 
 
+def test_a_file_that_is_cut_while_it_is_read_is_not_read_from_its_middle(
+    path: Path, following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = os.read
+
+    def late(descriptor: int, size: int) -> bytes:
+        path.write_bytes(b"ONE\nTWO\nTHREE\n")  # after the look, before the read
+        return read(descriptor, size)
+
+    with monkeypatch.context() as patched, pytest.raises(InputError, match="must only grow"):
+        patched.setattr(os, "read", late)
+        following.waiting()
+    assert following.reader.position.line_count == 2
+
+
 def test_a_file_put_in_its_place_is_read_whatever_its_length(path: Path, following: Following) -> None:
     add(path, b"three\n")
     shorter = path.with_name("made")
