@@ -190,6 +190,15 @@ def test_a_position_of_an_earlier_version_swallows_nothing() -> None:
         assert [line.data for line in reader if line.data is not None] == expected
 
 
+@pytest.mark.parametrize("is_fleeting", [False, True])
+def test_an_input_to_which_nothing_came_forgets_no_position(is_fleeting: bool) -> None:
+    """Else all that was taken before would be taken again by the next run."""
+    before = position_after(TEXT, 3)
+    reader = LineReader("test", [b""], before, is_fleeting=is_fleeting)
+    assert [line.data for line in reader] == [None]
+    assert dict(vars(reader.reached)) == {**before, "is_whole": True}
+
+
 def test_zeros_of_a_loss_of_power_do_not_take_the_next_line_with_them() -> None:
     assert read([b"one\n\0\0\0\0two\n"])[0] == [(1, b"one"), (2, b"two")]
 
