@@ -1,7 +1,8 @@
 """Stopping in order: the first SIGINT, SIGTERM or SIGHUP asks for it, a second one acts as without us.
 
-A terminal that is closed sends SIGHUP, and so do rotations of logs. Whoever started us to live on (``nohup``,
-or ``&`` in a script) has SIGHUP or SIGINT ignored, and it stays so.
+A terminal that is closed sends SIGHUP, and so do rotations of logs. Whoever started us to live on (``nohup``)
+has SIGHUP ignored, and it stays so. SIGINT is heard also where a script's ``&`` has it ignored: somebody has
+sent it to us.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def stop_on_signals() -> Iterator[StopRequest]:
     before = {
         number: handler
         for number, handler in found.items()
-        if handler is not signal.SIG_IGN or number == signal.SIGTERM
+        if handler is not signal.SIG_IGN or number != signal.SIGHUP
     }
 
     def handle(number: int, frame: FrameType | None) -> None:
