@@ -15,7 +15,8 @@ from typing import Any
 
 from stream_app.analysis.run_lines import complete_lines, record_of
 from stream_app.exceptions import OutputError
-from stream_app.setup.run_folder.manifest import differing, load_document, load_sealed
+from stream_app.setup.run_folder.manifest import differing, load_document
+from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.record import (
     RECORD,
     Entry,
@@ -96,7 +97,7 @@ def check_run(folder: Path) -> CheckedRun:
     entries: tuple[Entry, ...] = ()
     try:
         for _ in range(_LOOKS):
-            progress = _progress(folder)  # before the record, which only grows
+            progress = load_progress(folder)  # before the record, which only grows
             entries = read_entries(folder / RECORD)
             run = load_document(folder / "run.json")
             of_record = list(_against_record(run, entries, progress))
@@ -110,11 +111,6 @@ def check_run(folder: Path) -> CheckedRun:
         return CheckedRun(entries, (*faults, f"{error.must}, got {error.got}"), 0, 0)
     faults += _shorter(lines, progress, entries)
     return CheckedRun(entries, tuple(dict.fromkeys(faults)), lines.released, lines.accounted)
-
-
-def _progress(folder: Path) -> Mapping[str, Any]:
-    path = folder / "progress.json"
-    return load_sealed(path) if path.is_file() else {}
 
 
 def _against_record(

@@ -8,17 +8,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from models.priors import Population
-from stream_app.embedded.journal import Journal
+from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.message_reader import MessageReader
 from stream_app.embedded.panel import Panel
 from stream_app.embedded.restored_account import restore_account
 from stream_app.embedded.run_output import RunOutput
 from stream_app.embedded.runner import EmbeddedRunner, RunReport
 from stream_app.embedded.snapshots import SnapshotCache
+from stream_app.exceptions import InputError
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
@@ -63,11 +65,14 @@ from stream_app.wire import (
     Chunks,
     Clock,
     FileChunks,
+    FollowedFile,
     LineReader,
     SystemClock,
     check_file,
     checked_chunks,
     crowds_of,
+    find_start,
+    is_regular,
     open_input,
     require_lines,
     schedule_of,
@@ -115,6 +120,12 @@ class RunOptions:
 
     def check_input(self) -> None:
         """:class:`InputError` for an input file of another kind than messages, before anything is made."""
+        if self.follow and self.file is None:
+            raise InputError(
+                "an input that is followed must be a file or a named pipe",
+                "standard input, which ends when its writer does",
+                "name it with --input; or leave --follow out, and keep steps open with --keep-open",
+            )
         if self.file is not None:
             check_file(self.file, is_csv=self.reads_csv)
 
@@ -189,9 +200,15 @@ def run(
         )
         with (
             stop_on_signals() as request,
-            _open(options, request, chunks, lambda: step_clock.wait_seconds(clock.now_seconds())) as opened,
+            _open(
+                options,
+                request,
+                chunks,
+                journal.last_commit,
+                lambda: step_clock.wait_seconds(clock.now_seconds()),
+            ) as lines,
         ):
-            messages = MessageReader(_lines(options, journal, opened), is_csv=options.reads_csv)
+            messages = MessageReader(lines, is_csv=options.reads_csv)
             panel = Panel.of(settings, population, accountant.settings, observer)
             watched = Observers([observer, panel])
             runner = EmbeddedRunner(
@@ -346,30 +363,43 @@ def _open(
     options: RunOptions,
     request: StopRequest,
     chunks: Chunks | Iterable[bytes] | None,
+    commit: Commit,
     wait_seconds: Callable[[], float],
-) -> Iterator[Chunks | Iterable[bytes]]:
-    """The bytes of the input."""
-    if chunks is not None:
-        yield chunks
-    elif options.file is None:
-        whole = FileChunks(sys.stdin.fileno(), request.wake, wait_seconds)
-        yield checked_chunks("stdin", whole, is_csv=options.reads_csv)
-    else:
-        descriptor = open_input(options.file)
-        try:
-            whole = FileChunks(descriptor, request.wake, wait_seconds, follow=options.follow)
-            yield checked_chunks(options.file.name, whole, is_csv=options.reads_csv)
-        finally:
-            os.close(descriptor)
-
-
-def _lines(options: RunOptions, journal: Journal, chunks: Chunks | Iterable[bytes]) -> LineReader:
-    """The lines of the input from where the journal's last commit left it."""
-    return LineReader(
-        "stdin" if options.file is None else options.file.name,
-        chunks,
-        journal.last_commit.position or None,
+) -> Iterator[LineReader]:
+    """The lines of the input from where the last commit left it."""
+    lines = partial(
+        LineReader,
+        saved=commit.position or None,
+        marks=commit.marks,
         head_lines=2 if options.reads_csv else 1,
         keep_torn=options.keep_open or options.follow,
-        is_fleeting=options.file is None,
     )
+    is_csv, path = options.reads_csv, options.file
+    if chunks is not None:
+        yield lines("stdin" if path is None else path.name, chunks, is_fleeting=path is None)
+    elif path is not None and options.follow and is_regular(path):
+        start = find_start(path, commit.position, accept_changes=options.accept_changes)
+        followed = FollowedFile(path, start, request.wake, wait_seconds)
+        saved = commit.position if start.is_known else None
+        whole = checked_chunks(path.name, followed, is_csv=is_csv)
+        try:
+            yield lines(path.name, whole, saved=saved, is_away=lambda: followed.is_away)
+        finally:
+            followed.close()
+    else:
+        name = "stdin" if path is None else path.name
+        descriptor = _standard_input() if path is None else open_input(path, follow=options.follow)
+        try:
+            read = FileChunks(descriptor, request.wake, wait_seconds, name)
+            whole = checked_chunks(name, read, is_csv=is_csv)
+            yield lines(name, whole, is_fleeting=not read.is_regular)
+        finally:
+            if path is not None:
+                os.close(descriptor)
+
+
+def _standard_input() -> int:
+    """Its descriptor; :class:`InputError` where whoever started us has closed it."""
+    if sys.stdin is None:
+        raise InputError("there must be an input", "standard input is closed", "name a file with --input")
+    return sys.stdin.fileno()

@@ -7,7 +7,8 @@ In the output folder:
 - ``releases-<tier>.jsonl``: with tiers, what each tier receives of them. ``releases.jsonl`` then holds all
   tiers and is for the owner only; a tier's file is made from it, after a kill too
 - ``risks.jsonl``, ``rejected.jsonl``: as far as the last commit; a restart writes the rest again
-- ``progress.json``: the last commit: position in the input, open steps, length of each file
+- ``progress.json``, ``progress.jsonl``: the last commit, and what changed since the one before the lines:
+  position in the input, open steps, length of each file
 - ``revised.jsonl``: late and corrected values of closed steps, facts as the releases are
 - ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later received of the steps before
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
@@ -39,12 +40,12 @@ from stream_app.setup.run_folder.durable import (
     AppendFile,
     FolderLock,
     make_folder,
-    replace_file,
     sync_folder,
 )
 from stream_app.setup.run_folder.key_epochs import check_between_windows, whole_steps
 from stream_app.setup.run_folder.key_record import RELEASES, REVISED, KeyRecord
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest, load_sealed, seal
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
+from stream_app.setup.run_folder.progress import OpenStep, ProgressLog
 from stream_app.setup.run_folder.record import (
     RECORD,
     Author,
@@ -67,7 +68,8 @@ class Commit:
     only); ``lengths`` the bytes of each file that belong to the steps before ``next_step``. ``account`` is
     the privacy spent by these steps, ``decided`` the fingerprint of the last of them. ``digests`` are those
     of the files' first ``lengths`` bytes, ``record`` the last entry of the record: a line that was changed or
-    taken out is noticed by them. Earlier versions wrote none of these.
+    taken out is noticed by them. Earlier versions wrote none of these. ``marks`` are those of
+    :class:`stream_app.wire.inputs.LineReader`.
     """
 
     next_step: int = 0
@@ -78,6 +80,7 @@ class Commit:
     decided: str | None = None
     digests: Mapping[str, str] = field(default_factory=dict)
     record: Mapping[str, Any] = field(default_factory=dict)
+    marks: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -119,9 +122,11 @@ class Journal:
         self._digests: dict[str, str] = {}
         self._revised: RevisedLog | None = None
         self._key_record = key_record
+        self._progress: ProgressLog | None = None
         try:
             taken_over = None if key_record is None else key_record.hold_to(folder)
-            self.last_commit = self._read_commit()
+            self._progress = ProgressLog(folder)
+            self.last_commit = Commit(**self._progress.commit_read)
             self._record = Record(folder, author, about, now_seconds)
             check_head(self._record.entries, self.last_commit.record, RECORD)
             self._manifest = Manifest(
@@ -185,26 +190,35 @@ class Journal:
         """Keep a dead letter for the next commit."""
         self._append(self._rejected, line)
 
-    def commit(self, reached: Commit) -> None:
-        """Everything handled so far is written; a restart continues here, with the files as they are now."""
+    def commit(
+        self, reached: Commit, changed: Mapping[int, OpenStep | None] | None = None, *, whole: bool = False
+    ) -> None:
+        """Everything handled so far is written; a restart continues here, with the files as they are now.
+
+        ``changed`` are the open steps that changed since the last commit, None where one was forgotten; of
+        ``reached.window`` all else. ``whole`` leaves one document, as a run does at its end.
+        """
+        assert self._progress is not None
         for file in self._files.values():
             file.sync()
         lengths = {name: file.length for name, file in self._files.items()}
         digests = dict(self._digests)
         if self._revised is not None and self._revised.length:
             lengths["revised"], digests["revised"] = self._revised.length, self._revised.digest
-        self._save(replace(reached, lengths=lengths, digests=digests))
+        self._save(replace(reached, lengths=lengths, digests=digests), changed or {}, whole=whole)
 
     def end(self, outcome: str) -> None:
         """The run came to an end by itself: everything is committed, and the record says so."""
         commit = self.last_commit
         logs = {name: (length, commit.digests[name]) for name, length in commit.lengths.items()}
         self._record.end(commit.next_step, outcome, logs)
-        self._save(commit)
+        self._save(commit, {}, whole=True)
 
-    def _save(self, commit: Commit) -> None:
+    def _save(self, commit: Commit, changed: Mapping[int, OpenStep | None], *, whole: bool) -> None:
+        assert self._progress is not None
         self.last_commit = replace(commit, record=self._record.head)
-        replace_file(self.folder / "progress.json", seal(vars(self.last_commit)), SECRET_MODE)
+        fields = {key: value for key, value in vars(self.last_commit).items() if key != "marks"}
+        self._progress.write(fields, changed, commit.marks, whole=whole)
 
     def _append(self, file: AppendFile, data: bytes) -> None:
         """Write whole lines, and know what the file holds."""
@@ -219,16 +233,13 @@ class Journal:
             self._revised.close()
         if self._key_record is not None:
             self._key_record.close()
+        if self._progress is not None:
+            self._progress.close()
         self._lock.release()
 
     def bytes_written(self) -> dict[str, int]:
         """Durable bytes of each file that others may know the length of: dead letters depend on counts."""
         return {name: file.length for name, file in self._files.items() if name != "rejected"}
-
-    def _read_commit(self) -> Commit:
-        """The last commit; a fresh one for a new folder."""
-        path = self.folder / "progress.json"
-        return Commit(**load_sealed(path)) if path.exists() else Commit()
 
     def _has_released(self) -> bool:
         """Whether a step, or a part of one, was decided or released; a lost file counts as if."""
@@ -238,8 +249,8 @@ class Journal:
     def _begin_anew(self) -> None:
         """Forget what was read under other settings: nothing of it was released."""
         logger.warning("nothing was released to %s yet: the run starts over with these settings", self.folder)
-        (self.folder / "progress.json").unlink(missing_ok=True)
-        sync_folder(self.folder)
+        assert self._progress is not None
+        self._progress.forget()
         self.last_commit = Commit()
 
     def _open_files(self) -> None:

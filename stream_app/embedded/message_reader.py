@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stream_app.exceptions import InputError
 from stream_app.steps import Origin
 from stream_app.wire import (
     MAX_LINE_BYTES,
@@ -40,8 +41,18 @@ class MessageReader:
         if len(data) >= MAX_LINE_BYTES:
             hint = f"a line is shorter than {MAX_LINE_BYTES} bytes"
             return Incoming(reject(origin.source, data, Reason.TOO_LONG, hint), origin)
+        if self._is_csv and line.number == 1 and self._begins_with_header(data):
+            return None
         if self._parser is None:
             self._parser = reading_parser(self.lines.header or data)
-        if self._is_csv and line.number == 1:
-            return None
         return Incoming(self._parser(data, origin.source), origin)
+
+    def _begins_with_header(self, data: bytes) -> bool:
+        """Take the columns of a CSV; the next file of one that is followed may go on without a header."""
+        try:
+            self._parser = reading_parser(data)
+        except InputError:
+            if self._parser is None:
+                raise
+            return False
+        return True

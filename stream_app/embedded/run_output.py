@@ -86,20 +86,32 @@ class RunOutput:
         if rejected.reason not in PRIVATE_REASONS:
             self.rejected[rejected.reason.value] += 1
 
-    def commit(self, engine: StepEngine, position: Mapping[str, Any], now_seconds: float) -> None:
-        """Nothing up to this ``position`` of the input need be done again."""
+    def commit(
+        self,
+        engine: StepEngine,
+        position: Mapping[str, Any],
+        now_seconds: float,
+        *,
+        marks: Sequence[int] = (),
+        is_last: bool = False,
+    ) -> None:
+        """Nothing up to this ``position`` of the input need be done again; ``marks`` belong to it.
+
+        Where nothing changed since the last time, nothing is written.
+        """
         decided = self._journal.last_commit.decided
         if self._last_closed is not None:
             decided = fingerprint_of(self._last_closed)
-        self._journal.commit(
-            Commit(
-                engine.next_step,
-                position,
-                engine.intake.window.save(),
-                account=self._account.save(),
-                decided=decided,
-            )
+        window = engine.intake.window
+        reached = Commit(
+            engine.next_step,
+            position,
+            window.save_position(),
+            account=self._account.save(),
+            decided=decided,
+            marks=marks,
         )
+        self._journal.commit(reached, window.take_changed(), whole=is_last)
         if self._snapshot is not None:
             self._snapshot(now_seconds)
 

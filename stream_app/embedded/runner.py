@@ -97,7 +97,7 @@ class EmbeddedRunner:
         except BaseException as failure:
             self._observer.stopped(RunStopped(self._engine.next_step, f"failure: {type(failure).__name__}"))
             raise
-        self._commit()
+        self._commit(is_last=True)
         self._output.end(reason)
         self._observer.stopped(RunStopped(self._engine.next_step, reason))
         self._warn_of_refusals()
@@ -173,8 +173,8 @@ class EmbeddedRunner:
         self._engine.allow_through(due)
 
     def _has_read_backlog(self) -> bool:
-        """Whether nothing is waiting, nor still to be skipped."""
-        if self._messages.lines.is_behind:
+        """Whether nothing is waiting, nor still to be skipped, nor out of reach."""
+        if self._messages.lines.is_behind or self._messages.lines.is_away():
             self._backlog.hear(self._received_at)
         return self._backlog.is_read(self._received_at, self._engine.intake.window.watermark)
 
@@ -257,9 +257,11 @@ class EmbeddedRunner:
         if self._clock.monotonic_seconds() - self._committed_at >= COMMIT_SECONDS:
             self._commit()
 
-    def _commit(self) -> None:
+    def _commit(self, *, is_last: bool = False) -> None:
         """Everything so far need not be done again."""
         self._committed_at = self._clock.monotonic_seconds()
         if self._step_clock.has_ticks:
             self._observer.clock_read(self._time.off)
-        self._output.commit(self._engine, vars(self._messages.lines.reached), self._committed_at)
+        lines = self._messages.lines
+        position = vars(lines.reached)
+        self._output.commit(self._engine, position, self._committed_at, marks=lines.marks, is_last=is_last)

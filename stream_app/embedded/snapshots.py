@@ -51,17 +51,20 @@ class SnapshotCache:
         self._every_seconds = every_seconds
         self._decisions = _LineDigest(folder / "decisions.jsonl")
         self._saved_at: float | None = None
+        self._saved_step = 0  # nothing to spare before there is a step
 
     def save_sometimes(self, accountant: Snapshotted, now_seconds: float) -> None:
-        """Save when the last snapshot, or the start, is some time ago; call after a commit."""
+        """Save when the last snapshot, or the start, is some time ago and steps came; call after a commit."""
         if self._saved_at is None:
             self._saved_at = now_seconds
-        if 0 < self._every_seconds <= now_seconds - self._saved_at:
+        is_time = 0 < self._every_seconds <= now_seconds - self._saved_at
+        if is_time and accountant.next_step != self._saved_step:
             self._saved_at = now_seconds
             self.save(accountant)
 
     def save(self, accountant: Snapshotted) -> None:
         """Put the state away; every step applied must have its decision in the folder."""
+        self._saved_step = accountant.next_step
         state = accountant.snapshot()
         heading = self._heading(accountant.next_step, state)
         try:
@@ -84,6 +87,7 @@ class SnapshotCache:
             return True
         try:
             accountant.restore(state)
+            self._saved_step = accountant.next_step
         except (TallyguardError, ValueError, KeyError) as error:
             logger.warning("%s is of another version and is not used: %s", path, error)
             return False

@@ -1,4 +1,9 @@
-"""Stopping in order: the first SIGINT or SIGTERM asks for it, a second one acts as it would without us."""
+"""Stopping in order: the first SIGINT, SIGTERM or SIGHUP asks for it, a second one acts as without us.
+
+A terminal that is closed sends SIGHUP, and so do rotations of logs. Whoever started us to live on (``nohup``)
+has SIGHUP ignored, and it stays so. SIGINT is heard also where a script's ``&`` has it ignored: somebody has
+sent it to us.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
@@ -36,7 +41,12 @@ def stop_on_signals() -> Iterator[StopRequest]:
     """A stop request that signals set while the block runs; only the main thread gets any."""
     request = StopRequest()
     in_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in _SIGNALS} if in_main else {}
+    found = {number: signal.getsignal(number) for number in _SIGNALS} if in_main else {}
+    before = {
+        number: handler
+        for number, handler in found.items()
+        if handler is not signal.SIG_IGN or number != signal.SIGHUP
+    }
 
     def handle(number: int, frame: FrameType | None) -> None:
         request.set()

@@ -4,6 +4,7 @@ from stream_app.wire.batches import batched
 from stream_app.wire.clock import Clock, ClockOff, SteadyTime, SystemClock
 from stream_app.wire.csv_messages import LineParser, load_activations, reading_parser
 from stream_app.wire.decision_messages import crowds_of, decision_of, fingerprint_of, schedule_of
+from stream_app.wire.followed_file import FollowedFile, find_start, is_regular
 from stream_app.wire.input_format import check_file, checked_chunks
 from stream_app.wire.inputs import (
     MAX_LINE_BYTES,
@@ -83,6 +84,7 @@ __all__ = [
     "DecisionReason",
     "FileChunks",
     "Finite",
+    "FollowedFile",
     "InputMessage",
     "Line",
     "LineParser",
@@ -113,7 +115,9 @@ __all__ = [
     "crowds_of",
     "decision_of",
     "explain",
+    "find_start",
     "fingerprint_of",
+    "is_regular",
     "load_activations",
     "mostly_refused",
     "open_input",

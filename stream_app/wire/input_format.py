@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stream_app.exceptions import InputError
 from stream_app.wire.csv_messages import READING_COLUMNS, reading_parser
-from stream_app.wire.inputs import Chunks, open_input
+from stream_app.wire.inputs import Chunks, NextFile, open_input, reading
 
 _LOOKED_AT_BYTES = 4096
 _AS_TEXT = "write one JSON object a line (.jsonl), or step,sensor,count as CSV (.csv)"
@@ -38,26 +38,43 @@ def check_file(path: Path, *, is_csv: bool) -> None:
         return
     descriptor = open_input(path)
     try:
-        check_start(path.name, os.read(descriptor, _LOOKED_AT_BYTES), is_csv=is_csv)
+        with reading(path):
+            start = os.read(descriptor, _LOOKED_AT_BYTES)
+        check_start(path.name, start, is_csv=is_csv)
     finally:
         os.close(descriptor)
 
 
-def checked_chunks(name: str, chunks: Chunks | Iterable[bytes], *, is_csv: bool) -> Iterator[bytes]:
-    """The same bytes; :class:`InputError` at the first ones if they do not begin as messages do."""
-    is_checked = False
+def checked_chunks(
+    name: str, chunks: Chunks | Iterable[bytes | NextFile], *, is_csv: bool
+) -> Iterator[bytes | NextFile]:
+    """The same bytes; :class:`InputError` at the first ones of a file if they do not begin as messages do.
+
+    A CSV that another one is turned over to may go on without a header.
+    """
+    is_checked, files = False, 0
     for chunk in chunks:
-        if chunk and not is_checked:
-            check_start(name, chunk, is_csv=is_csv)
+        if isinstance(chunk, NextFile):
+            name, is_checked, files = chunk.name, False, files + 1
+        elif chunk and not is_checked:
             is_checked = True
+            if files > 1:
+                check_kind(name, chunk)
+            else:
+                check_start(name, chunk, is_csv=is_csv)
         yield chunk
+
+
+def check_kind(name: str, start: bytes) -> None:
+    """:class:`InputError` for what is no text of ours, by its first bytes."""
+    for magic, kind, remedy in _KINDS:
+        if start.startswith(magic):
+            raise _wrong(name, kind, remedy)
 
 
 def check_start(name: str, start: bytes, *, is_csv: bool) -> None:
     """:class:`InputError` that names the kind of the input, if it is none that can be read."""
-    for magic, kind, remedy in _KINDS:
-        if start.startswith(magic):
-            raise _wrong(name, kind, remedy)
+    check_kind(name, start)
     line, end, _ = start.partition(b"\n")
     line = line.strip()
     if is_csv:

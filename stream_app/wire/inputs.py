@@ -1,7 +1,12 @@
 """Where messages come from: a file, a pipe or a program, line by line, with a position to continue from.
 
 A position is checked against the content, not the file name: a restart that is given the same input again
-(also through a pipe) skips what was taken; one that is given a continuation starts at its beginning.
+(also through a pipe) skips what was taken; one that is given a continuation starts at its beginning. Only
+what is proved equal to what was taken is skipped. For a pipe, whose lines cannot be looked at in advance,
+digests of the first lines are kept: of each at first, then further and further apart. Example: a sender on a
+pipe that was restarted says its first announcement again, then goes on with new readings. The first line has
+the digest of the earlier input's first and is skipped; the second has another, so this is another input from
+there on, and all that comes is taken.
 """
 
 from __future__ import annotations
@@ -10,8 +15,10 @@ import os
 import select
 import stat
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -21,8 +28,12 @@ from stream_app.wire.messages import MAX_STEP, Activation
 
 MAX_LINE_BYTES = 1 << 20
 """Longer lines come in pieces of this size, each of them a malformed message."""
-_CHUNK_BYTES = 1 << 18
-_LOOK_SECONDS = 0.2
+CHUNK_BYTES = 1 << 18
+_EVERY_LINE = 256  # of the first ones has a mark of its own
+_SPARSE = 64  # behind them a mark is where the lines have grown by so much of themselves
+_MARK_BYTES = 7  # an integer of JSON
+_MOST_UNPROVED = 1 << 16
+_QUIET_CHUNKS = 3  # in a row: nothing more comes for a while that could prove what is held
 
 
 class Line(NamedTuple):
@@ -32,10 +43,16 @@ class Line(NamedTuple):
     data: bytes | None
 
 
+class NextFile(NamedTuple):
+    """Among the bytes of an input: what follows is another file, from its beginning."""
+
+    name: str
+
+
 class Chunks(Protocol):
     """Bytes as they come. An empty chunk means that nothing is waiting; the end is the end of iteration."""
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[bytes | NextFile]:
         """Read on."""
 
 
@@ -43,13 +60,15 @@ class Chunks(Protocol):
 class Position:
     """How much of an input was taken: whole lines only, with a running CRC-32 of their bytes.
 
-    ``head`` is the CRC-32 of the first lines: by it an input is recognised.
+    ``head`` is the CRC-32 of the first lines: by it an input is recognised. ``is_whole`` says whether the
+    input was read to its end; earlier versions did not record it.
     """
 
     line_count: int = 0
     byte_count: int = 0
     crc32: int = 0
     head: int = 0
+    is_whole: bool | None = field(default=None, compare=False)
 
     def take(self, line: bytes, head_lines: int) -> None:
         """Move on over one line, its end included."""
@@ -58,6 +77,33 @@ class Position:
         self.crc32 = zlib.crc32(line, self.crc32)
         if self.line_count <= head_lines:
             self.head = self.crc32
+        self.is_whole = False
+
+
+class _Marks:
+    """Digests of all lines up to some: what comes again is held against them, line by line at first."""
+
+    def __init__(self) -> None:
+        self.digests: list[int] = []
+        self._hash = blake2b(digest_size=_MARK_BYTES)
+        self._lines, self._next = 0, 1
+
+    def take(self, line: bytes) -> bool:
+        """Move on over a line; whether it has a mark."""
+        self._hash.update(line)
+        self._lines += 1
+        if self._lines < self._next:
+            return False
+        self.digests.append(int.from_bytes(self._hash.digest()))
+        self._next = self._lines + max(1, self._lines // _SPARSE if self._lines >= _EVERY_LINE else 1)
+        return True
+
+    def copy(self) -> _Marks:
+        """As they are now."""
+        copied = _Marks()
+        copied.digests, copied._hash = list(self.digests), self._hash.copy()
+        copied._lines, copied._next = self._lines, self._next
+        return copied
 
 
 class LineReader:
@@ -66,47 +112,52 @@ class LineReader:
     ``head_lines`` is how many first lines tell one input from another (2 for CSV, whose first is the header).
     With ``keep_torn`` a last line without an end is left for later instead of being taken. Where the bytes
     cannot be read a second time (``is_fleeting``: a pipe), one may stop only when all whole lines that were
-    read are taken: see :attr:`may_stop`.
+    read are taken (:attr:`may_stop`), and ``marks`` of the earlier run tell what comes again. ``is_away``
+    says whether there is no input at the moment, so that silence is nobody's.
     """
 
     def __init__(
         self,
         name: str,
-        chunks: Chunks | Iterable[bytes],
+        chunks: Chunks | Iterable[bytes | NextFile],
         saved: Mapping[str, Any] | None = None,
         *,
         head_lines: int = 1,
         keep_torn: bool = False,
         is_fleeting: bool = False,
+        marks: Sequence[int] = (),
+        is_away: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = name
         self.position = Position()
         self.header: bytes | None = None
+        self.is_away = is_away
         self._chunks = chunks
         self._saved = Position(**saved) if saved else Position()
+        self._saved_marks = list(marks)
         self._head_lines = head_lines
         self._keep_torn = keep_torn
         self._is_fleeting = is_fleeting
         self._has_more = False
+        self._marks = _Marks()
+        self._proved_marks = self._marks.copy()
+        self._seen = Position()  # with the lines that are held, since nothing is proved of them yet
+        self._held: list[bytes] = []
+        self._quiet = 0
+        self._is_first_file = True
 
     def __iter__(self) -> Iterator[Line]:
         """Every line not yet taken, and those without input in between."""
-        held: list[bytes] = []
         for line in self._whole_lines():
-            if line is None:
-                yield Line(self.position.line_count, None)
-            elif len(held) < self._recognisable_lines:
-                held.append(line)
-                if len(held) == self._recognisable_lines:
-                    yield from self._start(held)
+            if isinstance(line, NextFile):
+                self._begin(line)
+            elif line is None:
+                yield from self._wait()
             elif self.is_behind:
-                self._skip(line)
+                yield from self._hold_against(line)
             else:
                 yield from self._give(line)
-        if len(held) < self._recognisable_lines:
-            yield from self._start(held)
-        if self.is_behind:
-            raise self._changed("it ends before the point that was reached")
+        yield from self._end()
 
     @property
     def reached(self) -> Position:
@@ -114,49 +165,103 @@ class LineReader:
         return self._saved if self.is_behind else self.position
 
     @property
-    def may_stop(self) -> bool:
-        """Whether nothing is lost by asking for no further line."""
-        return not (self._is_fleeting and self._has_more)
+    def marks(self) -> Sequence[int]:
+        """What belongs to the position that was reached."""
+        return self._saved_marks if self.is_behind else self._marks.digests
 
     @property
-    def _recognisable_lines(self) -> int:
-        """Lines needed before it is known whether this is the input of the earlier run."""
-        return min(self._head_lines, self._saved.line_count)
-
-    def _start(self, held: list[bytes]) -> Iterator[Line]:
-        """Decide whether this is the earlier input; if not, it is taken from its beginning."""
-        head = Position()
-        for line in held:
-            head.take(line, self._head_lines)
-        if len(held) < self._recognisable_lines or (held and head.head != self._saved.head):
-            self._saved = Position()
-        for line in held:
-            if self.is_behind:
-                self._skip(line)
-            else:
-                yield from self._give(line)
+    def may_stop(self) -> bool:
+        """Whether nothing is lost by asking for no further line."""
+        return not (self._is_fleeting and (self._has_more or self._held))
 
     @property
     def is_behind(self) -> bool:
         """Whether lines that an earlier run has taken are still to be skipped; shown once some have come."""
         return self.position.line_count < self._saved.line_count
 
-    def _skip(self, line: bytes) -> None:
-        """Pass over a line the earlier run has taken."""
-        self._keep_header(line)
-        self.position.take(line, self._head_lines)
-        if not self.is_behind and self.position != self._saved:
+    @property
+    def _recognisable_lines(self) -> int:
+        """Lines needed before it is known whether this is the input of the earlier run."""
+        return min(self._head_lines, self._saved.line_count)
+
+    def _hold_against(self, line: bytes) -> Iterator[Line]:
+        """Skip a line that was taken; from the first on that was not, this is another input."""
+        self._quiet = 0
+        self._seen.take(line, self._head_lines)
+        has_mark = self._is_fleeting and self._marks.take(line)
+        is_early = self._seen.line_count <= self._recognisable_lines
+        if self._is_fleeting or is_early:
+            self._held.append(line)
+        elif self._seen.line_count == 1:
+            self._keep_header(line)
+        is_equal = self._is_equal(has_mark=has_mark)
+        if is_equal:
+            self._skip_held()
+        elif is_equal is False and not (self._is_fleeting or is_early):
             raise self._changed("its content changed before the point that was reached")
+        elif is_equal is False or len(self._held) > _MOST_UNPROVED:
+            yield from self._give_held()
+
+    def _is_equal(self, *, has_mark: bool) -> bool | None:
+        """Whether all that was seen is what was taken; None where that is not known of this line."""
+        seen, saved = self._seen, self._saved
+        if seen.line_count == saved.line_count:
+            return seen == saved
+        number = len(self._marks.digests)
+        if has_mark and number <= len(self._saved_marks):
+            return self._marks.digests[-1] == self._saved_marks[number - 1]
+        return seen.head == saved.head if seen.line_count == self._recognisable_lines else None
+
+    def _skip_held(self) -> None:
+        if self.position.line_count == 0 and self._held:
+            self._keep_header(self._held[0])
+        self.position, self._held = replace(self._seen), []
+        if self._is_fleeting:
+            self._proved_marks = self._marks.copy()
+
+    def _give_held(self) -> Iterator[Line]:
+        """They are another input's, or were never proved to be the same: taken again they change nothing."""
+        self._saved, self._saved_marks, self._marks = Position(), [], self._proved_marks
+        held, self._held = self._held, []
+        for number, line in enumerate(held):
+            self._held = held[number + 1 :] if number + 1 < len(held) else []
+            yield from self._give(line)
 
     def _give(self, line: bytes) -> Iterator[Line]:
-        """Take one line and hand it out."""
-        self._keep_header(line)
+        """Take one line and hand it out, without what a loss of power has put before it."""
+        if self.position.line_count == 0:
+            self._keep_header(line)
         self.position.take(line, self._head_lines)
-        yield Line(self.position.line_count, line.rstrip(b"\r\n"))
+        if self._is_fleeting:
+            self._marks.take(line)
+        yield Line(self.position.line_count, line.rstrip(b"\r\n").lstrip(b"\0"))
 
     def _keep_header(self, line: bytes) -> None:
-        if self.position.line_count == 0:
-            self.header = line.rstrip(b"\r\n")
+        self.header = line.rstrip(b"\r\n")
+
+    def _wait(self) -> Iterator[Line]:
+        """Nothing is there; what is held for a proof that does not come is taken."""
+        self._quiet += 1
+        if self._held and self._is_fleeting and self._quiet >= _QUIET_CHUNKS:
+            yield from self._give_held()
+        yield Line(self.position.line_count, None)
+
+    def _begin(self, file: NextFile) -> None:
+        """What follows is another file; the first one may be the earlier run's."""
+        if self.is_behind and not self._is_first_file:
+            raise self._changed("it ends before the point that was reached")
+        self.name = file.name
+        if not self._is_first_file:
+            self.position, self._saved = Position(is_whole=False), Position()
+        self._is_first_file = False
+
+    def _end(self) -> Iterator[Line]:
+        """No more comes."""
+        if self.is_behind and self._seen.line_count:
+            if not self._held:
+                raise self._changed("it ends before the point that was reached")
+            yield from self._give_held()
+        self.reached.is_whole = True
 
     def _changed(self, how: str) -> InputError:
         """What to say of an input that only begins like the earlier one."""
@@ -166,10 +271,16 @@ class LineReader:
             "give the unchanged input, or only what follows",
         )
 
-    def _whole_lines(self) -> Iterator[bytes | None]:
+    def _whole_lines(self) -> Iterator[bytes | NextFile | None]:
         """Lines with their ends; None for an empty chunk."""
         rest = b""
         for chunk in self._chunks:
+            if isinstance(chunk, NextFile):
+                if rest:
+                    yield rest  # whoever wrote it is done with that file
+                rest = b""
+                yield chunk
+                continue
             if not chunk:
                 yield None
                 continue
@@ -191,8 +302,7 @@ def _pieces(line: bytes) -> list[bytes]:
 class FileChunks:
     """Bytes of a file or pipe. ``wake`` is a descriptor that ends the wait for a pipe, e.g. on a signal.
 
-    ``wait_seconds`` says before each wait how long it may be. A file that is followed has no end: others
-    append to it, and it is looked at a few times a second.
+    ``wait_seconds`` says before each wait how long it may be. ``name`` is for errors.
     """
 
     def __init__(
@@ -200,36 +310,28 @@ class FileChunks:
         descriptor: int,
         wake: int | None = None,
         wait_seconds: Callable[[], float] = lambda: 1.0,
-        *,
-        follow: bool = False,
+        name: str = "input",
     ) -> None:
-        self._follow = follow
         self._descriptor = descriptor
         self._wake = wake
         self._wait_seconds = wait_seconds
-        self._is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        self._name = name
+        self.is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
 
     def __iter__(self) -> Iterator[bytes]:
         """Read until the end; an empty chunk when nothing is waiting, and after each wait in vain."""
         timeout_seconds = 0.0
         while True:
-            if not (self._is_regular or self._has_input(timeout_seconds)):
+            if not (self.is_regular or self._has_input(timeout_seconds)):
                 yield b""
                 timeout_seconds = self._wait_seconds()
                 continue
             timeout_seconds = 0.0
-            chunk = os.read(self._descriptor, _CHUNK_BYTES)
-            if chunk:
-                yield chunk
-            elif self._follow and self._is_regular:
-                yield b""
-                self._wait(min(self._wait_seconds(), _LOOK_SECONDS))
-            else:
+            with reading(self._name):
+                chunk = os.read(self._descriptor, CHUNK_BYTES)
+            if not chunk:
                 return
-
-    def _wait(self, timeout_seconds: float) -> None:
-        """Wait for a signal or the time-out."""
-        select.select([] if self._wake is None else [self._wake], [], [], timeout_seconds)
+            yield chunk
 
     def _has_input(self, timeout_seconds: float) -> bool:
         """Wait for input, a signal or the time-out."""
@@ -250,9 +352,24 @@ def require_lines(registry: SensorRegistry) -> None:
         )
 
 
-def open_input(path: Path) -> int:
-    """A descriptor to read a file from; :class:`InputError` when it cannot be opened."""
+def open_input(path: Path, *, follow: bool = False) -> int:
+    """A descriptor to read a file from; :class:`InputError` when it cannot be opened.
+
+    A pipe is opened without waiting for its writer, whom a signal would wait for too; one that is followed
+    does not end when a writer leaves.
+    """
+    with reading(path):
+        is_pipe = stat.S_ISFIFO(path.stat().st_mode)
+        way = (os.O_RDWR if follow else os.O_RDONLY) | os.O_NONBLOCK if is_pipe else os.O_RDONLY
+        return os.open(path, way | os.O_CLOEXEC)
+
+
+@contextmanager
+def reading(name: object) -> Iterator[None]:
+    """What the system refuses becomes a sentence."""
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        yield
     except OSError as error:
-        raise InputError(f"input {path} must be readable", error.strerror, "check the path") from error
+        raise InputError(
+            f"input {name} must be readable", error.strerror, "check path, permissions and disk"
+        ) from error

@@ -19,6 +19,7 @@ from models.releases import StepSchedule
 from stream_app.embedded.journal import Journal
 from stream_app.embedded.snapshots import FILE, SnapshotCache
 from stream_app.setup.recipients import load_recipients
+from stream_app.setup.run_folder.progress import ProgressLog
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings_sources import load_settings
@@ -128,6 +129,14 @@ def _run() -> Path:
     """An output folder to begin with."""
     folder = memory_folder() / "seed"
     run_on(folder, [lines_of(messages_of_a_day(6, 1, faults=True))], keep_open=True)
+    log = ProgressLog(folder)
+    fields, window = dict(log.commit_read), dict(log.commit_read["window"])
+    window["close_through"], steps = 0, window.pop("steps")
+    log.write({**fields, "window": window}, {3: {**steps[-1], "step": 3, "counts": {"A": 1, "B": COUNT}}})
+    log.write(
+        {**fields, "window": window}, {0: None, 4: {**steps[-1], "step": 4, "waiting": {"C": [1, "x"]}}}
+    )
+    log.close()
     return folder
 
 
@@ -325,6 +334,7 @@ DOORS: dict[str, Callable[[str], Target]] = {
     ),
     "snapshot in a folder": lambda name: Target(name, (_stored_snapshot(),), _cached_state, quick_inputs=500),
     "progress.json": _in_folder("progress.json"),
+    "progress.jsonl": _in_folder("progress.jsonl"),
     "run.json": _in_folder("run.json"),
     "decisions.jsonl": _in_folder("decisions.jsonl"),
     "releases.jsonl": _in_folder("releases.jsonl"),

@@ -16,8 +16,8 @@ import pytest
 
 from tests.watching.services import free_port, program
 
-VERSION = "4.1.1"
-OLDER_VERSION = "3.9.1"
+VERSION = "4.1.2"
+OLDER_VERSION = "3.9.2"
 _START_SECONDS = 180.0
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
 _QUIET = (

@@ -73,7 +73,10 @@ def run(
         bool, typer.Option("--keep-open", help="Leave unfinished steps open at the end of the input.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on with what is appended to --input, until stopped.")
+        bool,
+        typer.Option(
+            "--follow", help="Go on with what is appended to --input, turned over or not, until stopped."
+        ),
     ] = False,
     create_keys: Annotated[
         bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
@@ -82,7 +85,8 @@ def run(
         bool,
         typer.Option(
             "--accept-changes",
-            help="Continue although release policy, schedule, noise key, priors_check or evidence changed.",
+            help="Continue although release policy, schedule, noise key, priors_check or evidence changed, "
+            "or without the rest of a followed input.",
         ),
     ] = False,
     by: ByOption = None,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import BrokerError
@@ -21,7 +21,9 @@ logger = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 15.0
 _REFUSALS = ("Authentication", "Authorization", "Sasl", "SSL", "Certificate")
 _PROBE_MILLISECONDS = 5_000
+_ANSWER_SECONDS = 2.0
 Answered = TypeVar("Answered")
+Found = TypeVar("Found")
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -49,6 +51,13 @@ def explain(error: BaseException, connection: Connection) -> BrokerError:
     """One sentence for an error of a client."""
     servers = ", ".join(connection.servers)
     said = str(error) or type(error).__name__
+    if type(error).__name__ == "UnsupportedCodecError":
+        return BrokerError(
+            "every codec that a sender or broker compresses records with must be at hand",
+            said,
+            "install the codec: pip install cramjam lz4 python-snappy zstandard, as tallyguard's own "
+            "dependencies do; nothing of these records was taken, and nothing is lost",
+        )
     if is_refusal(error):
         return BrokerError(
             f"the broker at {servers} must accept this client",
@@ -78,6 +87,27 @@ async def find_refusal(connection: Connection) -> BaseException | None:
     return None
 
 
+async def find_unreachable(connection: Connection) -> str | None:
+    """The name of itself at which a broker does not answer; None where all do, or no server can be asked."""
+    from aiokafka.client import AIOKafkaClient
+
+    client = AIOKafkaClient(**connection.aiokafka())
+    try:
+        await client.bootstrap()
+        brokers = [(broker.host, broker.port) for broker in client.cluster.brokers()]
+    except Exception:  # the client's, sockets' and TLS's own: said by whoever asks
+        return None
+    finally:
+        await client.close()
+    for host, port in brokers:
+        try:
+            _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), _ANSWER_SECONDS)
+            writer.close()
+        except (OSError, TimeoutError):
+            return f"{host}:{port}"
+    return None
+
+
 @contextmanager
 def broker_errors(connection: Connection) -> Iterator[None]:
     """Errors of kafka-python and aiokafka as :class:`BrokerError`; not inside an event loop."""
@@ -87,7 +117,14 @@ def broker_errors(connection: Connection) -> Iterator[None]:
     try:
         yield
     except (KafkaError, AiokafkaError, ConnectionError) as error:
-        refusal = None if is_refusal(error) else asyncio.run(_quietly(connection))
+        refusal = error if is_refusal(error) else asyncio.run(_quietly(find_refusal(connection)))
+        unreachable = None if refusal is not None else asyncio.run(_quietly(find_unreachable(connection)))
+        if unreachable is not None:
+            raise BrokerError(
+                "every broker must be reached by the name it gives itself to clients",
+                f"no connection to {unreachable}",
+                "set advertised.listeners of the brokers to names that this machine knows",
+            ) from error
         raise explain(refusal or error, connection) from error
 
 
@@ -125,9 +162,9 @@ async def patiently(connection: Connection, ask: Callable[[], Awaitable[Answered
         await wait_for_broker(connection)
 
 
-async def _quietly(connection: Connection) -> BaseException | None:
-    """A refusal, or nothing within a while."""
+async def _quietly(look: Coroutine[Any, Any, Found | None]) -> Found | None:
+    """What is found, or nothing within a while."""
     try:
-        return await asyncio.wait_for(find_refusal(connection), _PROBE_MILLISECONDS / 1000.0)
+        return await asyncio.wait_for(look, _PROBE_MILLISECONDS / 1000.0)
     except TimeoutError:
         return None

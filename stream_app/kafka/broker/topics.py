@@ -33,7 +33,8 @@ def _days(days: int) -> dict[str, str]:
     """Kept for some days: segments are short beside that, as a record goes with the segment that holds it."""
     kept = days * DAY_MILLISECONDS
     segment = {"segment.ms": str(min(kept // 4, DAY_MILLISECONDS))}
-    return {"cleanup.policy": "delete", "retention.ms": str(kept), **segment, **_BROKER_TIME}
+    size = {"retention.bytes": FOREVER}  # a broker's own limit would take away what was not read yet
+    return {"cleanup.policy": "delete", "retention.ms": str(kept), **size, **segment, **_BROKER_TIME}
 
 
 _LOG = {
@@ -45,6 +46,7 @@ _LOG = {
 }
 _ERASED = {  # a deleted person is gone from the disk within two days, however quiet the topic is
     "cleanup.policy": "compact",
+    "min.compaction.lag.ms": "0",  # a broker's own would keep who was deleted
     "max.compaction.lag.ms": str(DAY_MILLISECONDS),
     "delete.retention.ms": str(DAY_MILLISECONDS),
     "segment.ms": str(DAY_MILLISECONDS),
@@ -53,6 +55,7 @@ _ERASED = {  # a deleted person is gone from the disk within two days, however q
 }
 _REWRITTEN = {  # several records a transaction: clean up behind them, counts of closed steps within the hour
     "cleanup.policy": "compact",
+    "min.compaction.lag.ms": "0",
     "max.compaction.lag.ms": str(HOUR_MILLISECONDS),
     "delete.retention.ms": str(HOUR_MILLISECONDS),
     "segment.ms": str(HOUR_MILLISECONDS // 6),

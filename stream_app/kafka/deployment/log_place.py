@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -56,8 +56,15 @@ async def is_there(connection: Connection, decisions: str, identity: str, place:
     return record is not None and LogPlace.of(identity, record) == place
 
 
-def topic_ids(connection: Connection, topics: Iterable[str]) -> dict[str, str]:
-    """The broker's id of each of these topics there is: another one after it was deleted and made again."""
+class TopicSeen(NamedTuple):
+    """A topic as the broker has it: its id, another one after it was deleted and made again, and its size."""
+
+    identity: str
+    partitions: int
+
+
+def topics_seen(connection: Connection, topics: Iterable[str]) -> dict[str, TopicSeen]:
+    """Each of these topics there is."""
     from kafka.errors import UnknownTopicOrPartitionError
 
     try:
@@ -66,4 +73,13 @@ def topic_ids(connection: Connection, topics: Iterable[str]) -> dict[str, str]:
     except BrokerError as error:  # away: whoever can wait asks again
         raise ConnectionError(str(error)) from error
     missing = UnknownTopicOrPartitionError.errno
-    return {each["name"]: str(each["topic_id"]) for each in described if each["error_code"] != missing}
+    return {
+        each["name"]: TopicSeen(str(each["topic_id"]), len(each["partitions"]))
+        for each in described
+        if each["error_code"] != missing
+    }
+
+
+def topic_ids(connection: Connection, topics: Iterable[str]) -> dict[str, str]:
+    """The broker's id of each of these topics there is."""
+    return {name: seen.identity for name, seen in topics_seen(connection, topics).items()}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.broker.log_ends import LogEnds
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_place import topic_ids
+from stream_app.kafka.deployment.log_place import TopicSeen, topics_seen
 from stream_app.kafka.deployment.log_reader import bounds
 from stream_app.wire import Reason, Rejected, reject
 
@@ -109,9 +109,22 @@ class Inputs:
     async def _find(self) -> dict[str, InputLog]:
         """As the broker has them now; a topic that is gone has no id and holds nothing."""
         topics, connection = {topic for topic, _ in self.logs.values()}, self._deployment.connection
-        identities = await asyncio.to_thread(topic_ids, connection, sorted(topics))
+        seen = await asyncio.to_thread(topics_seen, connection, sorted(topics))
+        self._require_partitions(seen)
         found = {}
         for name, (topic, partition) in self.logs.items():
-            begin, end = await bounds(connection, topic, partition) if topic in identities else (0, 0)
-            found[name] = InputLog(identities.get(topic, ""), begin, end)
+            begin, end = await bounds(connection, topic, partition) if topic in seen else (0, 0)
+            found[name] = InputLog(seen[topic].identity if topic in seen else "", begin, end)
         return found
+
+    def _require_partitions(self, seen: Mapping[str, TopicSeen]) -> None:
+        """Whatever senders put into a partition more would be read by nobody."""
+        for topic, found in seen.items():
+            wanted = self._deployment.topics.plan(topic).partitions
+            if found.partitions > wanted:
+                raise LogError(
+                    f"{topic} must have {wanted} partition{'s' if wanted > 1 else ''}",
+                    str(found.partitions),
+                    "nobody reads the others: copy what came to them into the first, make the topic anew by "
+                    "`tallyguard topics create`, and start with --accept-changes",
+                )

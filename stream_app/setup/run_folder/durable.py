@@ -164,6 +164,21 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
+@contextmanager
+def _locking(path: Path) -> Iterator[None]:
+    """A file system without locks becomes a sentence; one that somebody holds is an answer."""
+    try:
+        yield
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"{path} must be on a file system with locks, so that one run at a time writes there",
+            error.strerror,
+            "put the folder on a local disk, or mount the share with locks",
+        ) from error
+
+
 class FolderLock:
     """Held by the one run that may write to an output folder; the system frees it when the process ends."""
 
@@ -172,7 +187,11 @@ class FolderLock:
         with writing(path):
             self._descriptor = open_kept(path, os.O_RDWR, SECRET_MODE)  # who may open it may hold it
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with _locking(path):
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OutputError:
+            os.close(self._descriptor)
+            raise
         except BlockingIOError:
             holder = os.read(self._descriptor, 32).decode(errors="replace").strip() or "unknown"
             os.close(self._descriptor)

@@ -289,11 +289,23 @@ def seal(fields: Mapping[str, Any]) -> bytes:
     return _SEAL + _digest(document) + b'"' + separator + document[1:] + b"\n"
 
 
+def unsealed(data: bytes) -> dict[str, Any] | None:
+    """What :func:`seal` was given; None for any other bytes."""
+    try:
+        fields = parse_json(data)
+    except ValueError:
+        return None
+    if not isinstance(fields, dict):
+        return None
+    fields.pop(_SEAL_NAME, None)
+    return fields if data == seal(fields) else None
+
+
 def load_sealed(path: Path) -> dict[str, Any]:
     """What :func:`seal` was given; :class:`OutputError` when it is anything else."""
-    fields = load_document(path)
-    fields.pop(_SEAL_NAME, None)
-    if path.read_bytes() != seal(fields):
+    load_document(path)
+    fields = unsealed(path.read_bytes())
+    if fields is None:
         raise OutputError(f"{path} must be as it was written", "other content", restoring(path.name))
     return fields
 

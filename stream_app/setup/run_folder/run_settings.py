@@ -19,7 +19,8 @@ from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.priors_verdict import PriorsVerdict, is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
-from stream_app.setup.run_folder.manifest import UNSAID, load_document, load_sealed
+from stream_app.setup.run_folder.manifest import UNSAID, load_document
+from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.settings import Settings
 
 _ACCOUNTED_WITH = (
@@ -107,8 +108,7 @@ def load_run(folder: Path) -> dict[str, Any]:
 
 def load_account(folder: Path) -> PrivacyAccount | None:
     """What a run has spent on privacy up to its last commit; None where it has not recorded that in full."""
-    path = folder / "progress.json"
-    saved = load_sealed(path).get("account") if path.is_file() else None
+    saved = load_progress(folder).get("account")
     try:
         account = PrivacyAccount.load(saved) if saved else None
     except ValueError:

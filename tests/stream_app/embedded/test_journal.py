@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stream_app.embedded.journal import Commit, Journal
+from stream_app.embedded.snapshots import FILE as SNAPSHOT
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError
 from stream_app.setup.run_folder import durable
 from stream_app.setup.run_folder.record import Author
@@ -59,6 +61,19 @@ def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
         Journal(tmp_path, {})
     journal.close()
     Journal(tmp_path, {}).close()
+
+
+def test_a_file_system_without_locks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some network shares have none; the folder's lock is given back."""
+
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with monkeypatch.context() as patched, pytest.raises(OutputError, match="file system with locks"):
+        patched.setattr(durable.fcntl, "flock", none)
+        Journal(tmp_path, {})
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_changed_setting_is_refused_by_name_unless_it_may_change(tmp_path: Path) -> None:
@@ -157,3 +172,20 @@ def test_a_crash_at_any_write_leads_to_the_same_files(
         run_on(folder, [day], settings=LITTLE_WORK)
         assert outputs_of(folder) == expected, f"crash at operation {crash_at}"
     assert len(json.loads((tmp_path / "whole" / "progress.json").read_text())["window"]) == 4
+
+
+def test_a_run_to_which_nothing_comes_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it waits, and however much may still be corrected of what it has."""
+    disk, day = Disk(monkeypatch), lines_of(messages_of_a_day(7, 5, faults=True))
+    changed = {"late": 5, "snapshot_seconds": 2.0}
+
+    def operations(folder: str, chunks: list[bytes]) -> int:
+        disk.operations = 0
+        run_on(tmp_path / folder, chunks, settings=changed, keep_open=True)
+        return disk.operations
+
+    wait = [b""] * 200
+    assert operations("short", [day, *wait]) == operations("long", [day, *wait * 4]) > 20
+    assert (tmp_path / "long" / SNAPSHOT).exists()
+    first = operations("long", [day, *wait])
+    assert first == operations("long", [day, *wait * 4])

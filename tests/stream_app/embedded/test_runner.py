@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from models.keys import Pseudonymiser
+from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import InputError, SettingsError
 from stream_app.steps.risk_output import RiskFormat
 from stream_app.steps.ticks import StepClock
@@ -32,6 +35,7 @@ from tests.stream_app.engine_support import (
     reading,
     releases,
     run_on,
+    settings,
 )
 
 DAY = messages_of_a_day(12, 5, faults=True)
@@ -319,3 +323,43 @@ def test_with_a_grace_in_seconds_silent_steps_close_by_the_clock(tmp_path: Path)
 def test_all_names_of_the_small_deployment_are_sensors() -> None:
     """The helper's own assumption."""
     assert tuple(population().location_names) == NAMES
+
+
+def test_a_restarted_sender_on_a_pipe_that_says_its_first_announcement_again_is_heard(tmp_path: Path) -> None:
+    """It announced a schedule of 40 steps at its first start; after a restart it announces as it counts."""
+    counts = {step: [reading(step, "A", 9), reading(step, "B", step)] for step in range(12)}
+    schedule = [activation(step, "A", "B") for step in range(40)]
+    first = lines_of([*schedule, *(message for step in range(6) for message in counts[step])])
+    run_on(tmp_path, [first], keep_open=True)
+    then = [message for step in range(6, 12) for message in (schedule[step], *counts[step])]
+    report = run_on(tmp_path, [lines_of([schedule[0], *then])], keep_open=True)
+    assert (report.steps, report.next_step) == (6, 12)
+    assert [len(step["releases"]) for step in json_lines(tmp_path / "releases.jsonl")] == [2] * 12
+    report = run_on(tmp_path, [lines_of([schedule[0], *then])], keep_open=True)
+    assert (report.steps, report.lines) == (0, 0)
+
+
+def test_a_named_pipe_is_an_input_that_cannot_be_read_again(tmp_path: Path) -> None:
+    """A stop is heard once all that was read of it is taken: the writer would not send it again."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    whole = lines_of(
+        message
+        for step in range(6)
+        for message in (activation(step, "A", "B"), reading(step, "A", 9), reading(step, "B", step))
+    )
+    writer = os.open(path, os.O_RDWR)
+    os.write(writer, whole)
+
+    class Stopping(Observer):
+        def closed(self, event: StepClosed) -> None:
+            if event.step == 0:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        run(settings(), RunOptions(tmp_path / "out", path), population(), observer=Stopping())
+    finally:
+        os.close(writer)
+    report = run_on(tmp_path / "out", [], keep_open=True)
+    assert report.next_step == 6
+    assert [len(step["releases"]) for step in json_lines(tmp_path / "out" / "releases.jsonl")] == [2] * 6

@@ -1,0 +1,272 @@
+"""Where a run continues: its last commit. A commit writes what changed, and nothing where nothing did.
+
+In the output folder, for its owner only, since open steps have counts:
+
+- ``progress.json``: a commit as a whole, sealed
+- ``progress.jsonl``: what each commit since has changed, a sealed and numbered line each. A line says which
+  whole it belongs to (``of``: the start of its digest), so those of an older one are passed over. A torn end
+  is no commit
+
+Once the lines are half as long as the whole, or half as many steps were forgotten as are kept, the whole is
+written anew: so all that is written is a few times what changed, and no count of a forgotten step stays long.
+
+With three open steps of 500 sensors, a count that comes writes a line of some 300 bytes::
+
+    {"sha256":"…","of":"5f0c…","number":4,"position":{…},"steps":[{"step":12,"counts":{"s3":41}}]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from stream_app.exceptions import OutputError, restoring
+from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, replace_file, sync_folder
+from stream_app.setup.run_folder.manifest import load_sealed, seal, unsealed
+
+WHOLE, CHANGES = "progress.json", "progress.jsonl"
+_LEAST_BYTES = 4096  # of lines, before the whole is written anew for their length
+_NAME_DIGITS = 16  # of a digest, by which a line names its whole
+
+OpenStep = Mapping[str, Any]
+"""A step as :meth:`stream_app.steps.window.StepWindow.take_changed` gives it."""
+
+
+def load_progress(folder: Path) -> dict[str, Any]:
+    """The last commit of a folder, as it was given; empty where there is none.
+
+    :class:`OutputError` where it is not as it was written. Another process may be writing.
+    """
+    return _Read.of(folder).commit()
+
+
+class ProgressLog:
+    """Reads the last commit of a folder and writes the next ones; by the one run that has the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        read = _Read.of(folder)
+        self.commit_read = read.commit()
+        self._fields, self._steps, self._marks = read.fields, read.steps, read.marks
+        self._of, self._number, self._whole_bytes = read.of_whole, read.number, read.whole_bytes
+        self._written = {step: _Written.of(entry) for step, entry in read.steps.items()}
+        self._forgotten = read.forgotten
+        self._lines = AppendFile(folder / CHANGES, SECRET_MODE)
+        try:
+            self._lines.truncate(read.line_bytes)  # durable, before anything is built on it
+            sync_folder(folder)
+        except BaseException:
+            self._lines.close()
+            raise
+
+    def write(
+        self,
+        fields: Mapping[str, Any],
+        changed: Mapping[int, OpenStep | None],
+        marks: Sequence[int] = (),
+        *,
+        whole: bool = False,
+    ) -> None:
+        """Make a commit durable: ``fields`` as they are now, and the open steps that changed.
+
+        A step that was forgotten is None. ``marks`` is a list that only grows, or is cut and grows again;
+        ``whole`` leaves everything in ``progress.json``.
+        """
+        now: dict[str, Any] = json.loads(json.dumps(fields))  # as it will be read, and nobody else's
+        line = {key: value for key, value in now.items() if self._fields.get(key) != value}
+        if steps := list(self._step_changes(changed)):
+            line["steps"] = steps
+        if len(marks) != len(self._marks) or list(marks[-1:]) != self._marks[-1:]:
+            line["marks"] = _marks_change(self._marks, marks)
+            self._marks = list(marks)
+        self._fields = now
+        if not self._of or (whole and (line or self._lines.length)) or self._is_long(line):
+            self._write_whole()
+        elif line:
+            self._number += 1
+            self._lines.append(seal({"of": self._of, "number": self._number, **line}))
+            self._lines.sync()
+
+    def forget(self) -> None:
+        """There is no commit any more."""
+        self._lines.truncate(0)
+        (self._folder / WHOLE).unlink(missing_ok=True)
+        sync_folder(self._folder)
+        self.commit_read, self._of, self._number, self._whole_bytes, self._forgotten = {}, "", 0, 0, 0
+        self._fields, self._steps, self._marks, self._written = {}, {}, [], {}
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._lines.close()
+
+    def _step_changes(self, changed: Mapping[int, OpenStep | None]) -> Iterator[dict[str, Any]]:
+        """What is to be written of the changed steps; from here on it counts as written."""
+        for step, entry in changed.items():
+            if entry is None:
+                if self._steps.pop(step, None) is not None:
+                    del self._written[step]
+                    self._forgotten += 1
+                    yield {"step": step, "forgotten": True}
+                continue
+            news = self._written.get(step, _Written()).news(entry)
+            if news or step not in self._steps:
+                yield {"step": step, **news}
+            self._steps[step], self._written[step] = entry, _Written.of(entry)
+
+    def _is_long(self, line: Mapping[str, Any]) -> bool:
+        """Whether it is time for a new whole."""
+        is_long = self._lines.length > max(_LEAST_BYTES, self._whole_bytes // 2)
+        return bool(line) and (is_long or 2 * self._forgotten > len(self._steps) + 1)
+
+    def _write_whole(self) -> None:
+        data = seal(_commit(self._fields, self._steps, self._marks))
+        replace_file(self._folder / WHOLE, data, SECRET_MODE)
+        self._lines.truncate(0)  # a kill before this leaves lines of another whole
+        self._of, self._number = _name_of(data), 0
+        self._whole_bytes, self._forgotten = len(data), 0
+
+
+@dataclass(frozen=True)
+class _Written:
+    """How much of a step was written: it only gains counts, each for good, until waiting ones are taken."""
+
+    announced: bool = False
+    counts: int = 0
+    waiting: int = 0
+    corrected: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, entry: OpenStep) -> _Written:
+        corrected = {sensor: len(counts) for sensor, counts in entry.get("corrected", {}).items()}
+        return cls(entry["sensors"] is not None, len(entry["counts"]), len(entry["waiting"]), corrected)
+
+    def news(self, entry: OpenStep) -> dict[str, Any]:
+        """What the step has now, and had not."""
+        news: dict[str, Any] = {}
+        if entry["sensors"] is not None and not self.announced:
+            news["sensors"] = entry["sensors"]
+        if len(entry["counts"]) > self.counts:
+            news["counts"] = dict(islice(entry["counts"].items(), self.counts, None))
+        if len(entry["waiting"]) < self.waiting:
+            news["none_waiting"] = True
+        if more := dict(islice(entry["waiting"].items(), self.waiting, None)):
+            news["waiting"] = more
+        corrected = {
+            sensor: counts[self.corrected.get(sensor, 0) :]
+            for sensor, counts in entry.get("corrected", {}).items()
+            if len(counts) > self.corrected.get(sensor, 0)
+        }
+        return {**news, "corrected": corrected} if corrected else news
+
+
+@dataclass
+class _Read:
+    """A folder's last commit, from the whole and the lines that follow it."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    steps: dict[int, OpenStep] = field(default_factory=dict)
+    marks: list[int] = field(default_factory=list)
+    of_whole: str = ""
+    number: int = 0
+    whole_bytes: int = 0
+    line_bytes: int = 0
+    forgotten: int = 0
+
+    @classmethod
+    def of(cls, folder: Path) -> _Read:
+        read, path = cls(), folder / WHOLE
+        if not path.is_file():
+            return read
+        read.fields = load_sealed(path)
+        data = seal(read.fields)
+        read.of_whole, read.whole_bytes = _name_of(data), len(data)
+        try:
+            read.marks = list(read.fields.pop("marks", ()))
+            read.steps = {entry["step"]: entry for entry in read.fields.get("window", {}).pop("steps", ())}
+        except (AttributeError, KeyError, TypeError) as error:
+            raise _damaged(path, error) from error
+        read._follow(folder / CHANGES)
+        return read
+
+    def commit(self) -> dict[str, Any]:
+        """As it was given to :meth:`ProgressLog.write`, the open steps in ``window``."""
+        return _commit(self.fields, self.steps, self.marks)
+
+    def _follow(self, path: Path) -> None:
+        """Take the lines that belong to the whole, one after the other."""
+        if not path.is_file():
+            return
+        with path.open("rb") as lines:
+            for line in lines:
+                found = self._line(line)
+                if found is None or found.pop("number") != self.number + 1:
+                    if found is not None or any(self._line(later) for later in lines):
+                        raise _damaged(path, f"another line behind number {self.number}")
+                    return  # the end of a killed run, or lines of an older whole
+                self.number, self.line_bytes = self.number + 1, self.line_bytes + len(line)
+                try:
+                    self._apply(found)
+                except (KeyError, TypeError) as error:
+                    raise _damaged(path, error) from error
+
+    def _line(self, line: bytes) -> dict[str, Any] | None:
+        """What a line of this whole says; None for any other."""
+        found = unsealed(line) if line.endswith(b"\n") else None
+        return found if found and found.pop("of", None) == self.of_whole and "number" in found else None
+
+    def _apply(self, change: dict[str, Any]) -> None:
+        """Take over what a commit has changed."""
+        if (marks := change.pop("marks", None)) is not None:
+            self.marks = self.marks[: marks["keep"]] + list(marks["more"])
+        for news in change.pop("steps", ()):
+            step = news["step"]
+            if news.get("forgotten"):
+                self.steps.pop(step, None)
+                self.forgotten += 1
+            else:
+                self.steps[step] = _with_news(self.steps.get(step), news)
+        self.fields |= change
+
+
+def _with_news(known: OpenStep | None, news: Mapping[str, Any]) -> OpenStep:
+    """A step with what a line says of it."""
+    known = known or {"step": news["step"], "sensors": None, "counts": {}, "waiting": {}}
+    waiting = {} if news.get("none_waiting") else known["waiting"]
+    corrected = {sensor: list(counts) for sensor, counts in known.get("corrected", {}).items()}
+    for sensor, counts in news.get("corrected", {}).items():
+        corrected.setdefault(sensor, []).extend(counts)
+    return {
+        "step": news["step"],
+        "sensors": news.get("sensors", known["sensors"]),
+        "counts": {**known["counts"], **news.get("counts", {})},
+        "waiting": {**waiting, **news.get("waiting", {})},
+        **({"corrected": corrected} if corrected else {}),
+    }
+
+
+def _commit(fields: Mapping[str, Any], steps: Mapping[int, OpenStep], marks: Sequence[int]) -> dict[str, Any]:
+    whole = dict(fields)
+    if whole.get("window"):
+        whole["window"] = {**whole["window"], "steps": list(steps.values())}
+    return {**whole, "marks": list(marks)} if marks else whole
+
+
+def _marks_change(before: Sequence[int], now: Sequence[int]) -> dict[str, Any]:
+    """How many stay, and what comes behind them."""
+    keep = min(len(before), len(now))
+    while keep and before[keep - 1] != now[keep - 1]:
+        keep -= 1
+    return {"keep": keep, "more": list(now[keep:])}
+
+
+def _name_of(sealed: bytes) -> str:
+    """The start of the digest that a sealed document carries."""
+    return sealed.split(b'"', 4)[3][:_NAME_DIGITS].decode()
+
+
+def _damaged(path: Path, how: object) -> OutputError:
+    return OutputError(f"{path} must be as it was written", how, restoring(path.name))

@@ -1,0 +1,289 @@
+"""A file that is followed while others write to it, turn it over, cut it or take it away.
+
+What logrotate and its like do to a file, and what becomes of it here:
+
+- *renamed, a new one made*: read to its end once the new one has content, then the new one from its
+  beginning; several turns while nobody looked are read in the order of their last change
+- *copied and cut* (``copytruncate``): the rest of the copy is read, then the cut file from its beginning
+- *cut without a copy, or written over*: :class:`InputError`; what was written since the last look is gone
+- *taken away*: waited for, and said; nobody may take the silence for the sensors'
+- *changed while no run was there*: where the run stopped is looked for by content, in the file and in those
+  beside it that it was turned over to; found nowhere, :class:`InputError` unless the operator goes on without
+
+A file is known by device and number while it is open, so that no other can have the same ones, and by the
+CRC-32 of what was read of it at a start.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import select
+import stat
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stream_app.exceptions import InputError
+from stream_app.wire.inputs import CHUNK_BYTES, NextFile, open_input, reading
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.2
+_TAIL_BYTES = 256
+"""Read again at each look: the end of what was read must still be there."""
+_PACKED = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".Z")
+_TURN = r"[.-]?\d[\d.-]*"
+
+
+class Start(NamedTuple):
+    """The files to begin with, oldest first, and whether the first one is that of the earlier run."""
+
+    files: list[Path]
+    is_known: bool
+
+
+def find_start(path: Path, saved: Mapping[str, Any] | None, *, accept_changes: bool = False) -> Start:
+    """Where to read on from a saved position: in the file, or in one that it was turned over to meanwhile.
+
+    :class:`InputError` where the position is found nowhere, its input was not read to its end, and the
+    operator has not accepted that.
+    """
+    taken = int((saved or {}).get("byte_count", 0))
+    if saved is None or not taken or not path.exists():
+        return Start([path], is_known=bool(taken))
+    if _begins_as(path, taken, saved["crc32"]):
+        return Start([path], is_known=True)
+    for turned in _beside(path):
+        if _begins_as(turned, taken, saved["crc32"]):
+            later = _later(path, turned.stat().st_mtime_ns, {turned})
+            logger.info("%s was turned over to %s: what is left there is read first", path.name, turned.name)
+            return Start([turned, *later, path], is_known=True)
+    if saved.get("is_whole") is False and not accept_changes:
+        raise InputError(
+            f"input {path.name} must still begin as it was read up to byte {taken}, or have been turned over "
+            "to a file beside it",
+            "neither",
+            f"put what it was beside it as {path.name}.1; or say --accept-changes to go on without the rest "
+            "of it: what is missing is then published as missing",
+        )
+    return Start([path], is_known=False)
+
+
+class FollowedFile:
+    """The bytes of a followed file; an empty chunk where nothing is waiting, :class:`NextFile` at each file.
+
+    ``start`` are the files to begin with. ``wake`` is a descriptor that ends a wait, ``wait_seconds`` says
+    how long one may be.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        start: Start,
+        wake: int | None = None,
+        wait_seconds: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        self._path = path
+        self._waiting = list(start.files)
+        self._wake = wake
+        self._wait_seconds = wait_seconds
+        self._descriptor = -1
+        self._before = -1  # the file before this one, which nobody should write to any more
+        self._read = self._before_read = self._crc32 = 0
+        self._tail = b""
+        self.is_away = False
+        """Whether there is no file of this name: silence is nobody's then."""
+
+    def __iter__(self) -> Iterator[bytes | NextFile]:
+        """Read on, without end."""
+        yield self._open(self._waiting.pop(0))
+        while True:
+            with reading(self._path):
+                is_due = bool(self._waiting) or self._is_turned_over()  # before the last look at this one
+            yield from self._rest()
+            if is_due or self._waiting:
+                if not self._waiting:
+                    with reading(self._path):
+                        self._waiting = self._next_files()
+                yield self._open(self._waiting.pop(0))
+                continue
+            with reading(self._path):
+                self._check_before()
+            yield b""
+            self._wait(min(self._wait_seconds(), _LOOK_SECONDS))
+
+    def close(self) -> None:
+        """Give the files back."""
+        for descriptor in (self._descriptor, self._before):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._descriptor = self._before = -1
+
+    def _open(self, path: Path) -> NextFile:
+        """Begin with a file; the one before is kept, to see that nobody writes to it."""
+        opened = open_input(path)
+        if self._before >= 0:
+            os.close(self._before)
+        self._before, self._before_read = self._descriptor, self._read
+        if self._before >= 0 and os.path.sameopenfile(self._before, opened):  # it was cut
+            os.close(self._before)
+            self._before = -1
+        self._descriptor, self._read, self._crc32, self._tail = opened, 0, 0, b""
+        return NextFile(path.name)
+
+    def _rest(self) -> Iterator[bytes]:
+        """All that is there now; of a file that was cut, the rest of its copy."""
+        while True:
+            with reading(self._path):
+                chunk = os.read(self._descriptor, CHUNK_BYTES)
+            if self._is_cut():  # asked after reading: what was read may be of the new content
+                yield from self._copied_rest()
+                return
+            if not chunk:
+                return
+            self._take(chunk)
+            yield chunk
+
+    def _take(self, chunk: bytes) -> None:
+        self._read += len(chunk)
+        self._crc32 = zlib.crc32(chunk, self._crc32)
+        self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
+
+    def _is_cut(self) -> bool:
+        """Whether what was read is no longer there."""
+        with reading(self._path):
+            if os.fstat(self._descriptor).st_size < self._read:
+                return True
+            return os.pread(self._descriptor, len(self._tail), self._read - len(self._tail)) != self._tail
+
+    def _copied_rest(self) -> Iterator[bytes]:
+        """What a copy has behind the point that was reached; then the file is due from its beginning."""
+        with reading(self._path):
+            copy = next((each for each in _beside(self._path) if self._is_copy(each)), None)
+            now = os.fstat(self._descriptor).st_size
+        if copy is None:
+            raise InputError(
+                f"input {self._path.name} must only grow while it is followed, be turned over by renaming, "
+                "or copied to a file beside it before it is cut",
+                f"{now} bytes in place of the {self._read} that were read, and no copy",
+                "start again with --accept-changes to take it from its beginning, without what was written "
+                "between the last look and the cut",
+            )
+        logger.warning(
+            "%s was copied to %s and cut: a line written in that moment is lost to every reader; renaming "
+            "(logrotate: create) loses none",
+            self._path.name,
+            copy.name,
+        )
+        descriptor = open_input(copy)
+        try:
+            at = self._read
+            while True:
+                with reading(copy):
+                    chunk = os.pread(descriptor, CHUNK_BYTES, at)
+                if not chunk:
+                    break
+                at += len(chunk)
+                yield chunk
+        finally:
+            os.close(descriptor)
+        self._waiting = [self._path]
+
+    def _is_copy(self, path: Path) -> bool:
+        return self._read > 0 and _begins_as(path, self._read, self._crc32)
+
+    def _is_turned_over(self) -> bool:
+        """Whether another file has the name, and something in it: its writer is done with this one."""
+        own = os.fstat(self._descriptor)
+        try:
+            named = self._path.stat()
+        except FileNotFoundError:
+            if not self.is_away:
+                logger.warning("input %s is gone: waiting for a file of this name", self._path)
+            self.is_away = True
+            return False
+        self.is_away = False
+        return (named.st_dev, named.st_ino) != (own.st_dev, own.st_ino) and named.st_size > 0
+
+    def _next_files(self) -> list[Path]:
+        """What came after this file: those turned over since, and the one that has the name now."""
+        own = os.fstat(self._descriptor)
+        return [*_later(self._path, own.st_mtime_ns, set(), (own.st_dev, own.st_ino)), self._path]
+
+    def _check_before(self) -> None:
+        """Whoever writes on to the file that was turned over would not be heard."""
+        if self._before >= 0 and os.fstat(self._before).st_size > self._before_read:
+            raise InputError(
+                f"the file that {self._path.name} was turned over to must not be written to any more",
+                f"something behind its {self._before_read} bytes",
+                f"have every writer open {self._path.name} again when it is turned over; append what stands "
+                "there to it, and start again",
+            )
+
+    def _wait(self, timeout_seconds: float) -> None:
+        """Wait for a signal or the time-out."""
+        select.select([] if self._wake is None else [self._wake], [], [], timeout_seconds)
+
+
+def _begins_as(path: Path, size: int, crc32: int) -> bool:
+    """Whether the first bytes of a file are those that were read."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < size:
+                return False
+            found, left = 0, size
+            while left and (chunk := file.read(min(left, CHUNK_BYTES))):
+                found, left = zlib.crc32(chunk, found), left - len(chunk)
+    except OSError:
+        return False
+    return not left and found == crc32
+
+
+def _beside(path: Path) -> list[Path]:
+    """The files that a file was turned over to, newest first: ``name.1``, ``name-20260101``, ``stem-1.x``."""
+    stem, suffix = re.escape(path.stem), re.escape(path.suffix)
+    turned = re.compile(rf"{re.escape(path.name)}{_TURN}|{stem}{_TURN}{suffix}")
+    return _files(path, lambda name: turned.fullmatch(name) is not None)
+
+
+def _files(path: Path, is_meant: Callable[[str], bool]) -> list[Path]:
+    """Regular files in the folders of a name and of what it leads to, newest first; never itself."""
+    found: dict[tuple[int, int], tuple[int, Path]] = {}
+    itself = {path, path.resolve()}
+    for folder in {path.parent, path.resolve().parent}:
+        for each in folder.iterdir():
+            if is_meant(each.name) and each not in itself and each.is_file():
+                with suppress(FileNotFoundError):  # renamed this moment
+                    seen = each.stat()
+                    found[seen.st_dev, seen.st_ino] = (seen.st_mtime_ns, each)
+    if path.exists():
+        now = path.stat()
+        found.pop((now.st_dev, now.st_ino), None)
+    return [each for _, each in sorted(found.values(), reverse=True)]
+
+
+def _later(path: Path, since_ns: int, without: set[Path], own: tuple[int, int] | None = None) -> list[Path]:
+    """Files that were turned over after one was last changed, oldest first; packed ones cannot be read."""
+    packed = re.compile(rf"{re.escape(path.name)}{_TURN}({'|'.join(map(re.escape, _PACKED))})")
+    for each in _files(path, lambda name: packed.fullmatch(name) is not None):
+        if each.stat().st_mtime_ns > since_ns:
+            raise InputError(
+                f"what {path.name} was turned over to must be readable until it was read",
+                f"{each.name}, which came after it and is packed",
+                "unpack it, and have logrotate pack one turn later (delaycompress)",
+            )
+    later = []
+    for each in reversed(_beside(path)):
+        seen = each.stat()
+        if each not in without and (seen.st_dev, seen.st_ino) != own and seen.st_mtime_ns > since_ns:
+            later.append(each)
+    return later
+
+
+def is_regular(path: Path) -> bool:
+    """Whether a name leads to a file that can be read again; not a pipe."""
+    return stat.S_ISREG(path.stat().st_mode)
