@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from accounting.attacks import AttackResult, attack_person
+from models.arguments import checked
+from models.exceptions import ArgumentError
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note
 from tallyguard.people import People, exposure_of, positions_of, seen_under
@@ -58,6 +60,7 @@ class Attacks(Table):
         }
 
 
+@checked(ArgumentError, leave=("people", "schedule"))
 def attack(
     people: People,
     schedule: Schedule,

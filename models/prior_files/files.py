@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from models.arguments import checked
 from models.exceptions import PriorError, PriorFileError
 from models.priors import Population
 
 _SUFFIXES = (".json", ".parquet")
 
 
+@checked(PriorFileError)
 def load_population(path: str | Path) -> Population:
     """Everybody's prior from a ``.json`` or ``.parquet`` file.
 
@@ -25,9 +27,12 @@ def load_population(path: str | Path) -> Population:
         raise PriorFileError(f"in {path}, {error.must}", error.got, error.remedy) from error
 
 
+@checked(PriorFileError)
 def save_population(population: Population, path: str | Path) -> None:
     """Write everybody's prior; the file appears whole or not at all."""
     path = Path(path)
+    if not path.parent.is_dir():
+        raise PriorFileError("a priors file must be in a folder that exists", str(path), "make the folder")
     write = _writer(path)
     unfinished = path.with_name(path.name + ".unfinished")
     try:

@@ -91,9 +91,10 @@ def test_no_test_of_a_kernel_makes_it_leave_its_arrays() -> None:
 
     Tests of compiling itself are left out: they start processes with kernels of their own.
 
-    Such kernels are kept apart; compiling takes most of the time, once. Not seen are loads and stores that are
-    written for the compiler (``models.numerics.jit.intrinsic``) but for those of ``accounting.hmm.eight``, an
-    index just below zero, which counts from the end, and one that stays inside an array that people share.
+    Such kernels are kept apart; compiling takes most of the time, once. Not seen are loads and stores
+    that are written for the compiler (``models.numerics.jit.intrinsic``) but for those of
+    ``accounting.hmm.eight``, an index just below zero, which counts from the end, and one that stays inside
+    an array that people share.
     """
     assert WANTED is not None
     cache = WANTED.with_name("kernels-checked")

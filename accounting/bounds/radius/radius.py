@@ -20,6 +20,7 @@ from accounting.exceptions import HorizonError
 from accounting.exposure import Exposure
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.numerics.divergence_root_kernel import divergence_root
+from models.arguments import checked
 
 RENYI_ORDERS = (0.5, 2.0, 5.0)
 
@@ -32,6 +33,7 @@ class RadiusCeiling:
     by: str
 
 
+@checked(HorizonError, infinite=("kl", "kl_reversed", "renyi", "log_max_ratio"))
 @dataclass(frozen=True, slots=True)
 class Radius:
     """How far the law of a person's places may be from the prior's, over steps ``first..last`` of a log.
@@ -59,11 +61,18 @@ class Radius:
                 f"{self.first}..{self.last}",
                 "name the first and the last step",
             )
+        if any(not 0.0 < order < inf or order == 1.0 for order in self.renyi):
+            raise HorizonError(
+                "an order of Renyi divergence must be above 0, finite and not 1",
+                list(self.renyi),
+                "give order 1 as kl",
+            )
         distances = (self.kl, self.kl_reversed, self.tv, *self.renyi.values(), self.log_max_ratio)
         if not all(distance >= 0.0 for distance in distances):
             raise HorizonError("a radius must be 0 or more", min(distances), "give nats, 0.1 say")
 
     @classmethod
+    @checked(HorizonError, infinite=("nats",))
     def of_rows(
         cls, first: int, last: int, *, nats: float = inf, tv: float = 1.0, start: float = 0.0
     ) -> Radius:
@@ -71,11 +80,18 @@ class Radius:
 
         ``start`` is the distance of the first place's law, in the same measure; give one of the two.
         """
+        if nats < 0.0 or tv < 0.0 or start < 0.0 or not 0 <= first <= last:
+            raise HorizonError(
+                "distances of rows must be 0 or more, over steps in order from 0 on",
+                (first, last, nats, tv, start),
+                "give nats, 0.1 say",
+            )
         moves = last - first
         kl = inf if nats == inf else start + moves * nats
         return cls(first, last, kl=kl, tv=1.0 if tv >= 1.0 else min(1.0, start + moves * tv))
 
     @classmethod
+    @checked(HorizonError)
     def between(cls, prior: Exposure, person: Exposure, first: int = 0, last: int | None = None) -> Radius:
         """How far one person's chain is from another's over steps of the same schedule, each exactly but TV.
 
@@ -105,6 +121,7 @@ class Radius:
             log_max_ratio=float(log_largest_ratio(q, p)),
         )
 
+    @checked(HorizonError)
     def ceilings(self, bound: float) -> dict[str, float]:
         """A bound on success under the prior, raised to everybody within the radius, formula by formula."""
         raised = {
@@ -117,6 +134,7 @@ class Radius:
         raised["max_ratio"] = min(1.0, bound * exp(min(self.log_max_ratio, 700.0)))
         return raised
 
+    @checked(HorizonError)
     def ceiling(self, bound: float) -> RadiusCeiling:
         """The least of them."""
         raised = self.ceilings(bound)
