@@ -99,13 +99,13 @@ WANTED = _wanted()
 """The folder of all kernels that others of this user share."""
 
 
-@cache
 def _among_temporary_files() -> Path:
-    """Where kernels are kept instead; :class:`OSError` where that is not this user's alone."""
+    """Where kernels are kept instead; :class:`OSError` if that is there and not this user's alone."""
     folder = Path(tempfile.gettempdir()) / f"kernels-of-tallyguard-{os.geteuid()}"
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    found = folder.lstat()
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return folder
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise PermissionError(f"{str(folder)!r} is another user's, or open to others")
     return folder
@@ -122,6 +122,10 @@ def _folders() -> Iterator[Path]:
 @cache
 def _made(folder: Path) -> Path:
     """A folder for the kernels of some sources, which can be written to; :class:`OSError` if it cannot."""
+    if folder.parent != WANTED:
+        with suppress(FileExistsError):
+            folder.parent.mkdir(mode=0o700)
+        _among_temporary_files()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKER).touch()
     tempfile.TemporaryFile(dir=folder).close()
@@ -208,7 +212,9 @@ class KernelCache(Cache):
     @property
     def is_there(self) -> bool:
         """Whether something of this kernel is kept."""
-        return any(Path(each._index_path).exists() for each in self._files)
+        with suppress(PermissionError):  # where we may not even look
+            return any(Path(each._index_path).exists() for each in self._files)
+        return False
 
     def lock_file(self, name: str) -> Path | None:
         """What to lock while it is compiled; None where nothing can be kept, which is said."""
@@ -254,6 +260,8 @@ class KernelCache(Cache):
             except OSError as error:  # a disk that is full by now
                 reasons.append((Path(each._cache_path).parent, error))
             else:
+                if reasons:
+                    announce_unkept(*_first(reasons), instead=Path(each._cache_path).parent)
                 return
         if reasons:
             announce_unkept(*_first(reasons), instead=None)
