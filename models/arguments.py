@@ -351,7 +351,8 @@ def _mapping(key: _Kind | None, value: _Kind | None) -> _Kind:
             for each, other in found.items()
         }
 
-    return _Kind("a mapping", "write it in braces", take)
+    kinds = [("anything" if each is None else each.words) for each in (key, value)]
+    return _Kind(f"a mapping from {kinds[0]} to {kinds[1]}", "write it in braces", take)
 
 
 def _instance(kind: type) -> _Kind:

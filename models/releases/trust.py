@@ -114,7 +114,7 @@ class TierAssignment:
     tier_of: Mapping[str, str | None]
 
 
-@checked(MechanismError)
+@checked(MechanismError, infinite=("distances",))  # where no path leads
 def assign_tiers(
     distances: Mapping[str, float], level: Level, allowed: Iterable[float], names: Sequence[str] | None = None
 ) -> TierAssignment:
