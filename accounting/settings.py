@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import inf
 
 from accounting.exceptions import SettingsError
+from models.arguments import checked
 
 HORIZON = 10
 MISTAKES = 1
@@ -19,6 +20,7 @@ OPERATION_SECONDS = 1e-9
 """About what an operation takes of one core."""
 
 
+@checked(SettingsError)
 @dataclass(frozen=True, slots=True)
 class HorizonSettings:
     """What the adversary tries: the last ``horizon`` steps with at most ``mistakes`` of them wrong.
@@ -68,6 +70,14 @@ class HorizonSettings:
             raise SettingsError(
                 "thresholds must be increasing probabilities in (0, 1]", levels, "sort and correct them"
             )
+        if self.first_slot < 0 or self.first_step < 0:
+            raise SettingsError(
+                "first_slot and first_step must be 0 or more",
+                (self.first_slot, self.first_step),
+                "count slots and steps from 0",
+            )
+        if self.sharpen_above is not None and not 0.0 <= self.sharpen_above <= 1.0:
+            raise SettingsError("sharpen_above must lie in 0..1", self.sharpen_above, "use None or 0.1")
         if self.vectors < 1:
             raise SettingsError("vectors must be at least 1", self.vectors, "use 16 for a good start")
         if self.operations is not None and self.operations < 0:
@@ -75,6 +85,7 @@ class HorizonSettings:
         if not 0.0 <= self.within_nats < inf:
             raise SettingsError("a radius must be 0 or more nats", self.within_nats, "use 0 for the prior")
 
+    @checked(SettingsError)
     def starting_at(self, step: int) -> HorizonSettings:
         """The same for an accountant whose first step is another."""
         return replace(self, first_step=step)
@@ -92,6 +103,7 @@ class HorizonSettings:
         return self.thresholds[0] if self.thresholds else 0.0
 
 
+@checked(SettingsError)
 @dataclass(frozen=True, slots=True)
 class RiskBudget:
     """At most a ``share`` of people may have a certified risk above ``risk``, or more ``added``.

@@ -28,12 +28,20 @@ class TallyguardError(Exception):
         super().__init__(f"{self.must}, got {shortened(str(got), MOST_CHARACTERS)}; {self.remedy}")
 
 
+class ArgumentError(TallyguardError):
+    """An argument of a public function is not what that asks for."""
+
+
 class MachineError(TallyguardError):
     """This machine's CPU cannot run the kernels."""
 
 
 class PriorError(TallyguardError):
     """A movement prior is not a Markov chain on the deployment's locations."""
+
+
+class PositionError(PriorError, IndexError):
+    """Nobody stands at a position among people."""
 
 
 class PriorFileError(TallyguardError):

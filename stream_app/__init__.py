@@ -5,5 +5,7 @@ chooses instructions by the CPU and splits sums by its cores: noise designs and 
 """
 
 import os
+import sys
 
-os.environ |= {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1"}
+if "tallyguard" not in sys.modules:  # a library leaves the environment of who imports it as it is
+    os.environ |= {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1"}

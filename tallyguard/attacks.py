@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from accounting.audit import AttackReport, AttackSettings, audit_population
+from models.arguments import checked
+from models.exceptions import ArgumentError
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import DOWN
@@ -59,6 +61,7 @@ class Attacks(Table):
         }
 
 
+@checked(ArgumentError, leave=("people", "schedule"))
 def attack(
     people: People,
     schedule: Schedule,

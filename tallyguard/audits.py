@@ -19,7 +19,8 @@ from accounting.bounds import Effort
 from accounting.bounds.radius import Radius
 from accounting.exceptions import HorizonError
 from accounting.exposure.crowd import CrowdAdversary
-from models.exceptions import PriorError
+from models.arguments import checked
+from models.exceptions import ArgumentError, PriorError
 from models.priors import Evidence, MovementPrior, Population
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note, crowd_note, posterior_note, radius_note
@@ -212,6 +213,7 @@ class Why(Table):
         return axes
 
 
+@checked(ArgumentError, leave=("people", "schedule", "radius"))
 def audit(
     people: People,
     schedule: Schedule,
@@ -258,6 +260,7 @@ def audit(
     return Audits(audits, basis_note(len(population), population.assumed), within, sure)
 
 
+@checked(ArgumentError, leave=("people", "schedule"))
 def certify(
     people: People,
     schedule: Schedule,
@@ -287,6 +290,7 @@ def certify(
     return Audits(tuple(found), note, condition=crowd_note(adversary, others))
 
 
+@checked(ArgumentError, leave=("people", "schedule"))
 def explain(people: People, schedule: Schedule, mistakes: int = 1, *, person: str | None = None) -> Why:
     """Which release gives most away about one prior, or about one ``person`` of several."""
     population = seen_under(schedule, people)

@@ -9,6 +9,8 @@ from accounting.bounds import Effort
 from accounting.bounds.windows import WindowRisk, window_risk
 from accounting.exposure import Exposure
 from accounting.ledgers import Neighbours, ZcdpSpend, window_cost
+from models.arguments import checked
+from models.exceptions import ArgumentError
 from models.releases import MoveSensor, Schedule, StepSchedule, WindowRelease
 from stream_app.watching.prior_notes import basis_note
 from tallyguard.people import People, population_of
@@ -72,6 +74,7 @@ class WindowRisks(Table):
         return plot_ceilings(axes, rows["person"], rows["guess"], rows["ceiling"])
 
 
+@checked(ArgumentError, leave=("people",))
 def certify_windows(
     people: People,
     releases: Sequence[WindowRelease],
@@ -97,6 +100,7 @@ def certify_windows(
     return WindowRisks(found, mistakes, basis_note(len(population), population.assumed))
 
 
+@checked(ArgumentError)
 def ledger_of_windows(
     releases: Sequence[WindowRelease],
     most_sensors: int,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from accounting.bounds import Effort
 from accounting.exceptions import HorizonError
-from models.exceptions import MechanismError
+from models.arguments import checked
+from models.exceptions import ArgumentError, MechanismError
 from models.releases import Schedule
 from stream_app.watching import hindsight as of_a_log
 from stream_app.watching.hindsight import Hindsight, PastHorizon
@@ -74,6 +75,7 @@ class InHindsight(Table):
         )
 
 
+@checked(ArgumentError, leave=("people", "schedule"))
 def hindsight(
     people: People,
     schedule: Schedule,

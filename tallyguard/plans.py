@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from accounting.ledgers import DpStatement, Neighbours, ReleaseLog, read_differential_privacy
+from models.arguments import checked
+from models.exceptions import ArgumentError
 from models.releases import Schedule
 from stream_app.analysis.plan_figure import draw_risk
 from stream_app.analysis.planning import ReleasePlan, plan_schedule
@@ -71,6 +73,7 @@ class Plan(Table):
 _SENSOR_COLUMNS = ("sensor", "steps", "released", "raw", "mean_error")
 
 
+@checked(ArgumentError, leave=("people", "schedule"))
 def plan(
     people: People,
     schedule: Schedule,
@@ -146,6 +149,7 @@ class Ledger(Table):
         return {"accounting": list(ways), "epsilon": list(ways.values())}
 
 
+@checked(ArgumentError)
 def ledger(schedule: Schedule, delta: float = 1e-6, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> Ledger:
     """What differential privacy guarantees everybody for the whole schedule, priors or not."""
     log = ReleaseLog.of(schedule.steps)

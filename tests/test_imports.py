@@ -111,7 +111,12 @@ def test_models_and_accounting_are_used_by_their_faces() -> None:
         for importer, imported in arrows()
         if imported.split(".")[0] in ("models", "accounting")
         and imported
-        not in (folder_of(imported), *(f"{p}.exceptions" for p in MAY_IMPORT), "accounting.settings")
+        not in (
+            folder_of(imported),
+            *(f"{p}.exceptions" for p in MAY_IMPORT),
+            "accounting.settings",
+            "models.arguments",
+        )
         and folder_of(importer) != folder_of(imported)
         and not holds_kernels(imported)
         and not holds_kernels(importer)

@@ -47,6 +47,8 @@ from accounting.exposure.step_information import (
 )
 from accounting.exposure.step_information.step_terms_kernel import StepView
 from accounting.settings import HorizonSettings
+from models.arguments import checked
+from models.exceptions import ArgumentError
 from models.priors import Population
 from models.releases import StepSchedule, without_coins
 
@@ -62,6 +64,7 @@ class AccountantView(NamedTuple):
     most_places: int
 
 
+@checked(SettingsError, leave=("population",))
 @dataclass
 class ContinuousAccountant(AccountFigures):
     """Certified risk of a population, moved on one step at a time by :meth:`apply`.
@@ -133,6 +136,7 @@ class ContinuousAccountant(AccountFigures):
         figures = figures._replace(reached=reached, reached_before=reached)
         self._running = self._running._replace(groups=groups._replace(figures=figures))
 
+    @checked(ArgumentError)
     def apply(self, step: StepSchedule) -> None:
         """Account one step; steps come in order without gaps, empty ones included."""
         before = self._running
@@ -222,6 +226,7 @@ class ContinuousAccountant(AccountFigures):
         """The state as bytes, equal for equal histories; a cache, the release log remains the truth."""
         return self._running.packed(self._basis())
 
+    @checked(ArgumentError)
     def restore(self, snapshot: bytes) -> None:
         """Take over the state of :meth:`snapshot` of an accountant with the same population and settings.
 

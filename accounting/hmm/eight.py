@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, errors, types
-from numba.core.typing.templates import ConcreteTemplate, infer_global
-from numba.extending import lower_builtin, models, register_model
+from numba.core.typing.templates import ConcreteTemplate
+from numba.extending import models, register_model
 
 from accounting.hmm import vectors
 from accounting.hmm.vectors import LANES, VECTOR, ZEROS, data_of, join, larger, spread
 from models.numerics.jit import inline, intrinsic
+from models.numerics.own_target import OWN_CODE, OWN_TYPES
 
 
 class _Eight(types.Type):
@@ -161,9 +162,9 @@ is_any_above, first_equal = intrinsic(_is_any_above), intrinsic(_first_equal)
 where_positive, replaced = intrinsic(_where_positive), intrinsic(_replaced)
 
 
-@infer_global(operator.add)
-@infer_global(operator.sub)
-@infer_global(operator.mul)
+@OWN_TYPES.register_global(operator.add)
+@OWN_TYPES.register_global(operator.sub)
+@OWN_TYPES.register_global(operator.mul)
 class _Arithmetic(ConcreteTemplate):
     """``+``, ``-`` and ``*``, lane by lane."""
 
@@ -182,6 +183,6 @@ def _multiply(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.fmul(*args)
 
 
-lower_builtin(operator.add, _Eight, _Eight)(_add)
-lower_builtin(operator.sub, _Eight, _Eight)(_subtract)
-lower_builtin(operator.mul, _Eight, _Eight)(_multiply)
+OWN_CODE.lower(operator.add, _Eight, _Eight)(_add)
+OWN_CODE.lower(operator.sub, _Eight, _Eight)(_subtract)
+OWN_CODE.lower(operator.mul, _Eight, _Eight)(_multiply)

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arguments import checked
 from models.exceptions import CheckinError
 
 _COLUMNS = ("user", "time", "loc")
@@ -54,6 +55,7 @@ class Checkins:
         return _coded(users, np.array(times, dtype=np.int64), locations, ())
 
 
+@checked(CheckinError, leave=("on_bad_row",))
 def read_checkins(path: str | Path, on_bad_row: OnBadRow = "fail") -> Checkins:
     """Read a ``.parquet`` or ``.csv`` file with columns user, time (Unix seconds, UTC) and loc.
 
@@ -63,7 +65,7 @@ def read_checkins(path: str | Path, on_bad_row: OnBadRow = "fail") -> Checkins:
     path = Path(path)
     if not path.is_file():
         raise CheckinError("the check-ins file must exist", str(path), "check the path")
-    if on_bad_row not in ("fail", "reject"):
+    if not isinstance(on_bad_row, str) or on_bad_row not in ("fail", "reject"):
         raise CheckinError("on_bad_row must be 'fail' or 'reject'", repr(on_bad_row), "choose one of them")
     if path.suffix.lower() not in (".parquet", ".csv"):
         raise CheckinError("a check-ins file must end in .parquet or .csv", path.name, "rename it")

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arguments import checked
+from models.exceptions import CheckinError
 from models.fitting.checkins import Checkins
 from models.fitting.counting import Blocks, fading, moves_made, own_places
 from models.fitting.fit_options import FitOptions
@@ -63,6 +65,7 @@ class FitResult:
         return np.asarray(unknown.any(axis=1))
 
 
+@checked(CheckinError)
 def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResult:
     """Fit everybody's prior; every choice is an option (:class:`~models.fitting.fit_options.FitOptions`).
 

@@ -9,8 +9,10 @@ says so.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal, get_args
 
+from models.arguments import checked, whole
 from models.exceptions import CheckinError
 
 WindowPlace = Literal["most_frequent", "first", "last"]
@@ -21,6 +23,7 @@ NeverLeft = Literal["smoothed", "stay", "uniform"]
 Counted = Literal["all", "training"]
 
 
+@checked(CheckinError, leave=("origin", "smoothing_weight", "recency", "shrinkage_weight"))
 @dataclass(frozen=True)
 class FitOptions:
     """How check-ins become windows, windows become moves, and moves become matrices.
@@ -90,6 +93,9 @@ class FitOptions:
                 raise _error(name, f"one of {', '.join(choices)}", getattr(self, name))
         if isinstance(self.origin, str) and self.origin not in ("earliest", "midnight", "epoch"):
             raise _error("origin", "'earliest', 'midnight', 'epoch' or a Unix time in seconds", self.origin)
+        self._take_numbers()
+        if not self.elsewhere_name:
+            raise _error("elsewhere_name", "a name", self.elsewhere_name)
         for name, least in _LEAST.items():
             if not getattr(self, name) >= least:
                 raise _error(name, f"at least {least}", getattr(self, name))
@@ -109,6 +115,16 @@ class FitOptions:
                 f"{self.slots} slots",
                 "choose elsewhere 'location' or 'skip'",
             )
+
+    def _take_numbers(self) -> None:
+        """Those whose own sentences say what they must be."""
+        for name in ("smoothing_weight", "recency", "shrinkage_weight"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise _error(name, "a number", type(value).__name__)
+            object.__setattr__(self, name, float(value))
+        if not isinstance(self.origin, str):
+            object.__setattr__(self, "origin", whole(self.origin, "option origin", CheckinError))
 
     @property
     def pseudo_count(self) -> float:

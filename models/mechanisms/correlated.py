@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from models.arguments import checked
 from models.exceptions import MechanismError
 from models.keys import expand_words
 from models.mechanisms.base import NoiseFamily, NoiseLaw, NoiseWindow, Tabulated
@@ -29,6 +30,7 @@ _REVEALED = 1e-300  # the crossover of a channel that keeps nothing back
 _LEAST_SIGMA = 0.05  # below it independent noise is accounted as none
 
 
+@checked(MechanismError)
 @dataclass(frozen=True, slots=True)
 class Correlated(Tabulated):
     """Gaussian noise correlated over the steps of a noise window, rounded to an integer; ``position`` in it.
@@ -58,6 +60,7 @@ class Correlated(Tabulated):
         object.__setattr__(self, "design", self.noise.design)
 
     @classmethod
+    @checked(MechanismError)
     def of(cls, noise: CorrelatedNoise, step: int) -> Correlated:
         """The mechanism of a step, windows following one another from step 0."""
         return cls(noise, step % noise.steps)
@@ -91,6 +94,7 @@ class Correlated(Tabulated):
         """Which noise vector is meant: the same for all steps of the window."""
         return NoiseWindow(self.position, self.noise.steps, {"design": float(self.design)})
 
+    @checked(MechanismError)
     def covariance_at(self, position: int) -> float:
         """The covariance's entry for this step and another one of the window."""
         return float(self.noise.covariance[self.position, position])

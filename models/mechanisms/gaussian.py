@@ -11,6 +11,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arguments import checked
+from models.exceptions import MechanismError
 from models.mechanisms.base import NoiseFamily, NoiseLaw, Tabulated
 from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.parameters import number, refuse_unknown
@@ -24,6 +26,7 @@ from models.noise import (
 )
 
 
+@checked(MechanismError)
 @dataclass(frozen=True, slots=True)
 class Gaussian(Tabulated):
     """Discrete Gaussian noise of scale ``sigma`` people, 0.05..10 000 (Canonne, Kamath, Steinke 2020)."""

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arguments import checked
 from models.exceptions import MechanismError
 from models.keys import expand_words
 from models.mechanisms.base import NoiseFamily, NoiseLaw, Tabulated
@@ -30,6 +31,7 @@ _PREFIX = "epsilon_"
 _TIER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 
+@checked(MechanismError)
 @dataclass(frozen=True, slots=True)
 class Tiered(Tabulated):
     """The same count for several tiers of recipients: ``tiers`` are pairs of name and epsilon (nats), rising.

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from numba.core import event
-
-from models.numerics.front_end import refuse_other_shapes_in_few_words, shorten_front_end
-from models.numerics.linked import link_only_what_is_linked
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -25,25 +26,45 @@ logger = logging.getLogger(__name__)
 _PATIENCE: Final = 1.0  # seconds of compiling of which nothing is said
 _SELDOM: Final = (100_000, 20, 100)  # to look for cycles among what numba makes took a seventh
 _AGAIN: Final = 30.0  # seconds between two lines where there is no terminal
-_WHAT: Final = "compiling for this machine, once"
+_what = "compiling for this machine, once"
+_WHAT_EACH_TIME: Final = "compiling, and nothing of it can be kept"
 
 
-@cache
-def announce_compiling() -> None:
-    """Tell when kernels are compiled: a bar on a terminal, else lines, in the log where there is one.
+@contextmanager
+def announced_compiling() -> Iterator[None]:
+    """Tell when kernels are compiled here: a bar on a terminal, else lines, in the log where there is one.
 
-    They are compiled without needless work. Kernels that are found in the cache are loaded without a word.
+    Kernels that are found in the cache are loaded without a word, and nothing is said of other people's.
     """
-    shorten_front_end()
-    refuse_other_shapes_in_few_words()
-    link_only_what_is_linked()
-    event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
+    event.register("numba:compile", _notice)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", _notice)  # type: ignore[no-untyped-call]
 
 
 @cache
 def announce_waiting() -> None:
     """Tell, once, that another process compiles what this one needs."""
     _say("another process compiles what this one needs too: waiting for it (up to some minutes, once)")
+
+
+@cache
+def announce_unkept(folder: Path | None, reason: str, instead: Path | None) -> None:
+    """Tell, once, that kernels are not kept where they should be, and what to do."""
+    global _what  # noqa: PLW0603 - what is said of all kernels of this process
+    user = os.geteuid()
+    if instead is None:
+        _what = _WHAT_EACH_TIME
+        meanwhile = "they are compiled again at every command, which takes minutes"
+    else:
+        meanwhile = f"they are kept in {str(instead)!r} until that is emptied"
+    where = "a folder" if folder is None else repr(str(folder))
+    _say(
+        f"compiled kernels must be kept in a folder that user {user} can write to, got {where} ({reason}): "
+        f"{meanwhile}; make it writable, see that its disk has room, or set NUMBA_CACHE_DIR to another",
+        logging.WARNING,
+    )
 
 
 class _Notice(event.Listener):
@@ -92,14 +113,17 @@ class _Notice(event.Listener):
         elif seconds - self._announced_seconds >= _AGAIN:
             self._announced_seconds = seconds
             done = f", {self._done} kernels after {seconds:.0f} s" if self._done else ""
-            _say(f"{_WHAT} (up to some minutes){done}")
+            _say(f"{_what} (up to some minutes){done}")
 
 
-def _say(text: str) -> None:
+_notice: Final = _Notice()
+
+
+def _say(text: str, level: int = logging.INFO) -> None:
     """In the log if it takes that; else on the terminal, unless our own level in the log leaves it out."""
-    is_logged = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
+    is_logged = logger.hasHandlers() and logger.isEnabledFor(level)
     if is_logged or logging.getLogger("models").level != logging.NOTSET:
-        logger.info("%s", text)
+        logger.log(level, "%s", text)
     else:
         print(text, file=sys.stderr, flush=True)
 
@@ -116,4 +140,4 @@ def _bar() -> tuple[Progress, TaskID]:
     )
     progress = Progress(*columns, console=Console(stderr=True), transient=True)
     progress.start()
-    return progress, progress.add_task(_WHAT, total=None)
+    return progress, progress.add_task(_what, total=None)

@@ -1,13 +1,15 @@
 """numba's front end, from Python code to LLVM's, without work that changes nothing.
 
 Most of the time of compiling is Python's own: inferring types, copying code into callers, writing LLVM's
-code down. What is compiled stays the same, instruction by instruction. These are numba's inner parts, so
-versions of it that this was not tried with compile as they come.
+code down. What is compiled stays the same, instruction by instruction. These are numba's inner parts, with no
+public way in, so each is replaced only while a kernel of ours is compiled, and versions of numba that this
+was not tried with compile as they come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,32 +21,59 @@ from numba.core.types.functions import BaseFunction
 from numba.extending import overload
 from numba.np import arrayobj
 
-_TRIED = ("0.68.",)
+_TRIED: tuple[str, ...] = ("0.68.",)
 _NAMING = (ir.Var, ir.Inst, list, tuple, dict)
 _resolve: Any = BaseFunction.get_call_type
 _resolved: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
 
-def shorten_front_end() -> None:
-    """For the whole process, before anything is compiled."""
-    if not numba.__version__.startswith(_TRIED):
-        return
-    flags, function, errors_of_numba, code = map(untyped, (TargetConfig, BaseFunction, errors, ir))
-    flags.__hash__, flags.__eq__ = _hash_of_flags, _equal_flags
-    function.get_call_type = _resolve_once
-    errors_of_numba._termcolor_inst = _Plain()
-    code.Inst._rec_list_vars = _variables
-    code.Loc.__deepcopy__ = _itself
-    llvm.ffi.lib._lock._cblist.clear()  # an event at each call of LLVM, which nobody listens to
+@contextmanager
+def shortened_front_end() -> Iterator[None]:
+    """While a kernel of ours is compiled, under numba's lock: other people's find numba as it came."""
+    with ExitStack() as until_done:
+
+        def replace(owner: Any, **parts: Any) -> None:
+            until_done.enter_context(replaced(owner, parts))
+
+        # numba puts both shapes into the words of the error of ``target[:] = source``, with code for texts in
+        # each kernel that copies an array: an eighth of everything
+        replace(arrayobj, raise_with_shape_context=_refuse_shape)
+        if numba.__version__.startswith(_TRIED):
+            replace(TargetConfig, __hash__=_hash_of_flags, __eq__=_equal_flags)
+            replace(BaseFunction, get_call_type=_resolve_once)
+            replace(errors, _termcolor_inst=_Plain())
+            replace(ir.Inst, _rec_list_vars=_variables)
+            replace(ir.Loc, __deepcopy__=_itself)
+            with _llvm_lock():  # who is inside has both of its events announced, or none
+                until_done.callback(_listen, llvm.ffi.lib._lock._cblist)
+                _listen([])  # an event at each call of LLVM
+        yield
 
 
-def refuse_other_shapes_in_few_words() -> None:
-    """For the whole process: ``target[:] = source`` of another shape says so without saying which shapes.
+@contextmanager
+def replaced(owner: Any, parts: Mapping[str, Any]) -> Iterator[None]:
+    """Parts of a module or class of numba's, under its lock, and back again whatever happens."""
+    before = {name: vars(owner)[name] for name in parts if name in vars(owner)}
+    for name, part in parts.items():
+        setattr(owner, name, part)
+    try:
+        yield
+    finally:
+        for name in parts:
+            if name in before:
+                setattr(owner, name, before[name])
+            else:
+                delattr(owner, name)
 
-    numba puts both into its words, with code for texts in each kernel that copies an array: an eighth of
-    everything.
-    """
-    untyped(arrayobj).raise_with_shape_context = _refuse_shape
+
+def _llvm_lock() -> Any:
+    """LLVM's lock without those who listen to it."""
+    return llvm.ffi.lib._lock._lock
+
+
+def _listen(listeners: list[Any]) -> None:
+    with _llvm_lock():
+        llvm.ffi.lib._lock._cblist = listeners
 
 
 def _refuse_shape(source: tuple[int, ...], target: tuple[int, ...]) -> None:

@@ -17,18 +17,15 @@ from typing import Any
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
 from numba import _dynfunc  # type: ignore[attr-defined]
 from numba.core import event
-from numba.core.caching import Cache, CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.cpu import CPUContext
-from numba.core.dispatcher import Dispatcher, _FunctionCompiler  # type: ignore[attr-defined]
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.typing.templates import make_concrete_template
 
-from models.numerics.front_end import untyped
+from models.numerics.kernel_cache import KeptResult, KernelCache
 
 
-class _Library(JITCodeLibrary):
+class Library(JITCodeLibrary):
     """Code that is linked into other libraries and never run by itself."""
 
     def _optimize_final_module(self) -> None:
@@ -39,7 +36,8 @@ class _Library(JITCodeLibrary):
         self._verify_declare_only_symbols()  # type: ignore[no-untyped-call]
         self._finalized = True
 
-    def serialize_using_object_code(self) -> tuple[str, bytes]:  # there is none: it is kept as it is linked
+    def serialize_using_object_code(self) -> tuple[str, bytes]:
+        """There is none: it is kept as it is linked."""
         self._ensure_finalized()  # type: ignore[no-untyped-call]
         return self.name, self._final_module.as_bitcode()
 
@@ -52,33 +50,13 @@ class _Library(JITCodeLibrary):
         return library
 
 
-def link_only_what_is_linked() -> None:
-    """For the whole process: what has no wrapper for Python goes into a :class:`_Library`, also of numba."""
-    define, executable = untyped(Compiler).define_pipelines, untyped(CPUContext).get_executable
-    add_overload, make_function = untyped(Dispatcher).add_overload, untyped(_dynfunc).make_function
-
-    def define_pipelines(compiler: Any) -> Any:
-        state = compiler.state
-        if state.flags.no_cpython_wrapper:
-            state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)  # type: ignore[no-untyped-call]
-        return define(compiler)
-
-    def get_executable(context: Any, library: Any, described: Any, environment: Any) -> Any:
-        if not isinstance(library, _Library):
-            return executable(context, library, described, environment)
-        nowhere = 0
-        return make_function(
-            described.lookup_module(), described.qualname, "", nowhere, environment, (library,)
-        )
-
-    def add_with_environments(dispatcher: Any, result: Any) -> None:
-        if not isinstance(result.library, _Library):
-            for each in result._find_referenced_environments():
-                result.library.codegen.set_env(each.env_name, each)
-        add_overload(dispatcher, result)
-
-    untyped(Compiler).define_pipelines, untyped(CPUContext).get_executable = define_pipelines, get_executable
-    untyped(Dispatcher).add_overload = add_with_environments
+def entry_of(library: Any, described: Any, environment: Any) -> Any:
+    """What stands for the function that Python calls, where there is only a :class:`Library`."""
+    if not isinstance(library, Library):
+        return None
+    nowhere = 0
+    make: Any = _dynfunc.make_function
+    return make(described.lookup_module(), described.qualname, "", nowhere, environment, (library,))
 
 
 class _Compilation(_FunctionCompiler):  # type: ignore[misc]
@@ -97,22 +75,22 @@ class _Linkable:
         self._environments = environments
 
 
-class _Kept(CompileResultCacheImpl):
+class _Kept(KeptResult):
     """What is kept on disk of a :class:`_Linkable`."""
 
     def rebuild(self, target_context: Any, payload: Any) -> _Linkable:
         state, described, environment, signature, *_, referenced = payload
-        library = _Library.kept(target_context.codegen(), state)
+        library = Library.kept(target_context.codegen(), state)
         return _Linkable(library, described, signature, (environment, referenced))
 
 
-class _LinkableCache(Cache):
+class _LinkableCache(KernelCache):
     """Where they are kept."""
 
     _impl_class = _Kept  # type: ignore[assignment]
 
 
-class _KeptOfCalled(CompileResultCacheImpl):
+class _KeptOfCalled(KeptResult):
     """What is kept on disk of a kernel that Python calls: machine code.
 
     numba adds what others would link, which took a fifth of a worker's start to read, and looks there which
@@ -125,7 +103,7 @@ class _KeptOfCalled(CompileResultCacheImpl):
         return super().reduce(data)  # type: ignore[no-untyped-call]
 
 
-class CalledCache(Cache):
+class CalledCache(KernelCache):
     """Where kernels are kept that Python calls."""
 
     _impl_class = _KeptOfCalled  # type: ignore[assignment]
@@ -144,7 +122,11 @@ class LinkedKernel:
         self.py_func.__module__ = function.__module__
         self._target = dispatcher.targetctx
         self._compiler = _Compilation(
-            self.py_func, dispatcher.targetdescr, dispatcher.targetoptions, dispatcher.locals, Compiler
+            self.py_func,
+            dispatcher.targetdescr,
+            dispatcher.targetoptions,
+            dispatcher.locals,
+            dispatcher._compiler.pipeline_class,
         )
         self._cache: Any = None
         self._known: dict[tuple[Any, ...], _Linkable] = {}
@@ -178,7 +160,7 @@ class LinkedKernel:
             self._known[args] = found
 
 
-def call_linked(dispatcher: Any, shared: Callable[[Any, type[Cache]], Any]) -> None:
+def call_linked(dispatcher: Any, shared: Callable[[Any, type[KernelCache]], Any]) -> None:
     """Let kernels that call this one link it; ``shared`` as for the dispatcher itself."""
     linked = None
 

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Concatenate, ParamSpec, cast
 
 import numba
+from numba.np.ufunc import parallel
 
 P = ParamSpec("P")
 
@@ -31,7 +32,7 @@ def in_threads(
     work = cast(Callable[..., None], kernel)
 
     def over_all(*arguments: Any) -> None:
-        people, threads = count(*arguments), numba.get_num_threads()
+        people, threads = count(*arguments), thread_count()
         size = max(least, -(-people // (threads * _PIECES)))
         if threads == 1 or people <= size:
             work(0, people, *arguments)
@@ -45,6 +46,13 @@ def in_threads(
 
     over_all.__name__, over_all.__doc__ = kernel.__name__, kernel.__doc__
     return cast(Callable[P, None], over_all)
+
+
+def thread_count() -> int:
+    """How many threads to use; numba is asked only if somebody has had it start its own, as asking does."""
+    if parallel._is_initialized:
+        return int(numba.get_num_threads())
+    return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
 
 
 @cache

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from models.arguments import checked
 from models.exceptions import PriorFileError
 from models.priors import Evidence, Lists
 from models.private_files import private_file
@@ -30,6 +31,7 @@ def save_evidence(evidence: Evidence, path: str | Path) -> None:
         pq.write_table(table, file, compression="zstd")
 
 
+@checked(PriorFileError)
 def load_evidence(path: str | Path) -> Evidence:
     """Read it; :class:`~models.exceptions.PriorFileError` where it is no such file."""
     path = Path(path)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from models.arguments import checked
 from models.exceptions import PriorError, PriorFileError
 from models.priors import Population
 from models.private_files import private_file
@@ -13,6 +14,7 @@ from models.private_files import private_file
 _SUFFIXES = (".json", ".parquet")
 
 
+@checked(PriorFileError)
 def load_population(path: str | Path) -> Population:
     """Everybody's prior from a ``.json`` or ``.parquet`` file.
 
@@ -27,9 +29,12 @@ def load_population(path: str | Path) -> Population:
         raise PriorFileError(f"in {path}, {error.must}", error.got, error.remedy) from error
 
 
+@checked(PriorFileError)
 def save_population(population: Population, path: str | Path) -> None:
     """Write everybody's prior, for its owner only; the file appears whole or not at all."""
     path = Path(path)
+    if not path.parent.is_dir():
+        raise PriorFileError("a priors file must be in a folder that exists", str(path), "make the folder")
     write = _writer(path)
     with private_file(path) as file:
         write(population, file)

@@ -12,7 +12,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from models.exceptions import PriorError
+from models.arguments import checked
+from models.exceptions import PositionError, PriorError
 from models.priors.alike_kernel import mix_in, split_unequal
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.fitted_windows import FittedWindows
@@ -73,6 +74,7 @@ class Population:
         return f"Population(people={len(self)}, locations={self.location_count})"
 
     @classmethod
+    @checked(PriorError)
     def pack(cls, priors: Iterable[MovementPrior], location_names: Sequence[str] | None = None) -> Population:
         """Pack priors in their order; locations are named "0".."M-1" up to the highest place if not given."""
         everybody = list(priors)
@@ -222,6 +224,7 @@ class Population:
     def _positions(self) -> dict[str, int]:
         return {person: position for position, person in enumerate(self.people)}
 
+    @checked(PriorError)
     def position(self, person: str) -> int:
         """Where a person stands; :class:`~models.exceptions.PriorError` for an id that is not there."""
         if person not in self._positions:
@@ -230,20 +233,29 @@ class Population:
             )
         return self._positions[person]
 
+    @checked(PriorError)
     def chain(self, person: int) -> ChainView:
         """The chain of the person at this position: views, not copies."""
-        if not 0 <= person < len(self):
-            raise IndexError(f"person must be 0..{len(self) - 1}, got {person}")
-        return chain_view(self.arrays, person)
+        return chain_view(self.arrays, self._known(person))
 
+    def _known(self, person: int) -> int:
+        if not 0 <= person < len(self):
+            raise PositionError(
+                f"a person's position must lie in 0..{len(self) - 1}", person, "count people from 0"
+            )
+        return person
+
+    @checked(PriorError)
     def initial(self, person: int) -> NDArray[np.float64] | None:
         """The person's own start (K,), or None if it starts (cyclo-)stationary."""
+        self._known(person)
         begin, end = self.arrays.initial_start[person : person + 2]
         return self.arrays.initial[begin:end] if end > begin else None
 
+    @checked(PriorError)
     def prior(self, person: int | str) -> MovementPrior:
         """The prior of the person at this position or with this id, unpacked."""
-        person = self.position(person) if isinstance(person, str) else person
+        person = self.position(person) if isinstance(person, str) else self._known(person)
         own = self.subset([person])
         moves = own.moves()
         return MovementPrior.from_triplets(
@@ -269,6 +281,7 @@ class Population:
             drawn = drawn.subset(self.chains_of(index)) if index.size else None
         return Population(people, self.location_names, arrays, self.assumed, self.fitted, weights, drawn)
 
+    @checked(PriorError)
     def renamed(self, people: Sequence[str]) -> Population:
         """The same priors under other names, in their order."""
         drawn = self.drawn
@@ -276,11 +289,15 @@ class Population:
             drawn = drawn.renamed([draw_name(each, k) for each in people for k in range(self.draws)])
         return replace(self, people=tuple(people), drawn=drawn)
 
+    @checked(PriorError)
     def split(self, parts: int) -> list[Population]:
         """Partitions of nearly equal numbers of people, consecutive, together everybody."""
+        if parts < 1:
+            raise PriorError("people must be split in 1 part or more", parts, "ask for 1")
         return [self.subset(part) for part in np.array_split(np.arange(len(self)), parts)]
 
     @classmethod
+    @checked(PriorError)
     def concatenate(cls, parts: Sequence[Population]) -> Population:
         """Several populations on the same locations as one, e.g. packed in chunks to save memory."""
         names = {part.location_names for part in parts}

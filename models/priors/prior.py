@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from models.arguments import checked
 from models.exceptions import PriorError
 from models.priors.chain import ChainView, chain_view, rows_of
 from models.priors.packing import Lists, Moves, lay_out, pack
@@ -26,6 +27,7 @@ class Triplets(NamedTuple):
     slot: ArrayLike | None = None  # None: slot 0
 
 
+@checked(PriorError)
 @dataclass(frozen=True, eq=False)
 class MovementPrior:
     """One person's Markov chain on ``K`` own places, with one matrix or a cycle of ``C`` of them.
@@ -57,6 +59,7 @@ class MovementPrior:
         set_once(self, "_view", columns.view._replace(start=np.zeros((self.slots, self.size))))
 
     @classmethod
+    @checked(PriorError)
     def from_dense(
         cls,
         person: str,
@@ -82,6 +85,7 @@ class MovementPrior:
         return prior
 
     @classmethod
+    @checked(PriorError)
     def from_csr(
         cls,
         person: str,
@@ -98,6 +102,7 @@ class MovementPrior:
         return cls(person, np.asarray(own), tuple(matrices), start)
 
     @classmethod
+    @checked(PriorError)
     def from_triplets(
         cls,
         person: str,

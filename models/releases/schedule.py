@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
+from models.arguments import checked
 from models.exceptions import ScheduleError
 from models.mechanisms import Gaussian, Mechanism, Raw, admit, all_versions, counted_again
 from models.releases.sensors import Sensor
@@ -19,6 +21,7 @@ Where = int | tuple[int, ...] | Sensor
 """A sensor, or the location or locations that one counts."""
 
 
+@checked(ScheduleError)
 @dataclass(frozen=True, slots=True)
 class SensorRelease:
     """One sensor active in a step, and the mechanism its count is published with."""
@@ -56,6 +59,7 @@ class SensorRelease:
         return counted_again(mechanism, sensor.most_counts)
 
 
+@checked(ScheduleError)
 @dataclass(frozen=True, slots=True)
 class RevealedMove:
     """What a step reveals of the move into it: with this noise, whether it was one of those counted.
@@ -67,6 +71,7 @@ class RevealedMove:
     mechanism: Mechanism
 
 
+@checked(ScheduleError)
 @dataclass(frozen=True, slots=True)
 class RevealedAmount:
     """At most so much (nats) about whoever can be at one of these places, of this step and those before."""
@@ -75,6 +80,7 @@ class RevealedAmount:
     nats: float
 
 
+@checked(ScheduleError)
 @dataclass(frozen=True, slots=True)
 class StepSchedule:
     """All that is released in one step, in the order of announcement; empty for a step without releases.
@@ -87,7 +93,13 @@ class StepSchedule:
     releases: tuple[SensorRelease, ...] = ()
     revealed: tuple[RevealedMove | RevealedAmount, ...] | None = None
 
+    def __post_init__(self) -> None:
+        """:class:`~models.exceptions.ScheduleError` for a step before the first."""
+        if self.step < 0:
+            raise ScheduleError("a step must be 0 or more", self.step, "count steps from 0")
 
+
+@checked(ScheduleError)
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Consecutive steps, the first of them in slot ``first_slot`` of the priors' cycle."""
@@ -95,17 +107,31 @@ class Schedule:
     steps: tuple[StepSchedule, ...]
     first_slot: int = 0
 
+    def __post_init__(self) -> None:
+        """:class:`~models.exceptions.ScheduleError` for steps that do not follow each other."""
+        found = [each.step for each in self.steps]
+        if self.first_slot < 0:
+            raise ScheduleError("first_slot must be 0 or more", self.first_slot, "count slots from 0")
+        if found and found != list(range(found[0], found[0] + len(found))):
+            raise ScheduleError(
+                "steps of a schedule must follow each other, none twice and none left out",
+                found if len(found) <= 12 else f"{found[:12]} and more",
+                "sort them, and give a step without releases as StepSchedule(step)",
+            )
+
     @classmethod
+    @checked(ScheduleError, leave=("steps",))
     def of(cls, steps: Iterable[Iterable[Where]], mechanism: Mechanism, first_slot: int = 0) -> Schedule:
         """The active sensors of each step, all with one mechanism: ``Schedule.of([[3], [], [5]], Raw())``.
 
         A location by its index, or several in a tuple, stand for one sensor there, named by them.
         :class:`~models.exceptions.ScheduleError` for anything else.
         """
+        active = _listed(steps)
         return cls(
             tuple(
-                StepSchedule(step, tuple(SensorRelease(_sensor(where), mechanism) for where in active))
-                for step, active in enumerate(steps)
+                StepSchedule(step, tuple(SensorRelease(_sensor(where), mechanism) for where in _listed(each)))
+                for step, each in enumerate(active)
             ),
             first_slot,
         )
@@ -116,14 +142,27 @@ class Schedule:
         return f"Schedule(steps={len(self.steps)}, first_slot={self.first_slot}, releases={dict(counts)})"
 
     @classmethod
+    @checked(ScheduleError, leave=("steps",))
     def raw(cls, steps: Iterable[Iterable[Where]], first_slot: int = 0) -> Schedule:
         """Exact counts of the active sensors of each step: ``Schedule.raw([[3], [5]])``."""
         return cls.of(steps, Raw(), first_slot)
 
     @classmethod
+    @checked(ScheduleError, leave=("steps",))
     def gaussian(cls, steps: Iterable[Iterable[Where]], sigma: float, first_slot: int = 0) -> Schedule:
         """Counts with discrete Gaussian noise of standard deviation ``sigma``, in people."""
         return cls.of(steps, Gaussian(sigma), first_slot)
+
+
+def _listed(steps: Iterable[Any]) -> Iterable[Any]:
+    """Steps, or the sensors of one; not the letters of a text."""
+    if isinstance(steps, str | bytes) or not isinstance(steps, Iterable):
+        raise ScheduleError(
+            "steps must be a list of lists of active sensors",
+            repr(steps)[:40],
+            "write Schedule.raw([[3], [], [5]])",
+        )
+    return steps
 
 
 def _sensor(where: Where) -> Sensor:

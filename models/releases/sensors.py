@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
+from models.arguments import checked
 from models.exceptions import SensorError
 from models.mechanisms import NO_DESIGNS, Designs, Mechanism
 from models.text import CloseNames
@@ -20,6 +21,7 @@ class Counts(StrEnum):
     PASSAGES = "passages"  # events: one person can be counted again
 
 
+@checked(SensorError)
 @dataclass(frozen=True, slots=True)
 class CountingWindow:
     """What one published count covers, where that is not presence in a single step.
@@ -36,6 +38,21 @@ class CountingWindow:
     miscounts: bool = False
     most_sensors: int | None = None
 
+    def __post_init__(self) -> None:
+        """:class:`SensorError` names what cannot be."""
+        if self.steps < 1 or (self.most_sensors is not None and self.most_sensors < 1):
+            raise SensorError(
+                "a window must have at least 1 step, and 1 sensor that can count somebody",
+                (self.steps, self.most_sensors),
+                "leave out what is not known",
+            )
+        if any(start < 0 or end < 0 or times < 1 for start, end, times in self.moves):
+            raise SensorError(
+                "moves of a window must go between locations from 0 on, once or more",
+                list(self.moves),
+                "give location indices, and leave out moves that are not counted",
+            )
+
     def first_of(self, last: int) -> int:
         """The first step of the window that ends with the step ``last``."""
         return last - self.steps + 1
@@ -45,6 +62,7 @@ class CountingWindow:
         return (step + 1) % self.steps == 0 and self.first_of(step) >= int(bool(self.moves))
 
 
+@checked(SensorError)
 @dataclass(frozen=True, slots=True)
 class Sensor:
     """One device. ``locations`` are indices into the deployment's locations, increasing, without repeats.
@@ -70,6 +88,38 @@ class Sensor:
     window: CountingWindow | None = None
     region: str | None = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        """:class:`SensorError` names what cannot be."""
+        is_once = self.counts is Counts.PRESENCE and self.window is None
+        if self.most_counts < 1 or (is_once and self.most_counts > 1):
+            raise SensorError(
+                f"most_counts of sensor {self.name!r} must be at least 1, and 1 for counts of presence",
+                self.most_counts,
+                "declare passages where one person can be counted more than once in a step",
+            )
+        if self.corrections < 0:
+            raise SensorError(
+                f"corrections of sensor {self.name!r} must be 0 or more",
+                self.corrections,
+                "say how many corrected values of one step are published at most",
+            )
+        if not self.locations:
+            raise SensorError(
+                f"sensor {self.name!r} must cover at least one location", "none", "name its locations"
+            )
+        if list(self.locations) != sorted(set(self.locations)):
+            raise SensorError(
+                f"locations of sensor {self.name!r} must be increasing and without repeats",
+                list(self.locations),
+                "sort them and drop repeats",
+            )
+        if self.locations[0] < 0:
+            raise SensorError(
+                f"locations of sensor {self.name!r} must be 0 or more",
+                list(self.locations),
+                "count locations from 0",
+            )
+
 
 @dataclass(frozen=True)
 class SensorRegistry:
@@ -93,30 +143,7 @@ class SensorRegistry:
         for sensor in self.sensors:
             if sensor.name in by_name:
                 raise SensorError("sensor names must be unique", repr(sensor.name), "rename one of the two")
-            is_once = sensor.counts is Counts.PRESENCE and sensor.window is None
-            if sensor.most_counts < 1 or (is_once and sensor.most_counts > 1):
-                raise SensorError(
-                    f"most_counts of sensor {sensor.name!r} must be at least 1, and 1 for counts of presence",
-                    sensor.most_counts,
-                    "declare passages where one person can be counted more than once in a step",
-                )
-            if sensor.corrections < 0:
-                raise SensorError(
-                    f"corrections of sensor {sensor.name!r} must be 0 or more",
-                    sensor.corrections,
-                    "say how many corrected values of one step are published at most",
-                )
-            if not sensor.locations:
-                raise SensorError(
-                    f"sensor {sensor.name!r} must cover at least one location", "none", "name its locations"
-                )
-            if list(sensor.locations) != sorted(set(sensor.locations)):
-                raise SensorError(
-                    f"locations of sensor {sensor.name!r} must be increasing and without repeats",
-                    list(sensor.locations),
-                    "sort them and drop repeats",
-                )
-            if sensor.locations[0] < 0 or sensor.locations[-1] >= count:
+            if sensor.locations[-1] >= count:
                 raise SensorError(
                     f"locations of sensor {sensor.name!r} must lie in 0..{count - 1}",
                     list(sensor.locations),

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
+from models.arguments import checked
 from models.exceptions import MechanismError
 
 Measure = Literal["shortest-path", "resistance"]
 
 
+@checked(MechanismError)
 @dataclass(frozen=True)
 class TrustGraph:
     """Who trusts whom: undirected edges with a length above 0 (1 = direct acquaintance)."""
@@ -29,12 +31,21 @@ class TrustGraph:
 
     def __post_init__(self) -> None:
         """:class:`MechanismError` for an edge to nobody or one without a length."""
+        if len(set(self.members)) < len(self.members):
+            raise MechanismError("members must be named once", list(self.members), "drop repeats")
         for pair, length in self.edges.items():
+            if self.edges.get(pair[::-1], length) != length:
+                raise MechanismError(
+                    f"the edge between {pair[0]!r} and {pair[1]!r} must have one length",
+                    (length, self.edges[pair[::-1]]),
+                    "edges have no direction: give each once",
+                )
             if not set(pair) <= set(self.members) or pair[0] == pair[1]:
                 raise MechanismError("an edge must join two members", pair, "add the member or drop the edge")
             if not (math.isfinite(length) and length > 0):
                 raise MechanismError(f"the length of edge {pair} must be positive", length, "e.g. 1")
 
+    @checked(MechanismError)
     def distances(self, owner: str, measure: Measure = "shortest-path") -> dict[str, float]:
         """Distance of every member from ``owner``; inf where no path leads."""
         if owner not in self.members:
@@ -103,6 +114,7 @@ class TierAssignment:
     tier_of: Mapping[str, str | None]
 
 
+@checked(MechanismError, infinite=("distances",))  # where no path leads
 def assign_tiers(
     distances: Mapping[str, float], level: Level, allowed: Iterable[float], names: Sequence[str] | None = None
 ) -> TierAssignment:

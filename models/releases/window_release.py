@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from models.arguments import checked
 from models.exceptions import ScheduleError, SensorError
 from models.mechanisms import DrawnPerWindow, Mechanism, admit
 from models.releases.schedule import SensorRelease
 from models.releases.sensors import Sensor
 
 
+@checked(SensorError)
 @dataclass(frozen=True, slots=True)
 class MoveSensor:
     """One device that counts moves: how often it counts who goes from one location to another.
@@ -49,11 +51,13 @@ class MoveSensor:
                 )
 
     @classmethod
+    @checked(SensorError)
     def of(cls, name: str, times_counted: Mapping[tuple[int, int], int]) -> MoveSensor:
         """The sensor that counts each move ``(from, to)`` so many times; 0 times means not at all."""
         return cls(name, tuple((a, b, times) for (a, b), times in sorted(times_counted.items()) if times))
 
 
+@checked(ScheduleError)
 @dataclass(frozen=True)
 class WindowRelease:
     """One published sum over the steps ``first..last`` of what a sensor counted.

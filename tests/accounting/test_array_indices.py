@@ -7,10 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numba
 import pytest
 
-import models.numerics.jit  # noqa: F401 - says where kernels are kept
+from models.numerics.kernel_cache import WANTED
 from tests import ROOT
 
 ONE_TOO_FAR = """
@@ -92,12 +91,13 @@ def test_no_test_of_a_kernel_makes_it_leave_its_arrays() -> None:
 
     Tests of compiling itself are left out: they start processes with kernels of their own.
 
-    Such kernels are kept apart, as numba does not tell them from others; compiling takes most of the time,
-    once. Not seen are loads and stores that are written for the compiler (``models.numerics.jit.intrinsic``)
-    but for those of ``accounting.hmm.eight``, an index just below zero, which counts from the end, and one
-    that stays inside an array that people share.
+    Such kernels are kept apart; compiling takes most of the time, once. Not seen are loads and stores
+    that are written for the compiler (``models.numerics.jit.intrinsic``) but for those of
+    ``accounting.hmm.eight``, an index just below zero, which counts from the end, and one that stays inside
+    an array that people share.
     """
-    cache = Path(numba.config.CACHE_DIR).with_name("kernels-checked")
+    assert WANTED is not None
+    cache = WANTED.with_name("kernels-checked")
     chosen = ["-p", "tests.index_checks", "-m", "not slow or indices", "tests/models", "tests/accounting"]
     chosen += [f"--ignore=tests/models/numerics/test_{name}.py" for name in ("jit", "compiling")]
     run = checked("-m", "pytest", "-x", *chosen, cache=cache)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.drawing.random_draws_kernel import Draws
+from models.numerics.threads import thread_count
 
 DRAWS_PER_BLOCK = 4096
 """Draws that share one stream. Part of what a seed means: another number gives other draws."""
@@ -26,7 +26,7 @@ def count_successes(
     sizes = [min(DRAWS_PER_BLOCK, draws - block * DRAWS_PER_BLOCK) for block in blocks]
     if len(blocks) == 1:
         return kernel(*arguments, Draws(seed, 0, draws))
-    with ThreadPoolExecutor(numba.get_num_threads()) as threads:
+    with ThreadPoolExecutor(thread_count()) as threads:
         counts = threads.map(lambda block: kernel(*arguments, Draws(seed, block, sizes[block])), blocks)
         total: NDArray[np.int64] = np.sum(list(counts), axis=0)
     return total

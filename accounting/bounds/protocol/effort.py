@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from accounting.exceptions import EffortError
+from models.arguments import checked
 
 
+@checked(EffortError)
 @dataclass(frozen=True, slots=True)
 class Effort:
     """Parameters of the refined bounds.

@@ -20,6 +20,7 @@ from accounting.exceptions import HorizonError
 from accounting.exposure import Exposure
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.numerics.divergence_root_kernel import divergence_root
+from models.arguments import checked
 
 RENYI_ORDERS = (0.5, 2.0, 5.0)
 
@@ -32,6 +33,7 @@ class RadiusCeiling:
     by: str
 
 
+@checked(HorizonError, infinite=("kl", "kl_reversed", "renyi", "log_max_ratio"))
 @dataclass(frozen=True, slots=True)
 class Radius:
     """How far the law of a person's places may be from the prior's, over steps ``first..last`` of a log.
@@ -66,12 +68,19 @@ class Radius:
                 f"{self.first}..{self.last}",
                 "name the first and the last step",
             )
+        if any(not 0.0 < order < inf or order == 1.0 for order in self.renyi):
+            raise HorizonError(
+                "an order of Renyi divergence must be above 0, finite and not 1",
+                list(self.renyi),
+                "give order 1 as kl",
+            )
         distances = (self.kl, self.kl_reversed, self.tv, *self.renyi.values(), self.log_max_ratio)
         wrong = [distance for distance in distances if not distance >= 0.0]
         if wrong:
             raise HorizonError("a radius must be 0 or more", wrong[0], "give nats, 0.1 say")
 
     @classmethod
+    @checked(HorizonError, infinite=("nats",))
     def of_rows(
         cls, first: int, last: int, *, start: float, nats: float | None = None, tv: float | None = None
     ) -> Radius:
@@ -95,6 +104,7 @@ class Radius:
         return cls(first, last, kl=far) if tv is None else cls(first, last, tv=min(1.0, far))
 
     @classmethod
+    @checked(HorizonError)
     def between(cls, prior: Exposure, person: Exposure, first: int = 0, last: int | None = None) -> Radius:
         """How far one person's chain is from another's over steps of the same schedule, each exactly but TV.
 
@@ -127,6 +137,7 @@ class Radius:
             is_markov=True,
         )
 
+    @checked(HorizonError)
     def ceilings(self, bound: float) -> dict[str, float]:
         """A bound on success under the prior, raised to everybody within the radius, formula by formula."""
         raised = {
@@ -139,6 +150,7 @@ class Radius:
         raised["max_ratio"] = min(1.0, bound * exp(min(self.log_max_ratio, 700.0)))
         return raised
 
+    @checked(HorizonError)
     def ceiling(self, bound: float) -> RadiusCeiling:
         """The least of them."""
         raised = self.ceilings(bound)

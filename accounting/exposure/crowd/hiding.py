@@ -11,6 +11,7 @@ from accounting.exceptions import SettingsError
 from accounting.exposure.crowd.crowded import Crowded
 from accounting.exposure.crowd.difference_kernel import difference_masses
 from accounting.exposure.crowd.variance_kernel import COINS, COLUMNS, RATES, TRANSFORMS, UNITS, VARIANCE
+from models.arguments import checked
 from models.mechanisms import Composite, Mechanism, NoiseFamily, Raw
 from models.releases import SensorRelease, StepSchedule
 
@@ -22,6 +23,7 @@ _ROUNDING = 1e-11  # relative, of what is computed from the sums
 _SYMMETRIC = (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.GEOMETRIC)  # characteristic function not negative
 
 
+@checked(SettingsError)
 @dataclass(frozen=True, slots=True)
 class CrowdAdversary:
     """Knows all priors, the schedule, every release, and all movements of any ``known`` people.

@@ -23,6 +23,7 @@ from accounting.hmm.populations.population_decoding import (
     smallest_entries,
 )
 from accounting.hmm.populations.shared_matrix import SharedChain, decode_shared
+from models.arguments import checked
 from models.priors import MovementPrior, Population
 
 
@@ -39,6 +40,7 @@ class Decoded:
     path: NDArray[np.int32]
 
 
+@checked(HorizonError)
 def decode(
     who: Population | MovementPrior, labels: ArrayLike, likelihood: ArrayLike, first_slot: int = 0
 ) -> Decoded:
@@ -48,7 +50,7 @@ def decode(
     seen in a trace is under each outcome. :class:`ImpossibleObservationError` names the first person and step
     whose observation the prior excludes, :class:`HorizonError` says which shape is wrong.
     """
-    outcomes = np.ascontiguousarray(labels, dtype=np.int32)
+    outcomes = _outcomes(labels)
     likelihoods = np.ascontiguousarray(likelihood, dtype=np.float64)
     people = who if isinstance(who, Population) else Population.pack([who])
     traces = len(people) if isinstance(who, Population) else len(likelihoods)
@@ -62,6 +64,16 @@ def decode(
     if wrong.size:
         raise _impossible(people.people[wrong[0] % len(people)], int(decoded.status[wrong[0]]))
     return Decoded(decoded.log_likelihood, decoded.log_path, decoded.path)
+
+
+def _outcomes(labels: ArrayLike) -> NDArray[np.int32]:
+    """Which outcome each location leads to."""
+    found = np.asarray(labels)
+    if found.dtype.kind == "f" and not np.all(found == np.rint(found)):
+        raise HorizonError("outcomes must be whole numbers", "others", "count outcomes from 0")
+    if found.size and not (np.abs(found) < 2**31).all():
+        raise HorizonError("outcomes must be whole numbers", "numbers too large", "count outcomes from 0")
+    return np.ascontiguousarray(found, dtype=np.int32)
 
 
 def _empty(people: int, steps: int) -> DecodedArrays:
@@ -109,6 +121,7 @@ def _decode_all(
     decoded.path[rest] = again.path
 
 
+@checked(HorizonError)
 class Filtering:
     """Where everybody may be, step by step as observations arrive: the forward recursion alone.
 
@@ -147,14 +160,22 @@ class Filtering:
         """Whether every path was kept, (N,)."""
         return self._state.is_exact.copy()
 
+    @checked(HorizonError)
     def belief(self, person: int) -> NDArray[np.float64]:
         """``Pr[place | all observations so far]`` (K,) over the person's own places."""
         start = self._people.arrays.places_start
+        if not 0 <= person < len(self._population):
+            raise HorizonError(
+                f"a person's position must lie in 0..{len(self._population) - 1}",
+                person,
+                "count people from 0",
+            )
         return self._state.belief[start[person] : start[person + 1]].copy()
 
+    @checked(HorizonError)
     def observe(self, labels: ArrayLike, likelihood: ArrayLike) -> None:
         """The next step of everybody: ``labels`` (M,) and ``likelihood`` (N, O); errors as :func:`decode`."""
-        outcomes = np.ascontiguousarray(labels, dtype=np.int32)[None]
+        outcomes = _outcomes(labels)[None]
         likelihoods = np.ascontiguousarray(likelihood, dtype=np.float64)[:, None]
         _check_shapes(self._population, len(self._population), outcomes, likelihoods)
         filter_people(self._people, self.steps, Observations(outcomes, likelihoods), self._state)

@@ -66,7 +66,7 @@ def stderr_of(before: str, cache: Path, **more: str) -> str:
 def test_what_another_process_compiles_is_waited_for_and_loaded(tmp_path: Path) -> None:
     """The file of the lock is open in this process, as if it compiled: what is kept is not there yet."""
     stderr_of("", tmp_path)
-    (lock,) = tmp_path.glob("*/_below.lock")
+    (lock,) = tmp_path.glob("tallyguard/*/_below.lock")
     (index,) = lock.parent.glob("*_below*.nbi")
     index.rename(index.with_suffix(".away"))
     with lock.open("w") as held:
@@ -86,7 +86,7 @@ def test_what_another_process_compiles_is_waited_for_and_loaded(tmp_path: Path) 
 def test_who_was_stopped_while_it_loaded_holds_up_nobody(tmp_path: Path) -> None:
     """What is kept is loaded, whoever holds the lock."""
     stderr_of("", tmp_path)
-    (lock,) = tmp_path.glob("*/_below.lock")
+    (lock,) = tmp_path.glob("tallyguard/*/_below.lock")
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         assert stderr_of("", tmp_path) == ""

@@ -46,14 +46,16 @@ USE = """
 import sys
 from models.numerics import front_end
 
-shorten, counted = front_end.shorten_front_end, []
-front_end.shorten_front_end = lambda: counted.append(1) or (shorten() if sys.argv[1] == "shortened" else None)
+if sys.argv[1] != "shortened":
+    front_end._TRIED = ()
+counted, shortened = [], front_end.replaced
+front_end.replaced = lambda *parts: counted.extend(parts[1]) or shortened(*parts)
 import numpy as np
 from kernels import larger, of_all
 
 larger(np.ones((3, 2)), 0, 1)
 of_all(np.ones((3, 2)), np.arange(3))
-assert counted == [1]
+assert ("__hash__" in counted) == (sys.argv[1] == "shortened")
 for kernel in (larger, of_all):
     print("".join(kernel.inspect_asm().values()))
 """

@@ -10,17 +10,19 @@ import sys
 import time
 from pathlib import Path
 
-import numba
 import numpy as np
 import pytest
 from numba.core.errors import NumbaError
 
 from models.exceptions import MachineError
-from models.numerics.jit import CPU, bare_jit, check_cpu, forget_unused, source_stamp
+from models.numerics.jit import bare_jit
+from models.numerics.kernel_cache import MARKER, forget_unused, source_stamp
+from models.numerics.own_target import check_cpu
 from tests import ROOT
 
 NOT_COMPILED = {
     *("models.numerics.compiling", "models.numerics.front_end", "models.numerics.threads"),
+    "models.numerics.kernel_cache",
     "models.exceptions",
     *("accounting.exposure.exposure", "accounting.exposure.step_information.observation"),
 }
@@ -85,35 +87,23 @@ def test_another_copy_of_the_sources_loads_what_the_first_has_compiled(tmp_path:
     assert loaded == ["0", "1", "1"]
 
 
-def test_only_caches_that_nobody_used_for_weeks_are_removed(tmp_path: Path) -> None:
-    old, new, foreign = (tmp_path / name for name in ("0" * 16, "1" * 16, "somebody else's"))
-    for folder in (old, new, foreign):
+def test_only_kernels_of_ours_that_nobody_used_for_weeks_are_removed(tmp_path: Path) -> None:
+    """Whoever else keeps something there keeps it, whatever its name, and beside our own files, too."""
+    names = ("0" * 16, "1" * 16, "2" * 16, "3" * 16, "thesis-chapter-1")
+    old, new, unmarked, used_by_others, foreign = (tmp_path / name for name in names)
+    for folder in (old, new, unmarked, used_by_others, foreign):
         folder.mkdir()
+        (folder / "kernel-1.py311.1.nbc").write_bytes(b"")
+    (used_by_others / "thesis.tex").write_text("")
+    for folder in (old, new, used_by_others):
+        (folder / MARKER).touch()
+    linked = tmp_path / ("4" * 16)
+    linked.symlink_to(old)
     long_ago = time.time() - 30 * 86_400
-    os.utime(old, (long_ago, long_ago))
-    os.utime(foreign, (long_ago, long_ago))
+    for folder in (old, unmarked, used_by_others, foreign):
+        os.utime(folder, (long_ago, long_ago))
     forget_unused(tmp_path)
-    assert not old.exists()
-    assert new.exists()
-    assert foreign.exists()
-
-
-@pytest.mark.slow
-def test_every_process_compiles_for_the_same_cpu_whatever_the_environment_says() -> None:
-    variables = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx512f"}
-    code = (
-        "from models.numerics.jit import numba; print(numba.config.CPU_NAME, repr(numba.config.CPU_FEATURES))"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | variables,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout.split() == [CPU, "''"]
-    assert (numba.config.CPU_NAME, numba.config.CPU_FEATURES) == (CPU, "")
+    assert {each.name for each in tmp_path.iterdir()} == {*names[1:], linked.name}
 
 
 def test_an_older_cpu_is_told_so_before_anything_is_compiled() -> None:
