@@ -19,7 +19,7 @@ from tests.fuzzing.check import TOKEN, Target, door
 _SECONDS = 20.0
 _SHORT_SECONDS = 0.05  # more than an answer takes; what is still awaited then is the client's to send
 _STATUS = re.compile(rb"HTTP/\d\.\d (\d{3}) ")
-_LAST = b"GET /-/healthy HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
+_LAST = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 class _Errors(logging.Handler):
@@ -84,9 +84,11 @@ def _request(data: bytes) -> None:
 SOCKET: dict[str, Callable[[str], Target]] = {
     "HTTP over a socket": door(
         _request,
-        b"GET /people.json?threshold=0.5 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer canary-token\r\n\r\n",
-        b"GET /metrics HTTP/1.1\r\nHost: here\r\nAccept: */*\r\n\r\nGET / HTTP/1.1\r\nHost: here\r\n\r\n",
-        b"POST /state.json HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\nhello",
+        b"GET /people.json?threshold=0.5 HTTP/1.1\r\nHost: 1.1.1.1\r\n"
+        b"Authorization: Bearer canary-token\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\nGET / HTTP/1.1\r\n"
+        b"Host: localhost\r\n\r\n",
+        b"POST /state.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello",
         b'HEAD / HTTP/1.0\r\nIf-None-Match: "x"\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n',
         secrets=(TOKEN,),
         quick_inputs=1000,

@@ -22,9 +22,9 @@ from stream_app.wire.messages import Reason
 from tests.stream_app.events_for_tests import closed
 
 SECONDS = 20.0
-HEALTHY = b"GET /-/healthy HTTP/1.1\r\nHost: here\r\n\r\n"
-LAST = b"GET /-/healthy HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
-EVENTS = b"GET /events HTTP/1.1\r\nHost: here\r\n\r\n"
+HEALTHY = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LAST = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+EVENTS = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture
@@ -90,22 +90,29 @@ def until(client: socket.socket, end: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("request_bytes", "expected"),
     [
-        (b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n", 400),
-        (b"GET http://[::1 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
-        (b"GET http://here:99999999/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400),
+        (b"GET http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET http://here:99999999/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 400),
         (b"nonsense\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
         (b"GET / HTTP/9.9\r\n\r\n", 400),
         (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000 + b"\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\n" + b"".join(b"X%d: y\r\n" % i for i in range(1000)) + b"\r\n", 400),
-        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
-        (b"POST /state.json HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", 405),
-        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n123456789", 413),
-        (b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 413),
-        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", 413),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400),
         (
-            b"GET /people.json HTTP/1.1\r\nHost: x\r\nAuthorization: \xff\xfe\r\nConnection: close\r\n\r\n",
+            b"POST /state.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            405,
+        ),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n123456789", 413),
+        (
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+            413,
+        ),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n", 413),
+        (
+            b"GET /people.json HTTP/1.1\r\nHost: 0.0.0.0\r\nAuthorization: \xff\xfe\r\n"
+            b"Connection: close\r\n\r\n",
             401,
         ),
         (b"GET / HTTP/1.1\r\n\r\n", 400),
@@ -189,7 +196,7 @@ def test_who_reads_too_slowly_is_cut_off_and_holds_little(
     reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     reader.settimeout(SECONDS)
     reader.connect(("127.0.0.1", web.port))
-    reader.sendall(b"GET /state.json HTTP/1.1\r\nHost: here\r\n\r\n" * 20)
+    reader.sendall(b"GET /state.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
     deadline = time.monotonic() + SECONDS
     while not is_reset(reader):
         assert time.monotonic() < deadline
@@ -251,7 +258,7 @@ def test_the_picture_is_made_once_for_all_who_look(
     listening = [connect(web, EVENTS) for _ in range(12)]
     for listener in listening:
         until(listener, b"\n\n")
-    request = b"GET http://here/state.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    request = b"GET http://here/state.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     for path in (request, request.replace(b"http://here", b"")):
         assert b'"people":200' in rest(connect(web, path))
     assert len(made) == 1
@@ -278,7 +285,8 @@ def test_metrics_are_made_once_for_those_who_ask_together(
 
     monkeypatch.setattr(answers, "generate_latest", slow)
     clients = [
-        connect(web, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") for _ in range(30)
+        connect(web, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        for _ in range(30)
     ]
     assert {status(rest(client)) for client in clients} == {200}
     assert len(made) < 6
@@ -289,7 +297,8 @@ def test_who_has_the_picture_already_is_not_sent_it_again(web: WebServer, board:
         answer = rest(
             connect(
                 web,
-                b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIf-None-Match: %s\r\n\r\n" % (path, tag),
+                b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nIf-None-Match: %s\r\n\r\n"
+                % (path, tag),
             )
         )
         found = re.search(rb'ETag: ("\w+")', answer)
@@ -307,16 +316,18 @@ def test_who_has_the_picture_already_is_not_sent_it_again(web: WebServer, board:
 @pytest.mark.slow
 def test_what_is_said_of_single_people_is_kept_nowhere(web: WebServer) -> None:
     """Not in a browser's cache, whose files outlive the token."""
-    request = b"GET /people.json HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n"
+    request = (
+        b"GET /people.json HTTP/1.1\r\nHost: 0.0.0.0\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n"
+    )
     answer = rest(connect(web, request % b"a token of some length"))
     assert status(answer) == 200
     assert b"Cache-Control: no-store\r\n" in answer
 
 
 def test_head_gives_the_head_alone(web: WebServer) -> None:
-    head, _, body = rest(connect(web, b"HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).partition(
-        b"\r\n\r\n"
-    )
+    head, _, body = rest(
+        connect(web, b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    ).partition(b"\r\n\r\n")
     length = re.search(rb"Content-Length: (\d+)", head)
     assert length
     assert int(length[1]) > 1000
