@@ -100,9 +100,9 @@ class Journal:
         self._revised: RevisedLog | None = None
         self._key_record = key_record
         try:
-            taken_over = None if key_record is None else key_record.hold_to(folder)
             self.last_commit = self._read_commit()
             self._manifest = Manifest(folder, manifest, replaceable, has_released=self._has_released())
+            taken_over = None if key_record is None else key_record.hold_to(folder)
             if self._manifest.begins_anew:
                 self._begin_anew()
             if self._manifest.is_new:
