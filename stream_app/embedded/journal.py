@@ -124,7 +124,6 @@ class Journal:
         self._key_record = key_record
         self._progress: ProgressLog | None = None
         try:
-            taken_over = None if key_record is None else key_record.hold_to(folder)
             self._progress = ProgressLog(folder)
             self.last_commit = Commit(**self._progress.commit_read)
             self._record = Record(folder, author, about, now_seconds)
@@ -132,6 +131,7 @@ class Journal:
             self._manifest = Manifest(
                 folder, manifest, replaceable, record=self._record, has_released=self._has_released()
             )
+            taken_over = None if key_record is None else key_record.hold_to(folder)
             if self._manifest.begins_anew:
                 self._begin_anew()
             if self._manifest.is_new:

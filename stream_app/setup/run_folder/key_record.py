@@ -218,7 +218,11 @@ def _locked(path: Path) -> int:
             f"another one, which holds {path}",
             "stop that run first, or give this one a key of its own (`tallyguard keys create`)",
         ) from None
-    sync_folder(path.parent)
+    try:
+        sync_folder(path.parent)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
 
 
