@@ -119,6 +119,10 @@ class Record:
         self._about = dict(about or {})
         self._now_seconds = now_seconds
         self.entries = list(read_entries(self._path))
+        if (
+            self._path.exists()
+        ):  # a killed run may have written without syncing: nothing is built on that before
+            self._write(b"")
 
     @property
     def author(self) -> Author:
@@ -151,17 +155,19 @@ class Record:
             )
 
     def _append(self, entry: Entry) -> None:
-        is_new = not self._path.exists()
+        self._write(entry.line())
+        self.entries.append(entry)
+
+    def _write(self, line: bytes) -> None:
+        """Append to what is known; a torn line of a killed run is cut, and what stays is durable."""
         file = AppendFile(self._path, SECRET_MODE)
         try:
-            file.truncate(sum(len(each.line()) for each in self.entries))  # a torn line of a killed run
-            file.append(entry.line())
+            file.truncate(sum(len(each.line()) for each in self.entries))
+            file.append(line)
             file.sync()
         finally:
             file.close()
-        if is_new:
-            sync_folder(self._path.parent)
-        self.entries.append(entry)
+        sync_folder(self._path.parent)
 
 
 def following(
