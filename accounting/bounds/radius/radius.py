@@ -80,7 +80,7 @@ class Radius:
 
         ``start`` is the distance of the first place's law, in the same measure; give one of the two.
         """
-        if nats < 0.0 or tv < 0.0 or start < 0.0 or not 0 <= first <= last:
+        if not (nats >= 0.0 and tv >= 0.0 and start >= 0.0 and 0 <= first <= last):
             raise HorizonError(
                 "distances of rows must be 0 or more, over steps in order from 0 on",
                 (first, last, nats, tv, start),
