@@ -20,7 +20,7 @@ OPERATION_SECONDS = 1e-9
 """About what an operation takes of one core."""
 
 
-@checked(SettingsError)
+@checked(SettingsError, infinite=("within_nats",))
 @dataclass(frozen=True, slots=True)
 class HorizonSettings:
     """What the adversary tries: the last ``horizon`` steps with at most ``mistakes`` of them wrong.

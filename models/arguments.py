@@ -47,7 +47,8 @@ def checked(
 ) -> Callable[[Checked], Checked]:
     """Decorator of a function, or of a class: ``error`` for an argument that is not as annotated.
 
-    Numbers are finite but for those named in ``infinite``. Arguments named in ``leave``, and those whose
+    Numbers are finite but for those named in ``infinite``, which may be no number, too: what these must be is
+    said by the function. Arguments named in ``leave``, and those whose
     annotation is an array or says nothing, are the function's own to check.
     """
 
@@ -213,19 +214,17 @@ def _take_whole(value: Any) -> int:
     return found
 
 
-def _take_number(value: Any) -> float:
+def _take_real(value: Any) -> float:
     if type(value) is not float:
         if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
             raise TypeError
         value = float(value)
-    if math.isnan(value):
-        raise ValueError
     return value  # type: ignore[no-any-return]
 
 
 def _take_finite(value: Any) -> float:
-    found = _take_number(value)
-    if math.isinf(found):
+    found = _take_real(value)
+    if not math.isfinite(found):
         raise ValueError
     return found
 
@@ -254,7 +253,7 @@ def _take_path(value: Any) -> Any:
 
 
 _WHOLE = _Kind("a whole number", "give one such as 1", _take_whole)
-_INFINITE = _Kind("a number", "give one such as 0.5", _take_number)
+_INFINITE = _Kind("a number", "give one such as 0.5", _take_real)
 _NONE = _Kind("None", "leave it out", _take_none)
 _PLAIN: Mapping[Any, _Kind] = {
     int: _WHOLE,

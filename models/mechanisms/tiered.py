@@ -31,7 +31,7 @@ _PREFIX = "epsilon_"
 _TIER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 
-@checked(MechanismError)
+@checked(MechanismError, infinite=("tiers",))
 @dataclass(frozen=True, slots=True)
 class Tiered(Tabulated):
     """The same count for several tiers of recipients: ``tiers`` are pairs of name and epsilon (nats), rising.

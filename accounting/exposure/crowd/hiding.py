@@ -23,7 +23,7 @@ _ROUNDING = 1e-11  # relative, of what is computed from the sums
 _SYMMETRIC = (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.GEOMETRIC)  # characteristic function not negative
 
 
-@checked(SettingsError)
+@checked(SettingsError, infinite=("alone",))
 @dataclass(frozen=True, slots=True)
 class CrowdAdversary:
     """Knows all priors, the schedule, every release, and all movements of any ``known`` people.

@@ -97,7 +97,7 @@ class Log:
         for number in range(int(rng.choice(3, p=[0.25, 0.6, 0.15]))):
             where = tuple(int(x) for x in rng.permutation(places)[: int(rng.integers(1, 3))])
             mechanism = MECHANISMS[rng.integers(len(MECHANISMS))] if may_be_noised and number == 0 else RAW
-            releases.append(SensorRelease(Sensor(f"s{number}", where), mechanism))
+            releases.append(SensorRelease(Sensor(f"s{number}", tuple(sorted(where))), mechanism))
             absent, present = counted_with(mechanism)
             law = np.tile(absent, (places, 1))
             law[list(where)] = present
