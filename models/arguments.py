@@ -17,14 +17,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from functools import wraps
+from importlib import import_module
 from inspect import Parameter, isclass, signature
 from numbers import Real
-from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from models.exceptions import TallyguardError
 from models.text import CloseNames
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+
+    class _Numpy:
+        """Loaded by the first argument that is held against it: a command's `--help` waits for none."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(import_module("numpy"), name)
+
+    np = _Numpy()
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
 
