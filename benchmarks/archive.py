@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from benchmarks.harness import Contestant, measure, rate, show, times
-from stream_app.setup.sections.connect_settings import FilesMap
+from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect import read_archive, resolved_map, write_counts
 
 SENSORS, DAYS = 60, 730

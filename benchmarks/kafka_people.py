@@ -29,8 +29,7 @@ from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.broker.clients import writing
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.process.worker import Pulse
-from stream_app.kafka.process.worker_warm_up import account_a_little
+from stream_app.kafka.process import Pulse, account_a_little
 from stream_app.setup.settings_sources import load_settings
 from stream_app.wire.decision_messages import decision_of
 from tests.kafka.broker import Broker, broker

@@ -42,9 +42,9 @@ from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.person_records import people_of
-from stream_app.kafka.process.worker_warm_up import account_a_little
-from stream_app.kafka.release.progress import KEY, Progress
+from stream_app.kafka.deployment.records import people_of
+from stream_app.kafka.process import account_a_little
+from stream_app.kafka.release.release_core import KEY, Progress
 from stream_app.setup.keys import load_pseudonym_key, load_snapshot_key
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED, load_sealed, seal
 from stream_app.setup.sensor_files import load_registry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.lanes import sum_and_max_of_products
+from accounting.hmm.forward_viterbi import sum_and_max_of_products
 from models.numerics.jit import pjit
 
 CHUNK = 1 << 16

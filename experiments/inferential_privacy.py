@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from accounting.inferential import release_loss
 from models.gaussian_process import RBF, GaussianProcessPrior, Kernel, Periodic
 from models.noise_design import DesignProblem, design_noise
-from models.noise_design.multiple import multiple_secrets
-from models.noise_design.sdp_a import sdp_a
+from models.noise_design.closed_forms import multiple_secrets, sdp_a
 
 Floats = NDArray[np.float64]
 

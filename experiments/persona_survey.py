@@ -42,7 +42,7 @@ from models.fitting.personas import (
 from models.mechanisms import parse
 from models.priors import Population
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
-from stream_app.starting.aggregates.agent_days import in_slots
+from stream_app.starting.aggregates.agent_files import in_slots
 
 SLOTS, STEPS, MISTAKES, PENALTY = 24, 10, 1, 10.0
 MOST_CHECKED, MOST_BY_FLOWS = 2_000, 100  # a chain on 190 zones takes a hundred times as long

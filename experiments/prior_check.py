@@ -44,7 +44,7 @@ from models.fitting.checkins import Checkins
 from models.mechanisms import parse
 from models.priors import Evidence, Lists, MovementPrior, Population, posterior_draws
 from models.releases import Schedule, SensorRegistry, StepSchedule
-from stream_app.analysis.calibration_figure import draw_check
+from stream_app.analysis.plan_figure import draw_check
 
 DRAWS = 200
 QUANTILE = 0.9

@@ -11,8 +11,7 @@ from models.exceptions import ArgumentError
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import DOWN
-from tallyguard.people import People, positions_of, seen_under
-from tallyguard.results import Table, ceiling_in_100, in_100, said
+from tallyguard.results import People, Table, ceiling_in_100, in_100, positions_of, said, seen_under
 
 
 class Attacks(Table):

@@ -25,9 +25,19 @@ from models.priors import Evidence, MovementPrior, Population
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note, crowd_note, posterior_note, radius_note
 from stream_app.watching.wording import DOWN
-from tallyguard.people import People, exposure_of, seen_under
-from tallyguard.pictures import Marks, new_axes, plot_ceilings
-from tallyguard.results import Table, ceiling_in_100, in_100, nats, said
+from tallyguard.results import (
+    Marks,
+    People,
+    Table,
+    ceiling_in_100,
+    exposure_of,
+    in_100,
+    nats,
+    new_axes,
+    plot_ceilings,
+    said,
+    seen_under,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,9 +13,7 @@ from models.arguments import checked
 from models.exceptions import ArgumentError
 from models.releases import MoveSensor, Schedule, StepSchedule, WindowRelease
 from stream_app.watching.prior_notes import basis_note
-from tallyguard.people import People, population_of
-from tallyguard.pictures import plot_ceilings
-from tallyguard.results import Table, ceiling_in_100, in_100, nats, said
+from tallyguard.results import People, Table, ceiling_in_100, in_100, nats, plot_ceilings, population_of, said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

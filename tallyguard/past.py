@@ -13,9 +13,17 @@ from models.releases import Schedule
 from stream_app.watching import hindsight as of_a_log
 from stream_app.watching.hindsight import Hindsight, PastHorizon
 from stream_app.watching.prior_notes import basis_note
-from tallyguard.people import People, positions_of, seen_under
-from tallyguard.pictures import Marks, plot_ceilings
-from tallyguard.results import Table, ceiling_in_100, in_100, said
+from tallyguard.results import (
+    Marks,
+    People,
+    Table,
+    ceiling_in_100,
+    in_100,
+    plot_ceilings,
+    positions_of,
+    said,
+    seen_under,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

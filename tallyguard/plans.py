@@ -20,9 +20,7 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import settings_error
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import epsilon_in_words, why_no_epsilon
-from tallyguard.people import People, seen_under
-from tallyguard.pictures import new_axes
-from tallyguard.results import Table, said
+from tallyguard.results import People, Table, new_axes, said, seen_under
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

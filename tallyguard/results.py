@@ -3,13 +3,120 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from accounting.exposure import Exposure
+from models.exceptions import PriorError, ScheduleError
+from models.priors import MovementPrior, Population
+from models.releases import Schedule
 from stream_app.watching.wording import NEAREST, UP, shortened, significant
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+# Who is asked about: one prior, several, or a population, on locations that the sensors know.
+
+People = MovementPrior | Population | Sequence[MovementPrior]
+"""One prior, a list of priors, or all of a deployment packed."""
+
+
+def population_of(people: People, counted: Iterable[int] = ()) -> Population:
+    """Everybody packed; ``counted`` are the locations of the sensors.
+
+    :class:`~models.exceptions.PriorError` for anything else than priors,
+    :class:`~models.exceptions.ScheduleError` where a sensor counts a location that a population lacks.
+    """
+    highest = max(counted, default=0)
+    if isinstance(people, Population):
+        if highest >= people.location_count:
+            raise ScheduleError(
+                f"sensors must count locations of the population, 0..{people.location_count - 1}",
+                highest,
+                "correct the schedule",
+            )
+        return people
+    priors = [people] if isinstance(people, MovementPrior) else people
+    is_known = isinstance(priors, Sequence) and all(isinstance(each, MovementPrior) for each in priors)
+    if not (is_known and priors):
+        raise PriorError(
+            "people must be a Prior, a list of priors or a Population",
+            "an empty list" if is_known else type(people).__name__,
+            "make a prior with Prior.from_dense, or read a file with load_priors",
+        )
+    places = range(max(highest, *(int(each.places.max()) for each in priors)) + 1)
+    return Population.pack(priors, [str(place) for place in places])
+
+
+def seen_under(schedule: Schedule, people: People) -> Population:
+    """Everybody packed, on locations that the schedule's sensors know."""
+    if not isinstance(schedule, Schedule):
+        raise ScheduleError(
+            "a schedule must say how each sensor's count is released",
+            type(schedule).__name__,
+            "write Schedule.raw([[3], [5]]) or Schedule.gaussian([[3], [5]], sigma=1.0)",
+        )
+    released = (each for step in schedule.steps for each in step.releases)
+    return population_of(people, (place for each in released for place in each.sensor.locations))
+
+
+def positions_of(population: Population, person: str | None) -> Sequence[int]:
+    """Where everybody stands, or the one ``person``."""
+    return range(len(population)) if person is None else [population.position(person)]
+
+
+def exposure_of(population: Population, position: int, schedule: Schedule) -> Exposure:
+    """What the schedule shows of one person."""
+    return Exposure.of(
+        population.chain(position), schedule, population.location_count, population.initial(position)
+    )
+
+
+# Results as pictures; needs matplotlib.
+
+
+class Marks(NamedTuple):
+    """A value of each person in 0..1, drawn with a marker of matplotlib's; None draws nothing."""
+
+    label: str
+    values: Sequence[float | None]
+    marker: str
+
+
+def plot_ceilings(
+    axes: Axes | None,
+    people: Sequence[str],
+    guesses: Sequence[float],
+    ceilings: Sequence[float],
+    *between: Marks,
+    label: str = "ceiling",
+) -> Axes:
+    """A line a person from guess to ceiling, those to whom most is added on top; new axes if None."""
+    axes = new_axes() if axes is None else axes
+    order = sorted(range(len(people)), key=lambda k: ceilings[k] - guesses[k])
+    rows = range(len(order))
+    axes.hlines(rows, [guesses[k] for k in order], [ceilings[k] for k in order], color="0.8")
+    for marks in (Marks("guess", guesses, "o"), *between, Marks(label, ceilings, "|")):
+        found = [(value, row) for row, k in enumerate(order) if (value := marks.values[k]) is not None]
+        if found:
+            size = 12 if marks.marker == "|" else 6
+            axes.plot(*zip(*found, strict=True), marks.marker, markersize=size, label=marks.label)
+    axes.set_yticks(rows, [people[k] for k in order])
+    axes.set_xlabel("chance of reconstruction, if habits are as the prior says")
+    axes.legend()
+    return axes
+
+
+def new_axes() -> Axes:
+    """Axes of a figure of their own."""
+    import matplotlib.pyplot as plt
+
+    return plt.subplots()[1]
+
 
 _NOTHING = 1e-8
 

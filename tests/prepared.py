@@ -24,18 +24,20 @@ import faust.worker
 import kafka  # noqa: F401
 import structlog  # noqa: F401
 
-from stream_app.cli import app  # noqa: F401
-from stream_app.cli.shared import command_settings  # noqa: F401
-from stream_app.kafka import processes  # noqa: F401
-from stream_app.kafka.broker import silent_brokers  # noqa: F401
-from stream_app.kafka.process import worker_warm_up
+from stream_app.cli import (
+    app,  # noqa: F401
+)
+from stream_app.kafka import (
+    process,
+    processes,  # noqa: F401
+)
 from stream_app.kafka.regions import coordinator, intake_worker  # noqa: F401
 from stream_app.setup import logs  # noqa: F401
 from stream_app.starting.connect import http, intake, mqtt  # noqa: F401
 
 _ = faust.App, faust.Worker  # which Faust imports when they are asked for
 
-worker_warm_up.main()
+process.main()
 inspect.getmodule(sys._getframe())  # looks where all modules stand, as each agent of Faust does
 gc.collect()
 gc.freeze()  # looking through all of it in each copy would write to its memory, and so copy that

@@ -51,12 +51,17 @@ def test_an_arrow_the_other_way_would_be_noticed() -> None:
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
-def test_folders_do_not_import_each_other_in_a_circle(package: str) -> None:
-    """Inside a package arrows between folders point one way; a face only hands on what its folder holds."""
+def test_rooms_do_not_import_each_other_in_a_circle(package: str) -> None:
+    """Inside a package arrows between its rooms point one way; a face only hands on what its folder holds."""
     faces = {name for name, path in modules().items() if path.name == "__init__.py"}
-    inside = [name for name in modules() if name.startswith(f"{package}.")]
-    room = {name: folder_of(name) if folder_of(name) != package else name for name in inside}
+    room = {name: ".".join(name.split(".")[:2]) for name in modules() if name.startswith(f"{package}.")}
     assert layers((room[a], room[b]) for a, b in arrows() if a in room and b in room and a not in faces)
+
+
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    """Not even inside functions: whoever reads one file needs no other that needs it."""
+    faces = {name for name, path in modules().items() if path.name == "__init__.py"}
+    assert layers((a, b) for a, b in arrows() if a not in faces and b not in faces)
 
 
 def holds_kernels(module: str) -> bool:
@@ -66,58 +71,19 @@ def holds_kernels(module: str) -> bool:
     )
 
 
-FACES_OF_THE_APP = {
-    "stream_app.analysis.export",
-    "stream_app.analysis.report",
-    "stream_app.city",
-    "stream_app.embedded",
-    "stream_app.starting.connect",
-    "stream_app.starting.connect.http",
-    "stream_app.starting.connect.intake",
-    "stream_app.starting.connect.journal",
-    "stream_app.starting.connect.mqtt",
-    "stream_app.starting.connect.payloads",
-    "stream_app.starting.connect.released",
-    "stream_app.starting.connect.sensorthings",
-    "stream_app.steps",
-    "stream_app.watching.web",
-    "stream_app.wire",
-    "stream_app.wire.messages",
-}
+def test_what_a_face_offers_is_taken_from_it() -> None:
+    """Nobody outside a folder imports past its face what the face hands on, but for kernels.
 
-
-def test_the_faces_of_the_app_are_used() -> None:
-    """Nobody outside a folder imports past its face; the other folders say why they have none."""
+    A module that no face hands on is a room of its own, which others import by its name.
+    """
+    offered = {(a, b) for a, b in arrows() if folder_of(a) == a}
     wrong = [
         f"{importer} imports past the face of {folder_of(imported)}: {imported}"
         for importer, imported in arrows()
-        if folder_of(imported) in FACES_OF_THE_APP
-        and imported != folder_of(imported)
-        and folder_of(importer) != folder_of(imported)
-        and not importer.startswith("tests")
-    ]
-    assert not wrong
-    for folder in {folder_of(name) for name in modules() if name.startswith("stream_app.")}:
-        face = modules()[folder].read_text()
-        assert "__all__" in face or folder == "stream_app" or "singly" in face or "when it runs" in face, (
-            folder
-        )
-
-
-def test_models_and_accounting_are_used_by_their_faces() -> None:
-    """What a folder offers stands in its ``__init__``; nobody outside imports past it, but for kernels."""
-    wrong = [
-        f"{importer} imports past the face of {folder_of(imported)}: {imported}"
-        for importer, imported in arrows()
-        if imported.split(".")[0] in ("models", "accounting")
-        and imported
-        not in (
-            folder_of(imported),
-            *(f"{p}.exceptions" for p in MAY_IMPORT),
-            "accounting.settings",
-            "models.arguments",
-        )
-        and folder_of(importer) != folder_of(imported)
+        if (folder_of(imported), imported) in offered
+        and not f"{folder_of(importer)}.".startswith(f"{folder_of(imported)}.")
+        and "singly" not in modules()[folder_of(imported)].read_text()
+        and not imported.endswith(".exceptions")
         and not holds_kernels(imported)
         and not holds_kernels(importer)
     ]

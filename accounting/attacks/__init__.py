@@ -1,8 +1,6 @@
 """What a named adversary achieves: a lower bound on the risk, beside the certified upper one."""
 
-from accounting.attacks.person import attack_person
-from accounting.attacks.recorded import attack_recorded
-from accounting.attacks.registry import ATTACKS
+from accounting.attacks.attacks import ATTACKS, attack_person, attack_recorded
 from accounting.attacks.targets import (
     Attack,
     AttackResult,

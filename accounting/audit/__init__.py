@@ -6,18 +6,17 @@ from accounting.audit.audit import (
     AttackReport,
     AttackSettings,
     Audit,
-    audit_exposure,
-    audit_population,
-    seen_among,
-)
-from accounting.audit.drawn_ceilings import PosteriorCeiling, posterior_ceiling
-from accounting.audit.explanation import (
     Explanation,
     InformationShare,
+    PosteriorCeiling,
     ReleaseShare,
+    audit_exposure,
+    audit_population,
     explain,
     information_shares,
     mean_explanation,
+    posterior_ceiling,
+    seen_among,
 )
 
 __all__ = [

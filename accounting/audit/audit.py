@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
+from scipy.special import bdtrc
 
 from accounting.bounds import (
     Bounds,
@@ -21,13 +26,17 @@ from accounting.bounds import (
     certify_in_crowd,
     question,
 )
-from accounting.exposure import Exposure, baseline, check_mistakes
+from accounting.exceptions import EffortError
+from accounting.exposure import Exposure, baseline, check_mistakes, released_information
 from accounting.exposure.crowd import CrowdAdversary, Others
-from models.priors import Population
-from models.releases import Schedule
+from accounting.exposure.step_information import observe
+from accounting.numerics import mean_interval
+from models.priors import Evidence, Population, posterior_draws
+from models.releases import Schedule, SensorRelease, StepSchedule
 
 if TYPE_CHECKING:
     from accounting.attacks import AttackResult
+
 
 INFORMED, CROWD = "informed", "crowd"
 """Adversaries by name: the first knows where everybody else is, the second only how they live."""
@@ -250,3 +259,205 @@ def _at_most(
         for name, each in tried.items()
     }
     return {name: reports.get(name) for name in ATTACKS}
+
+
+# How sure a ceiling is where priors were fitted to few data: its mean and an upper quantile over draws.
+#
+# A plug-in ceiling is that of the mean chain, and the mean chain is not what is known: whoever knows the
+# person's own chain may do better, on average, than the ceiling of the mean. The mean of the ceilings of
+# chains drawn from the posterior bounds the success, averaged over it, of any adversary who knows the
+# person's chain, and so of one who knows only the data. Figures with an error of drawing, never
+# certificates.
+
+LEVEL = 0.9
+"""Of the credible ceiling: so likely is a person's own ceiling not above it, given the data."""
+_CONFIDENCE = 0.95  # of both intervals
+
+
+@dataclass(frozen=True, slots=True)
+class PosteriorCeiling:
+    """Ceilings of ``draws`` chains that the data could have given; intervals hold with 95 % confidence.
+
+    ``mean`` is their mean, ``mean_low..mean_high`` the interval for that of all such chains. ``credible`` is
+    their 90 % quantile, the upper of two neighbours, and ``credible_high`` is above that of all such chains
+    (1 where the draws are too few to say).
+    """
+
+    draws: int
+    mean: float
+    mean_low: float
+    mean_high: float
+    credible: float
+    credible_high: float
+
+
+def posterior_ceiling(
+    population: Population,
+    person: int,
+    schedule: Schedule,
+    mistakes: int,
+    evidence: Evidence,
+    *,
+    draws: int = 50,
+    effort: Effort | None = None,
+) -> PosteriorCeiling:
+    """The ceilings of the person's posterior under a schedule; the chains follow from the effort's seed
+    and the person's name.
+
+    Each draw starts where it settles, and its ceiling is certain.
+    :class:`~accounting.exceptions.EffortError` below two draws.
+    """
+    if draws < 2:
+        raise EffortError("draws from the posterior must be at least 2", draws, "take 50")
+    check_mistakes(mistakes, len(schedule.steps))
+    effort = effort or Effort()
+    chains = posterior_draws(population, person, evidence, draws, effort.seed)
+    certain = replace(effort, draws=0)
+    return summary_of(
+        np.array([_ceiling(chains, number, schedule, mistakes, certain) for number in range(draws)])
+    )
+
+
+def summary_of(ceilings: NDArray[np.float64]) -> PosteriorCeiling:
+    """Mean and quantile with their errors, of ceilings in the order in which they were drawn."""
+    draws, ranked = ceilings.size, np.sort(ceilings)
+    around = mean_interval(ceilings, 1.0 - _CONFIDENCE)
+    ranks = np.arange(1, draws + 1)
+    # The r-th smallest is below the quantile if at least r draws are.
+    unlikely = ranks[bdtrc(ranks - 1.0, draws, LEVEL) <= 1.0 - _CONFIDENCE]
+    return PosteriorCeiling(
+        draws=draws,
+        mean=float(ceilings.mean()),
+        mean_low=around.low,
+        mean_high=around.high,
+        credible=float(ranked[min(draws, ceil(LEVEL * (draws + 1))) - 1]),
+        credible_high=float(ranked[unlikely[0] - 1]) if unlikely.size else 1.0,
+    )
+
+
+def _ceiling(chains: Population, number: int, schedule: Schedule, mistakes: int, effort: Effort) -> float:
+    """The certified bound of one chain, as an audit computes it."""
+    exposure = Exposure.of(chains.chain(number), schedule, chains.location_count, chains.initial(number))
+    return certify(question(exposure, mistakes, effort), baseline(exposure, mistakes).success).value
+
+
+# Which release did it: every release's share of what one person's horizon gave away, largest first.
+
+
+@dataclass(frozen=True, slots=True)
+class InformationShare:
+    """What one release of one sensor reveals about a horizon.
+
+    ``information_nats`` is its share of the information by the chain rule over the steps (within a step in
+    proportion to what each sensor reveals by itself).
+    """
+
+    step: int
+    sensor: str
+    mechanism: str
+    information_nats: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseShare(InformationShare):
+    """What one release reveals, and what the ceiling would be without it.
+
+    ``certified_drop`` is the certified bound with all releases less the one without this release. It can be
+    negative: a bound may get sharper when more is seen, although the true risk does not fall.
+    """
+
+    certified_drop: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The risk of one horizon taken apart.
+
+    ``shares``, of :func:`information_shares`, add up to ``information_nats``.
+    """
+
+    certified: float
+    baseline: float
+    information_nats: float
+    shares: tuple[ReleaseShare, ...]
+
+    def without(self, share: ReleaseShare) -> float:
+        """The ceiling had this release not been made."""
+        return self.certified - share.certified_drop
+
+
+def information_shares(exposure: Exposure, steps: tuple[StepSchedule, ...]) -> tuple[InformationShare, ...]:
+    """What each release of ``steps`` reveals about the person, the most first.
+
+    ``steps`` are the schedule the exposure was made from. Releases that cannot concern the person are left
+    out.
+    """
+    per_step = released_information(exposure).per_step
+    visited = frozenset(exposure.chain.places.tolist())
+    shares = []
+    for t, step in enumerate(steps):
+        weights = [
+            0.0
+            if visited.isdisjoint(release.sensor.locations)
+            else _release_information(exposure, t, release)
+            for release in step.releases
+        ]
+        for release, weight in zip(step.releases, weights, strict=True):
+            if weight > 0.0:
+                nats = per_step[t] * weight / sum(weights)
+                shares.append(InformationShare(step.step, release.sensor.name, release.mechanism.name, nats))
+    return tuple(sorted(shares, key=lambda share: (-share.information_nats, share.step, share.sensor)))
+
+
+def explain(
+    exposure: Exposure,
+    steps: tuple[StepSchedule, ...],
+    mistakes: int,
+    *,
+    effort: Effort | None = None,
+) -> Explanation:
+    """Take one person's exposure to ``steps`` apart: one audit a release of :func:`information_shares`."""
+    whole = audit_exposure(exposure, mistakes, effort=effort)
+    shares = []
+    for share in information_shares(exposure, steps):
+        without = audit_exposure(_without(exposure, steps, share), mistakes, effort=effort)
+        shares.append(ReleaseShare(**asdict(share), certified_drop=whole.certified - without.certified))
+    return Explanation(whole.certified, whole.baseline, sum(whole.information.per_step), tuple(shares))
+
+
+def mean_explanation(each: Sequence[Explanation]) -> Explanation:
+    """The mean over several chains that stand for one person; a release that one leaves out is 0 there."""
+    count = len(each)
+    nats: dict[tuple[int, str, str], float] = defaultdict(float)
+    drop: dict[tuple[int, str, str], float] = defaultdict(float)
+    for found in each:
+        for share in found.shares:
+            release = (share.step, share.sensor, share.mechanism)
+            nats[release] += share.information_nats / count
+            drop[release] += share.certified_drop / count
+    shares = (ReleaseShare(*release, nats[release], drop[release]) for release in nats)
+    return Explanation(
+        sum(found.certified for found in each) / count,
+        sum(found.baseline for found in each) / count,
+        sum(found.information_nats for found in each) / count,
+        tuple(sorted(shares, key=lambda share: (-share.information_nats, share.step, share.sensor))),
+    )
+
+
+def _release_information(exposure: Exposure, step: int, release: SensorRelease) -> float:
+    """What a release by itself reveals about where the person was in that step, nats."""
+    if not release.mechanism.is_released:
+        return 0.0
+    counted = np.isin(exposure.chain.places, release.sensor.locations)
+    probability = min(1.0, float(exposure.marginal[step][counted].sum()))
+    return float(release.accounted.information(np.array(probability)))
+
+
+def _without(exposure: Exposure, steps: tuple[StepSchedule, ...], left_out: InformationShare) -> Exposure:
+    """The exposure had one release not been made."""
+    t = next(t for t, step in enumerate(steps) if step.step == left_out.step)
+    kept = tuple(release for release in steps[t].releases if release.sensor.name != left_out.sensor)
+    location_count = exposure.observations[t].labels.size
+    changed = observe(replace(steps[t], releases=kept), location_count)
+    observations = (*exposure.observations[:t], changed, *exposure.observations[t + 1 :])
+    return exposure.under(observations)

@@ -1,23 +1,22 @@
 """Upper bounds on the success of any adversary, one file each; the certified bound is their minimum."""
 
-from accounting.bounds.against_crowd import (
+from accounting.bounds.certified import (
     BY_INFORMATION,
     BY_LEVELS,
-    SeenInCrowd,
-    certify_in_crowd,
-    horizon_risk_in_crowd,
-)
-from accounting.bounds.certified import (
     Bounds,
     Certified,
+    HorizonRisk,
+    SeenInCrowd,
     Tried,
     all_bounds,
     baseline_bound,
     certify,
+    certify_in_crowd,
+    horizon_risk,
+    horizon_risk_in_crowd,
     smallest,
 )
-from accounting.bounds.certified_horizon import HorizonRisk, horizon_risk
-from accounting.bounds.population_sample import MeanAdded, mean_added
+from accounting.bounds.population_bounds import MeanAdded, mean_added
 from accounting.bounds.protocol import Effort, Question
 from accounting.bounds.registry import BOUNDS, deciding_bound, question
 

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from accounting.bounds.protocol import Effort, Question
-from accounting.bounds.registry import BOUNDS
+from accounting.bounds.patterns import MOST_LAWS
+from accounting.bounds.patterns.raw_success_kernel import future_ends
+from accounting.bounds.protocol import Effort, LogQuestion, Question
+from accounting.bounds.registry import BOUNDS, question
 from accounting.exceptions import AttackAboveCeilingError
+from accounting.exposure import (
+    Exposure,
+    baseline,
+    check_mistakes,
+    horizon_information,
+    prior_guess,
+    released_information,
+    window_of,
+)
+from accounting.exposure.crowd import LEVELS, CrowdAdversary, StepCrowd, at_level, in_crowd
+from accounting.exposure.step_information import observe
+from accounting.numerics import divergence_root, most_moved
+from models.releases import StepSchedule
 
 ROUNDING = 1e-9
 """What sums of floating-point numbers may lose on either side of a comparison; most lose 1e-13."""
@@ -101,3 +117,221 @@ def baseline_bound(question: Question) -> float:
     """The smallest bound with nothing released: what of a certified bound is the bounds' own slack."""
     silent = replace(question, exposure=question.exposure.nothing_released)
     return min(silent.values().values())
+
+
+# Certified success against one horizon of a longer log, at the moment or in hindsight.
+#
+# What was released before and after the horizon enters every bound in a way that holds for any history:
+#
+# - the information of :mod:`accounting.exposure.history` under the binary divergence;
+# - the bounds of the horizon on its own plus ``sqrt(I / 2)``, ``I`` what the outside says about the ends:
+#   the law of the trace moves by no more in total variation on average (Pinsker, Jensen), and with it any
+#   success;
+# - every bound of the registry that can take in history and future (``Bound.within_log``).
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonRisk:
+    """``certified`` bounds any adversary's success; ``by`` names the bound that gave it."""
+
+    first: int
+    last: int
+    in_hindsight: bool
+    information_nats: float
+    certified: float
+    by: str
+    confidence: float
+    baseline: float
+
+
+def horizon_risk(
+    exposure: Exposure,
+    first: int,
+    last: int,
+    mistakes: int,
+    *,
+    in_hindsight: bool = False,
+    effort: Effort | None = None,
+) -> HorizonRisk:
+    """Risk of the steps ``first..last`` of a log whose every step is in ``exposure``.
+
+    :class:`~accounting.exceptions.HorizonError` for a window outside the log or ``mistakes`` beyond it.
+    """
+    effort = effort or Effort()
+    window = window_of(exposure, first, last)
+    check_mistakes(mistakes, window.steps)
+    released = horizon_information(exposure, first, last)
+    before, after = released.carried, released.later if in_hindsight else 0.0
+    information = released.in_hindsight if in_hindsight else released.at_the_moment
+    within = certify(question(window, mistakes, replace(effort, draws=0)), 0.0)
+    bounds = {
+        "divergence": float(divergence_root(information, prior_guess(window, mistakes).best)),
+        "shifted": min(1.0, within.value + most_moved(before + after)),
+    }
+    asked = log_question(exposure, (first, last), mistakes, in_hindsight, effort)
+    for bound in BOUNDS:
+        value = None if bound.within_log is None else bound.within_log(asked)
+        if value is not None:
+            bounds[bound.name] = value
+    without = baseline(window, mistakes).success
+    least = smallest(bounds, without, effort)
+    return HorizonRisk(
+        first=first,
+        last=last,
+        in_hindsight=in_hindsight,
+        information_nats=information,
+        certified=least.value,
+        by=least.by,
+        confidence=least.confidence,
+        baseline=without,
+    )
+
+
+def log_question(
+    exposure: Exposure, horizon: tuple[int, int], mistakes: int, in_hindsight: bool, effort: Effort
+) -> LogQuestion:
+    """What bounds are asked who can take in the log before and, in hindsight, after the ``horizon``."""
+    first, last = horizon
+    seen = exposure.steps if in_hindsight else last + 1
+    after = exposure.hits[last + 1 : seen]
+    ends = future_ends(exposure.person, last, after, exposure.marginal[last], MOST_LAWS)
+    return LogQuestion(exposure, first, last, seen, mistakes, ends, effort)
+
+
+# Certified success of an adversary who does not know where the others are; see ``exposure.crowd``.
+#
+# Two ways, and whoever knows where the others are does no worse:
+#
+# - *information*: each count is worth the mean of what it reveals over all that may be revealed of the
+#   others. Terms add up, and the binary divergence follows.
+# - *levels*: what is revealed decides how much every count reveals, of all steps at once, so means may not
+#   be put into a bound on success. But with a probability of at least ``1 - b`` no count that can see the
+#   person reveals more than ``delta(b)`` (a share of ``b`` for each), and for smaller ``b`` these events
+#   are wider. So ``(1 - b_1) f(delta(b_1)) + (b_1 - b_2) f(delta(b_2)) + .. + b_k f(1)``, with ``f`` any
+#   bound of counts erased but for these probabilities.
+#
+# Beyond the papers: Koga, Meehan and Chaudhuri name this adversary as future work.
+
+BY_INFORMATION, BY_LEVELS = "crowd_divergence", "crowd_levels"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenInCrowd:
+    """Steps, what each hides among, and from whom."""
+
+    steps: Sequence[StepSchedule]
+    crowds: Sequence[StepCrowd]
+    adversary: CrowdAdversary
+
+    def until(self, steps: int) -> SeenInCrowd:
+        """The first so many steps."""
+        return replace(self, steps=self.steps[:steps], crowds=self.crowds[:steps])
+
+    def for_information(self, exposure: Exposure) -> Exposure:
+        """The person under the steps as this adversary sees them, for bounds on information alone."""
+        pairs = zip(self.steps, self.crowds, strict=True)
+        return self._under(exposure, [in_crowd(*pair, self.adversary) for pair in pairs])
+
+    def at_level(self, exposure: Exposure, level: float) -> Exposure:
+        """The person under counts of which any reveals more with a probability of ``level`` at most."""
+        share = level / _power_of_two(counts_that_see(exposure))
+        pairs = zip(self.steps, self.crowds, strict=True)
+        return self._under(exposure, [at_level(*pair, self.adversary, share) for pair in pairs])
+
+    def of_everything(self, exposure: Exposure) -> Exposure:
+        """What whoever knows where the others are sees; with companions no noise is known to hide them."""
+        return self.at_level(exposure, 0.0)
+
+    def _under(self, exposure: Exposure, steps: Sequence[StepSchedule]) -> Exposure:
+        locations = exposure.observations[0].labels.size
+        return exposure.under(tuple(observe(step, locations) for step in steps))
+
+
+def counts_that_see(exposure: Exposure) -> int:
+    """How many counts of the exposure can count the person."""
+    found = 0
+    for observation, labels, hits in zip(exposure.observations, exposure.labels, exposure.hits, strict=True):
+        outcomes = np.unique(labels[hits]).tolist()
+        found += len({sensor for outcome in outcomes for sensor in observation.outcomes[outcome]})
+    return found
+
+
+def _power_of_two(count: int) -> int:
+    """At least the count: people share what is computed for it."""
+    return 1 << max(0, count - 1).bit_length()
+
+
+def over_levels(ceiling: Callable[[float], float], everything: float) -> float:
+    """``(1 - b_1) f(b_1) + .. + b_k f(1)`` of a bound ``ceiling(b)``; ``everything``: of all counts."""
+    total, smaller, least = LEVELS[-1] * everything, LEVELS[-1], everything
+    for level, larger in zip(reversed(LEVELS), (*reversed(LEVELS[:-1]), 1.0), strict=True):
+        least = min(least, ceiling(level))  # who sees less than at this level does no better
+        total += (larger - smaller) * least
+        smaller = larger
+    return total
+
+
+def certify_in_crowd(
+    exposure: Exposure, seen: SeenInCrowd, mistakes: int, effort: Effort, baseline: float
+) -> Certified:
+    """The smallest ceiling against the crowd adversary, raised to the baseline; holds with certainty."""
+    certain = replace(effort, draws=0)
+    everything = certify(question(seen.of_everything(exposure), mistakes, certain), baseline)
+    found = {BY_INFORMATION: _by_information(exposure, seen, mistakes, certain)}
+    if everything.value > baseline:
+
+        def ceiling(level: float) -> float:
+            return certify(question(seen.at_level(exposure, level), mistakes, certain), baseline).value
+
+        found[BY_LEVELS] = over_levels(ceiling, everything.value)
+    if min(found.values()) >= everything.value:
+        return everything
+    return smallest(found, baseline, certain)
+
+
+def horizon_risk_in_crowd(
+    exposure: Exposure,
+    seen: SeenInCrowd,
+    window: tuple[int, int],
+    mistakes: int,
+    *,
+    in_hindsight: bool = False,
+    effort: Effort | None = None,
+) -> HorizonRisk:
+    """Risk of the steps ``first..last`` of a log against the crowd adversary; as ``horizon_risk`` else.
+
+    ``seen`` is the log, whose every step is in ``exposure``. What is revealed of the others is
+    revealed of the whole log at once, so history and future enter as they do for
+    whoever knows where the others are.
+    """
+    first, last = window
+    shown = exposure.steps if in_hindsight else last + 1
+    exposure, seen = exposure.under(exposure.observations[:shown]), seen.until(shown)
+
+    def risk(of: Exposure) -> HorizonRisk:
+        least = replace(effort or Effort(), draws=0)
+        return horizon_risk(of, first, last, mistakes, in_hindsight=in_hindsight, effort=least)
+
+    everything = risk(seen.of_everything(exposure))
+    revealed = horizon_information(seen.for_information(exposure), first, last)
+    nats = revealed.in_hindsight if in_hindsight else revealed.at_the_moment
+    guess = prior_guess(window_of(exposure, first, last), mistakes).best
+    found = {BY_INFORMATION: float(divergence_root(nats, guess))}
+    if everything.certified > everything.baseline:
+        found[BY_LEVELS] = over_levels(
+            lambda level: risk(seen.at_level(exposure, level)).certified, everything.certified
+        )
+    if min(found.values()) >= everything.certified:
+        return everything
+    least = smallest(found, everything.baseline, effort or Effort())
+    return replace(
+        everything,
+        certified=least.value,
+        by=least.by,
+        information_nats=min(nats, everything.information_nats),
+    )
+
+
+def _by_information(exposure: Exposure, seen: SeenInCrowd, mistakes: int, effort: Effort) -> float:
+    nats = released_information(seen.for_information(exposure)).best
+    return float(divergence_root(nats, question(exposure, mistakes, effort).guess.best))

@@ -4,16 +4,212 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.raw_success_kernel import NO_PATTERNS, RawQuestion
-from accounting.bounds.population_bounds_kernel import Counted, certify_everybody
+from accounting.bounds.noised.posterior_kernel import (
+    LogHorizon,
+    fill_prior_guess,
+    judge_draw,
+    new_draw_work,
+    own_log,
+)
+from accounting.bounds.patterns.raw_success_kernel import (
+    BY_BASELINE,
+    BY_DIVERGENCE,
+    NO_PATTERNS,
+    RawQuestion,
+    seen_raw,
+    unobserved,
+)
+from accounting.bounds.patterns.registry import least_raw_success
+from accounting.bounds.patterns.segments_kernel import own_hits
+from accounting.bounds.protocol import Effort
+from accounting.exceptions import EffortError
 from accounting.exposure import check_mistakes
+from accounting.exposure.drawing import released_steps
+from accounting.exposure.drawing.noised_steps_kernel import ReleasedSteps, ValueTables, value_tables
+from accounting.exposure.drawing.random_draws_kernel import Draws
+from accounting.exposure.prior_constants_kernel import (
+    constants_from_gaps,
+    gaps_affordable,
+    prior_constants,
+    shared_powers,
+)
 from accounting.exposure.step_information import observe
+from accounting.exposure.step_information.renewal_kernel import renewal_information
+from accounting.hmm.local_chain_kernel import LocalChain
+from accounting.hmm.propagation import marginals
+from accounting.numerics import divergence_root, mean_interval
+from models.numerics.jit import jit, pjit
 from models.priors import Population
+from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.releases import Schedule
+
+# The certified bound of a raw schedule for a whole population, fast bounds before refined ones.
+
+
+class Counted(NamedTuple):
+    """A raw schedule."""
+
+    first_slot: int
+    counted: NDArray[np.bool_]  # (T, M), where it counts
+
+
+class CertifiedPerson(NamedTuple):
+    """One person's numbers over the horizon."""
+
+    certified: float
+    baseline: float
+    information: float  # exact I(X; Y), nats
+    by: int  # BY_BASELINE where the baseline is 1, else the bound that gave ``certified``
+
+
+class CertifiedArrays(NamedTuple):
+    """The same for everybody, each (N,)."""
+
+    certified: NDArray[np.float64]
+    baseline: NDArray[np.float64]
+    information: NDArray[np.float64]
+    by: NDArray[np.int64]
+
+
+@jit
+def certified_person(
+    person: LocalChain, counted: NDArray[np.bool_], question: RawQuestion, threshold: float
+) -> CertifiedPerson:
+    """The refined bound only where the fast one leaves open on which side of ``threshold`` the person is.
+
+    A negative threshold asks for the refined bound in any case.
+    """
+    chain, start, first_slot = person
+    steps, mistakes = counted.shape[0], question.mistakes
+    powers = shared_powers(chain, steps if question.order > 1 else 0)
+    if powers.shape[0] > 0 and gaps_affordable(start.size, 1, steps, mistakes):
+        gaps = powers.reshape((1, powers.shape[0], start.size, start.size))
+        prior = constants_from_gaps(person, steps, mistakes, False, gaps)
+    else:
+        prior = prior_constants(person, steps, mistakes, False)
+    baseline = prior.baseline.success
+    marginal = marginals(chain, start, first_slot, steps)
+    hits = own_hits(chain, marginal, counted)
+    information = renewal_information(chain, start, first_slot, hits, marginal).sum()
+    if baseline >= 1.0:
+        return CertifiedPerson(1.0, 1.0, information, BY_BASELINE)
+    guess = min(1.0, prior.guess.subsets, prior.guess.markov, prior.guess.frontier)
+    certified = divergence_root(information, guess)
+    by = BY_DIVERGENCE
+    if threshold < 0.0 or certified > threshold >= baseline:
+        order = min(question.order, steps - mistakes) if mistakes > 0 else 0
+        usable = RawQuestion(mistakes, order, question.least_pattern, question.vectors, question.has_genie)
+        seen = seen_raw(person, hits, marginal, unobserved(start), order, powers)
+        refined = least_raw_success(seen, usable)
+        if refined.value < certified:
+            certified, by = refined.value, refined.by
+    return CertifiedPerson(max(certified, baseline), baseline, information, by)
+
+
+@jit
+def first_place_law(
+    population: PopulationArrays, person: int, chain: ChainView, slot: int
+) -> NDArray[np.float64]:
+    """The person's own start, else the (cyclo-)stationary law of the slot."""
+    begin, end = population.initial_start[person], population.initial_start[person + 1]
+    return population.initial[begin:end] if end > begin else chain.start[slot]
+
+
+def certify_everybody(
+    population: PopulationArrays,
+    people: tuple[int, int],
+    releases: Counted,
+    question: RawQuestion,
+    threshold: float,
+) -> CertifiedArrays:
+    """The people ``first..last - 1``; they are independent, so threads do not change a bit."""
+    first, last = people
+    size = last - first
+    found = CertifiedArrays(np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64))
+    _certify(found, population, first, releases, question, threshold)
+    return found
+
+
+@pjit(lambda found, *_: found.certified.size)
+def _certify(
+    begin: int,
+    end: int,
+    found: CertifiedArrays,
+    population: PopulationArrays,
+    first: int,
+    releases: Counted,
+    question: RawQuestion,
+    threshold: float,
+) -> None:
+    for i in range(begin, end):
+        chain = chain_view(population, first + i)
+        slot = releases.first_slot % population.slots[first + i]
+        person = LocalChain(chain, first_place_law(population, first + i, chain, slot), slot)
+        one = certified_person(person, releases.counted, question, threshold)
+        found.certified[i], found.baseline[i] = one.certified, one.baseline
+        found.information[i], found.by[i] = one.information, one.by
+
+
+# Draws of a whole population: each of a person chosen at random, judged by the posterior it leads to.
+
+
+class Released(NamedTuple):
+    """A log of ``L`` steps, as everybody sees it."""
+
+    first_slot: int
+    labels: NDArray[np.int32]  # (L, M) outcome of each location
+    steps: ReleasedSteps
+    values: ValueTables
+
+
+class Sample(NamedTuple):
+    """Whose draws are whose: person ``people[i]`` has the draws ``draw[first[i]:first[i + 1]]``."""
+
+    people: NDArray[np.int64]  # (P,)
+    first: NDArray[np.int64]  # (P + 1,)
+    draw: NDArray[np.int64]  # (n,) the number of the draw, which names its stream
+    seed: int
+
+
+@pjit(lambda found, population, released, sample, horizon: sample.people.size, least=16)
+def judge_people(
+    begin: int,
+    end: int,
+    found: NDArray[np.float64],
+    population: PopulationArrays,
+    released: Released,
+    sample: Sample,
+    horizon: LogHorizon,
+) -> None:
+    """Fill ``found`` (n, 3) with bound, attained and unmoved success of each draw.
+
+    The guess of ``horizon`` is not read: everybody has their own.
+    """
+    for i in range(begin, end):
+        chain = chain_view(population, sample.people[i])
+        slot = released.first_slot % population.slots[sample.people[i]]
+        places = chain.places.size
+        labels = np.empty((released.labels.shape[0], places), np.int32)
+        for x in range(places):
+            labels[:, x] = released.labels[:, chain.places[x]]
+        start = first_place_law(population, sample.people[i], chain, slot)
+        log = own_log(LocalChain(chain, start, slot), labels, released.steps, released.values)
+        guess = np.empty(horizon.guess.size, np.int64)
+        own_horizon = LogHorizon(
+            horizon.first, horizon.last, horizon.mistakes, guess, horizon.vectors, horizon.order
+        )
+        work = new_draw_work(log, own_horizon)
+        fill_prior_guess(log.person, own_horizon, work.posterior)
+        for j in range(sample.first[i], sample.first[i + 1]):
+            draw = sample.draw[j]
+            success = judge_draw(log, own_horizon, Draws(sample.seed, draw, 1), work)
+            found[draw, 0], found[draw, 1], found[draw, 2] = success.bound, success.attained, success.unmoved
+
 
 _PEOPLE_PER_CALL = 1024
 
@@ -70,3 +266,60 @@ def certify_population(
         if progress is not None:
             progress(last)
     return PopulationBounds(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+# What a log adds to a population's mean risk, between an attack and a bound: a few thousand draws say it.
+
+
+@dataclass(frozen=True, slots=True)
+class MeanAdded:
+    """What releases add, on average over people, to the success of the best guess found without them.
+
+    ``attack`` is what an adversary gains who searches each posterior for its best guess, ``bound`` what
+    nobody exceeds, both estimated; the best adversary's gain is in ``low..high`` with probability
+    ``confidence``.
+    """
+
+    attack: float
+    bound: float
+    low: float
+    high: float
+    confidence: float
+
+
+def mean_added(
+    population: Population, schedule: Schedule, window: tuple[int, int], mistakes: int, effort: Effort
+) -> MeanAdded:
+    """The mean over people for the steps ``window`` (inclusive) of a log, all of whose steps are seen.
+
+    Each of ``effort.draws`` draws is of a person chosen at random, so errors average out and the work does
+    not grow with the population. :class:`EffortError` without draws; also
+    :class:`~accounting.exceptions.HorizonError` for ``mistakes`` beyond the window, and
+    :class:`~accounting.exceptions.UnknownReleaseError` where steps share noise.
+    """
+    first, last = window
+    check_mistakes(mistakes, last - first + 1)
+    if effort.draws == 0:
+        raise EffortError("a mean by sampling must have draws", 0, "use 20000, say")
+    observations = [observe(step, population.location_count) for step in schedule.steps]
+    steps = released_steps(observations)
+    labels = np.stack([observation.labels for observation in observations])
+    released = Released(schedule.first_slot, labels, steps, value_tables(steps))
+    guess = np.empty(last - first + 1, np.int64)
+    found = np.empty((effort.draws, 3))
+    horizon = LogHorizon(first, last, mistakes, guess, max(1, effort.vectors), 0)
+    judge_people(found, population.arrays, released, _sample(len(population), effort), horizon)
+    bound, unmoved = found[:, 0], found[:, 2]
+    attack = np.maximum(0.0, found[:, 1] - unmoved)
+    bound = np.clip(bound - unmoved, attack, 1.0)
+    failure = 1.0 - effort.confidence
+    low, high = mean_interval(attack, failure).low, mean_interval(bound, failure).high
+    return MeanAdded(float(attack.mean()), float(bound.mean()), max(0.0, low), high, effort.confidence)
+
+
+def _sample(people: int, effort: Effort) -> Sample:
+    """Everybody equally likely at each draw; draws in the order of people, so that each is prepared once."""
+    chosen = np.random.Generator(np.random.Philox(effort.seed)).integers(0, people, effort.draws)
+    order = np.argsort(chosen, kind="stable")
+    drawn, first = np.unique(chosen[order], return_index=True)
+    return Sample(drawn, np.append(first, effort.draws), order, effort.seed)

@@ -5,8 +5,7 @@ Bounds on raw counts have their line in ``patterns/registry.py``.
 
 from __future__ import annotations
 
-from accounting.bounds.divergence import DIVERGENCE
-from accounting.bounds.loose import LOOSE
+from accounting.bounds.information_bounds import DIVERGENCE, LOOSE, TIGHT
 from accounting.bounds.noised import ERASURE, LEVELS, SAMPLED
 from accounting.bounds.patterns import CODES, EXACT, FRONTIER, RAW_BOUNDS
 from accounting.bounds.patterns.raw_success_kernel import (
@@ -16,7 +15,6 @@ from accounting.bounds.patterns.raw_success_kernel import (
     BY_RAW_SUCCESS,
 )
 from accounting.bounds.protocol import Bound, Effort, Question
-from accounting.bounds.tight import TIGHT
 from accounting.exposure import Exposure
 
 BOUNDS: tuple[Bound, ...] = (

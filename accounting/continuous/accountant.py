@@ -6,23 +6,29 @@ the release log gives the same state, bit for bit, and what it shows reveals nob
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import asdict, dataclass, field
-from typing import NamedTuple
+from math import lcm
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.radius import ceilings_within
+from accounting.bounds.radius import bound_for, ceilings_within
 from accounting.continuous.account_figures import AccountFigures
-from accounting.continuous.accounts_kernel import Accounts
+from accounting.continuous.accounts_kernel import (
+    HISTORY,
+    Accounts,
+    Constants,
+    HorizonRules,
+    Nonstationary,
+    empty_state,
+)
 from accounting.continuous.cascade import Cascade, SeenHorizon, Units, alike_chains, find_due
-from accounting.continuous.constants_kernel import fill_constants
-from accounting.continuous.horizon_kernel import Transition, advance
-from accounting.continuous.membership import join_running, same_accounts, take_running
-from accounting.continuous.nonstationary_kernel import advance_marginals
-from accounting.continuous.opening import open_accounts, show_prior
+from accounting.continuous.constants_kernel import advance_marginals, empty_constants, fill_constants
+from accounting.continuous.horizon_kernel import KnownTerms, Transition, advance
 from accounting.continuous.operations_kernel import find_operations
 from accounting.continuous.people import (
     AccountPositions,
@@ -33,24 +39,221 @@ from accounting.continuous.people import (
     PersonPositions,
     Spread,
     equal_accounts,
+    join_people,
     joined_names,
+    take_people,
 )
-from accounting.continuous.repeated_steps import RepeatedSteps
-from accounting.continuous.saved_state import digest_of
+from accounting.continuous.saved_state import RunningAccount, digest_of
 from accounting.exceptions import SettingsError, StepOrderError
 from accounting.exposure.own_counts import RevealedInformation
 from accounting.exposure.step_information import (
     followed_by,
+    nothing_seen,
+    nothing_seen_for,
     seen_exactly,
     seen_release,
     view_of,
 )
 from accounting.exposure.step_information.step_terms_kernel import StepView
+from accounting.numerics import packed_positions
 from accounting.settings import HorizonSettings
 from models.arguments import checked
 from models.exceptions import ArgumentError
-from models.priors import Population
+from models.priors import Population, PopulationArrays
 from models.releases import StepSchedule, without_coins
+
+# Accounts before the first step: everybody's constants, and what a guess from the prior alone achieves.
+
+
+def open_accounts(
+    population: Population, settings: HorizonSettings, since: NDArray[np.int64], groups: Groups
+) -> RunningAccount:
+    """Accounts before ``settings.first_step`` of these priors, one each, which count from ``since`` (A,) on.
+
+    ``groups`` say who has the same figures, which are still to be filled in.
+    """
+    arrays, draws, locations = population.accounted.arrays, population.draws, population.location_count
+    horizon = HorizonRules(
+        settings.horizon,
+        settings.mistakes,
+        settings.vectors,
+        bound_for(settings.within_nats, float(settings.refined_from)),
+        settings.first_slot,
+    )
+    accounts = Accounts(
+        arrays,
+        empty_constants(arrays),
+        Nonstationary(*(arrays.initial.copy() for _ in Nonstationary._fields)),
+        empty_state(since.size * draws, horizon.steps),
+        np.repeat(since, draws),
+        horizon,
+    )
+    fill_constants(accounts, np.arange(since.size * draws), settings.first_step, True)
+    nonstationary = np.flatnonzero(np.diff(arrays.initial_start))
+    if nonstationary.size:
+        fill_constants(accounts, nonstationary, settings.first_step, False)
+    seen = nothing_seen_for(HISTORY + horizon.steps, locations)
+    return RunningAccount(accounts, settings.first_step, nothing_seen(locations), seen, groups)
+
+
+def show_prior(accounts: Accounts, first_step: int) -> None:
+    """Before the first step nobody does better than the bound on a guess from the prior."""
+    population, constants, state = accounts.population, accounts.constants, accounts.state
+    slot = accounts.horizon.first_slot
+    starts_itself = np.diff(population.initial_start) > 0
+    start = np.where(starts_itself, slot + accounts.since, slot + first_step - accounts.horizon.steps)
+    phase = constants.phase_start[:-1] + start % population.slots
+    state.baseline[:] = constants.baseline[phase]
+    state.bound[:] = constants.guess[phase]
+    state.risk[:] = np.maximum(state.bound, state.baseline)
+
+
+# People join and leave: the accountant's arrays put together and taken apart, number by number the same.
+
+Arrays = TypeVar("Arrays", bound=Any)  # a NamedTuple of arrays whose last axis is people
+
+
+def join_running(first: RunningAccount, second: RunningAccount, population: Population) -> RunningAccount:
+    """Both accounts after the same step, without groups; ``population`` has those of ``first`` first."""
+    return first._replace(
+        accounts=join_accounts(first.accounts, second.accounts, population.accounted.arrays)
+    )
+
+
+def take_running(
+    running: RunningAccount, accounts: AccountPositions, population: Population
+) -> RunningAccount:
+    """These accounts, by position, without groups; ``population`` has their priors."""
+    chains = population.chains_of(accounts)
+    return running._replace(accounts=take_accounts(running.accounts, chains, population.accounted.arrays))
+
+
+def same_accounts(first: RunningAccount, second: RunningAccount, population: Population) -> AccountPositions:
+    """For each account of ``second`` the equal one of ``first``, -1 where there is none, (A,).
+
+    ``population`` are the accounts of ``first``, then those of ``second``. Equal are priors, starts, first
+    steps and the whole state after the steps so far.
+    """
+    count, draws = first.accounts.since.size // population.draws, population.draws
+    since = np.concatenate((first.accounts.since, second.accounts.since))[::draws]
+    first_like = equal_accounts(population, since)[count:]  # of accounts here, one chain or more each
+    found = AccountPositions(np.where(first_like < count, first_like, -1))
+    chosen = np.flatnonzero(found >= 0)
+    if not chosen.size:
+        return found
+    here, there = population.chains_of(found[chosen]), population.chains_of(chosen)
+    is_same = np.ones(here.size, dtype=np.bool_)
+    states: zip[tuple[NDArray[Any], NDArray[Any]]] = zip(
+        first.accounts.state, second.accounts.state, strict=True
+    )
+    for own, other in states:
+        is_same &= (own[..., here] == other[..., there]).reshape(-1, here.size).all(axis=0)
+    found[chosen[~is_same.reshape(-1, draws).all(axis=1)]] = -1
+    return found
+
+
+def join_accounts(first: Accounts, second: Accounts, population: PopulationArrays) -> Accounts:
+    """The accounts of both, those of the first before those of the second; ``population`` is everybody."""
+    return Accounts(
+        population,
+        join_constants(first.constants, second.constants),
+        join_people(first.nonstationary, second.nonstationary),
+        join_people(first.state, second.state),
+        np.concatenate((first.since, second.since)),
+        first.horizon,
+    )
+
+
+def take_accounts(accounts: Accounts, people: NDArray[np.int64], population: PopulationArrays) -> Accounts:
+    """The accounts of these people, by position; ``population`` has their priors."""
+    return Accounts(
+        population,
+        take_constants(accounts.constants, people),
+        take_packed(accounts.nonstationary, accounts.population.initial_start, people),
+        take_people(accounts.state, people),
+        accounts.since[people],
+        accounts.horizon,
+    )
+
+
+def take_packed(arrays: Arrays, start: NDArray[np.int64], people: NDArray[np.int64]) -> Arrays:
+    """Flat arrays in which person ``i`` owns ``[start[i], start[i + 1])``: the slices of these people."""
+    index = packed_positions(start, people)
+    return type(arrays)(*(array[index] for array in arrays))
+
+
+def join_constants(first: Constants, second: Constants) -> Constants:
+    """Everybody's constants, those of the first before those of the second."""
+    joined = {
+        name: np.concatenate((getattr(first, name), getattr(second, name)))
+        for name in Constants._fields
+        if name != "phase_start"
+    }
+    start = np.concatenate((first.phase_start, first.phase_start[-1] + second.phase_start[1:]))
+    return Constants(phase_start=start, **joined)
+
+
+def take_constants(constants: Constants, people: NDArray[np.int64]) -> Constants:
+    """The constants of these people."""
+    index = packed_positions(constants.phase_start, people)
+    taken = {name: getattr(constants, name)[index] for name in Constants._fields if name != "phase_start"}
+    lengths = np.diff(constants.phase_start)[people]
+    start = np.concatenate(([0], np.cumsum(lengths))).astype(constants.phase_start.dtype)
+    return Constants(phase_start=start, **taken)
+
+
+# What a step that comes again reveals about everybody, kept from the last time.
+#
+# Sensors that count all day long make the same step again and again. What such a step reveals about a
+# person is the same each time in the same slot of the person's chain, so it is computed once; what it adds
+# up to with the steps around it is not kept here.
+
+MOST_BYTES = 96 * 2**20
+_MOST_KEYS = 1024  # steps of which only the occurrence is kept
+_UNKNOWN = -1
+
+Key = tuple[int, int, int]
+
+
+class RepeatedSteps:
+    """Terms by step, step before and slot, those used last first; of people who start like their chain.
+
+    A step is recognised by its view being the same object, which
+    :func:`accounting.exposure.step_information.observation.view_of` sees to. ``slots`` (N,) are the slots of
+    each person's chain.
+    """
+
+    def __init__(self, slots: NDArray[np.int32], most_bytes: int = MOST_BYTES) -> None:
+        self._people = slots.size
+        self._period = lcm(*np.unique(slots).tolist())
+        self._most = max(1, most_bytes // max(1, 16 * slots.size))
+        self._seen: OrderedDict[Key, tuple[StepView, StepView]] = OrderedDict()
+        self._kept: OrderedDict[Key, KnownTerms] = OrderedDict()
+        self._nothing = KnownTerms(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+    def __len__(self) -> int:
+        """How many steps' terms are kept."""
+        return len(self._kept)
+
+    def terms(self, before: StepView, step: StepView, step_number: int) -> KnownTerms:
+        """Where the kernel finds what is known, and leaves what it finds; empty for a step seen first."""
+        hangs_on_before = step.is_raw and before.is_raw
+        key = (id(step), id(before) if hangs_on_before else 0, step_number % self._period)
+        if key not in self._seen:
+            self._seen[key] = (before, step)  # kept alive, so that no other view gets their identity
+            if len(self._seen) > _MOST_KEYS:
+                self._kept.pop(self._seen.popitem(last=False)[0], None)
+            return self._nothing
+        self._seen.move_to_end(key)
+        if key not in self._kept:
+            self._kept[key] = KnownTerms(
+                *(np.full(self._people, _UNKNOWN, dtype=np.int64) for _ in KnownTerms._fields)
+            )
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
 
 _MORE_THAN_ANYTHING = 1 << 50  # units: a thousand nats
 

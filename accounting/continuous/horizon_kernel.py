@@ -49,7 +49,7 @@ from accounting.exposure.step_information.step_terms_kernel import (
     new_terms_scratch,
     step_terms,
 )
-from accounting.numerics.divergence_root_kernel import divergence_root
+from accounting.numerics import divergence_root
 from models.numerics.jit import bare_jit, inline, jit, pjit
 from models.priors.chain import PopulationArrays, inlined_chain_view
 

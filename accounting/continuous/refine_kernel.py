@@ -25,15 +25,16 @@ from numpy.typing import NDArray
 
 from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES, noised_frontier
 from accounting.bounds.noised.noised_history_kernel import LEAST_LAWS, noised_history_laws
-from accounting.bounds.patterns.outside_kernel import Outside, history_laws
 from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
     BY_LEVELS,
     NO_PATTERNS,
+    Outside,
     RawQuestion,
     RawSuccess,
+    history_laws,
     seen_without_patterns,
 )
 from accounting.bounds.patterns.registry import least_after_history
@@ -54,7 +55,7 @@ from accounting.exposure.step_information.seen_steps_kernel import (
 )
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
-from accounting.numerics.divergence_root_kernel import divergence_root
+from accounting.numerics import divergence_root
 from models.numerics.jit import jit, pjit
 from models.priors.chain import ChainView, chain_view
 

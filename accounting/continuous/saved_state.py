@@ -18,7 +18,7 @@ from accounting.exceptions import SnapshotError
 from accounting.exposure.step_information import is_whole, nothing_seen
 from accounting.exposure.step_information.seen_steps_kernel import LevelTables, SeenSteps
 from accounting.exposure.step_information.step_terms_kernel import StepView
-from accounting.numerics.divergence_roots_kernel import fill_divergence_roots
+from accounting.numerics import fill_divergence_roots
 
 _BASIS = "basis"
 REMEDY = "delete the snapshot; the state is rebuilt from the release log"

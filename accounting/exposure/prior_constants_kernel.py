@@ -11,14 +11,172 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.exposure.guess_success_kernel import constant_success, guess_success, most_likely_path
-from accounting.exposure.subset_maxima_kernel import log_subset_maximum, subset_table
+from accounting.exposure.step_information.renewal_kernel import normalise
 from accounting.hmm.frontier.search_kernel import affordable_expansions, best_guess
 from accounting.hmm.local_chain_kernel import LocalChain
-from accounting.hmm.log_sum_kernel import log_sum
-from accounting.hmm.propagation import gap_matrices, marginals
-from models.numerics.jit import jit
+from accounting.hmm.log_space import log_sum
+from accounting.hmm.propagation import gap_matrices, largest_product, marginals, predict
+from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView
+
+# Exact success of a fixed guess: how often the person is where the guess says, step by step.
+
+
+@jit
+def guess_success(
+    chain: ChainView, start: NDArray[np.float64], first_slot: int, guess: NDArray[np.int64], mistakes: int
+) -> float:
+    """``Pr[d(X, guess) <= s]`` by the recursion over (mistakes so far, place)."""
+    now = np.zeros((mistakes + 1, start.size))
+    after = np.zeros_like(now)
+    now[0] = start
+    for t in range(guess.size):
+        if t > 0:
+            for m in range(min(t, mistakes) + 1):  # no more mistakes than steps so far
+                predict(chain, (first_slot + t - 1) % chain.start.shape[0], now[m], after[m])
+            now, after = after, now
+        right = guess[t]
+        for m in range(min(t + 1, mistakes), -1, -1):
+            # Whoever is elsewhere has made one mistake more; with s already made they are out.
+            still_right = now[m, right]
+            if m > 0:
+                now[m] = now[m - 1]
+            else:
+                now[m] = 0.0
+            now[m, right] = still_right
+    return min(1.0, now.sum())
+
+
+@jit
+def most_likely_path(
+    chain: ChainView, start: NDArray[np.float64], first_slot: int, steps: int
+) -> NDArray[np.int64]:
+    """The most likely trajectory of the prior (Viterbi), shape (T,); ties go to the lowest index."""
+    place_count = start.size
+    best = start.copy()
+    after = np.empty(place_count)
+    origin = np.zeros((steps, place_count), np.int32)
+    for t in range(1, steps):
+        slot = (first_slot + t - 1) % chain.start.shape[0]
+        for y in range(place_count):
+            largest = 0.0
+            for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
+                candidate = best[chain.row[j]] * chain.value[j]
+                if candidate > largest:
+                    largest = candidate
+                    origin[t, y] = chain.row[j]
+            after[y] = largest
+        best, after = after, best
+        normalise(best)
+    path = np.empty(steps, np.int64)
+    path[steps - 1] = best.argmax()
+    for t in range(steps - 1, 0, -1):
+        path[t - 1] = origin[t, path[t]]
+    return path
+
+
+@jit
+def constant_success(
+    gaps: NDArray[np.float64], marginal: NDArray[np.float64], place: int, steps: int, mistakes: int
+) -> float:
+    """``Pr[at most s steps elsewhere than place]`` from the laws of first visit and of return.
+
+    The guess succeeds when the visit number ``T - s`` comes in time, with at most ``s`` steps missed before
+    it; so only returns within ``s + 1`` steps count, and these follow from the diagonals of the gap matrices.
+    """
+    starts = gaps.shape[0]
+    returns = np.empty((starts, mistakes + 1))
+    first_visit = np.empty(mistakes + 1)
+    for i in range(starts):
+        for g in range(mistakes + 1):
+            # First return = return, less those that had returned before.
+            earlier = 0.0
+            for h in range(g):
+                earlier += returns[i, h] * gaps[(i + h + 1) % starts, g - h - 1, place, place]
+            returns[i, g] = max(0.0, gaps[i, g, place, place] - earlier)
+    for o in range(mistakes + 1):
+        earlier = 0.0
+        for h in range(o):
+            earlier += first_visit[h] * gaps[h % starts, o - h - 1, place, place]
+        first_visit[o] = max(0.0, marginal[o, place] - earlier)
+    missed = first_visit
+    for visit in range(1, steps - mistakes):
+        later = np.zeros(mistakes + 1)
+        for o in range(mistakes + 1):
+            for g in range(mistakes + 1 - o):
+                later[o + g] += missed[o] * returns[(visit - 1 + o) % starts, g]
+        missed = later
+    return min(1.0, missed.sum())
+
+
+# The most likely places at the best ``k`` of ``T`` times, for a guess that may be wrong in the others.
+#
+# ``A_k = max over k times t_1 < .. < t_k and places of Pr[X_{t_1} = x_1, .., X_{t_k} = x_k]``. Between two
+# chosen times the chain is summed over, so only the products of ``g`` consecutive moves matter, ``g <= s +
+# 1``. The recursion runs backwards and does not know the start: one table serves every start and, without a
+# cycle, every time at which a horizon starts.
+
+
+class SubsetTable(NamedTuple):
+    """Best probability of what is still to be chosen, given the place at a chosen time.
+
+    ``value[n, o, x] * exp(log_scale[n, o])`` with ``n`` times still to choose and ``o`` still to omit after
+    it. Each row is scaled to maximum 1, so a thousand steps do not underflow.
+    """
+
+    value: NDArray[np.float64]  # (N, s + 1, K)
+    log_scale: NDArray[np.float64]  # (N, s + 1)
+
+
+@bare_jit
+def raise_to(
+    target: NDArray[np.float64], matrix: NDArray[np.float64], weight: NDArray[np.float64], scale: float
+) -> None:
+    """``target[x] = max(target[x], scale * max_y matrix[y, x] weight[y])``."""
+    for y in range(weight.size):
+        factor = scale * weight[y]
+        if factor > 0.0:
+            for x in range(target.size):
+                candidate = matrix[y, x] * factor
+                target[x] = candidate if candidate > target[x] else target[x]
+
+
+@jit
+def subset_table(gaps: NDArray[np.float64], steps: int, omitted: int, chosen: int) -> SubsetTable:
+    """The table for up to ``chosen`` chosen times and ``omitted`` omitted ones of ``steps``.
+
+    ``gaps`` as from :func:`accounting.hmm.propagation.gap_matrices`, from the slot the horizon starts in.
+    Cost ``chosen * omitted^2 / 2`` matrix-vector maxima.
+    """
+    starts, _, place_count, _ = gaps.shape
+    value = np.zeros((chosen, omitted + 1, place_count))
+    log_scale = np.full((chosen, omitted + 1), -np.inf)
+    value[0] = 1.0
+    log_scale[0] = 0.0
+    for n in range(1, chosen):
+        for o in range(min(omitted, steps - 1 - n) + 1):
+            start = (steps - 1 - n - o) % starts
+            reference = log_scale[n - 1, : o + 1].max()
+            if reference == -np.inf:
+                continue
+            for g in range(1, o + 2):
+                scale = np.exp(log_scale[n - 1, o - g + 1] - reference)
+                raise_to(value[n, o], gaps[start, g - 1], value[n - 1, o - g + 1], scale)
+            log_scale[n, o] = reference + normalise(value[n, o])
+    return SubsetTable(value, log_scale)
+
+
+@jit
+def log_subset_maximum(table: SubsetTable, marginal: NDArray[np.float64], steps: int, omitted: int) -> float:
+    """``ln A_{T - omitted}`` for the start whose marginals ``p_f``, ``f = 0..omitted``, are given."""
+    best = -np.inf
+    n = steps - omitted - 1
+    for f in range(omitted + 1):
+        largest = largest_product(marginal[f], table.value[n, omitted - f])
+        if largest > 0.0:
+            best = max(best, np.log(largest) + table.log_scale[n, omitted - f])
+    return best
+
 
 MOST_GAP_ENTRIES = 1 << 24  # 128 MiB of gap matrices
 MOST_PRODUCTS = 4e9  # a few seconds of one core

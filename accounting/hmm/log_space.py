@@ -11,9 +11,19 @@ from numpy.typing import NDArray
 
 from accounting.hmm.forward_viterbi import POSSIBLE, Filtered, Observed, Recursion, likeliest_end
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
-from accounting.hmm.log_sum_kernel import log_sum
-from models.numerics.jit import bare_jit
+from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView
+
+# Sums of probabilities kept as logarithms.
+
+
+@jit
+def log_sum(total: float, term: float) -> float:
+    """``ln(e^total + e^term)``; minus infinity is an empty sum."""
+    larger = max(total, term)
+    if larger == -np.inf:
+        return larger
+    return larger + np.log(1.0 + np.exp(min(total, term) - larger))
 
 
 @bare_jit

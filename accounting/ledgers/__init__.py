@@ -1,21 +1,25 @@
 """One log of what was released, several readers: what it costs by each notion of privacy."""
 
-from accounting.ledgers.cost_of_windows import window_cost
 from accounting.ledgers.differential_privacy import (
+    EVERY_GROUP,
+    Cost,
     DpStatement,
+    Neighbours,
+    PrivacyAccount,
+    SamplerDistance,
+    Unprotected,
+    ZcdpSpend,
     check_delta,
+    epsilon_from_zcdp,
     log_distance,
     pure_cost,
     read_differential_privacy,
+    step_cost,
+    window_cost,
 )
 from accounting.ledgers.inferential_log import SecretQuestion, read_inferential
-from accounting.ledgers.neighbours import Cost, Neighbours, step_cost
 from accounting.ledgers.oracle import oracle_epsilons
-from accounting.ledgers.privacy_account import EVERY_GROUP, PrivacyAccount
-from accounting.ledgers.reconstruction import read_reconstruction
-from accounting.ledgers.release_log import ReleaseLog
-from accounting.ledgers.sampling import SamplerDistance
-from accounting.ledgers.zcdp import Unprotected, ZcdpSpend, epsilon_from_zcdp
+from accounting.ledgers.release_log import ReleaseLog, read_reconstruction
 
 __all__ = [
     "EVERY_GROUP",

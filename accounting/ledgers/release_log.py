@@ -7,12 +7,18 @@ would be a promise nobody can keep.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous import ContinuousAccountant
 from accounting.exceptions import StepOrderError, UnknownReleaseError
+from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism
+from models.priors import Population
 from models.releases import StepSchedule
 
 
@@ -73,4 +79,40 @@ def refuse(reader: str, mechanism: Mechanism) -> UnknownReleaseError:
         f"the {reader} ledger must know every mechanism of the log",
         repr(mechanism.name),
         "teach it the mechanism's cost; until then it promises nothing for this log",
+    )
+
+
+# The reconstruction reader: everybody's certified risk at each step of the log.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReconstructionStatement:
+    """Certified risk at the log's end, its baseline, and each person's largest risk ever, (N,) each.
+
+    ``added`` is an upper bound on what the releases added at the log's end, (N,). It and the baseline are the
+    prior's, where risks hold within a radius. ``people_each`` (N,) is how many people each stands for.
+    """
+
+    risk: NDArray[np.float64]
+    baseline: NDArray[np.float64]
+    highest: NDArray[np.float64]
+    added: NDArray[np.float64]
+    people_each: NDArray[np.int64]
+
+
+def read_reconstruction(
+    log: ReleaseLog,
+    population: Population,
+    settings: HorizonSettings,
+    progress: Callable[[int], None] = lambda done: None,
+) -> ReconstructionStatement:
+    """Replays the log through an accountant; ``progress`` is called with the steps done."""
+    accountant = ContinuousAccountant(population, settings)
+    highest = accountant.risk()
+    for done, step in enumerate(log.steps, 1):
+        accountant.apply(step)
+        highest = np.maximum(highest, accountant.risk())
+        progress(done)
+    return ReconstructionStatement(
+        accountant.risk(), accountant.baseline(), highest, accountant.added(), accountant.people_each
     )

@@ -1,10 +1,8 @@
 """From check-ins, or from aggregates of all people, to priors."""
 
 from models.fitting.checkins import Checkins, OnBadRow, read_checkins
-from models.fitting.fit import FitResult, fit_priors
+from models.fitting.fit import FitResult, TrainingSurprise, fit_priors, predict_held_out, training_surprise
 from models.fitting.fit_options import PAPER, FitOptions
-from models.fitting.held_out import predict_held_out
-from models.fitting.one_step_ahead import TrainingSurprise, training_surprise
 from models.fitting.windows import Traces, traces_of
 
 __all__ = [

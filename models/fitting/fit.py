@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +12,112 @@ from numpy.typing import NDArray
 from models.arguments import checked
 from models.exceptions import CheckinError
 from models.fitting.checkins import Checkins
-from models.fitting.counting import Blocks, fading, moves_made, own_places
 from models.fitting.fit_options import FitOptions
 from models.fitting.windows import NOWHERE, Traces, traces
+from models.numerics import elementwise
 from models.priors import Evidence, FittedWindows, Lists, Moves, Population
 
 __all__ = ["NOWHERE", "FitOptions", "FitResult", "fit_priors"]
+
+
+# What is counted: everybody's own places, their moves between windows, and how often each was made.
+
+
+class Places(NamedTuple):
+    """Everybody's own places: ``local[person, location]`` is the local index of a location, or -1."""
+
+    start: NDArray[np.int64]  # (N + 1,)
+    locations: NDArray[np.int32]
+    local: NDArray[np.int32]  # (N, M)
+
+    @property
+    def size(self) -> NDArray[np.int64]:
+        """Number of places of each person."""
+        return np.diff(self.start)
+
+
+class Blocks(NamedTuple):
+    """Square blocks of ragged size in one flat array: one a person, or one a person and slot."""
+
+    size: NDArray[np.int64]  # rows of each block
+
+    @property
+    def start(self) -> NDArray[np.int64]:
+        """Where each block's entries begin."""
+        return np.concatenate(([0], np.cumsum(self.size**2)))
+
+    @property
+    def row_start(self) -> NDArray[np.int64]:
+        """The number, over all blocks, of each block's first row."""
+        return np.concatenate(([0], np.cumsum(self.size)))
+
+    def row_of_entry(self) -> NDArray[np.int64]:
+        """Number of the row, over all blocks, that each entry belongs to."""
+        width = np.repeat(self.size, self.size)
+        return np.repeat(np.arange(width.size), width)
+
+    def position(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Row and column of each entry within its block."""
+        size = np.repeat(self.size, self.size**2)
+        inner = np.arange(size.size) - np.repeat(self.start[:-1], self.size**2)
+        return (inner // size).astype(np.int32), (inner % size).astype(np.int32)
+
+
+class MovesMade(NamedTuple):
+    """Every move made in the training windows: who, in which slot, from and to which of their own places.
+
+    ``window`` is the one moved to.
+    """
+
+    person: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    window: NDArray[np.int64]
+    origin: NDArray[np.int32]
+    target: NDArray[np.int32]
+
+    def block(self, slots: int) -> NDArray[np.int64]:
+        """The block of each move, one a person and slot."""
+        return self.person * slots + self.slot
+
+    def entry(self, blocks: Blocks, block: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where each move stands in blocks; ``block`` is the one of each."""
+        return np.asarray(blocks.start[block] + self.origin * blocks.size[block] + self.target)
+
+
+def own_places(training: NDArray[np.int32], locations: int, options: FitOptions) -> Places:
+    """The locations of each person's chain: those of its training windows, or all of them."""
+    people = training.shape[0]
+    owned = np.full((people, locations), options.smoothing == "all")
+    person, window = np.nonzero(training != NOWHERE)
+    owned[person, training[person, window]] = True
+    local = np.where(owned, np.cumsum(owned, axis=1) - 1, -1).astype(np.int32)
+    start = np.concatenate(([0], np.cumsum(owned.sum(axis=1)))).astype(np.int64)
+    return Places(start, np.nonzero(owned)[1].astype(np.int32), local)
+
+
+def moves_made(
+    training: NDArray[np.int32], places: Places, first_slot: int, options: FitOptions
+) -> MovesMade:
+    """Moves between successive windows that are steps."""
+    person, window = np.nonzero(training != NOWHERE)
+    place = training[person, window]
+    succeeds = person[1:] == person[:-1]
+    if options.elsewhere == "skip":
+        succeeds &= window[1:] == window[:-1] + 1
+    at = np.flatnonzero(succeeds)
+    mover = person[at]
+    return MovesMade(
+        mover,
+        (first_slot + window[at]) % options.slots,
+        window[at + 1],
+        places.local[mover, place[at]],
+        places.local[mover, place[at + 1]],
+    )
+
+
+def fading(windows: int, recency: float) -> NDArray[np.float64]:
+    """``recency ** age`` for ages 0 to ``windows``, by multiplication: the same bits on every machine."""
+    return np.concatenate(([1.0], np.cumprod(np.full(windows, recency))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,3 +278,137 @@ def _written(blocks: Blocks, probability: NDArray[np.float64], slots: int) -> Mo
     row, column = blocks.position()
     slot = np.resize(np.arange(slots, dtype=np.int32), blocks.size.size)
     return Moves(blocks.start[::slots], np.repeat(slot, blocks.size**2), row, column, probability)
+
+
+# How well fitted priors predict the windows they have not seen.
+
+
+class HeldOutPrediction(NamedTuple):
+    """The likeliest place of each held-out window, by habit alone: expected and actual share of hits.
+
+    Means over ``people``, each with a held-out window that is a step; ``margin`` is two standard errors of
+    the difference.
+    """
+
+    people: int
+    expected: float
+    actual: float
+    margin: float
+
+
+def predict_held_out(fit: FitResult) -> HeldOutPrediction | None:
+    """Guess every held-out window by the likeliest place at that time of the cycle; None without any."""
+    rows = []
+    for person, trace in enumerate(fit.held_out):
+        chain = fit.population.chain(person)
+        law = chain.start[(fit.held_out_first_slot + np.arange(trace.size)) % len(chain.start)]
+        is_step = trace != NOWHERE
+        if is_step.any():
+            hits = chain.places[law.argmax(axis=1)] == trace
+            rows.append((law.max(axis=1)[is_step].mean(), hits[is_step].mean()))
+    if not rows:
+        return None
+    expected, actual = np.array(rows).T
+    margin = 2.0 * float(np.std(actual - expected)) / sqrt(len(rows))
+    return HeldOutPrediction(len(rows), float(expected.mean()), float(actual.mean()), margin)
+
+
+# How well a way of fitting predicts: each training move from those before it, and from nothing later.
+
+
+class TrainingSurprise(NamedTuple):
+    """Surprise of ``moves`` training moves, nats a move: with the recency chosen, and with equal weights.
+
+    None where a move was impossible. It compares ways of fitting on these windows; that ceilings are right it
+    does not say.
+    """
+
+    moves: int
+    surprise: float | None
+    with_equal_weights: float | None
+
+
+def training_surprise(fit: FitResult) -> TrainingSurprise:
+    """Predict the training moves one window ahead, everybody on the places of all their training windows."""
+    places = own_places(fit.training, fit.population.location_count, fit.options)
+    moves = moves_made(fit.training, places, fit.first_slot, fit.options)
+    size = places.size
+    chosen = _surprise(moves, size, fit.options, fit.options.recency)
+    equal = chosen if fit.options.recency == 1.0 else _surprise(moves, size, fit.options, 1.0)
+    return TrainingSurprise(moves.person.size, chosen, equal)
+
+
+class _Fading:
+    """Counts that fade by a factor a window, brought up to date when they are looked at."""
+
+    def __init__(self, size: int, factors: NDArray[np.float64]) -> None:
+        self._factors = factors
+        self._counts = np.zeros(size)
+        self._since = np.zeros(size, dtype=np.int64)
+
+    def look(self, at: NDArray[np.int64], window: int) -> NDArray[np.float64]:
+        """The counts ``at`` different positions as of a window."""
+        self._counts[at] *= self._factors[window - self._since[at]]
+        self._since[at] = window
+        return self._counts[at]
+
+    def add_one(self, at: NDArray[np.int64]) -> None:
+        """Count a move at different positions that were looked at in this window."""
+        self._counts[at] += 1.0
+
+
+def _surprise(moves: MovesMade, size: NDArray[np.int64], options: FitOptions, recency: float) -> float | None:
+    """Mean of ``-ln P(move)`` over all moves; 0 without any."""
+    factors = fading(int(moves.window.max(initial=0)), recency)
+    levels = [(Blocks(size), moves.person)]
+    if options.slots > 1:
+        levels.append((Blocks(np.repeat(size, options.slots)), moves.block(options.slots)))
+    entries = [moves.entry(blocks, block) for blocks, block in levels]
+    rows = [blocks.row_start[block] + moves.origin for blocks, block in levels]
+    counted = [_Fading(int(blocks.start[-1]), factors) for blocks, _ in levels]
+    left = [_Fading(int(blocks.row_start[-1]), factors) for blocks, _ in levels]
+    order = np.argsort(moves.window, kind="stable")  # at most one move a person in each window
+    ends = np.flatnonzero(np.diff(moves.window[order], append=-1)) + 1
+    probability = np.zeros(order.size)
+    for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+        at = order[begin:end]
+        window = int(moves.window[at[0]])
+        for level in range(len(levels)):
+            hits = counted[level].look(entries[level][at], window)
+            total = left[level].look(rows[level][at], window)
+            if level == 0:
+                probability[at] = _smoothed(hits, total, moves, at, size, options)
+            else:
+                probability[at] = _drawn(hits, total, probability[at], options)
+            counted[level].add_one(entries[level][at])
+            left[level].add_one(rows[level][at])
+    if (probability <= 0.0).any():
+        return None
+    return -float(elementwise.log(probability).sum()) / max(order.size, 1)
+
+
+def _smoothed(
+    hits: NDArray[np.float64],
+    total: NDArray[np.float64],
+    moves: MovesMade,
+    at: NDArray[np.int64],
+    size: NDArray[np.int64],
+    options: FitOptions,
+) -> NDArray[np.float64]:
+    """The moves' entries in the rows as fitted so far."""
+    places = size[moves.person[at]]
+    weight = options.pseudo_count
+    rows = total + weight * places
+    fitted = np.divide(hits + weight, rows, out=np.zeros(at.size), where=rows > 0.0)
+    if options.never_left == "smoothed":
+        return fitted
+    stays = (moves.origin[at] == moves.target[at]).astype(np.float64)
+    return np.where(total > 0.0, fitted, stays if options.never_left == "stay" else 1.0 / places)
+
+
+def _drawn(
+    hits: NDArray[np.float64], total: NDArray[np.float64], free: NDArray[np.float64], options: FitOptions
+) -> NDArray[np.float64]:
+    """The same in rows of a slot, drawn towards the cycle-free ones."""
+    weight = np.where((total == 0.0) & (options.shrinkage_weight == 0), 1.0, options.shrinkage_weight)
+    return np.asarray((hits + weight * free) / (total + weight), dtype=np.float64)

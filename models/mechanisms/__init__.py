@@ -4,7 +4,9 @@ A new mechanism is a file beside these, one line in ``registry.py`` and one in t
 """
 
 from models.mechanisms.base import (
+    NO_DESIGNS,
     Composite,
+    Designs,
     DrawnPerWindow,
     Mechanism,
     MechanismType,
@@ -18,16 +20,20 @@ from models.mechanisms.base import (
     truncated_mass,
 )
 from models.mechanisms.correlated import Correlated, CorrelatedSteps
-from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.gaussian import Gaussian
 from models.mechanisms.promises import admit, check_mechanism
 from models.mechanisms.raw import Raw
 from models.mechanisms.registry import MECHANISMS, parse
-from models.mechanisms.repeated_counts import CountedAgain, counted_again, revealed_by_shift
-from models.mechanisms.seen_release import SeenRelease
 from models.mechanisms.suppressed import Suppressed
 from models.mechanisms.tiered import Tiered
-from models.mechanisms.versions import Versions, all_versions
+from models.mechanisms.versions import (
+    CountedAgain,
+    SeenRelease,
+    Versions,
+    all_versions,
+    counted_again,
+    revealed_by_shift,
+)
 from models.mechanisms.window_parts import (
     NoiseShare,
     ShownNowAndThen,

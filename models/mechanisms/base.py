@@ -7,16 +7,87 @@ nobody asks for a mechanism's class.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.mechanisms.designs import NO_DESIGNS, Designs
-from models.noise import FAITHFUL_LOG_RATIO, InformationTable, IntegerTable, binary_entropy
+from models.exceptions import MechanismError
+from models.noise import FAITHFUL_LOG_RATIO, CorrelatedNoise, InformationTable, IntegerTable, binary_entropy
+
+# Reading a mechanism's parameters as messages and schedules give them: numbers by name, nothing unknown.
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """The closest of the known words, or all of them, as a remedy."""
+    known = sorted(known)
+    close = get_close_matches(word.lower(), known, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"choose one of {', '.join(known)}" if known else "leave it out"
+
+
+def refuse_unknown(mechanism: str, parameters: Mapping[str, object], known: tuple[str, ...] = ()) -> None:
+    """:class:`MechanismError` for a parameter the mechanism does not have."""
+    for key in parameters:
+        if key not in known:
+            must = f"mechanism {mechanism!r} must have no parameters"
+            if known:
+                must = f"parameters of mechanism {mechanism!r} must be {', '.join(known)}"
+            raise MechanismError(must, repr(key), suggest(key, known))
+
+
+def number(mechanism: str, parameters: Mapping[str, object], key: str) -> float:
+    """The parameter ``key`` as a float; :class:`MechanismError` when it is missing or no number."""
+    value = parameters.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        got = "nothing" if value is None else repr(value)
+        raise MechanismError(
+            f"mechanism {mechanism!r} must have a number {key!r}", got, f'write "{key}": 1.0 beside it'
+        )
+    return float(value)
+
+
+# Designs of correlated noise, which messages and schedules name by their number.
+
+
+@dataclass(frozen=True, slots=True)
+class Designs:
+    """The noise designs of a deployment.
+
+    A design is too large for a message. Its number is made of the design itself, so more designs never change
+    what a message means.
+    """
+
+    noises: tuple[CorrelatedNoise, ...] = ()
+
+    @classmethod
+    def load(cls, paths: Iterable[Path]) -> Designs:
+        """The designs whose covariances are in these files; :class:`MechanismError` for one that has none."""
+        return cls(tuple(map(CorrelatedNoise.load, paths)))
+
+    def with_designs(self, more: Designs) -> Designs:
+        """These and more."""
+        return Designs(self.noises + more.noises)
+
+    def find(self, number: int) -> CorrelatedNoise:
+        """The design of a number; :class:`MechanismError` where it is none of these."""
+        for noise in self.noises:
+            if noise.design == number:
+                return noise
+        raise MechanismError(
+            "the number of a noise design must be that of one of the deployment's",
+            number,
+            "name the file of its covariance in the settings (release.covariance) or with --covariance",
+        )
+
+
+NO_DESIGNS = Designs()
 
 
 @dataclass(frozen=True)

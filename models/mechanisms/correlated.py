@@ -15,9 +15,16 @@ from scipy.special import ndtr
 from models.arguments import checked
 from models.exceptions import MechanismError
 from models.keys import expand_words
-from models.mechanisms.base import NoiseFamily, NoiseLaw, NoiseWindow, Tabulated
-from models.mechanisms.designs import NO_DESIGNS, Designs
-from models.mechanisms.parameters import number, refuse_unknown
+from models.mechanisms.base import (
+    NO_DESIGNS,
+    Designs,
+    NoiseFamily,
+    NoiseLaw,
+    NoiseWindow,
+    Tabulated,
+    number,
+    refuse_unknown,
+)
 from models.noise import (
     CorrelatedNoise,
     InformationTable,

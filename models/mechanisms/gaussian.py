@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 
 from models.arguments import checked
 from models.exceptions import MechanismError
-from models.mechanisms.base import NoiseFamily, NoiseLaw, Tabulated
-from models.mechanisms.designs import NO_DESIGNS, Designs
-from models.mechanisms.parameters import number, refuse_unknown
+from models.mechanisms.base import (
+    NO_DESIGNS,
+    Designs,
+    NoiseFamily,
+    NoiseLaw,
+    Tabulated,
+    number,
+    refuse_unknown,
+)
 from models.noise import (
     EXACT_UP_TO_SIGMA,
     InformationTable,

@@ -10,9 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.mechanisms.base import NoiseFamily, NoiseLaw
-from models.mechanisms.designs import NO_DESIGNS, Designs
-from models.mechanisms.parameters import refuse_unknown
+from models.mechanisms.base import NO_DESIGNS, Designs, NoiseFamily, NoiseLaw, refuse_unknown
 from models.noise import binary_entropy
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from models.exceptions import MechanismError
-from models.mechanisms.base import Mechanism, MechanismType
+from models.mechanisms.base import NO_DESIGNS, Designs, Mechanism, MechanismType, suggest
 from models.mechanisms.correlated import Correlated
-from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.gaussian import Gaussian
-from models.mechanisms.parameters import suggest
 from models.mechanisms.raw import Raw
 from models.mechanisms.suppressed import Suppressed
 from models.mechanisms.tiered import Tiered

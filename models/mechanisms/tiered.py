@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from models.arguments import checked
 from models.exceptions import MechanismError
 from models.keys import expand_words
-from models.mechanisms.base import NoiseFamily, NoiseLaw, Tabulated
-from models.mechanisms.designs import NO_DESIGNS, Designs
-from models.mechanisms.parameters import number, suggest
+from models.mechanisms.base import NO_DESIGNS, Designs, NoiseFamily, NoiseLaw, Tabulated, number, suggest
 from models.noise import (
     InformationTable,
     binary_channel_information_table,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod, sqrt
+from math import inf, prod, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -32,7 +32,68 @@ from models.noise import (
     large_sigma_information_table,
     least_information,
     scaled_entropy_table,
+    shift_probability,
 )
+
+# A release as accountants see it who know of something that lies between a person and the count.
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRelease(Tabulated):
+    """``inner`` seen through a channel of its own; it is never published under this name.
+
+    Whoever derives from it says what the channel reveals: ``name``, ``reveal_probability`` and
+    ``information_table``. What stands here errs upwards for any channel that reveals, with some probability,
+    whether somebody was counted; what concerns the published value is the release's.
+    """
+
+    inner: Mechanism
+    name: ClassVar[str]
+    is_released: ClassVar[bool] = True
+    is_exact: ClassVar[bool] = False
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """Those of the release."""
+        return self.inner.parameters
+
+    @property
+    def noise_family(self) -> NoiseFamily:
+        """None that a theorem is known of for what the channel leaves."""
+        return NoiseFamily.OTHER
+
+    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+        """As the release."""
+        return self.inner.publish(counts, words)
+
+    def noise_law(self) -> NoiseLaw | None:
+        """None: the channel is no noise with one law."""
+        return None
+
+    def divergence(self) -> float:
+        """Infinite: now and then the channel reveals all."""
+        return inf
+
+    def expected_absolute_error(self) -> float:
+        """As the release."""
+        return self.inner.expected_absolute_error()
+
+    def variance(self) -> float:
+        """As the release."""
+        return self.inner.variance()
+
+    def zcdp_rho(self) -> float:
+        """As the release."""
+        return self.inner.zcdp_rho()
+
+    def pure_epsilon(self) -> float:
+        """As the release."""
+        return self.inner.pure_epsilon()
+
+    def gaussian_variance(self) -> float | None:
+        """As the release."""
+        return self.inner.gaussian_variance()
+
 
 _ROUNDING = 1e-12
 
@@ -183,3 +244,93 @@ def _added_sigma(parts: tuple[Mechanism, ...]) -> float | None:
     if any(part.noise_family is not NoiseFamily.DISCRETE_GAUSSIAN for part in parts):
         return None
     return 1.0 / sqrt(2.0 * sum(part.divergence() for part in parts))
+
+
+# A released count in which one person can be counted more than once.
+
+
+@dataclass(frozen=True, slots=True)
+class CountedAgain(SeenRelease):
+    """``inner`` where somebody who is there adds 0 to ``most_counts`` to the count.
+
+    How often somebody is counted must not depend on where else they go. Given it, being there shifts the
+    noise by at most ``L = most_counts``, and all those shifts have ``1 - delta_L`` in common: so the release
+    is no more than the channel that reveals with probability ``delta_L`` whether somebody is there, and else
+    nothing. All verbs are that channel's, but for the information, where Gaussian noise says less.
+    """
+
+    most_counts: int
+    name: ClassVar[str] = "counted again"
+
+    @property
+    def parts(self) -> tuple[Mechanism, ...]:
+        """The release."""
+        return (self.inner,)
+
+    def reveal_probability(self) -> float:
+        """``delta_L``."""
+        return revealed_by_shift(self.inner, self.most_counts)
+
+    def information_table(self) -> InformationTable:
+        """At most ``delta_L h(p)``; of discrete Gaussian noise also ``p (1 - p) L^2 / (2 sigma^2)``."""
+        return _repeated_information_table(self)
+
+    def zcdp_rho(self) -> float:
+        """``L^2`` times that of one count (Bun and Steinke 2016, proposition 1.9)."""
+        return self.most_counts**2 * self.inner.zcdp_rho()
+
+    def pure_epsilon(self) -> float:
+        """``L`` times that of one count."""
+        return self.most_counts * self.inner.pure_epsilon()
+
+
+def counted_again(mechanism: Mechanism, most_counts: int) -> Mechanism:
+    """The mechanism as accountants ask it where one person can be counted ``most_counts`` times.
+
+    Of several values each for itself. The mechanism itself for 1, and where nothing or the exact count is
+    released: that reveals the same at any shift.
+    :class:`MechanismError` for noise that several steps share.
+    """
+    if most_counts == 1:  # first, as asking for abilities takes long and every release comes by here
+        return mechanism
+    if isinstance(mechanism, Versions):
+        return Versions(tuple(counted_again(part, most_counts) for part in mechanism.parts))
+    if mechanism.is_exact or not mechanism.is_released:
+        return mechanism
+    if isinstance(mechanism, DrawnPerWindow):
+        raise MechanismError(
+            "noise that several steps share must count each person once in a step",
+            f"{mechanism.name} on a sensor that counts somebody up to {most_counts} times",
+            "use gaussian or raw for sensors with most_counts above 1",
+        )
+    return mechanism if mechanism.noise_law() is None else CountedAgain(mechanism, most_counts)
+
+
+def revealed_by_shift(mechanism: Mechanism, shift: int) -> float:
+    """Total variation between the noise and itself shifted by ``shift`` counts, for the erasure bound.
+
+    1 for raw, 0 for suppressed. All shifts in ``0..shift`` have the rest in common. Includes the truncated
+    mass; at shift one it is the mechanism's own.
+    """
+    noise = mechanism.noise_law()
+    if noise is None or shift == 0:
+        return 0.0
+    if mechanism.is_exact or shift == 1:
+        return mechanism.reveal_probability()
+    return min(1.0, shift_probability(noise.probabilities, shift) + noise.truncated_mass)
+
+
+@lru_cache(256)
+def _repeated_information_table(counted: CountedAgain) -> InformationTable:
+    """What :func:`models.noise.large_sigma_information_table` says of one count holds for a shift ``L``.
+
+    The noise about the mean is ``L`` times as far away: ``sigma / L`` stands for ``sigma``.
+    """
+    erased = scaled_entropy_table(counted.reveal_probability())
+    if counted.inner.noise_family is not NoiseFamily.DISCRETE_GAUSSIAN:
+        return erased
+    law = counted.inner.noise_law()
+    assert law is not None
+    sigma = 1.0 / sqrt(2.0 * counted.inner.divergence())
+    shifted = large_sigma_information_table(sigma / counted.most_counts, law.truncated_mass)
+    return least_information(erased, shifted)

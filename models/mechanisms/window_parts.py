@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from models.mechanisms.base import Mechanism, NoiseFamily, NoiseLaw, Tabulated, truncated_mass
 from models.mechanisms.gaussian import Gaussian
-from models.mechanisms.repeated_counts import revealed_by_shift
+from models.mechanisms.versions import revealed_by_shift
 from models.noise import (
     GaussianShare,
     InformationTable,

@@ -1,11 +1,22 @@
 """Noise in exact integers: laws, samplers, tiers of one count, and what a noised count reveals."""
 
 from models.noise.correlated_noise import CorrelatedNoise
-from models.noise.discrete_gaussian import MIN_SIGMA, check_sigma, discrete_gaussian_table
 from models.noise.gaussian_shares import GaussianShare, gaussian_share
-from models.noise.geometric import check_epsilon, geometric_table
-from models.noise.integer_chain import chain_noise, check_levels, continued_value
-from models.noise.integer_table import FAITHFUL_LOG_RATIO, TOTAL, IntegerTable
+from models.noise.integer_chain import (
+    chain_noise,
+    check_epsilon,
+    check_levels,
+    continued_value,
+    geometric_table,
+)
+from models.noise.integer_table import (
+    FAITHFUL_LOG_RATIO,
+    MIN_SIGMA,
+    TOTAL,
+    IntegerTable,
+    check_sigma,
+    discrete_gaussian_table,
+)
 from models.noise.noise_information import (
     EXACT_UP_TO_SIGMA,
     InformationTable,
@@ -19,8 +30,13 @@ from models.noise.noise_information import (
     scaled_entropy_table,
     truncation_information_nats,
 )
-from models.noise.several_counts import own_count_information, shift_probability
-from models.noise.several_values import joint_information_table, joint_outcomes, joint_shift_probability
+from models.noise.several_values import (
+    joint_information_table,
+    joint_outcomes,
+    joint_shift_probability,
+    own_count_information,
+    shift_probability,
+)
 
 __all__ = [
     "EXACT_UP_TO_SIGMA",

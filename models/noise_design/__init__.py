@@ -6,7 +6,8 @@ One method is one file; :func:`design_noise` finds it by name and checks the res
 from __future__ import annotations
 
 from models.noise_design.design import AUTO, METHODS, NoiseDesign, design_noise, worst_information
-from models.noise_design.loss import (
+from models.noise_design.problem import (
+    DesignProblem,
     SecretInformation,
     conditional_information,
     indirect_information,
@@ -15,7 +16,6 @@ from models.noise_design.loss import (
     posterior_half_width,
     secret_information,
 )
-from models.noise_design.problem import DesignProblem
 
 __all__ = [
     "AUTO",

@@ -9,19 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.exceptions import NoiseDesignError
-from models.noise_design import (
+from models.noise_design import semidefinite
+from models.noise_design.closed_forms import (
+    concentrated,
     exact,
-    independent,
+    has_closed_form,
     multiple,
     multiple_exact,
     sdp_a,
-    sdp_b,
-    semidefinite,
+    uniform,
     unrestricted,
 )
-from models.noise_design.algebra import Floats, within_budget
-from models.noise_design.loss import secret_information
-from models.noise_design.problem import DesignProblem
+from models.noise_design.problem import DesignProblem, Floats, secret_information, within_budget
 from models.noise_design.semidefinite import SemidefiniteSolution
 
 AUTO = "auto"
@@ -52,18 +51,18 @@ class Method:
 
 
 METHODS = {
-    "exact": Method(exact.exact, exact.SOLVER, semidefinite.exact),
-    "unrestricted": Method(unrestricted.unrestricted, unrestricted.SOLVER, semidefinite.unrestricted),
-    "sdp-a": Method(sdp_a.sdp_a, sdp_a.SOLVER),
-    "multiple": Method(multiple.multiple, sdp_b.SOLVER),
+    "exact": Method(exact, "closed form and a search in one variable", semidefinite.exact),
+    "unrestricted": Method(unrestricted, "closed form and a root in one variable", semidefinite.unrestricted),
+    "sdp-a": Method(sdp_a, "closed form and a root in one variable"),
+    "multiple": Method(multiple, "L-BFGS on the dual, gap certified"),
     "multiple-exact": Method(
-        multiple_exact.multiple_exact,
-        multiple_exact.SOLVER,
+        multiple_exact,
+        "closed form",
         semidefinite.worst_of_all_times,
-        multiple_exact.has_closed_form,
+        has_closed_form,
     ),
-    "uniform": Method(independent.uniform, independent.SOLVER),
-    "concentrated": Method(independent.concentrated, independent.SOLVER),
+    "uniform": Method(uniform, "none"),
+    "concentrated": Method(concentrated, "none"),
 }
 
 

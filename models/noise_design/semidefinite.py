@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from models.exceptions import NoiseDesignError
-from models.noise_design.algebra import Floats, block_noise
-from models.noise_design.problem import DesignProblem
+from models.noise_design.problem import DesignProblem, Floats, block_noise
 
 DEFAULT_SOLVER = "clarabel"
 SOLVERS: dict[str, dict[str, Any]] = {

@@ -2,14 +2,386 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from io import TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from models.arguments import checked
 from models.exceptions import PriorError, PriorFileError
-from models.priors import Population
+from models.prior_files.prior_record import (
+    add_record,
+    chain_to_record,
+    check_assumed,
+    check_fitted,
+    unknown_member,
+)
+from models.priors import FittedWindows, Lists, Moves, Population, PopulationBuilder, numbered_locations
 from models.private_files import private_file
+from models.text import DocumentError, JsonStream, JsonSyntaxError, parse_json
+
+# Priors as JSON: the form people write by hand and other tools send; ``docs/reference/priors.md``.
+
+
+def read_json(path: Path) -> Population:
+    """Read a priors file person by person; :class:`PriorFileError` names file, person and member."""
+    builder = PopulationBuilder()
+    locations: tuple[str, ...] | None = None
+    assumed: str | None = None
+    fitted: FittedWindows | None = None
+    try:
+        with path.open(encoding="utf-8") as source:
+            stream = JsonStream(source)
+            for key in stream.members():
+                if key == "locations":
+                    locations = _locations(path, stream.value())
+                elif key == "assumed":
+                    assumed = check_assumed(str(path), stream.value())
+                elif key == "fitted":
+                    fitted = check_fitted(str(path), stream.value())
+                elif key == "people":
+                    known = _Names(path, locations)
+                    for number, record in enumerate(_people(path, stream)):
+                        add_record(builder, f"people[{number}] in {path}", record, known.index)
+                else:
+                    stream.value()
+                    raise unknown_member(str(path), key, ("assumed", "fitted", "locations", "people"))
+            stream.finish()
+    except JsonSyntaxError as error:
+        raise PriorFileError(f"{path} must be JSON", error, "mend the file at that line") from None
+    except UnicodeDecodeError as error:
+        raise PriorFileError(f"{path} must be UTF-8 text", error.reason, "save it as UTF-8") from None
+    return replace(builder.build(locations), assumed=assumed, fitted=fitted)
+
+
+def write_json(population: Population, file: BinaryIO) -> None:
+    """Write everybody, one line a person; reading the file gives the same population bit for bit."""
+    out = TextIOWrapper(file, encoding="utf-8")
+    names = json.dumps(population.location_names, ensure_ascii=False)
+    label = f'"assumed": {json.dumps(population.assumed)},\n ' if population.assumed is not None else ""
+    if population.fitted is not None:
+        label += f'"fitted": {json.dumps(asdict(population.fitted), ensure_ascii=False)},\n '
+    out.write(f'{{{label}"locations": {names},\n "people": [')
+    for number, person in enumerate(population.people):
+        record = chain_to_record(person, population.chain(number), population.initial(number))
+        if population.weights is not None:
+            record["weight"] = float(population.weights[number])
+        out.write(",\n  " if number else "\n  ")
+        out.write(json.dumps(record, ensure_ascii=False))
+    out.write("\n ]}\n")
+    out.detach()  # flushed, and still open: whoever opened it makes it durable
+
+
+def _people(path: Path, stream: JsonStream) -> Iterator[Any]:
+    """The elements of ``people``."""
+    if stream.peek() != "[":
+        raise PriorFileError(
+            f"'people' in {path} must be a list", stream.peek(), "write one object a person in [...]"
+        )
+    return stream.elements()
+
+
+def _locations(path: Path, value: Any) -> tuple[str, ...]:
+    """The list of location names, checked."""
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise PriorFileError(
+            f"'locations' in {path} must be a list of names", type(value).__name__, "put each name in quotes"
+        )
+    if len(set(value)) < len(value):
+        twice = next(name for name in value if value.count(name) > 1)
+        raise PriorFileError(
+            f"'locations' in {path} must be unique", f"{twice!r} twice", "rename one of the two"
+        )
+    return tuple(value)
+
+
+class _Names:
+    """Location indices by name; looks ahead in the file when people are written before the locations."""
+
+    def __init__(self, path: Path, locations: tuple[str, ...] | None) -> None:
+        self._path = path
+        self._locations = locations
+        self._index: dict[str, int] | None = None
+
+    def index(self, name: str) -> int | None:
+        """Index of a location, None if there is no such name."""
+        if self._index is None:
+            names = self._locations if self._locations is not None else self._look_ahead()
+            self._index = {name: index for index, name in enumerate(names)}
+        return self._index.get(name)
+
+    def _look_ahead(self) -> tuple[str, ...]:
+        if not self._path.is_file():
+            return ()
+        with self._path.open(encoding="utf-8") as source:
+            stream = JsonStream(source)
+            for key in stream.members():
+                if key == "locations":
+                    return _locations(self._path, stream.value())
+                if key == "people":
+                    for _ in stream.elements():
+                        pass
+                else:
+                    stream.value()
+        return ()
+
+
+# Priors as Parquet, for many people: one row a person, its moves in list columns.
+#
+# Columns: ``person`` (text), ``places`` (int32 list), ``slots`` (int32, optional, 1), ``slot`` (int32 list,
+# optional, null with one slot), ``row``, ``col`` (int32 lists of local indices), ``probability`` (double
+# list), ``initial`` (double list, optional, null = stationary), ``weight`` (double, optional, people who
+# behave so). The names of the locations are JSON in the file's metadata under ``tallyguard.locations``,
+# what assumed priors rest on under ``tallyguard.assumed``, and the windows priors were fitted to under
+# ``tallyguard.fitted``.
+
+_LOCATIONS = b"tallyguard.locations"
+_ASSUMED = b"tallyguard.assumed"
+_FITTED = b"tallyguard.fitted"
+_PEOPLE_A_BATCH = 20_000
+_REQUIRED = ("person", "places", "row", "col", "probability")
+_SCHEMA = pa.schema(
+    [
+        ("person", pa.string()),
+        ("places", pa.list_(pa.int32())),
+        ("slots", pa.int32()),
+        ("slot", pa.list_(pa.int32())),
+        ("row", pa.list_(pa.int32())),
+        ("col", pa.list_(pa.int32())),
+        ("probability", pa.list_(pa.float64())),
+        ("initial", pa.list_(pa.float64())),
+    ]
+)
+_WEIGHT = pa.field("weight", pa.float64())
+
+
+def read_parquet(path: Path) -> Population:
+    """Read a priors file batch by batch; :class:`PriorFileError` names file, column and person."""
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_columns(path, file.schema_arrow.names)
+            names = _location_names(path, file)
+            assumed, fitted = _assumed(path, file), _fitted(path, file)
+            parts = [_packed(path, batch, names) for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH)]
+    except DocumentError as error:
+        raise PriorFileError(
+            f"metadata 'tallyguard.locations' of {path} must be a JSON list", error, "write it again"
+        ) from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of what it cannot decode
+        raise PriorFileError(f"{path} must be a Parquet file", error, "write it again") from None
+    if not parts:
+        return replace(PopulationBuilder().build(names), assumed=assumed, fitted=fitted)
+    return replace(Population.concatenate(parts), assumed=assumed, fitted=fitted)
+
+
+def write_parquet(population: Population, file: BinaryIO) -> None:
+    """Write everybody; reading the file gives the same population bit for bit."""
+    names = json.dumps(population.location_names, ensure_ascii=False)
+    label = {} if population.assumed is None else {_ASSUMED: json.dumps(population.assumed)}
+    if population.fitted is not None:
+        label[_FITTED] = json.dumps(asdict(population.fitted), ensure_ascii=False)
+    schema = _SCHEMA if population.weights is None else _SCHEMA.append(_WEIGHT)
+    schema = schema.with_metadata({_LOCATIONS: names, **label})
+    parts = max(1, -(-len(population) // _PEOPLE_A_BATCH))
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for part in population.split(parts):
+            writer.write_table(_table(part, schema))
+
+
+def _table(population: Population, schema: pa.Schema) -> pa.Table:
+    """One row a person."""
+    arrays, moves = population.arrays, population.moves()
+    single = np.asarray(arrays.slots == 1)
+    columns = [
+        pa.array(population.people, pa.string()),
+        _lists(arrays.places_start, arrays.places),
+        pa.array(arrays.slots, pa.int32()),
+        _lists(moves.start, moves.slot, null=single),
+        _lists(moves.start, moves.row),
+        _lists(moves.start, moves.column),
+        _lists(moves.start, moves.probability),
+        _lists(arrays.initial_start, arrays.initial, null=np.diff(arrays.initial_start) == 0),
+    ]
+    if population.weights is not None:
+        columns.append(pa.array(population.weights, pa.float64()))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _lists(
+    start: NDArray[np.int64], values: NDArray[Any], null: NDArray[np.bool_] | None = None
+) -> pa.ListArray[Any]:
+    """One list a person, null where this is asked for."""
+    mask = None if null is None else pa.array(null)
+    return pa.ListArray.from_arrays(pa.array(start, pa.int32()), pa.array(values), mask=mask)
+
+
+def _check_columns(path: Path, found: list[str]) -> None:
+    """Refuse missing, unknown and repeated columns."""
+    missing = [name for name in _REQUIRED if name not in found]
+    known = [*_SCHEMA.names, _WEIGHT.name]
+    unknown = [name for name in found if name not in known]
+    repeated = sorted({name for name in found if found.count(name) > 1})
+    if missing or unknown or repeated:
+        raise PriorFileError(
+            f"columns of {path} must be {', '.join(known)} (slots, slot, initial and weight may be missing)",
+            f"missing {missing}, unknown {unknown}, repeated {repeated}",
+            "rename or drop columns; the layout is in docs/reference/priors.md",
+        )
+
+
+def _location_names(path: Path, file: pq.ParquetFile) -> tuple[str, ...]:
+    """Names from the metadata, or the indices up to the highest place."""
+    metadata = file.schema_arrow.metadata or {}
+    if _LOCATIONS in metadata:
+        names = parse_json(metadata[_LOCATIONS])
+        if not isinstance(names, list):
+            raise PriorFileError(
+                f"metadata 'tallyguard.locations' of {path} must be a JSON list", names, "write it again"
+            )
+        return tuple(map(str, names))
+    highest = -1
+    for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH, columns=["places"]):
+        try:
+            top = pc.max(pc.list_flatten(batch.column(0)).cast(pa.int32())).as_py()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise PriorFileError(
+                f"places of {path} must be lists of numbers of locations",
+                error,
+                "cast them to 32-bit integers",
+            ) from None
+        highest = max(highest, -1 if top is None else top)
+    return numbered_locations(highest, str(path))
+
+
+def _assumed(path: Path, file: pq.ParquetFile) -> str | None:
+    """What the priors rest on, from the metadata, where nobody was measured."""
+    metadata = file.schema_arrow.metadata or {}
+    return check_assumed(str(path), parse_json(metadata[_ASSUMED])) if _ASSUMED in metadata else None
+
+
+def _fitted(path: Path, file: pq.ParquetFile) -> FittedWindows | None:
+    """Which windows the priors were fitted to, from the metadata, where that is known."""
+    metadata = file.schema_arrow.metadata or {}
+    return check_fitted(str(path), parse_json(metadata[_FITTED])) if _FITTED in metadata else None
+
+
+def _packed(path: Path, batch: pa.RecordBatch, names: tuple[str, ...]) -> Population:
+    """One batch of people."""
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    for name in _REQUIRED:
+        if columns[name].null_count:
+            number = columns[name].is_null().to_pylist().index(True)
+            raise PriorFileError(
+                f"column {name!r} of {path} must have no nulls",
+                f"null for person {columns['person'][number].as_py()!r}",
+                "fill it, or leave the person out",
+            )
+    try:
+        people = list(map(str, columns["person"].to_pylist()))
+        slots, moves = _moves(path, columns)
+        initial = Lists(*_column(columns["initial"], pa.float64())) if "initial" in columns else None
+        places = Lists(*_column(columns["places"], pa.int32()))
+        packed = Population.from_moves(
+            people, places, moves, slots=slots, initial=initial, location_names=names
+        )
+        return replace(packed, weights=_weights(columns))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise PriorFileError(
+            f"columns of {path} must have the documented types", error, "cast them"
+        ) from None
+
+
+def _weights(columns: dict[str, pa.Array[Any]]) -> NDArray[np.float64] | None:
+    """How many people behave as each; one where it is not said, None where it is said of nobody."""
+    if "weight" not in columns:
+        return None
+    weight = columns["weight"].cast(pa.float64())
+    if weight.null_count == len(weight):
+        return None
+    return np.array(weight.fill_null(1.0).to_numpy(zero_copy_only=False))
+
+
+def _moves(path: Path, columns: dict[str, pa.Array[Any]]) -> tuple[NDArray[np.int32], Moves]:
+    """Everybody's number of slots and moves in the columns of one batch."""
+    count = len(columns["person"])
+    entry_start, row = _column(columns["row"], pa.int32())
+    slots = np.ones(count, dtype=np.int32)
+    if "slots" in columns:
+        slots = columns["slots"].fill_null(1).cast(pa.int32()).to_numpy().astype(np.int32)
+    column_start, column = _column(columns["col"], pa.int32())
+    probability_start, probability = _column(columns["probability"], pa.float64())
+    _check_lengths(path, columns, "col", np.diff(column_start), np.diff(entry_start))
+    _check_lengths(path, columns, "probability", np.diff(probability_start), np.diff(entry_start))
+    _check_slots(path, columns, slots, np.diff(entry_start))
+    slot = _slot(path, columns, slots, entry_start)
+    return slots, Moves(entry_start, slot, row, column, probability)
+
+
+def _check_slots(
+    path: Path, columns: dict[str, pa.Array[Any]], slots: NDArray[np.int32], moves: NDArray[np.int64]
+) -> None:
+    """Refuse more slots than moves before memory is taken for them: each slot has at least one."""
+    wrong = np.flatnonzero(slots > np.maximum(moves, 1))
+    if wrong.size:
+        person = columns["person"][int(wrong[0])].as_py()
+        raise PriorFileError(
+            f"the slots of person {person!r} in {path} must have a move each",
+            f"{moves[wrong[0]]} moves for {slots[wrong[0]]} slots",
+            "correct 'slots', or give each slot its moves",
+        )
+
+
+def _slot(
+    path: Path, columns: dict[str, pa.Array[Any]], slots: NDArray[np.int32], entry_start: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """The slot of every entry; zero for people whose list is null."""
+    result = np.zeros(entry_start[-1], dtype=np.int32)
+    if "slot" not in columns:
+        return result
+    start, values = _column(columns["slot"], pa.int32())
+    lengths = np.diff(start)
+    given = lengths > 0
+    wanted = np.where(given | (slots > 1), np.diff(entry_start), 0)
+    _check_lengths(path, columns, "slot", lengths, wanted)
+    result[np.repeat(given, np.diff(entry_start))] = values
+    return result
+
+
+def _column(column: pa.Array[Any], kind: pa.DataType) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Offsets (N + 1,) and values of a list column; a null counts as empty."""
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    values = pc.list_flatten(column)
+    if values.null_count:
+        raise pa.ArrowInvalid("a list contains null")
+    start = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+    return start, np.array(values.cast(kind).to_numpy(zero_copy_only=False))
+
+
+def _check_lengths(
+    path: Path,
+    columns: dict[str, pa.Array[Any]],
+    name: str,
+    found: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+) -> None:
+    """Refuse lists of one person that do not belong together."""
+    wrong = np.flatnonzero(found != wanted)
+    if wrong.size:
+        person = columns["person"][int(wrong[0])].as_py()
+        raise PriorFileError(
+            f"lists row, col, probability (and slot) of person {person!r} in {path} must be equally long",
+            f"{found[wrong[0]]} in {name!r} for {wanted[wrong[0]]}",
+            "give each move one of each",
+        )
+
 
 _SUFFIXES = (".json", ".parquet")
 
@@ -43,10 +415,7 @@ def save_population(population: Population, path: str | Path) -> None:
 def _reader(path: Path) -> Callable[[Path], Population]:
     """The function that reads such a file; the other format's library is not loaded."""
     if _format(path) == ".json":
-        from models.prior_files.prior_json import read_json
-
         return read_json
-    from models.prior_files.prior_parquet import read_parquet
 
     return read_parquet
 
@@ -54,10 +423,7 @@ def _reader(path: Path) -> Callable[[Path], Population]:
 def _writer(path: Path) -> Callable[[Population, BinaryIO], None]:
     """The function that writes such a file."""
     if _format(path) == ".json":
-        from models.prior_files.prior_json import write_json
-
         return write_json
-    from models.prior_files.prior_parquet import write_parquet
 
     return write_parquet
 

@@ -7,11 +7,14 @@ or simulation passes one checked door, `Population.from_moves`, which takes ever
 
 from models.priors.chain import ChainView, PopulationArrays, Rows, chain_view, rows_of
 from models.priors.evidence import MOST_DRAWS, Evidence, posterior_draws, with_draws
-from models.priors.finer_steps import in_finer_steps
-from models.priors.fitted_windows import FittedWindows
 from models.priors.packing import Lists, Moves
-from models.priors.population import Population, numbered_locations
-from models.priors.population_builder import PopulationBuilder
+from models.priors.population import (
+    FittedWindows,
+    Population,
+    PopulationBuilder,
+    in_finer_steps,
+    numbered_locations,
+)
 from models.priors.prior import MovementPrior, Triplets
 
 __all__ = [

@@ -8,27 +8,127 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from models.arguments import checked
 from models.exceptions import PositionError, PriorError
-from models.priors.alike_kernel import mix_in, split_unequal
 from models.priors.chain import ChainView, PopulationArrays, chain_view
-from models.priors.fitted_windows import FittedWindows
-from models.priors.packing import Lists, Moves, lay_out, pack, unpack_columns
-from models.priors.people_arrays import (
-    joined_lists,
-    joined_moves,
-    joined_people,
-    kept_moves,
-    taken_people,
-    words_of,
+from models.priors.packing import (
+    Lists,
+    Moves,
+    lay_out,
+    mix_in,
+    offsets_of,
+    pack,
+    split_unequal,
+    unpack_columns,
 )
-from models.priors.prior import MovementPrior, Triplets
-from models.priors.prior_faults import check_lists, explain
+from models.priors.prior import MovementPrior, Triplets, check_lists, explain, moves_of, real, whole
 from models.priors.stationary_kernel import fill_distributions
+
+# The arrays of several people: joined, taken apart, and as the words in which they are compared.
+
+Number = TypeVar("Number", bound=np.generic)
+
+_OFFSETS = ("places_start", "distribution_start", "column_start_start", "entry_start", "initial_start")
+_CONTENTS = ("places", "distribution", "column_start", "row", "initial")
+
+
+def joined_lists(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> Lists:
+    """The lists of several people."""
+    return Lists(offsets_of([part.size for part in parts]), _joined(parts, dtype))
+
+
+def joined_moves(parts: Sequence[Moves]) -> Moves:
+    """The moves of people, each of whom has some alone."""
+    return Moves(
+        offsets_of([part.row.size for part in parts]),
+        _joined([part.slot for part in parts], np.int32),
+        _joined([part.row for part in parts], np.int32),
+        _joined([part.column for part in parts], np.int32),
+        _joined([part.probability for part in parts], np.float64),
+    )
+
+
+def kept_moves(moves: Moves) -> Moves:
+    """The moves as kernels are compiled for them, without those of probability zero."""
+    moves = Moves(
+        np.ascontiguousarray(moves.start, np.int64),
+        np.ascontiguousarray(moves.slot, np.int32),
+        np.ascontiguousarray(moves.row, np.int32),
+        np.ascontiguousarray(moves.column, np.int32),
+        np.ascontiguousarray(moves.probability, np.float64),
+    )
+    kept = moves.probability != 0.0
+    if kept.all():
+        return moves
+    before = np.concatenate(([0], np.cumsum(kept)))
+    slot, row, column = moves.slot[kept], moves.row[kept], moves.column[kept]
+    return Moves(before[moves.start], slot, row, column, moves.probability[kept])
+
+
+def taken_people(arrays: PopulationArrays, index: NDArray[np.int64]) -> PopulationArrays:
+    """The arrays of the people at ``index``."""
+    taken: dict[str, Any] = {"slots": arrays.slots[index]}
+    for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
+        start = getattr(arrays, offsets)
+        length = start[index + 1] - start[index]
+        taken[offsets] = offsets_of(length)
+        source = np.repeat(start[index] - taken[offsets][:-1], length) + np.arange(length.sum())
+        taken[contents] = getattr(arrays, contents)[source]
+        if contents == "row":
+            taken["value"] = arrays.value[source]
+    return PopulationArrays(**taken)
+
+
+def joined_people(parts: Sequence[PopulationArrays]) -> PopulationArrays:
+    """The arrays of several populations, one after the other."""
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("slots", "value")
+    }
+    for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
+        joined[offsets] = offsets_of(np.concatenate([np.diff(getattr(part, offsets)) for part in parts]))
+        joined[contents] = np.concatenate([getattr(part, contents) for part in parts])
+    return PopulationArrays(**joined)
+
+
+def words_of(arrays: PopulationArrays) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
+    """All that makes a prior: offsets, and numbers of up to 64 bits, which are looked at bit by bit."""
+    return [
+        (arrays.places_start, arrays.places),
+        (arrays.column_start_start, arrays.column_start),
+        (arrays.entry_start, arrays.row),
+        (arrays.entry_start, arrays.value.view(np.uint64)),
+        (arrays.initial_start, arrays.initial.view(np.uint64)),
+    ]
+
+
+def _joined(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:
+    """The pieces as one array, also when there are none."""
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+
+
+# Which windows of real time priors were fitted to, so that nobody checks them on the same.
+
+
+@dataclass(frozen=True, slots=True)
+class FittedWindows:
+    """How check-ins became windows, as named by the options of fitting, and the end of the last fitted one.
+
+    ``origin`` is the Unix time in seconds of window 0, in slot 0, or ``"epoch"`` for whole windows since
+    1970; windows from ``until_seconds`` on were not fitted.
+    """
+
+    window_seconds: int
+    origin: int | str
+    window_place: str
+    elsewhere: str
+    elsewhere_name: str
+    until_seconds: int
+
 
 MOST_NUMBERED = 1_000_000
 """Locations without a list of names: one wrong number may not fill the memory."""
@@ -364,3 +464,131 @@ def _check_unique(people: Sequence[str]) -> None:
     if len(set(people)) < len(people):
         twice = next(a for a, b in pairwise(sorted(people)) if a == b)
         raise PriorError("each person must have one prior", f"{twice!r} twice", "keep one of the two")
+
+
+# A population collected one person at a time, as files, messages and fits give them.
+
+
+class PopulationBuilder:
+    """Collects people one at a time, as yet unchecked; :meth:`build` packs and checks them all at once."""
+
+    __slots__ = ("_initial", "_moves", "_places", "_slots", "_weights", "people")
+
+    def __init__(self) -> None:
+        self.people: list[str] = []
+        self._slots: list[int] = []
+        self._places: list[NDArray[np.int32]] = []
+        self._moves: list[Moves] = []
+        self._initial: list[NDArray[np.float64]] = []
+        self._weights: list[float | None] = []
+
+    def add(
+        self,
+        person: str,
+        places: ArrayLike,
+        triplets: Triplets,
+        *,
+        slots: int = 1,
+        initial: ArrayLike | None = None,
+        weight: float | None = None,
+    ) -> None:
+        """Add one person by triplets, or a persona that so many people (``weight``) behave as.
+
+        :class:`~models.exceptions.PriorError` where the lists do not fit each other, and the builder is as
+        before; whether they are a chain is checked by :meth:`build`.
+        """
+        moves = moves_of(person, triplets)
+        own = whole(person, "places", places)
+        start = np.empty(0) if initial is None else real(person, "initial", initial)
+        count = whole(person, "slots", [slots])
+        self.people.append(person)
+        self._slots.append(int(count[0]))
+        self._places.append(own)
+        self._moves.append(moves)
+        self._initial.append(start)
+        self._weights.append(weight)
+
+    def add_all(self, other: PopulationBuilder) -> None:
+        """Add everybody who was added to another builder."""
+        for name in self.__slots__:
+            getattr(self, name).extend(getattr(other, name))
+
+    def build(self, location_names: Sequence[str] | None = None) -> Population:
+        """Pack everybody added so far; who has no weight among personas stands for one."""
+        packed = Population.from_moves(
+            self.people,
+            joined_lists(self._places, np.int32),
+            joined_moves(self._moves),
+            slots=np.array(self._slots, dtype=np.int32),
+            initial=joined_lists(self._initial, np.float64),
+            location_names=location_names,
+        )
+        if all(weight is None for weight in self._weights):
+            return packed
+        weights = [1.0 if weight is None else weight for weight in self._weights]
+        return replace(packed, weights=np.array(weights, dtype=np.float64))
+
+
+# Priors for steps that are a part of those they were made for.
+
+MOST_PARTS = 60
+
+
+def in_finer_steps(population: Population, parts: int) -> Population:
+    """The same people in steps a ``parts``-th as long, who move where a long step ends and not within it.
+
+    That is what a prior by hours says of quarters of an hour: somebody is at one place for all four. A slot
+    ``k`` of a cycle becomes the slots ``parts k`` to ``parts k + parts - 1``, and its moves leave the last of
+    them. Which windows the priors were fitted to is not kept: they have another length.
+    """
+    if not 2 <= parts <= MOST_PARTS:
+        raise PriorError(
+            f"a step must be cut into 2 to {MOST_PARTS} parts",
+            parts,
+            "for counts by quarters of an hour and priors by hours, say 4",
+        )
+    arrays, moves = population.arrays, population.moves()
+    finer = Population.from_moves(
+        population.people,
+        Lists(arrays.places_start, arrays.places),
+        _finer_moves(population, moves, parts),
+        slots=arrays.slots * np.int32(parts),
+        initial=Lists(arrays.initial_start, arrays.initial),
+        location_names=population.location_names,
+    )
+    drawn = None if population.drawn is None else in_finer_steps(population.drawn, parts)
+    return replace(finer, assumed=population.assumed, weights=population.weights, drawn=drawn)
+
+
+def _finer_moves(population: Population, moves: Moves, parts: int) -> Moves:
+    """The moves at the ends of long steps, and staying within them."""
+    arrays = population.arrays
+    sizes, people = np.diff(arrays.places_start), np.arange(len(population))
+    stays = sizes * arrays.slots * (parts - 1)
+    person = np.concatenate((np.repeat(people, np.diff(moves.start)), np.repeat(people, stays)))
+    place, slot = _stays(sizes, arrays.slots, parts)
+    order = np.argsort(person, kind="stable")
+    start = np.zeros(people.size + 1, dtype=np.int64)
+    np.cumsum(np.diff(moves.start) + stays, out=start[1:])
+    return Moves(
+        start,
+        np.concatenate((moves.slot * parts + parts - 1, slot)).astype(np.int32)[order],
+        np.concatenate((moves.row, place)).astype(np.int32)[order],
+        np.concatenate((moves.column, place)).astype(np.int32)[order],
+        np.concatenate((moves.probability, np.ones(place.size)))[order],
+    )
+
+
+def _stays(
+    sizes: NDArray[np.int64], slots: NDArray[np.int32], parts: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Place and slot of every stay, one person after the other."""
+    within = np.arange(parts - 1)
+    each = [
+        np.meshgrid(np.arange(count) * parts, within, np.arange(size), indexing="ij")
+        for size, count in zip(sizes.tolist(), slots.tolist(), strict=True)
+    ]
+    nothing = np.zeros(0, dtype=np.int64)
+    place = np.concatenate([nothing, *(places.reshape(-1) for _, _, places in each)])
+    slot = np.concatenate([nothing, *((first + part).reshape(-1) for first, part, _ in each)])
+    return place, slot

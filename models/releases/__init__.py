@@ -1,9 +1,26 @@
 """What is released: sensors, schedules of mechanisms, and counts becoming values."""
 
-from models.releases.fine_steps import without_coins
+from models.releases.fine_steps import (
+    MoveSensor,
+    WindowRelease,
+    check_window_ends,
+    in_single_steps,
+    parts_of,
+    window_release,
+    without_coins,
+)
 from models.releases.publish import CountToPublish, PublishedValue, StepInterval, TierValues, publish_step
-from models.releases.schedule import RevealedAmount, RevealedMove, Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import CountingWindow, Counts, Sensor, SensorRegistry
+from models.releases.schedule import (
+    CountingWindow,
+    Counts,
+    RevealedAmount,
+    RevealedMove,
+    Schedule,
+    Sensor,
+    SensorRegistry,
+    SensorRelease,
+    StepSchedule,
+)
 from models.releases.trust import (
     Level,
     TierAssignment,
@@ -12,13 +29,6 @@ from models.releases.trust import (
     exponential_level,
     reciprocal_level,
     stepwise_level,
-)
-from models.releases.window_release import MoveSensor, WindowRelease
-from models.releases.windowed_steps import (
-    check_window_ends,
-    in_single_steps,
-    parts_of,
-    window_release,
 )
 
 __all__ = [

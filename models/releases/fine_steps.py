@@ -21,7 +21,7 @@ independent coins reveals at least as much. The *information* is smaller: let th
 coin. What a step adds is on average over it ``delta`` times that of the exact places, and carried information
 is concave in what the steps add, so the average may be taken first: ``delta h(p)`` in each step. Smaller
 still is what stands in ``revealed``, for those who add it up by the steps in which it comes out
-(:mod:`accounting.exposure.own_counts.revealed_information`): of a unit of moves, the information of its
+(:mod:`accounting.exposure.own_counts`): of a unit of moves, the information of its
 share; of a window with one coin, the most that any own count in ``0..L`` reveals, with the last step.
 
 For example a counter of the move from 1 to 2, sigma 8, each step by itself: one unit, ``delta_1 = 0.05``. In
@@ -31,17 +31,21 @@ the step before the move place 1, and in the step after it place 2, are shown wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import sqrt
 from typing import NamedTuple
 
+from models.arguments import checked
+from models.exceptions import ScheduleError, SensorError
 from models.mechanisms import (
+    DrawnPerWindow,
     Gaussian,
     Mechanism,
     NoiseShare,
     ShownNowAndThen,
+    admit,
     most_revealed,
     revealed_by_shift,
     share_reveal_probability,
@@ -49,9 +53,123 @@ from models.mechanisms import (
     shown_together,
 )
 from models.noise import MIN_SIGMA
-from models.releases.schedule import RevealedAmount, RevealedMove, SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
-from models.releases.window_release import MoveSensor, WindowRelease
+from models.releases.schedule import (
+    RevealedAmount,
+    RevealedMove,
+    Sensor,
+    SensorRegistry,
+    SensorRelease,
+    StepSchedule,
+)
+
+# Releases of counters as they count: passages or presence, summed over a window of fine steps.
+#
+# The priors move from one fine step to the next; move ``t`` goes from the place in step ``t - 1`` to the
+# place in step ``t``. What a person adds to a release is the person's *own count*, at most ``most_counts``.
+
+
+@checked(SensorError)
+@dataclass(frozen=True, slots=True)
+class MoveSensor:
+    """One device that counts moves: how often it counts who goes from one location to another.
+
+    ``times_counted`` has triples (from, to, times), locations by their index; moves that are not named are
+    not counted. A counter in the way of two locations in both directions is
+    ``MoveSensor.of("bridge", {(0, 1): 1, (1, 0): 1})``; one that counts a single direction is a sensor of its
+    own. Staying is a move too, from a location to itself.
+    """
+
+    name: str
+    times_counted: tuple[tuple[int, int, int], ...]
+
+    def __post_init__(self) -> None:
+        """:class:`SensorError` for a move named twice, a negative index, or a count below one."""
+        named = [(start, end) for start, end, _ in self.times_counted]
+        if not named:
+            raise SensorError(f"sensor {self.name!r} must count at least one move", "none", "name its moves")
+        if len(set(named)) < len(named):
+            raise SensorError(
+                f"sensor {self.name!r} must name each move once",
+                sorted(named),
+                "add up how often it is counted",
+            )
+        for start, end, times in self.times_counted:
+            if start < 0 or end < 0 or times < 1:
+                raise SensorError(
+                    f"moves of sensor {self.name!r} must go between locations from 0 on, once or more",
+                    (start, end, times),
+                    "give location indices of the priors, and leave out moves that are not counted",
+                )
+
+    @classmethod
+    @checked(SensorError)
+    def of(cls, name: str, times_counted: Mapping[tuple[int, int], int]) -> MoveSensor:
+        """The sensor that counts each move ``(from, to)`` so many times; 0 times means not at all."""
+        return cls(name, tuple((a, b, times) for (a, b), times in sorted(times_counted.items()) if times))
+
+
+@checked(ScheduleError)
+@dataclass(frozen=True)
+class WindowRelease:
+    """One published sum over the steps ``first..last`` of what a sensor counted.
+
+    A :class:`Sensor` counts presence: the steps of the window in which the person is at one of its locations.
+    A :class:`MoveSensor` counts passages: moves ``first..last``, so the first of them leaves the place of
+    step ``first - 1``. ``most_counts`` is the most that one person can be counted in the window, as the
+    deployment declares it: a device that counts everybody once in a window has 1. The own count is the
+    smaller of it and of the sum.
+
+    ``miscounts`` declares that the device may miss somebody or read somebody several times, never more than
+    ``most_counts`` in all, for reasons that are not the person's movements: it may be down for a part of the
+    window. Whoever is counted *because* of where they come from is counted by a :class:`MoveSensor`.
+
+    :class:`ScheduleError` for a window that does not exist, or noise that several releases share.
+    """
+
+    sensor: Sensor | MoveSensor
+    first: int
+    last: int
+    most_counts: int
+    mechanism: Mechanism
+    miscounts: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the window, and a mechanism of one's own."""
+        admit(self.mechanism)
+        earliest = 1 if isinstance(self.sensor, MoveSensor) else 0
+        if not earliest <= self.first <= self.last:
+            raise ScheduleError(
+                f"a window of {self.sensor.name!r} must begin at step {earliest} or later, not end before it",
+                (self.first, self.last),
+                "move t ends in step t: the first move is 1" if earliest else "give its first and last step",
+            )
+        if self.most_counts < 1:
+            raise ScheduleError(
+                f"most_counts of {self.sensor.name!r} must be at least 1",
+                self.most_counts,
+                "declare how often the device can count one person in the window",
+            )
+        if isinstance(self.mechanism, DrawnPerWindow) and not self.mechanism.is_exact:
+            raise ScheduleError(
+                "releases over windows must have noise of their own",
+                self.mechanism.name,
+                "use gaussian or raw; noise that releases share is accounted for presence in one step",
+            )
+
+    @property
+    def earliest_place(self) -> int:
+        """The first step whose place the own count depends on."""
+        return self.first - isinstance(self.sensor, MoveSensor)
+
+    @cached_property
+    def as_step(self) -> SensorRelease | None:
+        """The same release in a schedule of steps; None unless it counts presence, once, in one step."""
+        is_step = isinstance(self.sensor, Sensor) and self.first == self.last
+        if not is_step or (self.miscounts and self.most_counts > 1):
+            return None
+        assert isinstance(self.sensor, Sensor)
+        return SensorRelease(self.sensor, self.mechanism)
+
 
 _ROUNDING = 1.0 + 1e-12
 
@@ -246,3 +364,122 @@ def _coins(
 def _distinct(units: Sequence[Sequence[Places]]) -> list[Places]:
     """Every set of places once a step, first to last."""
     return sorted({places for unit in units for places in unit})
+
+
+# Decided steps of a deployment as accounts know them: sensors with windows brought to single steps.
+#
+# What a window shows is accounted in each of its steps, before it is known whether its count will come. So
+# it is there in every step, whatever is announced, and with the one mechanism that the deployment has for
+# it.
+
+
+def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedule:
+    """A decided step as accounts know it.
+
+    What counts presence in a step stays as it is. Of sensors with windows, this step's part of them is
+    there, whether their counts are published or not: it must be accounted before that is known.
+    :class:`ScheduleError` for a count that is not the one accounted.
+    """
+    if not registry.windowed:
+        return step
+    for release in step.releases:
+        _check_is_accounted(step.step, release, registry)
+    shown = (
+        part
+        for sensor in registry.windowed
+        for part in _parts_at(step.step, SensorRelease(sensor, _mechanism_of(sensor, registry)))
+    )
+    plain = tuple(release for release in step.releases if release.sensor.window is None)
+    return in_step(step.step, plain, tuple(shown), _revealed_at(step.step, registry))
+
+
+def check_window_ends(sensor: Sensor, step: int) -> None:
+    """:class:`ScheduleError` where the sensor has a window that does not end with the step."""
+    window = sensor.window
+    if window is None or window.ends_with(step):
+        return
+    first = 2 * window.steps - 1 if window.moves else window.steps - 1
+    raise ScheduleError(
+        f"a count of {sensor.name!r} must be announced and published with the last step of a window",
+        f"step {step} of windows of {window.steps}",
+        f"announce it with the steps {first}, {first + window.steps} and so on",
+    )
+
+
+def window_release(release: SensorRelease, last: int) -> WindowRelease:
+    """What a sensor with a window publishes with the step ``last``."""
+    sensor, window = release.sensor, release.sensor.window
+    assert window is not None
+    counting = (
+        MoveSensor(sensor.name, window.moves) if window.moves else Sensor(sensor.name, sensor.locations)
+    )
+    return WindowRelease(
+        counting, window.first_of(last), last, sensor.most_counts, release.mechanism, window.miscounts
+    )
+
+
+def _mechanism_of(sensor: Sensor, registry: SensorRegistry) -> Mechanism:
+    """What all counts of the sensor are published with."""
+    try:
+        return registry.in_windows[sensor.name]
+    except KeyError:
+        raise ScheduleError(
+            f"the mechanism of sensor {sensor.name!r} must be known before its steps are accounted",
+            "none",
+            "account sensors with windows in runs and plans with a fixed mechanism",
+        ) from None
+
+
+def _check_is_accounted(step: int, release: SensorRelease, registry: SensorRegistry) -> None:
+    """:class:`ScheduleError` unless the release is of a whole window, with the mechanism accounted."""
+    sensor, window = release.sensor, release.sensor.window
+    if window is None or not release.mechanism.is_released:
+        return
+    check_window_ends(sensor, step)
+    if release.mechanism != _mechanism_of(sensor, registry):
+        raise ScheduleError(
+            f"counts of {sensor.name!r} must be published with the mechanism that is accounted in every step",
+            f"{release.mechanism.name} {dict(release.mechanism.parameters)} in step {step}",
+            "leave the mechanism to the settings, for sensors with windows",
+        )
+
+
+def _revealed_at(step: int, registry: SensorRegistry) -> tuple[RevealedMove | RevealedAmount, ...]:
+    """What comes out in this step."""
+    found = []
+    for sensor in registry.windowed:
+        release = SensorRelease(sensor, _mechanism_of(sensor, registry))
+        for offset, revealed in _revealed_in_window(release):
+            if _is_in_window(release, step - offset):
+                found.append(revealed)
+    return tuple(found)
+
+
+@lru_cache(256)
+def _revealed_in_window(release: SensorRelease) -> tuple[tuple[int, RevealedMove | RevealedAmount], ...]:
+    return revealed_in_steps(_any_window(release))
+
+
+def _is_in_window(release: SensorRelease, first: int) -> bool:
+    """Whether a window of the sensor begins with the step ``first``."""
+    window = release.sensor.window
+    assert window is not None
+    return first % window.steps == 0 and window.ends_with(first + window.steps - 1)
+
+
+def _any_window(release: SensorRelease) -> WindowRelease:
+    """One that lies within the log, as if its count were published."""
+    window = release.sensor.window
+    assert window is not None
+    return window_release(release, 2 * window.steps - 1)
+
+
+def _parts_at(step: int, release: SensorRelease) -> list[ShownPlaces]:
+    """This step's part of every window that reaches it: two of a sensor on moves, at a window's end."""
+    return [part for part in parts_of(release) if _is_in_window(release, step - part.places.offset)]
+
+
+@lru_cache(256)
+def parts_of(release: SensorRelease) -> tuple[ShownPlaces, ...]:
+    """What each window of a sensor shows, in steps counted from its first."""
+    return shown_places(_any_window(release))

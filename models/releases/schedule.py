@@ -7,15 +7,257 @@ computed from it elsewhere.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
 from models.arguments import checked
-from models.exceptions import ScheduleError
-from models.mechanisms import Gaussian, Mechanism, Raw, admit, all_versions, counted_again
-from models.releases.sensors import Sensor
+from models.exceptions import ScheduleError, SensorError
+from models.mechanisms import (
+    NO_DESIGNS,
+    Designs,
+    Gaussian,
+    Mechanism,
+    Raw,
+    admit,
+    all_versions,
+    counted_again,
+)
+from models.text import CloseNames
+
+# Sensors: named devices, each counting the people at one location or at a set of them.
+
+
+class Counts(StrEnum):
+    """What a sensor's counts are counts of."""
+
+    PRESENCE = "presence"  # people, each once in a step
+    PASSAGES = "passages"  # events: one person can be counted again
+
+
+@checked(SensorError)
+@dataclass(frozen=True, slots=True)
+class CountingWindow:
+    """What one published count covers, where that is not presence in a single step.
+
+    ``steps`` consecutive steps, counted from step 0 on: a count of four steps is published with the steps 3,
+    7, 11 and so on. ``moves`` has triples (from, to, times) of a sensor on moves, each of which ends in a
+    step of the window; none for a sensor on places. With ``miscounts`` the device may miss or double
+    somebody, up to ``most_counts`` in all. ``most_sensors`` of the deployment's can count one person in a
+    window, None for all of them.
+    """
+
+    steps: int = 1
+    moves: tuple[tuple[int, int, int], ...] = ()
+    miscounts: bool = False
+    most_sensors: int | None = None
+
+    def __post_init__(self) -> None:
+        """:class:`SensorError` names what cannot be."""
+        if self.steps < 1 or (self.most_sensors is not None and self.most_sensors < 1):
+            raise SensorError(
+                "a window must have at least 1 step, and 1 sensor that can count somebody",
+                (self.steps, self.most_sensors),
+                "leave out what is not known",
+            )
+        if any(start < 0 or end < 0 or times < 1 for start, end, times in self.moves):
+            raise SensorError(
+                "moves of a window must go between locations from 0 on, once or more",
+                list(self.moves),
+                "give location indices, and leave out moves that are not counted",
+            )
+
+    def first_of(self, last: int) -> int:
+        """The first step of the window that ends with the step ``last``."""
+        return last - self.steps + 1
+
+    def ends_with(self, step: int) -> bool:
+        """Whether a count is published with this step: the window's last, all of its moves in the log."""
+        return (step + 1) % self.steps == 0 and self.first_of(step) >= int(bool(self.moves))
+
+
+@checked(SensorError)
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """One device. ``locations`` are indices into the deployment's locations, increasing, without repeats.
+
+    ``most_counts`` is how often it can count one person in a step, at most: more than once for one that
+    counts passages. How often must not depend on where else the person goes, and whoever is elsewhere in the
+    step is not counted. ``counts`` is what the deployment declares that it counts, None for nothing declared.
+    ``corrections`` is how many more values of one step are published at most, each with noise of its own;
+    whether one is must not depend on the counts. Accounts hold for all of them from the start.
+    ``position`` is where it stands on a plane, east and north in any unit, for maps only.
+    ``window`` is what a count covers that is not of one step, or not of presence; ``most_counts`` is then of
+    the window, and ``locations`` are all that the moves leave or reach.
+    ``region`` says whose counts stay together on the way to their release, and share a noise key.
+    """
+
+    name: str
+    locations: tuple[int, ...]
+    group: str = "default"
+    position: tuple[float, float] | None = field(default=None, compare=False)
+    most_counts: int = 1
+    counts: Counts | None = field(default=None, compare=False)
+    corrections: int = 0
+    window: CountingWindow | None = None
+    region: str | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        """:class:`SensorError` names what cannot be."""
+        is_once = self.counts is Counts.PRESENCE and self.window is None
+        if self.most_counts < 1 or (is_once and self.most_counts > 1):
+            raise SensorError(
+                f"most_counts of sensor {self.name!r} must be at least 1, and 1 for counts of presence",
+                self.most_counts,
+                "declare passages where one person can be counted more than once in a step",
+            )
+        if self.corrections < 0:
+            raise SensorError(
+                f"corrections of sensor {self.name!r} must be 0 or more",
+                self.corrections,
+                "say how many corrected values of one step are published at most",
+            )
+        if not self.locations:
+            raise SensorError(
+                f"sensor {self.name!r} must cover at least one location", "none", "name its locations"
+            )
+        if list(self.locations) != sorted(set(self.locations)):
+            raise SensorError(
+                f"locations of sensor {self.name!r} must be increasing and without repeats",
+                list(self.locations),
+                "sort them and drop repeats",
+            )
+        if self.locations[0] < 0:
+            raise SensorError(
+                f"locations of sensor {self.name!r} must be 0 or more",
+                list(self.locations),
+                "count locations from 0",
+            )
+
+
+@dataclass(frozen=True)
+class SensorRegistry:
+    """What a deployment's messages name: every sensor by its name, and ``designs`` of noise by number.
+
+    Without a list of sensors each location has one of its own name (:meth:`one_per_location`).
+    ``in_windows`` has the mechanism of each sensor with a window, where it is known: such sensors are
+    accounted in every step, so it is the same in all of them.
+    """
+
+    location_names: tuple[str, ...]
+    sensors: tuple[Sensor, ...]
+    designs: Designs = field(default=NO_DESIGNS, repr=False, compare=False)
+    in_windows: Mapping[str, Mechanism] = field(default_factory=dict, repr=False, compare=False)
+    _by_name: Mapping[str, Sensor] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check names and locations; build the look-up."""
+        by_name: dict[str, Sensor] = {}
+        count = len(self.location_names)
+        for sensor in self.sensors:
+            if sensor.name in by_name:
+                raise SensorError("sensor names must be unique", repr(sensor.name), "rename one of the two")
+            if sensor.locations[-1] >= count:
+                raise SensorError(
+                    f"locations of sensor {sensor.name!r} must lie in 0..{count - 1}",
+                    list(sensor.locations),
+                    "use the location indices of the priors file",
+                )
+            by_name[sensor.name] = sensor
+        without = [sensor.name for sensor in self.sensors if sensor.region is None]
+        if without and len(without) < len(self.sensors):
+            raise SensorError(
+                "every sensor must have a region, or none",
+                f"{len(without)} of {len(self.sensors)} without, such as {without[0]!r}",
+                "name the region of each",
+            )
+        object.__setattr__(self, "_by_name", by_name)
+
+    @classmethod
+    def one_per_location(cls, location_names: Sequence[str]) -> SensorRegistry:
+        """A registry in which each location has a sensor of its own name."""
+        names = tuple(location_names)
+        return cls(names, tuple(Sensor(name, (index,)) for index, name in enumerate(names)))
+
+    def accounted_facts(self) -> list[list[object]]:
+        """What of each sensor accounts and noise depend on, as JSON values: deployments are compared by it.
+
+        ``most_counts``, ``corrections``, windows and regions where there are any: earlier versions did not
+        know them.
+        """
+        found: list[list[object]] = []
+        for each in self.sensors:
+            again = [each.most_counts] if each.most_counts > 1 else []
+            more = [{"corrections": each.corrections}] if each.corrections else []
+            window = [{"window": asdict(each.window)}] if each.window is not None else []
+            region = [{"region": each.region}] if self.regions else []
+            found.append([each.name, list(each.locations), each.group, *again, *more, *window, *region])
+        return found
+
+    def most_at_one_place(self) -> int:
+        """The most sensors of presence that count one location: one person in a step, who is at one place."""
+        counted = Counter(
+            location for sensor in self.sensors if sensor.window is None for location in sensor.locations
+        )
+        return max(counted.values(), default=0)
+
+    @cached_property
+    def regions(self) -> tuple[str, ...]:
+        """The regions in the order of their names; none where all sensors are together, as in one region."""
+        found = sorted({sensor.region for sensor in self.sensors if sensor.region is not None})
+        return tuple(found) if len(found) > 1 else ()
+
+    def of_region(self, region: str) -> SensorRegistry:
+        """The sensors of one region."""
+        return replace(self, sensors=tuple(each for each in self.sensors if each.region == region))
+
+    def in_order(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Names of sensors in the order of the registry."""
+        wanted = set(names)
+        return tuple(sensor.name for sensor in self.sensors if sensor.name in wanted)
+
+    @cached_property
+    def windowed(self) -> tuple[Sensor, ...]:
+        """The sensors whose counts cover several steps, or moves."""
+        return tuple(sensor for sensor in self.sensors if sensor.window is not None)
+
+    def refuse_windows(self, what: str, remedy: str) -> None:
+        """:class:`SensorError` for sensors with windows, where only presence in single steps is known."""
+        if self.windowed:
+            raise SensorError(
+                f"{what} must be of sensors that count presence in single steps",
+                f"{len(self.windowed)} with windows or moves, such as {self.windowed[0].name!r}",
+                remedy,
+            )
+
+    def with_windows(self, mechanisms: Mapping[str, Mechanism]) -> SensorRegistry:
+        """The same sensors, those with windows all released with these mechanisms."""
+        return replace(self, in_windows=dict(mechanisms))
+
+    def with_designs(self, more: Designs) -> SensorRegistry:
+        """The same sensors, and more noise designs."""
+        return replace(self, designs=self.designs.with_designs(more))
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a sensor of this name exists."""
+        return name in self._by_name
+
+    @cached_property
+    def _close_names(self) -> CloseNames:
+        return CloseNames(self._by_name)
+
+    def get(self, name: str) -> Sensor:
+        """The sensor of this name; :class:`SensorError` with the closest names when there is none."""
+        try:
+            return self._by_name[name]
+        except KeyError:
+            close = self._close_names.like(name)
+            hint = f"did you mean {', '.join(map(repr, close))}?" if close else "see the sensors file"
+            raise SensorError("a sensor must be one of the deployment's", repr(name), hint) from None
+
 
 Where = int | tuple[int, ...] | Sensor
 """A sensor, or the location or locations that one counts."""

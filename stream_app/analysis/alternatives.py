@@ -23,7 +23,7 @@ from models.releases import StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy.people_shards import people_shares
-from stream_app.watching.budget_metrics import who_is_over
+from stream_app.watching.metrics import who_is_over
 from stream_app.watching.people import Standing
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, significant

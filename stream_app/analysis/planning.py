@@ -26,7 +26,8 @@ from stream_app.setup.settings import Settings
 from stream_app.steps import Plan, follow_schedule, make_plan, new_accounts
 from stream_app.steps.policy import BudgetPolicy, Decided
 from stream_app.steps.policy.people_shards import new_shadow
-from stream_app.watching.prior_notes import basis_note, habits_warning
+from stream_app.watching.prior_notes import basis_note
+from stream_app.watching.wording import habits_warning
 
 
 @dataclass(frozen=True)

@@ -23,16 +23,15 @@ from stream_app.setup.keys import (
     load_pseudonym_key,
     require_private_panel,
 )
-from stream_app.setup.recipients import load_recipients
-from stream_app.setup.release_settings import CROWD
+from stream_app.setup.release_settings import CROWD, load_recipients
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.steps import first_slot_of, is_activations, tier_file
 from stream_app.steps.policy import designs_of, policy_from
-from stream_app.watching.prior_notes import basis_note, habits_warning
-from stream_app.watching.wording import duration
+from stream_app.watching.prior_notes import basis_note
+from stream_app.watching.wording import duration, habits_warning
 from stream_app.wire import load_activations, require_lines
 
 Level = Literal["ok", "warning", "problem"]

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from stream_app.city import CityOptions, build_city
-from stream_app.city.city_files import locations_text, sensors_json
+from stream_app.city.simulation import locations_text, sensors_json
 
 
 def generated(options: CityOptions) -> dict[str, str]:

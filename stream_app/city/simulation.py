@@ -2,19 +2,320 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
+from models.numerics.elementwise import exp
 from models.numerics.jit import jit
-from models.priors import ChainView, Population, PopulationArrays, chain_view
+from models.priors import ChainView, Lists, Moves, Population, PopulationArrays, chain_view
 from models.releases import Sensor, SensorRegistry
-from stream_app.city.city_habits import HABITS
-from stream_app.city.city_people import build_people, draw_habits
-from stream_app.city.places import CityMap, city_map, sensor_locations
 from stream_app.wire import Activation, Reading
+
+# The map of the simulated city: twelve quarters on a plane, each with homes, work and places to go.
+
+QUARTERS = {  # position in kilometres from the centre
+    "Old Town": (0.0, 0.0),
+    "Market": (0.8, 0.5),
+    "Station": (-0.9, 0.4),
+    "Harbour": (0.4, -1.9),
+    "University": (-1.6, 1.5),
+    "Mill": (2.1, -0.6),
+    "Garden": (1.7, 2.0),
+    "River": (-2.2, -1.0),
+    "Hill": (-0.2, 3.1),
+    "Meadow": (3.4, 1.1),
+    "Abbey": (-3.5, 0.8),
+    "Lake": (-1.4, -3.2),
+}
+KINDS = ("homes north", "homes south", "offices", "shops", "park", "restaurants", "sports", "station")
+HOMES = ("homes north", "homes south")
+SENSOR_KINDS = (("station",), ("shops",), ("offices",), ("restaurants",), ("park",), ("sports",), HOMES)
+
+
+@dataclass(frozen=True)
+class CityMap:
+    """Named locations with a kind and a position; index ``i`` is the location's index everywhere."""
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    position_km: NDArray[np.float64]  # (M, 2)
+
+    def of_kind(self, *kinds: str) -> NDArray[np.int32]:
+        """Indices of the locations of these kinds, increasing."""
+        return np.flatnonzero(np.isin(np.array(self.kinds), kinds)).astype(np.int32)
+
+    def distance_km(self, origin: NDArray[np.int32], to: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Distances (len(origin), len(to)) as the crow flies."""
+        difference = self.position_km[origin][:, None, :] - self.position_km[to][None, :, :]
+        return np.asarray(np.hypot(difference[..., 0], difference[..., 1]))
+
+
+def city_map() -> CityMap:
+    """The one map every simulated city shares; only its people differ from seed to seed."""
+    names, kinds, positions = [], [], []
+    for quarter, (east, north) in QUARTERS.items():
+        for number, kind in enumerate(KINDS):
+            angle = 2.0 * np.pi * number / len(KINDS)
+            names.append(f"{quarter} {kind}")
+            kinds.append(kind)
+            positions.append((east + 0.3 * np.cos(angle), north + 0.3 * np.sin(angle)))
+    return CityMap(tuple(names), tuple(kinds), np.array(positions))
+
+
+def sensor_locations(places: CityMap, crowd: NDArray[np.float64], count: int) -> tuple[int, ...]:
+    """Where a city would put ``count`` sensors: at the busiest places of each kind, homes included.
+
+    ``crowd`` (M,) is the number of people expected at each location over the day. Kinds take turns, so one
+    sensor in seven looks at homes: those are the ones that matter most to the people who live there.
+    """
+    ranked = [_busiest_first(places.of_kind(*kinds), crowd) for kinds in SENSOR_KINDS]
+    rounds = max(len(locations) for locations in ranked)
+    in_turn = [
+        int(locations[turn]) for turn in range(rounds) for locations in ranked if turn < len(locations)
+    ]
+    return tuple(sorted(in_turn[:count]))
+
+
+def _busiest_first(among: NDArray[np.int32], crowd: NDArray[np.float64]) -> NDArray[np.int32]:
+    return among[np.argsort(-crowd[among], kind="stable")]
+
+
+# How different kinds of people spend a day, hour by hour, as weights over the roles places play for them.
+
+HOURS = 24
+
+#: Where a role's place is found: kind of location, near which other role, and how far people go for it (km).
+ROLES: Mapping[str, tuple[tuple[str, ...], str, float]] = {
+    "home": (("homes north", "homes south"), "", 0.0),
+    "work": (("offices",), "home", 2.5),
+    "lunch": (("restaurants",), "work", 0.6),
+    "shop": (("shops",), "home", 0.8),
+    "park": (("park",), "home", 1.0),
+    "sports": (("sports",), "home", 1.5),
+    "evening": (("restaurants",), "home", 2.0),
+    "station": (("station",), "home", 0.6),
+    "friend": (("homes north", "homes south"), "home", 2.5),
+    "round a": (("shops", "restaurants"), "work", 4.0),
+    "round b": (("shops", "restaurants"), "work", 4.0),
+    "round c": (("offices", "station"), "work", 4.0),
+    "round d": (("offices", "station"), "work", 4.0),
+    "round e": (("homes north", "homes south"), "work", 4.0),
+    "round f": (("homes north", "homes south"), "work", 4.0),
+}
+
+
+@dataclass(frozen=True)
+class Habit:
+    """One way of life: its share of the city, the roles it knows, and a day as ``(from hour, weights)``.
+
+    A block of hours lasts until the next one begins. ``linger`` is the probability of staying another hour
+    where one is wanted anyway; the rest is drawn from the weights of the next hour.
+    """
+
+    name: str
+    share: float
+    roles: tuple[str, ...]
+    day: tuple[tuple[int, Mapping[str, float]], ...]
+    linger: float
+
+    def hourly_weights(self) -> NDArray[np.float64]:
+        """Weights (24, K) of the roles in each hour, rows summing to one."""
+        weights = np.zeros((HOURS, len(self.roles)))
+        ends = [start for start, _ in self.day[1:]] + [HOURS]
+        for (start, block), end in zip(self.day, ends, strict=True):
+            for role, weight in block.items():
+                weights[start:end, self.roles.index(role)] = weight
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+COMMUTER = Habit(
+    "commuter",
+    0.52,
+    ("home", "work", "lunch", "shop", "sports", "evening", "station"),
+    (
+        (0, {"home": 0.995, "evening": 0.005}),
+        (6, {"home": 0.7, "station": 0.25, "sports": 0.05}),
+        (7, {"home": 0.3, "station": 0.4, "work": 0.3}),
+        (9, {"work": 0.92, "home": 0.06, "lunch": 0.02}),
+        (12, {"work": 0.55, "lunch": 0.4, "shop": 0.05}),
+        (14, {"work": 0.93, "home": 0.04, "shop": 0.03}),
+        (17, {"work": 0.25, "station": 0.35, "shop": 0.15, "home": 0.25}),
+        (19, {"home": 0.6, "sports": 0.15, "evening": 0.2, "shop": 0.05}),
+        (22, {"home": 0.9, "evening": 0.1}),
+    ),
+    0.75,
+)
+STAYS_PUT = Habit(
+    "stays put",
+    0.16,
+    ("home", "shop", "park", "friend", "evening"),
+    (
+        (0, {"home": 1.0}),
+        (8, {"home": 0.85, "shop": 0.1, "park": 0.05}),
+        (13, {"home": 0.87, "park": 0.06, "friend": 0.07}),
+        (18, {"home": 0.96, "evening": 0.02, "friend": 0.02}),
+        (21, {"home": 1.0}),
+    ),
+    0.85,
+)
+ROAMER = Habit(
+    "roams",
+    0.12,
+    ("home", "work", "round a", "round b", "round c", "round d", "round e", "round f", "evening"),
+    (
+        (0, {"home": 0.99, "evening": 0.01}),
+        (6, {"home": 0.5, "work": 0.5}),
+        (8, {"work": 0.1, **{f"round {letter}": 0.15 for letter in "abcdef"}}),
+        (18, {"work": 0.3, "home": 0.5, "evening": 0.2}),
+        (20, {"home": 0.8, "evening": 0.2}),
+    ),
+    0.2,
+)
+STUDENT = Habit(
+    "student",
+    0.12,
+    ("home", "work", "lunch", "sports", "evening", "friend"),
+    (
+        (0, {"home": 0.9, "friend": 0.06, "evening": 0.04}),
+        (3, {"home": 0.97, "friend": 0.03}),
+        (9, {"home": 0.35, "work": 0.65}),
+        (12, {"work": 0.5, "lunch": 0.4, "home": 0.1}),
+        (14, {"work": 0.6, "sports": 0.15, "home": 0.2, "friend": 0.05}),
+        (18, {"home": 0.4, "sports": 0.15, "evening": 0.25, "friend": 0.2}),
+        (22, {"home": 0.6, "evening": 0.25, "friend": 0.15}),
+    ),
+    0.6,
+)
+NIGHT_WORKER = Habit(
+    "works at night",
+    0.08,
+    ("home", "work", "shop", "station", "park"),
+    (
+        (0, {"work": 0.97, "home": 0.03}),
+        (6, {"station": 0.4, "home": 0.5, "shop": 0.1}),
+        (8, {"home": 0.97, "shop": 0.03}),
+        (15, {"home": 0.7, "shop": 0.15, "park": 0.15}),
+        (20, {"home": 0.5, "station": 0.3, "work": 0.2}),
+        (22, {"work": 0.95, "home": 0.05}),
+    ),
+    0.8,
+)
+HABITS = (COMMUTER, STAYS_PUT, ROAMER, STUDENT, NIGHT_WORKER)
+
+
+# Building the priors of many simulated people at once: places by gravity, habits with personal taste.
+#
+# A person's matrix from hour ``k`` to ``k + 1`` is a lazy draw: with the probability of lingering one
+# stays, otherwise the next place is drawn from the person's own weights of hour ``k + 1``.
+
+BLOCK = 4096  # people built at once; bounds the memory of the dense (people, slots, K, K) block
+_UNWANTED_LINGER = 0.15  # probability of overstaying an hour where the habit has moved on
+_TASTE_SPREAD = 0.5  # standard deviation of the log of how much a person likes a role
+_SHIFT = ((-1, 0, 1), (0.2, 0.6, 0.2))  # hours by which a person's day is earlier or later
+
+
+class _Block(NamedTuple):
+    """The chains of some people of one habit: who, their own places, increasing, and each possible move."""
+
+    group: NDArray[np.int64]  # (n,)
+    places: NDArray[np.int32]  # (n, K)
+    moves: Moves
+
+
+def draw_habits(people: int, random: Generator) -> NDArray[np.int64]:
+    """The habit of each person, by the shares of :data:`HABITS`."""
+    shares = np.array([habit.share for habit in HABITS])
+    return random.choice(len(HABITS), size=people, p=shares / shares.sum())
+
+
+def build_people(places: CityMap, habits: NDArray[np.int64], slots: int, random: Generator) -> Population:
+    """Priors of all people, in the order of their ``habits``.
+
+    ``slots`` is 24 for a day, or 1 for the same people without a cycle (the average hour).
+    """
+    blocks: list[_Block] = []
+    for index, habit in enumerate(HABITS):
+        everybody = np.flatnonzero(habits == index)
+        for first in range(0, everybody.size, BLOCK):
+            blocks.append(_build_block(places, habit, everybody[first : first + BLOCK], slots, random))
+    number = random.permutation(habits.size)  # so that an id reveals nothing about the habit
+    packed = Population.concatenate([_packed(places, block, number[block.group], slots) for block in blocks])
+    return packed.subset(np.argsort(np.concatenate([block.group for block in blocks]), kind="stable"))
+
+
+def _packed(places: CityMap, block: _Block, number: NDArray[np.int64], slots: int) -> Population:
+    people, size = block.places.shape
+    return Population.from_moves(
+        [f"resident-{index:06d}" for index in number],
+        Lists(np.arange(people + 1, dtype=np.int64) * size, block.places.ravel()),
+        block.moves,
+        slots=np.full(people, slots, dtype=np.int32),
+        location_names=places.names,
+    )
+
+
+def _build_block(
+    places: CityMap, habit: Habit, group: NDArray[np.int64], slots: int, random: Generator
+) -> _Block:
+    people = group.size
+    where = _draw_places(places, habit, people, random)
+    transition = _transitions(_draw_weights(habit, people, random), _draw_linger(habit, people, random))
+    if slots == 1:
+        transition = transition.mean(axis=1, keepdims=True)
+    order = np.argsort(where, axis=1, kind="stable")
+    by_person = np.arange(people)[:, None, None]
+    transition = transition[by_person, :, order[:, :, None], order[:, None, :]].transpose(0, 3, 1, 2)
+    person, *move = np.nonzero(transition)
+    start = np.searchsorted(person, np.arange(people + 1))
+    slot, row, column = (index.astype(np.int32) for index in move)
+    moves = Moves(start, slot, row, column, transition[(person, *move)])
+    return _Block(group, np.take_along_axis(where, order, axis=1), moves)
+
+
+def _draw_places(places: CityMap, habit: Habit, people: int, random: Generator) -> NDArray[np.int32]:
+    """A location per role (n, K), nobody using one twice; weights fall as exp(-distance / reach)."""
+    where = np.full((people, len(habit.roles)), -1, dtype=np.int32)
+    for number, role in enumerate(habit.roles):
+        kinds, origin, reach_km = ROLES[role]
+        candidates = places.of_kind(*kinds)
+        score = random.gumbel(size=(people, candidates.size))  # the largest of weight + Gumbel is a fair draw
+        if origin:
+            score -= places.distance_km(where[:, habit.roles.index(origin)], candidates) / reach_km
+        for earlier in range(number):
+            score[where[:, earlier, None] == candidates[None, :]] = -np.inf
+        where[:, number] = candidates[np.argmax(score, axis=1)]
+    return where
+
+
+def _draw_weights(habit: Habit, people: int, random: Generator) -> NDArray[np.float64]:
+    """Each person's weights (n, 24, K): the habit's day, earlier or later, bent by personal taste."""
+    taste = exp(random.normal(0.0, _TASTE_SPREAD, size=(people, 1, len(habit.roles))))
+    shift = random.choice(_SHIFT[0], size=people, p=_SHIFT[1])
+    hours = (np.arange(HOURS)[None, :] - shift[:, None]) % HOURS
+    weights = habit.hourly_weights()[hours] * taste
+    return np.asarray(weights / weights.sum(axis=2, keepdims=True))
+
+
+def _draw_linger(habit: Habit, people: int, random: Generator) -> NDArray[np.float64]:
+    """How likely each person stays another hour where it is wanted: around the habit's, never 0 or 1."""
+    return random.beta(20.0 * habit.linger, 20.0 * (1.0 - habit.linger), size=people)
+
+
+def _transitions(weights: NDArray[np.float64], linger: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The lazy draws (n, 24, K, K) from the place in one hour to the place in the next."""
+    next_weights = np.roll(weights, -1, axis=1)
+    stay = np.where(next_weights > 0.0, linger[:, None, None], _UNWANTED_LINGER)
+    transition = (1.0 - stay)[:, :, :, None] * next_weights[:, :, None, :]
+    diagonal = np.arange(weights.shape[2])
+    transition[:, :, diagonal, diagonal] += stay
+    return transition
+
 
 STEP_SECONDS = 3600
 
@@ -170,3 +471,28 @@ def _expected_crowd(population: PopulationArrays, location_count: int) -> NDArra
             for x in range(chain.places.size):
                 crowd[chain.places[x]] += chain.start[slot, x] / chain.start.shape[0]
     return crowd
+
+
+# Sensors and locations of a simulated city as the files a deployment reads.
+
+
+def sensors_json(city: City) -> str:
+    """The text of a sensors file."""
+    return json.dumps({"sensors": [_row(sensor) for sensor in city.registry.sensors]}, indent=1) + "\n"
+
+
+def locations_text(city: City) -> str:
+    """The text of a locations file."""
+    return "".join(f"{name}\n" for name in city.population.location_names)
+
+
+def _row(sensor: Sensor) -> dict[str, object]:
+    row: dict[str, object] = {
+        "name": sensor.name,
+        "locations": list(sensor.locations),
+        "group": sensor.group,
+    }
+    if sensor.position is not None:
+        east, north = sensor.position
+        row |= {"x": round(east, 3), "y": round(north, 3)}
+    return row

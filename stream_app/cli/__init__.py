@@ -6,7 +6,7 @@ from __future__ import annotations
 def main() -> None:
     """Run ``tallyguard``: 0 is well, 1 a problem that was found and named, 2 wrong usage."""
     from stream_app.cli.app import program
-    from stream_app.cli.shared.output import exit_on_known_errors
+    from stream_app.cli.shared import exit_on_known_errors
 
     with exit_on_known_errors():
         program()

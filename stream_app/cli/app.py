@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
-from stream_app.cli.grouped import GroupedCommands
 from stream_app.cli.on_kafka.persons_command import persons
 from stream_app.cli.on_kafka.produce_command import produce
 from stream_app.cli.on_kafka.rejected_command import rejected
@@ -15,14 +15,13 @@ from stream_app.cli.on_kafka.replay_command import replay
 from stream_app.cli.on_kafka.tail_command import tail
 from stream_app.cli.on_kafka.topics_command import topics
 from stream_app.cli.on_kafka.worker_command import worker
-from stream_app.cli.start.backfill_command import backfill
 from stream_app.cli.start.check_command import check
 from stream_app.cli.start.config_command import config
 from stream_app.cli.start.connect_command import connect
 from stream_app.cli.start.demo_command import demo
 from stream_app.cli.start.init_command import init
 from stream_app.cli.start.keys_command import keys
-from stream_app.cli.start.run_command import run
+from stream_app.cli.start.run_command import backfill, run
 from stream_app.cli.study.audit_command import audit
 from stream_app.cli.study.explain_command import explain
 from stream_app.cli.study.export_command import export
@@ -32,6 +31,26 @@ from stream_app.cli.study.on_priors.priors_command import priors
 from stream_app.cli.study.plan_command import plan
 from stream_app.cli.study.report_command import report
 from stream_app.cli.study.verify_command import verify
+
+# Help in groups: what to begin with first, what only some need last.
+
+
+class GroupedCommands(TyperGroup):
+    """Lists commands under the headings they were registered with (``rich_help_panel``), in that order."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """One section a heading."""
+        shown = [command for command in self.commands.values() if not command.hidden]
+        names = max(len(command.name or "") for command in shown)
+        for heading in dict.fromkeys(command.rich_help_panel for command in shown):  # type: ignore[attr-defined]
+            rows = [
+                (f"{command.name:{names}}", command.get_short_help_str(formatter.width - names - 6))
+                for command in shown
+                if command.rich_help_panel == heading  # type: ignore[attr-defined]
+            ]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
 
 START, DECIDE, RUN, KAFKA, RESEARCH = ("Start here", "Decide", "Run", "Kafka", "Research")
 

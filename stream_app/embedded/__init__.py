@@ -2,7 +2,7 @@
 
 from stream_app.embedded.assembly import RunOptions, run
 from stream_app.embedded.backfill import Archive, check_unreleased, read_archive_steps
-from stream_app.embedded.panel_watch import panel_of, watch_panel
+from stream_app.embedded.panel import panel_of, watch_panel
 from stream_app.embedded.runner import RunReport
 
 __all__ = [

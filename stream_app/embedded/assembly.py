@@ -12,15 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from accounting.continuous.shadow import Shadow, recent_step_count
+from accounting.ledgers import PrivacyAccount
 from models.priors import Population
+from models.releases import SensorRegistry, in_single_steps
 from stream_app.embedded.journal import Commit, Journal
-from stream_app.embedded.message_reader import MessageReader
 from stream_app.embedded.panel import Panel
-from stream_app.embedded.restored_account import restore_account
-from stream_app.embedded.run_output import RunOutput
-from stream_app.embedded.runner import EmbeddedRunner, RunReport
+from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunOutput, RunReport
 from stream_app.embedded.snapshots import SnapshotCache
-from stream_app.exceptions import InputError
+from stream_app.exceptions import InputError, OutputError, restoring
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
@@ -56,11 +56,12 @@ from stream_app.steps import (
     new_accounts,
     refuse_late_tiers,
 )
-from stream_app.steps.policy import BudgetPolicy
+from stream_app.steps.policy import BudgetPolicy, Policy
 from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.watching.events import Observer, Observers
 from stream_app.watching.people import PeopleView
-from stream_app.watching.prior_notes import basis_note, evidence_warning, habits_warning, rule_warning
+from stream_app.watching.prior_notes import basis_note, evidence_warning, rule_warning
+from stream_app.watching.wording import habits_warning
 from stream_app.wire import (
     Chunks,
     Clock,
@@ -72,11 +73,78 @@ from stream_app.wire import (
     checked_chunks,
     crowds_of,
     find_start,
+    fingerprint_of,
     is_regular,
     open_input,
     require_lines,
     schedule_of,
 )
+
+# Bringing a run to the journal's last commit: what was accounted, and what was spent on privacy.
+#
+# The privacy account stands in the commit, so a start reads no step for it. Only the steps that the
+# accountant does not know yet are read from the log, those of the last horizon, which observers look back
+# at, and those that an attack beside the ceiling looks back at.
+
+
+def restore_account(
+    accounts: Accounts,
+    policy: Policy,
+    registry: SensorRegistry,
+    journal: Journal,
+    observer: Observer,
+    shadow: Shadow | None = None,
+) -> PrivacyAccount:
+    """Apply the decisions before the last commit that the accountant lacks; what all of them have spent.
+
+    :class:`OutputError` where the commit's account is not that of the logged steps.
+    """
+    accountant, commit = accounts.informed, journal.last_commit
+    recent = max(0, commit.next_step - accountant.settings.horizon)
+    account = _carried(commit)
+    charged = PrivacyAccount(sensor.group for sensor in registry.sensors) if account is None else account
+    first = 0 if account is None else min(recent, accountant.next_step)
+    if shadow is not None:
+        first = min(first, max(0, commit.next_step - recent_step_count(accountant.settings.horizon)))
+    for decision in journal.accounted(first):
+        schedule = schedule_of(decision, registry)
+        accounted = in_single_steps(schedule, registry)
+        if decision.step >= accountant.next_step:
+            crowds = None if accounts.crowd is None else crowds_of(decision)
+            policy.accounted(schedule, crowds)
+            accounts.apply(accounted, crowds)
+        if shadow is not None:
+            shadow.note(accounted)
+        if account is None:
+            charged.charge(schedule)
+        if decision.step == commit.next_step - 1 and commit.decided not in (None, fingerprint_of(schedule)):
+            raise _other_steps(commit)
+        if decision.step >= recent:
+            observer.restored(accounted)
+    observer.carried(charged)
+    return charged
+
+
+def _carried(commit: Commit) -> PrivacyAccount | None:
+    """The account in a commit; None where an earlier version kept none, or less."""
+    if not commit.account:
+        return None
+    try:
+        account = PrivacyAccount.load(commit.account)
+    except ValueError as error:
+        raise _other_steps(commit) from error
+    if account.steps != commit.next_step:
+        raise _other_steps(commit)
+    return account if account.is_of_this_version else None
+
+
+def _other_steps(commit: Commit) -> OutputError:
+    return OutputError(
+        f"progress.json must hold the privacy account of the {commit.next_step} steps in decisions.jsonl",
+        "that of others",
+        restoring("decisions.jsonl and progress.json"),
+    )
+
 
 logger = logging.getLogger(__name__)
 

@@ -31,8 +31,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from stream_app.embedded.past_tiers import PastTiers
-from stream_app.embedded.revised_log import RevisedLog
 from stream_app.exceptions import OutputError, restoring
 from stream_app.setup.run_folder.durable import (
     PUBLIC_MODE,
@@ -40,11 +38,12 @@ from stream_app.setup.run_folder.durable import (
     AppendFile,
     FolderLock,
     make_folder,
+    replace_file,
     sync_folder,
 )
 from stream_app.setup.run_folder.key_epochs import check_between_windows, whole_steps
 from stream_app.setup.run_folder.key_record import RELEASES, REVISED, KeyRecord
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest, load_sealed, seal
 from stream_app.setup.run_folder.progress import OpenStep, ProgressLog
 from stream_app.setup.run_folder.record import (
     RECORD,
@@ -54,10 +53,227 @@ from stream_app.setup.run_folder.record import (
     digests_of_file,
     extended,
 )
-from stream_app.steps import TierContinuation, public_release, release_for_tier, tier_file
-from stream_app.wire import StepDecision, StepRelease
+from stream_app.steps import TierContinuation, public_release, release_for_tier, tier_file, with_continued
+from stream_app.wire import ContinuedStep, StepDecision, StepRelease
+
+# The released steps of an output folder together with what tiers added later received of them.
+#
+# ``continued-<tier>.jsonl`` (for the owner) holds such values, ``tiers.json`` how many lines of each stand.
+# A value stands before the tier's own file says it; a restart draws none again.
 
 logger = logging.getLogger(__name__)
+
+_INDEX = "tiers.json"
+
+
+class PastTiers:
+    """Reads a folder's steps with all values that are out, and adds a tier's.
+
+    ``read`` turns a line of ``releases.jsonl`` into a release; ``key_of`` gives the fingerprint of the noise
+    key of a step.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        continuation: TierContinuation | None,
+        read: Callable[[bytes], StepRelease],
+        key_of: Callable[[int], str | None],
+    ) -> None:
+        self._folder = folder
+        self._continuation = continuation
+        self._read = read
+        self._key_of = key_of
+        index = folder / _INDEX
+        self._lines: dict[str, int] = load_sealed(index) if index.exists() else {}
+
+    def releases(self, start: int, stop: int) -> Iterator[StepRelease]:
+        """The steps ``start <= step < stop``, each with every tier's value that is out."""
+        with (self._folder / "releases.jsonl").open("rb") as log:
+            continued = [_Continued(self._standing(tier)) for tier in self._lines]
+            for line in islice(log, start, stop):
+                release = self._read(line)
+                found = [file.at(release.step) for file in continued]
+                yield with_continued(release, [step for step in found if step is not None])
+
+    def add(self, tier: str, start: int, stop: int) -> None:
+        """Give a tier the values it lacks of the steps ``start <= step < stop``, durably.
+
+        :class:`stream_app.exceptions.TierContinuationError` when a step's noise key is another one than the
+        run's; nothing stands then that did not stand before.
+        """
+        if self._continuation is None or not self._lacks(tier, start, stop):
+            return
+        length, next_step = self._extent(tier)
+        file = AppendFile(self._path(tier), SECRET_MODE)
+        try:
+            file.truncate(length)  # an interrupted attempt may have had other settings
+            steps, values = self._append(file, self._continuation, tier, range(max(start, next_step), stop))
+            file.sync()
+        finally:
+            file.close()
+        if steps:
+            self._lines[tier] = self._lines.get(tier, 0) + steps
+            replace_file(self._folder / _INDEX, seal(self._lines), SECRET_MODE)
+        logger.info("tier %s: %d earlier values continued from their chains", tier, values)
+
+    def _append(
+        self, file: AppendFile, continuation: TierContinuation, tier: str, wanted: range
+    ) -> tuple[int, int]:
+        """Draw and write; how many steps and values that were."""
+        steps = values = 0
+        for release in self.releases(wanted.start, wanted.stop):
+            continued = continuation.continue_step(release, tier, self._key_of)
+            if continued is not None:
+                file.append(continued.line())
+                steps += 1
+                values += len(continued.values)
+        return steps, values
+
+    def _extent(self, tier: str) -> tuple[int, int]:
+        """Bytes of the lines of a tier that stand, and the step after the last of them."""
+        if tier not in self._lines:
+            return 0, 0
+        length, last = 0, b""
+        for last in self._standing(tier):
+            length += len(last)
+        return length, _parsed(last).step + 1
+
+    def _lacks(self, tier: str, start: int, stop: int) -> bool:
+        """Whether a tiered reading has no value for the tier."""
+        return any(
+            entry.tiers is not None and tier not in entry.tiers
+            for release in self.releases(start, stop)
+            for entry in release.releases
+        )
+
+    def _standing(self, tier: str) -> Iterator[bytes]:
+        """The lines of a tier that stand; :class:`OutputError` when some are gone."""
+        wanted, path = self._lines[tier], self._path(tier)
+        found = 0
+        if path.exists():
+            with path.open("rb") as lines:
+                for line in islice(lines, wanted):
+                    found += line.endswith(b"\n")
+                    yield line
+        if found < wanted:
+            raise OutputError(
+                f"{path} must hold the {wanted} lines that were written to it",
+                found,
+                "restore the file: its values were published and cannot be drawn again differently",
+            )
+
+    def _path(self, tier: str) -> Path:
+        return self._folder / f"continued-{tier}.jsonl"
+
+
+class _Continued:
+    """Walks the values of one tier along with the log."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self._ahead: ContinuedStep | None = None
+
+    def at(self, step: int) -> ContinuedStep | None:
+        """The values of a step; asked for with rising steps."""
+        while self._ahead is None or self._ahead.step < step:
+            line = next(self._lines, None)
+            if line is None:
+                return None
+            self._ahead = _parsed(line)
+        return self._ahead if self._ahead.step == step else None
+
+
+def _parsed(line: bytes) -> ContinuedStep:
+    try:
+        return ContinuedStep.model_validate_json(line)
+    except ValidationError as error:
+        raise OutputError(
+            "each line of a continued-<tier>.jsonl must be as it was written",
+            error.errors(include_url=False, include_input=False)[0]["msg"],
+            "restore the file",
+        ) from error
+
+
+# Late and corrected values of a run: ``revised.jsonl`` in its output folder.
+
+REVISED_FILE = "revised.jsonl"
+
+_Key = tuple[int, str, int]
+
+
+class RevisedLog:
+    """Values of steps that were closed before, in the order of their publication.
+
+    A complete line is a fact, as one of the releases is: what a killed run wrote after its last commit is
+    not written again, with whatever key it would be drawn now. The file is made for the first value.
+    """
+
+    def __init__(self, folder: Path, committed: int) -> None:
+        """``committed`` bytes belong to the last commit; a torn last line after them is cut."""
+        self._path = folder / REVISED_FILE
+        self._file: AppendFile | None = None
+        self.digest = ""
+        self._known: set[_Key] = set()
+        if self._path.exists():
+            self._file = AppendFile(self._path)
+            content = self._path.read_bytes()
+            kept = content.rfind(b"\n") + 1
+            self.digest = extended("", content[:kept])
+            if kept < committed:
+                raise self._damaged(f"fewer than the {committed} bytes that were written to it")
+            self._file.truncate(kept)
+            with self._path.open("rb") as lines:
+                lines.seek(committed)
+                for line in lines:
+                    self._known |= set(_keys(self._read(line)))
+        elif committed:
+            raise self._damaged("none")
+
+    @property
+    def length(self) -> int:
+        """Durable bytes."""
+        return 0 if self._file is None else self._file.length
+
+    def publish(self, release: StepRelease, note: Callable[[bytes], object] = lambda line: None) -> None:
+        """Make a message durable, without values that an earlier run has published.
+
+        ``note`` is called with the line before it leaves.
+        """
+        new = tuple(
+            entry
+            for entry, key in zip(release.releases, _keys(release), strict=True)
+            if key not in self._known
+        )
+        if not new:
+            return
+        if self._file is None:
+            self._file = AppendFile(self._path)
+            sync_folder(self._path.parent)
+        line = release.model_copy(update={"releases": new}).line()
+        note(line)
+        self._file.append(line)
+        self._file.sync()
+        self.digest = extended(self.digest, line)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _read(self, line: bytes) -> StepRelease:
+        try:
+            return StepRelease.model_validate_json(line)
+        except ValidationError as error:
+            raise self._damaged(error.errors(include_url=False, include_input=False)[0]["msg"]) from error
+
+    def _damaged(self, found: str) -> OutputError:
+        return OutputError(f"{self._path} must be as it was written", found, restoring(REVISED_FILE))
+
+
+def _keys(release: StepRelease) -> Iterator[_Key]:
+    """By what a value is known: step, sensor and version."""
+    return ((release.step, entry.sensor, entry.version or 1) for entry in release.releases)
 
 
 @dataclass(frozen=True)

@@ -8,24 +8,207 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from stream_app.embedded.message_reader import MessageReader
-from stream_app.embedded.run_output import RunOutput
-from stream_app.steps import Backlog, ClosedStep, StepClock, StepEngine
+from accounting.ledgers import PrivacyAccount
+from accounting.settings import RiskBudget
+from models.releases import StepSchedule
+from stream_app.embedded.journal import Commit, Journal
+from stream_app.exceptions import InputError
+from stream_app.steps import (
+    Backlog,
+    ClosedStep,
+    Origin,
+    RiskWriter,
+    StepClock,
+    StepEngine,
+    crowd_message,
+    summary_message,
+    with_worst,
+)
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
+from stream_app.watching.metrics import over_limit_counts
+from stream_app.watching.people import PeopleView
 from stream_app.wire import (
     FIRST_LOOK,
+    MAX_LINE_BYTES,
     PRIVATE_REASONS,
     Clock,
+    InputMessage,
     Line,
+    LineParser,
+    LineReader,
     Readings,
+    Reason,
     Rejected,
     RiskSummary,
     SteadyTime,
+    StepRelease,
+    decision_of,
+    fingerprint_of,
     mostly_refused,
+    parse,
+    reading_parser,
+    reject,
 )
+
+# The messages of an input: its lines, each parsed as JSON or as CSV below a header.
+
+
+class Incoming(NamedTuple):
+    """One message, or its dead letter, and where it came from."""
+
+    content: InputMessage | Rejected
+    origin: Origin
+
+
+class MessageReader:
+    """Reads messages from ``lines``; those of a CSV stand below its header line."""
+
+    def __init__(self, lines: LineReader, *, is_csv: bool = False) -> None:
+        self.lines = lines
+        self._is_csv = is_csv
+        self._parser: LineParser | None = None if is_csv else parse
+
+    def read(self, line: Line, data: bytes) -> Incoming | None:
+        """The message in a line; None for the header of a CSV."""
+        origin = Origin(f"{self.lines.name}:{line.number}", data)
+        if len(data) >= MAX_LINE_BYTES:
+            hint = f"a line is shorter than {MAX_LINE_BYTES} bytes"
+            return Incoming(reject(origin.source, data, Reason.TOO_LONG, hint), origin)
+        if self._is_csv and line.number == 1 and self._begins_with_header(data):
+            return None
+        if self._parser is None:
+            self._parser = reading_parser(self.lines.header or data)
+        return Incoming(self._parser(data, origin.source), origin)
+
+    def _begins_with_header(self, data: bytes) -> bool:
+        """Take the columns of a CSV; the next file of one that is followed may go on without a header."""
+        try:
+            self._parser = reading_parser(data)
+        except InputError:
+            if self._parser is None:
+                raise
+            return False
+        return True
+
+
+# What a run leaves in its output folder: releases, decisions, risks, dead letters, the privacy account.
+
+MOST_EXPOSED = 10
+"""People whom the risk summaries of an output folder name, unless the settings say otherwise."""
+
+
+class RunOutput:
+    """Writes steps in the order that makes a run safe to kill: the release first, then what follows of it.
+
+    ``account`` is what the steps before have spent. ``most_exposed`` people are named by pseudonym in every
+    risk summary, by the figures of ``view``. ``limit`` is the rule's, of ceilings in the crowd where these
+    decide. ``snapshot`` is given the time after every commit.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        risks: RiskWriter,
+        account: PrivacyAccount,
+        view: PeopleView,
+        *,
+        most_exposed: int | None = None,
+        limit: RiskBudget | None = None,
+        decides_in_crowd: bool = False,
+        snapshot: Callable[[float], None] | None = None,
+    ) -> None:
+        self.rejected: Counter[str] = Counter()
+        self._journal = journal
+        self._risks = risks
+        self._account = account
+        self.view = view
+        self._most_exposed = MOST_EXPOSED if most_exposed is None else most_exposed
+        self._limit, self._in_crowd = limit, decides_in_crowd
+        self._snapshot = snapshot
+        self._last_closed: StepSchedule | None = None
+
+    def begin(self, next_step: int) -> None:
+        """Remove what an interrupted run wrote of this step and later ones."""
+        self._risks.discard_from(next_step)
+
+    def publish(self, closed: ClosedStep) -> RiskSummary | None:
+        """Make a step durable, then write its risks; its summary, where there are people."""
+        if not closed.is_replayed:
+            decision = decision_of(closed.schedule, closed.why, crowds=closed.crowds)
+            self._journal.publish(decision, closed.release)
+        self.publish_revised(closed.revised)
+        self._account.charge(closed.schedule)
+        self._last_closed = closed.schedule
+        summary = None
+        if self.view.people:
+            adversary, crowd = self.view.adversary, None
+            if closed.in_crowd is not None and adversary is not None:
+                crowd = crowd_message(closed.in_crowd, adversary)
+            over = None
+            if self._limit is not None:
+                over = over_limit_counts(self.view.standing(), self._limit, in_crowd=self._in_crowd)
+            summary = summary_message(closed.summary, 0, self.view.assumed, closed.attack, crowd, over)
+            self._journal.append_risks(self._naming(summary).line())
+        for block in self._risks.blocks(closed.schedule.step, closed.records):
+            self._journal.append_risks(block)
+        return summary
+
+    def publish_revised(self, releases: Sequence[StepRelease]) -> None:
+        """Make late and corrected values durable."""
+        for release in releases:
+            self._journal.publish_revised(release)
+
+    def reject(self, rejected: Rejected) -> None:
+        """Write a dead letter."""
+        self._journal.append_rejected(rejected.line())
+        if rejected.reason not in PRIVATE_REASONS:
+            self.rejected[rejected.reason.value] += 1
+
+    def commit(
+        self,
+        engine: StepEngine,
+        position: Mapping[str, Any],
+        now_seconds: float,
+        *,
+        marks: Sequence[int] = (),
+        is_last: bool = False,
+    ) -> None:
+        """Nothing up to this ``position`` of the input need be done again; ``marks`` belong to it.
+
+        Where nothing changed since the last time, nothing is written.
+        """
+        decided = self._journal.last_commit.decided
+        if self._last_closed is not None:
+            decided = fingerprint_of(self._last_closed)
+        window = engine.intake.window
+        reached = Commit(
+            engine.next_step,
+            position,
+            window.save_position(),
+            account=self._account.save(),
+            decided=decided,
+            marks=marks,
+        )
+        self._journal.commit(reached, window.take_changed(), whole=is_last)
+        if self._snapshot is not None:
+            self._snapshot(now_seconds)
+
+    def end(self, outcome: str) -> None:
+        """The run ended by itself, with everything committed."""
+        self._journal.end(outcome)
+
+    def bytes_written(self) -> Mapping[str, int]:
+        """Bytes of this run by file."""
+        return self._journal.bytes_written()
+
+    def _naming(self, summary: RiskSummary) -> RiskSummary:
+        """The summary as the owner's file has it; observers get it without names."""
+        return with_worst(summary, self.view.accountant, self.view.pseudonyms, self._most_exposed)
+
 
 logger = logging.getLogger(__name__)
 

@@ -10,16 +10,17 @@ from stream_app.exceptions import SettingsError
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.process.worker import Job, Pulse, run_worker
-from stream_app.kafka.process.worker_metrics import (
+from stream_app.kafka.process import (
     AccountCounters,
     AccountMetrics,
     IntakeMetrics,
+    Job,
+    Pulse,
     RegionCounters,
     ReleaseCounters,
+    run_worker,
 )
-from stream_app.kafka.release.deciding_worker import ReleaseRules, Watched
-from stream_app.kafka.release.release_worker import ReleaseWorker
+from stream_app.kafka.release.deciding_worker import ReleaseRules, ReleaseWorker, Watched
 from stream_app.setup.given_priors import refuse_evidence
 from stream_app.setup.keys import load_noise_key, load_snapshot_key
 from stream_app.setup.run_folder.record import Author

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from structlog.typing import Processor
 
 _OURS = ("stream_app", "accounting", "models")
-_NOT_OURS = ("stream_app.kafka.broker.apps",)  # where Faust speaks in our name
+_NOT_OURS = ("stream_app.kafka.broker.connection",)  # where Faust speaks in our name
 
 
 class _Stderr(logging.Handler):

@@ -24,8 +24,8 @@ from stream_app.setup.release_settings import (
     CrowdSettings,
     ReleaseSettings,
 )
-from stream_app.setup.sections.connect_settings import ConnectSettings
-from stream_app.setup.sections.settings_section import (
+from stream_app.setup.sections import (
+    ConnectSettings,
     NameList,
     NumberList,
     Section,

@@ -100,7 +100,7 @@ class Beside(NamedTuple):
 
 
 class Publisher(Protocol):
-    """Turns counts into public values; see :mod:`stream_app.steps.publisher`."""
+    """Turns counts into public values; see :mod:`stream_app.steps.plan`."""
 
     def publish(
         self, schedule: StepSchedule, counts: Sequence[int | None], version: int = 1

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous import Cells, ContinuousAccountant
+from accounting.continuous.crowd import CrowdAccount
+from accounting.exposure.crowd import StepCrowd
+from accounting.settings import HorizonSettings
+from models.keys import NoiseKey, batch_message, continuation_message
+from models.mechanisms import PublishesTiers, Raw, Suppressed
+from models.noise import continued_value
 from models.priors import Population
-from models.releases import Schedule, SensorRegistry, check_window_ends, in_single_steps
-from stream_app.exceptions import SettingsError
+from models.releases import (
+    CountToPublish,
+    PublishedValue,
+    Schedule,
+    Sensor,
+    SensorRegistry,
+    SensorRelease,
+    StepInterval,
+    StepSchedule,
+    check_window_ends,
+    in_single_steps,
+    publish_step,
+)
+from stream_app.exceptions import SettingsError, TierContinuationError
+from stream_app.setup.release_settings import CROWD
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
-from stream_app.steps.accounts import Accounts
 from stream_app.steps.policy import (
     BudgetPolicy,
     FixedPolicy,
@@ -22,9 +45,347 @@ from stream_app.steps.policy import (
     designs_of,
     policy_from,
 )
-from stream_app.steps.tier_continuation import TierLevels
-from stream_app.steps.tier_views import tier_names
-from stream_app.wire import load_activations
+from stream_app.steps.policy.people_shards import people_shares
+from stream_app.steps.risk_output import crowd_message
+from stream_app.wire import ContinuedStep, CrowdSummary, SensorValue, StepRelease, TierValue, load_activations
+
+# Counts of a step become public values, with the deployment's key and the step's absolute interval.
+
+
+@dataclass(frozen=True)
+class KeyedPublisher:
+    """Publishes with keyed noise: the same reading always gives the same value.
+
+    ``by_region`` has the keys of regions, where there are several: a sensor of any other is not published.
+    """
+
+    key: NoiseKey
+    deployment: str
+    origin_seconds: int
+    step_seconds: int
+    clamp_negative: bool = False
+    by_region: Mapping[str | None, NoiseKey] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: Settings, key: NoiseKey, regions: Iterable[str] = ()) -> KeyedPublisher:
+        """The publisher of a deployment whose sensors lie in several regions, or in none."""
+        return cls(
+            key,
+            settings.deployment,
+            settings.origin_seconds,
+            settings.step_seconds,
+            settings.release.clamp_negative,
+            {region: key.of_region(region) for region in regions},
+        )
+
+    def publish(
+        self, schedule: StepSchedule, counts: Sequence[int | None], version: int = 1
+    ) -> list[PublishedValue]:
+        """One value (or one per tier) per release, drawn in one batch; None for missing and suppressed.
+
+        Counts over windows of several steps belong to the interval of their window: a batch for each length,
+        and for each region.
+        """
+        values: dict[int, PublishedValue] = {}
+        for (steps, region), positions in _batches(schedule).items():
+            batch = [
+                CountToPublish(
+                    schedule.releases[each].sensor.name, schedule.releases[each].mechanism, counts[each]
+                )
+                for each in positions
+            ]
+            drawn = publish_step(
+                self.by_region[region] if self.by_region else self.key,
+                self.deployment,
+                self.interval(schedule.step, steps),
+                batch,
+                clamp_negative=self.clamp_negative,
+                version=version,
+            )
+            values |= dict(zip(positions, drawn, strict=True))
+        return [values[each] for each in range(len(schedule.releases))]
+
+    def interval(self, step: int, steps: int = 1) -> StepInterval:
+        """When the ``steps`` that end with a step begin and end, unix seconds: part of noise messages."""
+        end = self.origin_seconds + (step + 1) * self.step_seconds
+        return StepInterval(end - steps * self.step_seconds, end)
+
+
+def _batches(schedule: StepSchedule) -> dict[tuple[int, str | None], list[int]]:
+    """Positions of the releases by how many steps they count over, and by region."""
+    found: dict[tuple[int, str | None], list[int]] = {}
+    for position, release in enumerate(schedule.releases):
+        sensor = release.sensor
+        steps = 1 if sensor.window is None else sensor.window.steps
+        found.setdefault((steps, sensor.region), []).append(position)
+    return found
+
+
+# Past values for a tier that was added later: the same chains of noise, read at one more level.
+#
+# A fresh draw at the new level would be a second look at every count. Continuing the chain instead makes
+# all tiers together look as if they had been fixed from the start, so a coalition still knows what its
+# best-informed member does, and nobody's accounts change. Only levels below the best one that was published
+# can be had: above it the noise would depend on the count, which is not kept.
+
+_CONTINUED = "tiered, continued"  # names no mechanism: its words meet no first draw
+
+
+@dataclass(frozen=True)
+class TierLevels:
+    """The epsilon each tier has: where the schedule names a reading as it says, else the deployment's."""
+
+    deployment: Mapping[str, float] = field(default_factory=dict)
+    scheduled: Mapping[tuple[int, str], Mapping[str, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, deployment: Mapping[str, float], schedule: Iterable[StepSchedule] = ()) -> TierLevels:
+        """Levels of the settings and of a schedule."""
+        scheduled = {
+            (step.step, release.sensor.name): dict(release.mechanism.tiers)
+            for step in schedule
+            for release in step.releases
+            if isinstance(release.mechanism, PublishesTiers)
+        }
+        return cls(dict(deployment), scheduled)
+
+    def epsilon(self, step: int, sensor: str, tier: str) -> float | None:
+        """A tier's level for a reading, nats; None when it gets none."""
+        return self.scheduled.get((step, sensor), self.deployment).get(tier)
+
+
+@dataclass(frozen=True)
+class TierContinuation:
+    """Continues the chains of published steps, with the key they were drawn with.
+
+    ``first_step`` is the first step whose values a tier added later is given.
+    """
+
+    publisher: KeyedPublisher
+    levels: TierLevels
+    first_step: int = 0
+
+    @classmethod
+    def of(cls, settings: Settings, key: NoiseKey, levels: TierLevels) -> TierContinuation:
+        """The continuation of a deployment."""
+        return cls(KeyedPublisher.of(settings, key), levels, settings.release.new_tiers_from)
+
+    def continue_step(
+        self, release: StepRelease, tier: str, key_of: Callable[[int], str | None]
+    ) -> ContinuedStep | None:
+        """A tier's values of a published step that has none for it; None when there is nothing to draw.
+
+        ``release`` holds every level that is out, ``key_of`` gives the fingerprint of a step's noise key.
+        :class:`TierContinuationError` when that is another one than the key at hand.
+        """
+        wanted = self._wanted(release, tier)
+        if not wanted:
+            return None
+        if key_of(release.step) != self.publisher.key.fingerprint():
+            raise TierContinuationError(
+                f"past values of tier {tier!r} must be drawn with the noise key of their step",
+                f"another key than at step {release.step}: replaced, or of an epoch that was erased",
+                "set release.new_tiers_from to the first step of the key in use; the tier then begins there",
+            )
+        words = self.publisher.key.uniform_words([self._message(release.step, *each) for each in wanted])
+        values = {}
+        for (entry, epsilon), (high, low) in zip(wanted, words.tolist(), strict=True):
+            drawn = continued_value(_known(entry), epsilon, high << 64 | low)
+            released = max(drawn, 0) if self.publisher.clamp_negative else drawn
+            values[entry.sensor] = TierValue.of(epsilon, drawn, released)
+        return ContinuedStep(step=release.step, tier=tier, values=values)
+
+    def _wanted(self, release: StepRelease, tier: str) -> list[tuple[SensorValue, float]]:
+        """Readings that lack the tier and can be continued to its level."""
+        if release.step < self.first_step:
+            return []
+        wanted = []
+        for entry in release.releases:
+            if entry.tiers is None or tier in entry.tiers:
+                continue
+            epsilon = self.levels.epsilon(release.step, entry.sensor, tier)
+            if epsilon is not None and epsilon <= max(_known(entry)):
+                wanted.append((entry, epsilon))
+        return wanted
+
+    def _message(self, step: int, entry: SensorValue, epsilon: float) -> bytes:
+        """What the word of a continued value is a keyed hash of: the reading, the level, all that is out."""
+        publisher = self.publisher
+        interval, level = publisher.interval(step), {"epsilon": epsilon}
+        batch = batch_message(publisher.deployment, *interval, _CONTINUED, level, publisher.key.epoch)
+        return continuation_message(batch, entry.sensor, _known(entry))
+
+
+def with_continued(release: StepRelease, continued: Iterable[ContinuedStep]) -> StepRelease:
+    """A published step with the values that tiers added later were given."""
+    steps = tuple(continued)
+    if not steps:
+        return release
+    return release.model_copy(
+        update={"releases": tuple(_with_tiers(entry, steps) for entry in release.releases)}
+    )
+
+
+def _with_tiers(entry: SensorValue, continued: Iterable[ContinuedStep]) -> SensorValue:
+    more = {step.tier: step.values[entry.sensor] for step in continued if entry.sensor in step.values}
+    if entry.tiers is None or not more:
+        return entry
+    return entry.model_copy(update={"tiers": {**entry.tiers, **more}})
+
+
+def _known(entry: SensorValue) -> dict[float, int]:
+    """The values on the chain, by level."""
+    return {tier.epsilon: tier.on_chain for tier in (entry.tiers or {}).values()}
+
+
+# What everybody and each tier of recipients receives: projections of the one log that holds all tiers.
+#
+# The log keeps every tier's value of a reading, drawn once from one chain. A tier's file is made from it
+# and can be made again: raising a recipient is handing over another file, and draws nothing. A level nobody
+# had is read from the same chain, see :mod:`stream_app.steps.plan`.
+
+_SUPPRESSED = Suppressed().name
+
+
+def tier_file(tier: str) -> str:
+    """Name of a tier's file in the output folder."""
+    return f"releases-{tier}.jsonl"
+
+
+def public_release(release: StepRelease, tiers: Collection[str]) -> StepRelease:
+    """What everybody may read of a step: of a tiered reading the value of its least informed tier.
+
+    That is the value a reading carries beside its tiers, which its mechanism ranks by epsilon. ``tiers`` are
+    those with a log of their own; :class:`SettingsError` for a reading with another one.
+    """
+    unknown = {name for entry in release.releases for name in entry.tiers or ()} - set(tiers)
+    if unknown:
+        raise SettingsError(
+            "every tier must have a log of its own before a reading is released to it",
+            ", ".join(sorted(unknown)),
+            "name it in release.tiers; on Kafka then run `tallyguard topics create`",
+        )
+    return release.model_copy(update={"releases": tuple(map(_for_everybody, release.releases))})
+
+
+def release_for_tier(release: StepRelease, tier: str) -> StepRelease:
+    """What one tier receives of a step: its own value of tiered readings, all others as they are."""
+    return release.model_copy(
+        update={"releases": tuple(_for_tier(entry, tier) for entry in release.releases)}
+    )
+
+
+def tier_names(mechanisms: Iterable[object]) -> tuple[str, ...]:
+    """Names of the tiers that mechanisms publish for, least informed first; empty without tiers.
+
+    :class:`SettingsError` when two mechanisms have different tiers: a recipient's file would have gaps.
+    """
+    found = {
+        tuple(name for name, _ in mechanism.tiers)
+        for mechanism in mechanisms
+        if isinstance(mechanism, PublishesTiers)
+    }
+    if len(found) > 1:
+        raise SettingsError(
+            "all tiered releases must have the same tiers in the same order",
+            " and ".join(", ".join(names) for names in sorted(found)),
+            "name every tier wherever a release is tiered; the epsilons may differ",
+        )
+    return next(iter(found), ())
+
+
+def _for_everybody(entry: SensorValue) -> SensorValue:
+    return entry if entry.tiers is None else entry.model_copy(update={"tiers": None})
+
+
+def _for_tier(entry: SensorValue, tier: str) -> SensorValue:
+    if entry.tiers is None:
+        return entry
+    value = entry.tiers.get(tier)
+    if value is None:
+        return SensorValue(sensor=entry.sensor, mechanism=_SUPPRESSED)
+    return SensorValue(
+        sensor=entry.sensor, mechanism=entry.mechanism, epsilon=value.epsilon, value=value.value
+    )
+
+
+# The accounts of some people, against each adversary that the settings name.
+
+
+class Accounts(NamedTuple):
+    """The account against an adversary who knows where everybody else is, and the one against the crowd's.
+
+    ``decides`` says whether a risk budget is kept by the crowd account; by default the informed one.
+    """
+
+    informed: ContinuousAccountant
+    crowd: CrowdAccount | None = None
+    decides: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        horizon: HorizonSettings,
+        population: Population,
+        pseudonyms: Sequence[str],
+        effective_from: NDArray[np.int64] | None = None,
+    ) -> Accounts:
+        """Before the first step of ``horizon``; ``pseudonyms`` (N,) decide shares of work and toss coins."""
+        shares = people_shares(pseudonyms, settings.kafka.partitions)
+        apart = settings.has_crowd  # in a crowd people with equal priors still differ
+        informed = ContinuousAccountant(population, horizon, effective_from, shares, apart)
+        if not settings.has_crowd:
+            return cls(informed)
+        decides = settings.adversary == CROWD
+        limit = settings.refined_limit if decides else None
+        return cls(informed, CrowdAccount(informed, settings.crowd.adversary, pseudonyms, limit), decides)
+
+    def held_by(self, settings: Settings, people: tuple[str, ...], cells: Cells) -> Accounts:
+        """These accounts before any step, with a snapshot's people in its cells; in a crowd each has one."""
+        if self.crowd is not None:
+            return self
+        shares = people_shares(people, settings.kafka.partitions)
+        return self._replace(informed=self.informed.held_by(people, cells, shares))
+
+    @property
+    def whole(self) -> ContinuousAccountant | CrowdAccount:
+        """What holds the state of all."""
+        return self.informed if self.crowd is None else self.crowd
+
+    @property
+    def deciding(self) -> CrowdAccount | None:
+        """The crowd's account where a risk budget is kept by it."""
+        return self.crowd if self.decides else None
+
+    def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
+        """What each of these sensors would hide among in the next step; None without a crowd's account."""
+        if self.crowd is None:
+            return None
+        return self.crowd.ask(StepSchedule(step, tuple(SensorRelease(each, Raw()) for each in sensors)))
+
+    def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """Account one step; steps come in order without gaps."""
+        self.informed.apply(step)
+        if self.crowd is not None:
+            self.crowd.apply(step, crowds)
+
+    def with_people(self, newcomers: Accounts) -> Accounts:
+        """These accounts and those of other people, at the same step, as one."""
+        informed = self.informed.with_people(newcomers.informed)
+        if self.crowd is None or newcomers.crowd is None:
+            return self._replace(informed=informed)
+        return self._replace(informed=informed, crowd=self.crowd.with_people(newcomers.crowd, informed))
+
+    def of_people(self, people: NDArray[np.int64]) -> Accounts:
+        """The accounts of some of the people, by position."""
+        informed = self.informed.of_people(people)
+        crowd = None if self.crowd is None else self.crowd.of_people(people, informed)
+        return self._replace(informed=informed, crowd=crowd)
+
+    def crowd_summary(self) -> CrowdSummary | None:
+        """The last step in a few numbers against the crowd adversary; None where that is not computed."""
+        return None if self.crowd is None else crowd_message(self.crowd.summary(), self.crowd.adversary)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from heapq import nsmallest
@@ -13,6 +15,7 @@ import numpy as np
 
 from accounting.bounds.radius import ceiling_within
 from models.private_files import PRIVATE_FOLDER
+from stream_app.setup.own_version import own_version
 from stream_app.setup.run_folder.durable import SECRET_MODE, make_folder, replace_file
 from stream_app.steps.engine import RiskRecords
 from stream_app.wire import Attack, AttackedPart, CrowdSummary, OverLimitCounts, RiskSummary, WorstMoment
@@ -22,6 +25,15 @@ if TYPE_CHECKING:
     from accounting.continuous import RiskSummary as AccountantSummary
     from accounting.continuous.shadow import MeanAttack
     from accounting.exposure.crowd import CrowdAdversary
+
+
+# What a snapshot of accounts rests on besides the steps: one digest, of another version another one.
+
+
+def snapshot_basis(basis: Mapping[str, Any]) -> str:
+    """The digest of everything but decisions that a state follows from, and of this program's version."""
+    return hashlib.sha256(json.dumps([dict(basis), own_version()], sort_keys=True).encode()).hexdigest()
+
 
 Value = TypeVar("Value", int, float)
 _BLOCK_PEOPLE = 4096  # lines made at once: everybody's would take half a kilobyte a person

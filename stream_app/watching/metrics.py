@@ -6,25 +6,326 @@ lists (outcomes, reasons, mechanisms, thresholds, quantiles) or the deployment's
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from math import inf
+from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from accounting.continuous import QUANTILES
+from accounting.decisions import BudgetReason
 from accounting.ledgers import PrivacyAccount, ZcdpSpend
+from accounting.settings import RiskBudget
 from models.mechanisms import MECHANISMS, errors_of_recipients, public_error
 from models.releases import Sensor, StepSchedule
 from stream_app.setup.own_version import own_version
+from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.setup.release_settings import CROWD
 from stream_app.setup.settings import Settings
-from stream_app.watching.budget_metrics import BudgetMetrics
-from stream_app.watching.crowd_watch import CrowdMetrics
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
-from stream_app.watching.people import PeopleView
-from stream_app.watching.prior_metrics import PriorMetrics
-from stream_app.wire import PRIVATE_REASONS, ClockOff, Outcome, Reason, RiskSummary
+from stream_app.watching.people import PeopleView, Standing
+from stream_app.wire import (
+    PRIVATE_REASONS,
+    ClockOff,
+    CrowdSummary,
+    DecisionReason,
+    Outcome,
+    OverLimitCounts,
+    Reason,
+    RiskSummary,
+)
+
+if TYPE_CHECKING:
+    from accounting.exposure.crowd import CrowdAdversary
+
+
+# Metrics of the risk budget: the limit that was set, how many people are over it, how many may be.
+#
+# There from the start: without a limit its gauges say +Inf, and nobody is over it nor may be.
+
+_BY = ("releases", "habits")
+
+
+class BudgetMetrics:
+    """Shows ``release.budget``; None where there is none.
+
+    Who is over its limit now the accounts say, by the ceilings that the rule is kept by: those against the
+    adversary that the settings name. Where the limit decides, the forecast is what its decisions foresaw. On
+    Kafka the account workers have the one, the release worker the other.
+    """
+
+    def __init__(self, registry: CollectorRegistry, settings: Settings | None) -> None:
+        release = None if settings is None else settings.release
+        self._in_crowd = settings is not None and settings.adversary == CROWD
+        limit = None if release is None else release.budget.limit
+        self._limit = limit
+        self._show_people(registry)
+        self._show_limit(registry, limit)
+        self.show_nobody()
+
+    def _show_people(self, registry: CollectorRegistry) -> None:
+        self._decisions = Counter(
+            "tallyguard_decisions",
+            "Steps decided under a risk budget, by reason",
+            ["because"],
+            registry=registry,
+        )
+        self._over = Gauge(
+            "tallyguard_people_over_limit",
+            "People over the limit of the risk budget now, by the ceilings that decide: because of releases "
+            "or by habit alone; 0 where none is set",
+            ["by"],
+            registry=registry,
+        )
+        self._forecast = Gauge(
+            "tallyguard_people_over_limit_forecast",
+            "People whom the last decision counted against the budget: over it then, or in silence after it, "
+            "largely by the fast bound, so more than are over it; 0 where a budget decides nothing",
+            ["by"],
+            registry=registry,
+        )
+        self._ever = Gauge(
+            "tallyguard_people_ever_over_limit",
+            "People who were over the limit of the risk budget after any step so far, whatever the reason",
+            registry=registry,
+        )
+        self._allowed = Gauge(
+            "tallyguard_people_allowed_over_limit",
+            "People who may be over the limit of the risk budget; 0 where none is set",
+            registry=registry,
+        )
+        for reason in BudgetReason:
+            self._decisions.labels(reason.value)
+
+    def _show_limit(self, registry: CollectorRegistry, limit: RiskBudget | None) -> None:
+        share = Gauge(
+            "tallyguard_budget_share",
+            "Share of people who may be over the limit; 0 where no limit is set",
+            registry=registry,
+        )
+        most = Gauge(
+            "tallyguard_budget_limit",
+            "Limit of the certified risk and of the added risk; +Inf where it is not limited",
+            ["of"],
+            registry=registry,
+        )
+        share.set(0.0 if limit is None else limit.share)
+        most.labels("risk").set(_or_unlimited(None if limit is None else limit.risk))
+        most.labels("added").set(_or_unlimited(None if limit is None else limit.added))
+
+    def show_nobody(self) -> None:
+        """Nobody is accounted."""
+        for by in _BY:
+            self._over.labels(by).set(0.0)
+            self._forecast.labels(by).set(0.0)
+        self._ever.set(0.0)
+        self._allowed.set(0.0)
+
+    def decided(self, why: DecisionReason, *, is_replayed: bool) -> None:
+        """A step was decided under the budget; a restart walks over it again without counting it."""
+        if not is_replayed:
+            self._decisions.labels(why.reason.value).inc()
+        for by, people in zip(_BY, (why.over, why.natural), strict=True):
+            self._forecast.labels(by).set(people)
+
+    def accounted(self, view: PeopleView) -> None:
+        """A step was accounted: see who is over the limit."""
+        if self._limit is None:
+            return
+        standing = view.standing()
+        counts = over_limit_counts(standing, self._limit, in_crowd=self._in_crowd)
+        for by, people in zip(_BY, (counts.by_releases, counts.by_habits), strict=True):
+            self._over.labels(by).set(people)
+        self._ever.set(counts.ever)
+        self._allowed.set(float(Fraction(repr(self._limit.share)) * standing.people))
+
+
+def over_limit_counts(standing: Standing, limit: RiskBudget, *, in_crowd: bool = False) -> OverLimitCounts:
+    """How many are over the limit now, and how many ever were: what page, metrics and records say."""
+    judged = standing.crowd if in_crowd and standing.crowd is not None else standing
+    worst = judged.worst
+    is_ever = (worst.added > _or_unlimited(limit.added)) | (worst.highest_risk > _or_unlimited(limit.risk))
+    by_releases, by_habits = map(judged.count, who_is_over(judged, limit))
+    return OverLimitCounts(
+        risk=limit.risk,
+        added=limit.added,
+        habits_apart=limit.habits_apart,
+        adversary=None if judged is standing else "crowd",
+        by_releases=by_releases,
+        by_habits=by_habits,
+        ever=max(judged.count(is_ever), by_releases + by_habits),
+    )
+
+
+def who_is_over(standing: Standing, limit: RiskBudget) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Who is over the limit by releases, and who by habit alone, (N,) each; the budget's ``habits`` apart.
+
+    Within a radius a raised guess may be over the limit where the guess is not: that counts in any case.
+    """
+    most_risk, most_added = _or_unlimited(limit.risk), _or_unlimited(limit.added)
+    is_added_to = standing.added > most_added
+    is_habitual = standing.habits > most_risk
+    by_releases = is_added_to | (~is_habitual & (standing.risk > most_risk))
+    is_spared = limit.habits_apart & (standing.baseline > most_risk)
+    by_habits = is_habitual & ~by_releases & ~is_spared
+    return by_releases, by_habits
+
+
+def _or_unlimited(limit: float | None) -> float:
+    return math.inf if limit is None else limit
+
+
+# What the crowd hides of each sensor's counts, and what it does to the ceilings, for metrics and page.
+
+HOURS = 24
+MOST_SIGMA = 99.9
+"""What more is shown as: nobody needs to know how much more."""
+
+
+@dataclass(frozen=True)
+class HiddenLine:
+    """One sensor by hour of the day: noise, in people, that would hide as much as the crowd did at its least.
+
+    0 where nobody is hidden, None for an hour that has not come yet.
+    """
+
+    sensor: str
+    sigmas: tuple[float | None, ...] = (None,) * HOURS
+
+
+def adversary_of(settings: Settings | None) -> CrowdAdversary | None:
+    """The crowd adversary whom ceilings are computed against; None where they are not."""
+    return settings.crowd.adversary if settings is not None and settings.has_crowd else None
+
+
+def sigmas_of(event: StepClosed, adversary: CrowdAdversary | None) -> dict[str, float]:
+    """Noise that would hide as much as the crowd does in this step, in people, by sensor."""
+    if event.crowds is None or adversary is None:
+        return {}
+    from accounting.exposure.crowd import equivalent_sigma
+
+    names = (release.sensor.name for release in event.schedule.releases)
+    return {
+        name: min(equivalent_sigma(crowd, adversary), MOST_SIGMA)
+        for name, crowd in zip(names, event.crowds, strict=True)
+    }
+
+
+def with_step(lines: Sequence[HiddenLine], sigmas: Mapping[str, float], hour: int) -> tuple[HiddenLine, ...]:
+    """The lines after a step that began in this hour of the day: the least that was hidden then."""
+    found = {line.sensor: line for line in lines}
+    for name, sigma in sigmas.items():
+        known = list(found.get(name, HiddenLine(name)).sigmas)
+        before = known[hour]
+        known[hour] = sigma if before is None else min(before, sigma)
+        found[name] = HiddenLine(name, tuple(known))
+    return tuple(found[name] for name in sorted(found))
+
+
+def hour_of(step: int, settings: Settings) -> int:
+    """The hour of the day, UTC, that a step begins in."""
+    return (settings.origin_seconds + step * settings.step_seconds) // 3600 % HOURS
+
+
+class CrowdMetrics:
+    """Gauges of the ceilings in the crowd; +Inf where they are not computed."""
+
+    def __init__(
+        self, registry: CollectorRegistry, sensors: Sequence[Sensor], settings: Settings | None
+    ) -> None:
+        self._adversary = adversary_of(settings)
+        self._mean = Gauge(
+            "tallyguard_crowd_risk_mean",
+            "Mean ceiling against an adversary who does not know where the others are; +Inf if not computed",
+            registry=registry,
+        )
+        self._added = Gauge(
+            "tallyguard_crowd_added_risk_mean",
+            "Mean risk that the releases added, against that adversary; +Inf if not computed",
+            registry=registry,
+        )
+        self._at_risk = Gauge(
+            "tallyguard_people_at_crowd_risk",
+            "People whose ceiling against that adversary is at or above the threshold; +Inf if not computed",
+            ["threshold"],
+            registry=registry,
+        )
+        self._sigma = Gauge(
+            "tallyguard_sensor_crowd_sigma",
+            "Noise, in people, that would hide as much as the crowd at the sensor's count of the last step; "
+            "0 = nobody is hidden or no crowd computed, +Inf where it counted nothing",
+            ["sensor"],
+            registry=registry,
+        )
+        self._levels: tuple[str, ...] = ()
+        self._sensors = tuple(sensor.name for sensor in sensors)
+        for name in self._sensors:
+            self._sigma.labels(name).set(0.0)
+
+    def show_nobody(self, levels: Iterable[str]) -> None:
+        """Before the first step, or where nobody is accounted."""
+        self._levels = tuple(levels)
+        self.accounted(None)
+
+    def closed(self, event: StepClosed) -> None:
+        """A step's counts hid among others; a sensor without one hid nobody and gave nobody away."""
+        if event.crowds is None or self._adversary is None:
+            return
+        for name, sigma in (dict.fromkeys(self._sensors, inf) | sigmas_of(event, self._adversary)).items():
+            self._sigma.labels(name).set(sigma)
+
+    def accounted(self, summary: CrowdSummary | None) -> None:
+        """What a step did to the ceilings; None where they are not computed."""
+        self._mean.set(inf if summary is None else summary.mean_risk)
+        self._added.set(inf if summary is None else summary.mean_added)
+        for level in self._levels:
+            people = inf if summary is None else _at(summary, level)
+            self._at_risk.labels(level).set(people)
+
+
+def _at(summary: CrowdSummary, level: str) -> float:
+    return float(next((count for text, count in summary.at_risk.items() if float(text) == float(level)), 0))
+
+
+# Metrics of how far priors can be trusted: refuted by a check, or by volunteers while the engine runs.
+
+
+class PriorMetrics:
+    """What real traces said of the priors; 0 everywhere where none were asked."""
+
+    def __init__(self, registry: CollectorRegistry, check: PriorsVerdict | None) -> None:
+        self._refuted = Gauge(
+            "tallyguard_priors_refuted",
+            "1 where real traces refuted the priors as too low: by priors_check, or by the panel",
+            ["found_by"],
+            registry=registry,
+        )
+        self._guesses = Gauge(
+            "tallyguard_panel_guesses",
+            "Guesses about volunteers that were held against their true places; counted in twenties",
+            registry=registry,
+        )
+        self._evidence = Gauge(
+            "tallyguard_panel_evidence",
+            "Evidence of volunteers against the priors: refuted from 1 / panel_level on; 0 without a panel",
+            registry=registry,
+        )
+        self._refuted.labels("check").set(check is not None and check.is_too_low)
+        self._refuted.labels("panel").set(0)
+
+    def panel_checked(self, event: PanelChecked) -> None:
+        """Twenty guesses more, or the beginning."""
+        self._refuted.labels("panel").set(event.is_refuted)
+        self._guesses.set(event.guesses)
+        self._evidence.set(event.evidence)
+
 
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 

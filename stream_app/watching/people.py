@@ -22,7 +22,7 @@ from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
 from models.priors import Population
 from models.releases import Schedule, StepSchedule
-from stream_app.watching.prior_notes import habits_warning
+from stream_app.watching.wording import habits_warning
 
 if TYPE_CHECKING:
     from accounting.audit import Explanation

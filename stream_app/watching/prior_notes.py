@@ -5,16 +5,11 @@ from __future__ import annotations
 from math import inf
 
 from accounting.bounds.radius import Radius
-from accounting.continuous import ContinuousAccountant
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.settings import RiskBudget
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.events import PanelChecked
-from stream_app.watching.wording import DOWN, in_a_hundred, significant
-
-HABITS_DECIDE = 0.8
-"""The median guess without any count above which a warning is due."""
-
+from stream_app.watching.wording import DOWN, significant
 
 NO_PEOPLE = (
     "no priors, so no risk of persons is computed: what is promised is differential privacy, as far as "
@@ -170,16 +165,4 @@ def rule_warning(check: PriorsVerdict | None, limit: RiskBudget | None) -> str |
     return (
         "release.budget.added limits what releases add by priors that were refuted; for people who differ "
         "from them nothing bounds it; limit the ceiling with release.budget.risk"
-    )
-
-
-def habits_warning(accountant: ContinuousAccountant) -> str | None:
-    """What to say where habits give most people's steps away, with cause and remedy; else None."""
-    guess, settings = accountant.median_guess(), accountant.settings
-    if guess <= HABITS_DECIDE:
-        return None
-    return (
-        "habits alone give this away: without any count, half of the people are guessed right in "
-        f"{in_a_hundred(guess)} cases or more, with {settings.mistakes} of {settings.horizon} steps allowed "
-        "to be wrong, so what releases add hardly shows; lower mistakes or lengthen horizon"
     )

@@ -6,9 +6,13 @@ from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from math import ceil, floor, inf, isfinite, log, log10
 
+from accounting.continuous import ContinuousAccountant
 from accounting.decisions import BudgetReason
 from accounting.ledgers import DpStatement, ZcdpSpend
 from stream_app.wire import Attack, DecisionReason, OverLimitCounts
+
+HABITS_DECIDE = 0.8
+"""The median guess without any count above which a warning is due."""
 
 _SETTLED = {
     BudgetReason.FREE: "every sensor at its best",
@@ -225,4 +229,16 @@ def over_limit_in_words(over: OverLimitCounts) -> str:
     return (
         f"Over the limit now: {over.by_releases:,} people by releases and {over.by_habits:,} by habit alone; "
         f"ever so far: {over.ever:,}"
+    )
+
+
+def habits_warning(accountant: ContinuousAccountant) -> str | None:
+    """What to say where habits give most people's steps away, with cause and remedy; else None."""
+    guess, settings = accountant.median_guess(), accountant.settings
+    if guess <= HABITS_DECIDE:
+        return None
+    return (
+        "habits alone give this away: without any count, half of the people are guessed right in "
+        f"{in_a_hundred(guess)} cases or more, with {settings.mistakes} of {settings.horizon} steps allowed "
+        "to be wrong, so what releases add hardly shows; lower mistakes or lengthen horizon"
     )

@@ -1,18 +1,20 @@
 """Messages as they come in and go out: JSON lines, CSV, files and pipes."""
 
-from stream_app.wire.batches import batched
 from stream_app.wire.clock import Clock, ClockOff, SteadyTime, SystemClock
-from stream_app.wire.csv_messages import LineParser, load_activations, reading_parser
 from stream_app.wire.decision_messages import crowds_of, decision_of, fingerprint_of, schedule_of
 from stream_app.wire.followed_file import FollowedFile, find_start, is_regular
-from stream_app.wire.input_format import check_file, checked_chunks
 from stream_app.wire.inputs import (
     MAX_LINE_BYTES,
     Chunks,
     FileChunks,
     Line,
+    LineParser,
     LineReader,
+    check_file,
+    checked_chunks,
+    load_activations,
     open_input,
+    reading_parser,
     require_lines,
 )
 from stream_app.wire.messages import (
@@ -50,16 +52,18 @@ from stream_app.wire.messages import (
     WorstMoment,
 )
 from stream_app.wire.parsing import (
+    FIRST_LOOK,
     MAX_PAYLOAD_CHARS,
     CountMessage,
     InputMessage,
+    batched,
     explain,
+    mostly_refused,
     parse,
     parse_counts,
     parse_fields,
     reject,
 )
-from stream_app.wire.refusals import FIRST_LOOK, mostly_refused
 
 __all__ = [
     "CROWD_SUMS",

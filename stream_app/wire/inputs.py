@@ -11,7 +11,9 @@ there on, and all that comes is taken.
 
 from __future__ import annotations
 
+import csv
 import os
+import re
 import select
 import stat
 import zlib
@@ -22,9 +24,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from models.exceptions import ScheduleError, SensorError
 from models.releases import SensorRegistry
 from stream_app.exceptions import InputError, SettingsError
-from stream_app.wire.messages import MAX_STEP, Activation
+from stream_app.wire.messages import MAX_STEP, Activation, Reason, Rejected
+from stream_app.wire.parsing import InputMessage, parse_fields, reject
 
 MAX_LINE_BYTES = 1 << 20
 """Longer lines come in pieces of this size, each of them a malformed message."""
@@ -373,3 +377,187 @@ def reading(name: object) -> Iterator[None]:
         raise InputError(
             f"input {name} must be readable", error.strerror, "check path, permissions and disk"
         ) from error
+
+
+# Readings and activations as CSV: ``step,sensor,count`` and ``step,sensor``, with a header line.
+
+LineParser = Callable[[bytes, str], "InputMessage | Rejected"]
+
+READING_COLUMNS = ("step", "sensor", "count")
+ACTIVATION_COLUMNS = ("step", "sensor")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def reading_parser(header: bytes) -> LineParser:
+    """A parser of the lines below a header; the columns may stand in any order."""
+    columns = _split(header)
+    if columns is None or sorted(columns) != sorted(READING_COLUMNS):
+        raise InputError(
+            "a CSV of readings must have the columns step, sensor and count",
+            _columns_found(columns, READING_COLUMNS),
+            "add a header line, or correct it",
+        )
+
+    def parse(line: bytes, source: str) -> InputMessage | Rejected:
+        values = _split(line)
+        if values is None or len(values) != len(columns):
+            return reject(source, line, Reason.NOT_CSV, f"write {len(columns)} values: {','.join(columns)}")
+        fields: dict[str, object] = dict(zip(columns, values, strict=True))
+        for name in ("step", "count"):
+            fields[name] = _number(str(fields[name]))
+        return parse_fields({"v": 1, "type": "reading", **fields}, line, source)
+
+    return parse
+
+
+def load_activations(path: Path, registry: SensorRegistry) -> dict[int, tuple[str, ...]]:
+    """The sensors of each step of a CSV of activations; :class:`ScheduleError` names the wrong line.
+
+    Further columns are left unread: mechanisms come from the settings.
+    """
+    announced: dict[int, list[str]] = {}
+    for number, line in _data_lines(path):
+        step, sensor = line
+        if not _INTEGER.fullmatch(step) or int(step) < 0:
+            raise _wrong(path, number, "the step must be an integer >= 0", "another text")
+        if sensor in announced.setdefault(int(step), []):
+            raise _wrong(path, number, f"step {step} must name each sensor once", sensor)
+        try:
+            registry.get(sensor)
+        except SensorError as error:
+            raise ScheduleError(f"{path} line {number}: {error.must}", error.got, error.remedy) from error
+        announced[int(step)].append(sensor)
+    return {step: tuple(names) for step, names in announced.items()}
+
+
+def _data_lines(path: Path) -> list[tuple[int, tuple[str, str]]]:
+    """Line number, step and sensor of each row."""
+    try:
+        with path.open(newline="", encoding="utf-8") as content:
+            rows = list(csv.reader(content))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ScheduleError(f"activations {path} must be a readable CSV", error, "check the file") from error
+    header = [name.strip() for name in rows[0]] if rows else []
+    if any(name not in header for name in ACTIVATION_COLUMNS):
+        found = _columns_found(header, ACTIVATION_COLUMNS)
+        raise _wrong(path, 1, "the header must name step and sensor", found)
+    step, sensor = (header.index(name) for name in ACTIVATION_COLUMNS)
+    short = next((i for i, row in enumerate(rows) if len(row) != len(header)), None)
+    if short is not None:
+        raise _wrong(path, short + 1, f"a line must have {len(header)} values", len(rows[short]))
+    return [(i + 1, (row[step].strip(), row[sensor].strip())) for i, row in enumerate(rows) if i > 0]
+
+
+def _split(line: bytes) -> Sequence[str] | None:
+    """The values of one line, or None when it is not CSV in UTF-8."""
+    try:
+        rows = list(csv.reader([line.decode("utf-8")], strict=True))
+    except (UnicodeDecodeError, csv.Error):
+        return None
+    return [value.strip() for value in rows[0]] if len(rows) == 1 else None
+
+
+def _columns_found(columns: Sequence[str] | None, wanted: Sequence[str]) -> str:
+    """What stands in the first line, without quoting it: without a header it holds a count."""
+    if columns is None:
+        return "a line that is no CSV"
+    found = [name for name in wanted if name in columns]
+    return f"{len(columns)} columns" + (f", among them {', '.join(found)}" if found else ", none of them")
+
+
+def _number(text: str) -> object:
+    """An integer where the text is one; otherwise the text, which the message will refuse."""
+    return int(text) if _INTEGER.fullmatch(text) else text
+
+
+def _wrong(path: Path, line: int, must: str, got: object) -> ScheduleError:
+    """A wrong line of an activation file."""
+    return ScheduleError(f"{path} line {line}: {must}", got, "correct the line")
+
+
+# What an input is, by its first bytes: a file of another kind is refused before anything is written.
+
+_LOOKED_AT_BYTES = 4096
+_AS_TEXT = "write one JSON object a line (.jsonl), or step,sensor,count as CSV (.csv)"
+_UNPACK = "unpack it first, and give the file within"
+_AS_UTF8 = "save it as UTF-8 without a byte order mark"
+_KINDS = (
+    (b"PAR1", "a Parquet file", _AS_TEXT),
+    (b"ARROW1", "an Arrow file", _AS_TEXT),
+    (b"SQLite format 3", "a SQLite database", _AS_TEXT),
+    (b"%PDF", "a PDF", _AS_TEXT),
+    (b"PK\x03\x04", "a spreadsheet or zip archive", "export it as CSV with the columns step, sensor, count"),
+    (b"\x1f\x8b", "a gzip file", _UNPACK),
+    (b"BZh", "a bzip2 file", _UNPACK),
+    (b"\xfd7zXZ", "an xz file", _UNPACK),
+    (b"\x28\xb5\x2f\xfd", "a zstd file", _UNPACK),
+    (b"\xff\xfe", "text in UTF-16", _AS_UTF8),
+    (b"\xfe\xff", "text in UTF-16", _AS_UTF8),
+    (b"\xef\xbb\xbf", "text with a byte order mark", _AS_UTF8),
+)
+
+
+def check_file(path: Path, *, is_csv: bool) -> None:
+    """:class:`InputError` for a file that does not begin as messages do; a pipe is left unread."""
+    if path.exists() and not path.is_file():
+        if path.is_dir():
+            raise InputError(f"input {path} must be a file", "a folder", "name a file in it")
+        return
+    descriptor = open_input(path)
+    try:
+        with reading(path):
+            start = os.read(descriptor, _LOOKED_AT_BYTES)
+        check_start(path.name, start, is_csv=is_csv)
+    finally:
+        os.close(descriptor)
+
+
+def checked_chunks(
+    name: str, chunks: Chunks | Iterable[bytes | NextFile], *, is_csv: bool
+) -> Iterator[bytes | NextFile]:
+    """The same bytes; :class:`InputError` at the first ones of a file if they do not begin as messages do.
+
+    A CSV that another one is turned over to may go on without a header.
+    """
+    is_checked, files = False, 0
+    for chunk in chunks:
+        if isinstance(chunk, NextFile):
+            name, is_checked, files = chunk.name, False, files + 1
+        elif chunk and not is_checked:
+            is_checked = True
+            if files > 1:
+                check_kind(name, chunk)
+            else:
+                check_start(name, chunk, is_csv=is_csv)
+        yield chunk
+
+
+def check_kind(name: str, start: bytes) -> None:
+    """:class:`InputError` for what is no text of ours, by its first bytes."""
+    for magic, kind, remedy in _KINDS:
+        if start.startswith(magic):
+            raise _wrong_format(name, kind, remedy)
+
+
+def check_start(name: str, start: bytes, *, is_csv: bool) -> None:
+    """:class:`InputError` that names the kind of the input, if it is none that can be read."""
+    check_kind(name, start)
+    line, end, _ = start.partition(b"\n")
+    line = line.strip()
+    if is_csv:
+        if line.startswith(b"{"):
+            raise _wrong_format(name, "JSON read as CSV", "name it .jsonl, or give --jsonl")
+        if end:
+            reading_parser(line)
+    elif line.startswith(b"["):
+        raise _wrong_format(name, "a JSON list", "write its elements one a line: jq -c '.[]'")
+    elif line == b"{":
+        raise _wrong_format(name, "a JSON object over several lines", "write one a line: jq -c .")
+    elif {part.strip().lower() for part in line.decode("utf-8", "replace").split(",")} >= set(
+        READING_COLUMNS
+    ):
+        raise _wrong_format(name, "CSV read as JSON", "name it .csv, or give --csv")
+
+
+def _wrong_format(name: str, kind: str, remedy: str) -> InputError:
+    return InputError(f"input {name} must be messages, one a line", kind, remedy)

@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.attacks import ATTACKS, Attack, RecordedTarget, Target, attack_person
-from accounting.attacks.constant_place import ConstantPlace
-from accounting.attacks.either_guess import EitherGuess
-from accounting.attacks.likeliest_path import LikeliestPath
-from accounting.attacks.likeliest_places import LikeliestPlaces
-from accounting.attacks.prior_path import PriorPath
-from accounting.attacks.searched_guess import SearchedGuess
+from accounting.attacks.attacks import (
+    ConstantPlace,
+    EitherGuess,
+    LikeliestPath,
+    LikeliestPlaces,
+    PriorPath,
+    SearchedGuess,
+)
 from accounting.exposure import Exposure
 from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
 from tests.accounting.chains import Case, random_case

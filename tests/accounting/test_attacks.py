@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from accounting.attacks import ATTACKS, AttackResult, Target, attack_person, attack_recorded
-from accounting.attacks.constant_place import best_constant
+from accounting.attacks.attacks import best_constant
 from accounting.attacks.simulation import count_successes
 from accounting.attacks.simulation.hit_graph_kernel import (
     best_walk,

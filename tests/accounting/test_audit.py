@@ -12,7 +12,7 @@ from accounting.audit import Audit, audit_exposure
 from accounting.bounds import BOUNDS, Effort
 from accounting.exceptions import EffortError, HorizonError
 from accounting.exposure import Exposure
-from accounting.numerics.divergence_root_kernel import divergence_root
+from accounting.numerics import divergence_root
 from tests.accounting.exposures import gaussian, koga_chain, raw_exposure
 from tests.shared_files import shared
 

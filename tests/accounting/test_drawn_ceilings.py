@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta
 
 from accounting.audit import audit_population, posterior_ceiling
-from accounting.audit.drawn_ceilings import summary_of
+from accounting.audit.audit import summary_of
 from accounting.bounds import Effort
 from accounting.exceptions import EffortError, HorizonError
 from accounting.exposure import Exposure, baseline

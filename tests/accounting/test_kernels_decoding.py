@@ -22,7 +22,7 @@ from accounting.hmm.populations.population_decoding import (
     smallest_entries,
 )
 from accounting.hmm.populations.shared_matrix import SharedChain, decode_shared
-from accounting.hmm.small_chains import filter_small, new_lane_work
+from accounting.hmm.trace_decoding import filter_small, new_lane_work
 from models.priors import MovementPrior, Population, Triplets
 from tests.accounting.chains import Case, chain_of, random_case, random_matrix
 from tests.accounting.enumeration import all_paths

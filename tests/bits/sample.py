@@ -20,7 +20,7 @@ import numpy as np
 
 from accounting.audit import AttackSettings, audit_exposure, audit_population, posterior_ceiling
 from accounting.bounds import Effort
-from accounting.bounds.certified_horizon import horizon_risk
+from accounting.bounds.certified import horizon_risk
 from accounting.bounds.noised import sampled_success
 from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant

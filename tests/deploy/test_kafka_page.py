@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from stream_app.kafka.broker.access import commands, roles
+from stream_app.kafka.broker.topic_checks import commands, roles
 from stream_app.kafka.broker.topics import DAY_MILLISECONDS, HOUR_MILLISECONDS, Topics
 from stream_app.kafka.tools.documentation import PAGE, access_table, refreshed, tables, topics_table
 from tests import ROOT

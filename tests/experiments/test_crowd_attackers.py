@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from accounting.audit import seen_among
 from accounting.bounds import Effort
-from accounting.bounds.against_crowd import certify_in_crowd
+from accounting.bounds.certified import certify_in_crowd
 from accounting.exposure import baseline
 from accounting.exposure.crowd import CrowdAdversary, revealed
 from accounting.numerics import clopper_pearson

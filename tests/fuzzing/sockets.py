@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_app.watching.events import RunStarted
 from stream_app.watching.web import PeopleBoard, StatusBoard, WebServer, serve
-from stream_app.watching.web.connections import logger
+from stream_app.watching.web.server import logger
 from tests.fuzzing.check import TOKEN, Target, door
 
 _SECONDS = 20.0

@@ -17,14 +17,14 @@ from models.fitting import FitOptions, fit_priors, read_checkins, traces_of
 from models.keys import NoiseKey, Pseudonymiser
 from models.noise import CorrelatedNoise
 from models.prior_files import load_population, save_evidence, save_population
-from stream_app.analysis.ledger_log import load_log
+from stream_app.analysis.ledger_document import load_log
 from stream_app.analysis.priors_against_traces import WindowOptions
 from stream_app.analysis.report.write import make_report
-from stream_app.embedded.past_tiers import PastTiers
-from stream_app.setup.location_names import location_names
+from stream_app.embedded.journal import PastTiers
+from stream_app.setup.given_priors import location_names
 from stream_app.setup.run_folder.manifest import seal
 from stream_app.setup.settings import Settings
-from stream_app.starting.counts.sensor_places import sensor_places
+from stream_app.starting.counts.deployment_files import sensor_places
 from stream_app.wire.messages import StepRelease
 from tests.fuzzing.check import COUNT, PERSON, TOKEN, Target, door
 from tests.fuzzing.columns import checkins, counts, evidence, use_checkins, use_counts, use_evidence

@@ -18,7 +18,7 @@ from models.prior_files import load_population, save_population
 from models.releases import StepSchedule
 from stream_app.embedded.journal import Journal
 from stream_app.embedded.snapshots import FILE, SnapshotCache
-from stream_app.setup.recipients import load_recipients
+from stream_app.setup.release_settings import load_recipients
 from stream_app.setup.run_folder.progress import ProgressLog
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
@@ -26,10 +26,8 @@ from stream_app.setup.settings_sources import load_settings
 from stream_app.steps.window import Origin
 from stream_app.watching.events import RunStarted
 from stream_app.watching.web.answers import Site, respond
-from stream_app.watching.web.people_board import PeopleBoard
-from stream_app.watching.web.status import StatusBoard
-from stream_app.wire.csv_messages import load_activations, reading_parser
-from stream_app.wire.inputs import LineReader
+from stream_app.watching.web.status import PeopleBoard, StatusBoard
+from stream_app.wire.inputs import LineReader, load_activations, reading_parser
 from stream_app.wire.messages import PRIVATE_REASONS, Outcome, Reading, Readings, Rejected
 from stream_app.wire.parsing import parse, parse_any
 from tests.fuzzing.aggregates import AGGREGATES

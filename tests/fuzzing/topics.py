@@ -17,20 +17,24 @@ from stream_app.exceptions import SettingsError
 from stream_app.kafka.account.account_worker import AccountWorker, answer_if_sound
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes
-from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.deployment_record import DeploymentRecord, check_same, read_record
-from stream_app.kafka.deployment.person_records import people_of, person_records
-from stream_app.kafka.deployment.records import ANSWER, DEAD_LETTER, DECISION, PROPOSAL, RISK_STEP
-from stream_app.kafka.deployment.refused_record import RefusedRecord
-from stream_app.kafka.process.worker import Pulse
-from stream_app.kafka.release.progress import KEY, Progress, restore
-from stream_app.kafka.release.release_core import ReleaseCore
+from stream_app.kafka.deployment.deployment import Deployment, DeploymentRecord, check_same, read_record
+from stream_app.kafka.deployment.records import (
+    ANSWER,
+    DEAD_LETTER,
+    DECISION,
+    PROPOSAL,
+    RISK_STEP,
+    RefusedRecord,
+    people_of,
+    person_records,
+)
+from stream_app.kafka.process import Pulse
+from stream_app.kafka.release.release_core import KEY, Progress, ReleaseCore, restore
 from stream_app.kafka.tools.dead_letters import DeadLetter, resubmit
 from stream_app.setup.settings import Settings
-from stream_app.steps.policy.crowd_sums import CrowdSurvey
-from stream_app.steps.policy.proposals import Negotiation, Source
+from stream_app.steps.policy.proposals import CrowdSurvey, Negotiation, Source
 from stream_app.steps.ticks import StepClock
 from stream_app.wire.messages import Rejected
 from tests.fuzzing.check import COUNT, PERSON, Target, door

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from stream_app.kafka.broker.access import AccessRule
+from stream_app.kafka.broker.topic_checks import AccessRule
 from tests.kafka.broker import Broker
 from tests.watching.services import program
 

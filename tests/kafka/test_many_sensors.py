@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from models.priors import MovementPrior, Population
-from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.sizes import largest_bytes
+from stream_app.kafka.deployment.deployment import Deployment, largest_bytes
 from stream_app.wire.messages import Activation, Reading
 from tests.kafka.broker import Broker, broker
 from tests.kafka.support import OnKafka

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.kafka.broker.access import access_rules, roles
+from stream_app.kafka.broker.topic_checks import access_rules, roles
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import administration
 from tests.kafka.broker import Broker

@@ -21,8 +21,8 @@ from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.setup.settings import Settings
 from stream_app.steps.engine import Accountant, ClosedStep, StepEngine, StoredStep
 from stream_app.steps.intake import Intake
+from stream_app.steps.plan import KeyedPublisher
 from stream_app.steps.policy import FixedPolicy, Policy
-from stream_app.steps.publisher import KeyedPublisher
 from stream_app.steps.window import Origin, StepWindow
 from stream_app.wire.messages import Activation, Reading, Rejected, StepRelease
 from tests.hex_keys import hex_key

@@ -19,14 +19,12 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.release.arrival_order import Arrived
-from stream_app.kafka.release.progress import Progress
-from stream_app.kafka.release.release_core import ReleaseCore
+from stream_app.kafka.release.core import Arrived
+from stream_app.kafka.release.release_core import Progress, ReleaseCore
 from stream_app.steps import StepClock
 from stream_app.watching.events import Observers
 from stream_app.watching.metrics import EngineMetrics
-from stream_app.watching.web.plain_page import render
-from stream_app.watching.web.state import state_json
+from stream_app.watching.web.answers import render, state_json
 from stream_app.watching.web.status import StatusBoard
 from stream_app.wire import Readings
 from tests.stream_app.engine_support import NAMES, REGISTRY, activation, engine, lines_of, reading, run_on

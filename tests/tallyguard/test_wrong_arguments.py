@@ -17,7 +17,7 @@ from accounting.settings import RiskBudget
 from models.fitting.checkins import Checkins
 from models.noise import CorrelatedNoise
 from models.releases import TrustGraph
-from models.releases.sensors import CountingWindow
+from models.releases.schedule import CountingWindow
 
 WRONG: tuple[Any, ...] = (
     None,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stream_app.city import City, CityOptions, build_city
-from stream_app.starting.demo.scenario import Scenario, prepare
+from stream_app.starting.demo import Scenario, prepare
 from tests.watching.services import free_port, get, running, wait_until
 
 COMPILE_SECONDS = 600.0  # a machine that has not compiled the kernels yet does it now

@@ -10,7 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from stream_app.analysis.report import load_priors, write_report
-from stream_app.analysis.report.pdf import pdf_of
+from stream_app.analysis.report.write import pdf_of
 from stream_app.setup.settings_sources import load_settings
 from tests.watching.browser import WatchedPage, chromium
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine

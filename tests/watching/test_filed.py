@@ -19,14 +19,14 @@ from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.analysis.checked_run import check_run
 from stream_app.analysis.export import ExportFormat, export_run
-from stream_app.analysis.ledger_log import load_log
+from stream_app.analysis.ledger_document import load_log
 from stream_app.analysis.report import read_run, write_report
-from stream_app.analysis.report.verdict_section import sentence, verdict_of
+from stream_app.analysis.report.sections import sentence, verdict_of
 from stream_app.analysis.verdict import MayPublish
 from stream_app.embedded import RunOptions, run, runner
 from stream_app.exceptions import OutputError
 from stream_app.watching.events import RunStarted
-from stream_app.watching.web.plain_page import render
+from stream_app.watching.web.answers import render
 from stream_app.watching.web.status import StatusBoard
 from tests.stream_app.embedded.test_late import whole_day, with_late
 from tests.stream_app.engine_support import (
@@ -314,7 +314,7 @@ def test_no_column_of_a_report_leaves_a_phone_or_a_desk(tmp_path: Path, width: i
 def test_no_column_of_a_report_leaves_the_paper(tmp_path: Path) -> None:
     """Every word of every table is on its page, within the margins."""
     pytest.importorskip("weasyprint", reason="WeasyPrint or Pango is missing", exc_type=Exception)
-    from stream_app.analysis.report.pdf import pdf_of
+    from stream_app.analysis.report.write import pdf_of
 
     report = long_report(tmp_path)
     printed = tmp_path / "report.pdf"

@@ -18,8 +18,7 @@ from stream_app.setup.run_folder.manifest import load_sealed, seal
 from stream_app.setup.run_folder.run_settings import settings_of_run
 from stream_app.setup.settings import Settings
 from stream_app.watching.metrics import EngineMetrics
-from stream_app.watching.web.plain_page import render
-from stream_app.watching.web.state import state_json
+from stream_app.watching.web.answers import render, state_json
 from stream_app.watching.web.status import StatusBoard
 from stream_app.watching.wording import not_reached_in_words
 from tests.stream_app.engine_support import lines_of, messages_of_a_day, population, settings

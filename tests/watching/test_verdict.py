@@ -15,7 +15,7 @@ from accounting.continuous import ContinuousAccountant
 from accounting.decisions import BudgetReason
 from accounting.settings import HorizonSettings, RiskBudget
 from stream_app.analysis.accounted_again import read_decisions
-from stream_app.analysis.report import pdf, read_run, write_report
+from stream_app.analysis.report import read_run, write, write_report
 from stream_app.analysis.verdict import MayPublish, people_over, verdict_on
 from stream_app.exceptions import OutputError
 from stream_app.watching.wording import ceiling_in_words
@@ -208,9 +208,9 @@ def test_without_weasyprint_or_pango_it_says_what_to_install(
     def fail(name: str) -> None:
         raise missing
 
-    monkeypatch.setattr(pdf, "import_module", fail)
+    monkeypatch.setattr(write, "import_module", fail)
     with pytest.raises(OutputError, match="libpangoft2") as error:
-        pdf.check_can_print()
+        write.check_can_print()
     assert "\n" not in str(error.value)
     with pytest.raises(SystemExit):
         command(["report", str(tmp_path), "--pdf", str(tmp_path / "report.pdf")], monkeypatch)

@@ -31,8 +31,7 @@ from accounting.exposure.drawing.noised_steps_kernel import (
 from accounting.exposure.drawing.random_draws_kernel import Draws, Walker, new_stream, walk
 from accounting.hmm.forward_viterbi import POSSIBLE, Observed
 from accounting.hmm.local_chain_kernel import LocalChain
-from accounting.hmm.posterior import likeliest_places
-from accounting.hmm.trace_decoding import decode_trace, new_decode_work
+from accounting.hmm.trace_decoding import decode_trace, likeliest_places, new_decode_work
 from models.numerics.jit import bare_jit, inline, jit
 
 MAP, MARGINAL = 0, 1
@@ -164,4 +163,116 @@ def stepwise_successes(simulation: Simulation, mistakes: int, draws: Draws) -> N
             likeliest_places(person, seen.observed, seen.forward, seen.guess)
             wrong = wrong_steps(seen.guess, seen.trace)
         note_draw(found, MARGINAL, wrong, simulation.blind, seen.trace, mistakes)
+    return found
+
+
+# Attacks replayed on one recorded trace, which the prior may call impossible.
+
+IMPOSSIBLE = 2
+"""Third number of a replay, after the successes of MAP and MARGINAL: draws the prior excludes."""
+
+
+class Recording(NamedTuple):
+    """One recorded trace and what is published of it; places are the person's own, ``0..K-1``."""
+
+    person: LocalChain
+    smallest: float  # positive entry of the person's matrices
+    steps: ReleasedSteps
+    labels: NDArray[np.int32]  # (T, K) outcome of each place
+    trace: NDArray[np.int32]  # (T,), -1 where it is none of the own places
+    outcome: NDArray[np.int32]  # (T,) what it leads to
+    blind: NDArray[np.int32]  # (2, T) guesses of both attacks without observations
+
+
+@jit
+def _nothing_fits(log_likelihood: NDArray[np.float64], labels: NDArray[np.int32]) -> bool:
+    """Whether some step's observation fits none of the person's own places."""
+    for step in range(labels.shape[0]):
+        best = -np.inf
+        for x in range(labels.shape[1]):
+            best = max(best, log_likelihood[step, labels[step, x]])
+        if best == -np.inf:
+            return True
+    return False
+
+
+@jit
+def replay_successes(recording: Recording, mistakes: int, draws: Draws) -> NDArray[np.int64]:
+    """Successes of MAP and marginals in draws of the noise, and how many draws were impossible; (3,).
+
+    Where observations are impossible the attacks make their guesses without any.
+    """
+    person, labels, truth = recording.person, recording.labels, recording.trace
+    stream = new_stream(draws)
+    successes = np.zeros(3, np.int64)
+    work = new_decode_work(labels.shape[0], labels.shape[1])
+    seen = new_trace_work(labels, recording.steps)
+    for _ in range(draws.number):
+        publish_trace(recording.steps, recording.outcome, stream, seen.log_likelihood)
+        relative_likelihoods(seen.log_likelihood, recording.steps.outcomes, seen.observed.likelihood)
+        if _nothing_fits(seen.log_likelihood, labels):
+            status = 0
+        else:
+            status = decode_trace(person, recording.smallest, seen.observed, work, seen.guess).status
+        if status != POSSIBLE:
+            successes[IMPOSSIBLE] += 1
+            successes[MAP] += wrong_steps(recording.blind[MAP], truth) <= mistakes
+            successes[MARGINAL] += wrong_steps(recording.blind[MARGINAL], truth) <= mistakes
+            continue
+        successes[MAP] += wrong_steps(seen.guess, truth) <= mistakes
+        likeliest_places(person, seen.observed, seen.forward, seen.guess)
+        successes[MARGINAL] += wrong_steps(seen.guess, truth) <= mistakes
+    return successes
+
+
+# Monte Carlo attacks on raw counts: between two hits the guess is looked up, nothing is decoded.
+
+
+@jit
+def wrong_between(
+    guess: NDArray[np.int32], a: int, b: int, begin: int, finish: int, trace: NDArray[np.int32]
+) -> int:
+    """Mistakes of the guess between nodes ``a`` and ``b`` (times ``begin`` and ``finish``, both excluded)."""
+    wrong = 0
+    for step in range(begin + 1, finish):
+        wrong += guess[a, b, step] != trace[step]
+    return wrong
+
+
+@jit
+def mistakes_of_trace(tables: HitTables, guess: NDArray[np.int32], trace: NDArray[np.int32]) -> int:
+    """Mistakes the attack makes on one true trace (T,), whose hits it sees."""
+    wrong = 0
+    a = 0
+    begin = -1
+    for step in range(trace.size):
+        b = tables.node_of[step, trace[step]]
+        if b >= 0:
+            wrong += wrong_between(guess, a, b, begin, step, trace)
+            a, begin = b, step
+    return wrong + wrong_between(guess, a, tables.nodes.time.size - 1, begin, trace.size, trace)
+
+
+@jit
+def raw_successes(
+    walker: Walker,
+    tables: HitTables,
+    guesses: NDArray[np.int32],
+    blind: NDArray[np.int32],
+    mistakes: int,
+    draws: Draws,
+) -> NDArray[np.int64]:
+    """How both attacks go (3, 2) in simulated trajectories.
+
+    ``guesses[attack, a, b, t]`` as in :class:`~accounting.attacks.simulation.hit_tables_kernel.HitTables`,
+    ``blind[attack, t]`` without any release.
+    """
+    stream = new_stream(draws)
+    found = np.zeros((3, 2), np.int64)
+    trace = np.empty(tables.node_of.shape[0], np.int32)
+    for _ in range(draws.number):
+        walk(walker, stream, trace)
+        for attack in range(guesses.shape[0]):
+            wrong = mistakes_of_trace(tables, guesses[attack], trace)
+            note_draw(found, attack, wrong, blind, trace, mistakes)
     return found

@@ -15,13 +15,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from accounting.bounds.noised.drawn_posteriors_kernel import judge_draws, own_log
-from accounting.bounds.noised.posterior_kernel import LogHorizon, fill_prior_guess, new_posterior_work
+from accounting.bounds.noised.posterior_kernel import (
+    LogHorizon,
+    fill_prior_guess,
+    judge_draws,
+    new_posterior_work,
+    own_log,
+)
 from accounting.bounds.patterns import MOST_OPERATIONS, Size
 from accounting.bounds.protocol import Bound, Effort, LogQuestion, Question, Scope
 from accounting.exposure import Exposure
 from accounting.exposure.drawing import released_steps
-from accounting.exposure.drawing.own_releases_kernel import value_tables
+from accounting.exposure.drawing.noised_steps_kernel import value_tables
 from accounting.hmm.frontier.search_kernel import affordable_expansions
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.numerics import upper_mean

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from accounting.bounds.patterns.moment import MOST_ENTRIES, Size
-from accounting.bounds.patterns.outside_kernel import Outside, history_laws, unobserved
 from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_frontier
-from accounting.bounds.patterns.raw_success_kernel import RawQuestion, SeenRaw
+from accounting.bounds.patterns.raw_success_kernel import (
+    Outside,
+    RawQuestion,
+    SeenRaw,
+    history_laws,
+    unobserved,
+)
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from models.numerics.jit import inline

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.pattern_walk_kernel import enter, next_node, walk_onwards
-from accounting.bounds.patterns.segments_kernel import Nodes
+from accounting.bounds.patterns.segments_kernel import Nodes, enter, next_node, walk_onwards
 from models.numerics.jit import jit
 
 

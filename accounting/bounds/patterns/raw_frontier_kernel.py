@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.outside_kernel import Outside
+from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes, no_hit_weight
 from accounting.hmm.eight import padded
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_completions

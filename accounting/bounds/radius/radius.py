@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, expm1, inf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting import bounds
 from accounting.bounds.radius.path_divergence_kernel import (
     PathLaw,
     expected_distances,
     log_largest_ratio,
+    raise_each,
+    raised_by_renyi,
+    raised_by_reversed,
     renyi_divergence,
 )
-from accounting.bounds.radius.raised_kernel import raised_by_renyi, raised_by_reversed
 from accounting.exceptions import HorizonError
 from accounting.exposure import Exposure
+from accounting.exposure.step_information import StepObservation, observe
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
-from accounting.numerics.divergence_root_kernel import divergence_root
+from accounting.numerics import divergence_root
+from accounting.settings import RiskBudget
 from models.arguments import checked
+from models.mechanisms import Raw
+from models.releases import Sensor, SensorRelease, StepSchedule
 
 RENYI_ORDERS = (0.5, 2.0, 5.0)
 
@@ -42,7 +49,7 @@ class Radius:
     ``KL(Q || P)``, ``kl_reversed`` is ``KL(P || Q)``, ``renyi`` holds ``D_a(Q || P)`` by order ``a``,
     ``log_max_ratio`` is ``D_inf``. What is not known is infinite (a total variation is at most 1) and raises
     no ceiling's formula but its own. A ceiling may be raised by a radius only if no release or goal that it
-    depends on lies outside ``first..last``: :func:`~accounting.bounds.radius.horizon_within` sees to that.
+    depends on lies outside ``first..last``: :func:`~accounting.bounds.radius.radius` sees to that.
     Steps before the log's first count from it backwards, -1 and so on: a horizon may begin there.
 
     ``is_markov`` declares more of the person than a distance: given the place in step ``first``, what comes
@@ -183,3 +190,129 @@ def _settled_before(exposure: Exposure, step: int) -> NDArray[np.float64]:
             "count from step 0 on: no horizon of theirs begins earlier",
         )
     return exposure.chain.start[exposure.slot(step)]
+
+
+# Bounds on success under the prior, raised for many people at once, and limits lowered to match.
+
+_HALVINGS = 60
+
+
+def ceilings_within(nats: float, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each bound (N,), raised to everybody within so many nats; as :class:`Radius` raises a single one."""
+    if nats == 0.0:
+        return bounds
+    raised = np.empty(bounds.size)
+    raise_each(nats, np.ascontiguousarray(bounds), raised)
+    return raised
+
+
+def ceiling_within(nats: float, bound: float) -> float:
+    """The same of one bound."""
+    return float(ceilings_within(nats, np.array([bound]))[0])
+
+
+def bound_for(nats: float, level: float) -> float:
+    """The largest bound under the prior that is raised to no more than a level; 0 where none is."""
+    if nats == 0.0 or level <= 0.0 or level >= 1.0:
+        return level
+    low, high = 0.0, level
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        if ceiling_within(nats, middle) <= level:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def budget_within(nats: float, limit: RiskBudget) -> RiskBudget:
+    """The budget on bounds under the prior that keeps this one within so many nats.
+
+    What releases may add is limited under the prior: raised ceilings have no *added*. Who is over by habit
+    alone is another question, asked of the guess under the prior and the limit as it was set.
+    """
+    return limit if limit.risk is None else replace(limit, risk=bound_for(nats, limit.risk))
+
+
+# The ceiling of one horizon of a log for everybody within a radius of the prior.
+#
+# History counts: a person who forgets more slowly than the prior says is given away by old releases, and
+# nothing in the horizon's own steps shows it. So the bound that is raised never uses the prior for what
+# lies outside the radius's steps: the adversary is *shown* the place at which the radius begins (and in
+# hindsight the one at which it ends). To somebody who is Markov there (:attr:`Radius.is_markov`) that is
+# worth more than all releases beyond it. Of anybody else nothing is known but a radius over the whole log.
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonWithin:
+    """``ceiling`` holds for everybody within the radius, ``certified`` for the prior itself.
+
+    ``knows_place``: whether ``certified`` is that of an adversary to whom one of those places is shown; the
+    ceiling then holds for those within the radius who are Markov there.
+    """
+
+    ceiling: float
+    by: str
+    certified: float
+    certified_by: str
+    knows_place: bool
+    confidence: float
+
+
+def horizon_within(
+    exposure: Exposure,
+    horizon: tuple[int, int],
+    mistakes: int,
+    radius: Radius,
+    *,
+    in_hindsight: bool = False,
+    effort: bounds.Effort | None = None,
+) -> HorizonWithin:
+    """The ceiling of the steps ``horizon`` (both included) of the log in ``exposure``, within the radius.
+
+    :class:`~accounting.exceptions.HorizonError` where the radius does not count the whole horizon, or less
+    than the whole log although steps share noise or nothing is said of how the person moves outside it.
+    """
+    first, last = horizon
+    seen = exposure.steps - 1 if in_hindsight else last
+    begin, end = max(radius.first, 0), min(radius.last, seen)
+    if not begin <= first <= last <= end:
+        raise HorizonError(
+            f"a radius must count every step of the horizon {first}..{last}",
+            f"{radius.first}..{radius.last}",
+            "declare it over the whole log, or from a step at which the adversary is shown the place",
+        )
+    knows_place = begin > 0 or end < seen
+    if knows_place and not radius.is_markov:
+        raise HorizonError(
+            f"a radius must count every step of the log until {seen}, or be of people Markov at its ends",
+            f"{radius.first}..{radius.last}",
+            "declare it over the whole log, or is_markov=True if steps outside tell no more than the place",
+        )
+    if knows_place and not exposure.has_independent_noise:
+        raise HorizonError(
+            "a radius must count the whole log where noise is shared between steps",
+            f"{radius.first}..{radius.last}",
+            "declare it over the whole log",
+        )
+    known = Exposure(
+        exposure.chain, exposure.marginal[begin], exposure.slot(begin), _seen(exposure, begin, end, seen)
+    )
+    risk = bounds.horizon_risk(
+        known, first - begin, last - begin, mistakes, in_hindsight=in_hindsight, effort=effort
+    )
+    raised = radius.ceiling(risk.certified)
+    return HorizonWithin(raised.value, raised.by, risk.certified, risk.by, knows_place, risk.confidence)
+
+
+def _seen(exposure: Exposure, begin: int, end: int, seen: int) -> tuple[StepObservation, ...]:
+    """What is seen in ``begin..end``: the place where the log goes on outside, elsewhere the releases."""
+    shown = list(exposure.observations[begin : end + 1])
+    places = exposure.chain.places.tolist()
+    releases = tuple(SensorRelease(Sensor(f"place {place}", (place,)), Raw()) for place in places)
+    shown_place = observe(StepSchedule(0, releases), exposure.observations[0].labels.size)
+    if begin > 0:
+        shown[0] = shown_place
+    if end < seen:
+        shown[-1] = shown_place
+    return tuple(shown)

@@ -7,19 +7,126 @@ figures that they had.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, NewType, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.people.arrays import bytes_of_people, join_people, take_people
-from accounting.continuous.people.index_spaces import (
-    AccountPositions,
-    CellPositions,
-    ChainPositions,
-    GroupPositions,
-)
-from accounting.continuous.people.worst_moments import WorstMoments, no_moments
+# The index spaces of an account, each with a type of its own: what stands at one is not read at another.
+#
+#     person --cell--> cell --account--> account --* draws--> chain
+#                      cell --of_cell--> group (of one account), unit (of one share and one kind of chain)
+#
+# N people by name are in B cells; a cell is of one account and one share of the work. A accounts have A * D
+# chains, D for each. G groups are people with the same figures, U units those who are paid for together. An
+# array with one value for each of them has its length, and says so: ``stands_for`` (N,), ``account`` (B,).
+#
+# For example people a, b, c, of whom a and c have one prior, in one share: cells 0, 1, 0 of accounts 0, 1.
+
+PersonPositions = NewType("PersonPositions", NDArray[np.int64])
+CellPositions = NewType("CellPositions", NDArray[np.int64])
+AccountPositions = NewType("AccountPositions", NDArray[np.int64])
+ChainPositions = NewType("ChainPositions", NDArray[np.int64])
+GroupPositions = NewType("GroupPositions", NDArray[np.int64])
+UnitPositions = NewType("UnitPositions", NDArray[np.int64])
+
+
+# Named tuples of arrays that have people on their last axis: put together and taken apart.
+
+Arrays = TypeVar("Arrays", bound=Any)  # a NamedTuple of arrays whose last axis is people
+
+
+def join_people(first: Arrays, second: Arrays) -> Arrays:
+    """The people of the first, then those of the second; every array has them on its last axis."""
+    joined = (np.concatenate(pair, axis=-1) for pair in zip(first, second, strict=True))
+    return type(first)(*joined)
+
+
+def take_people(arrays: Arrays, people: NDArray[np.int64]) -> Arrays:
+    """The arrays of these people, by position."""
+    return type(arrays)(*(np.ascontiguousarray(array[..., people]) for array in arrays))
+
+
+def bytes_of_people(arrays: Arrays) -> NDArray[np.uint8]:
+    """All that the arrays say of each, byte by byte, (N, bytes)."""
+    columns = (np.atleast_2d(array).T for array in arrays)
+    rows = [np.ascontiguousarray(column).view(np.uint8) for column in columns]
+    return np.concatenate(rows, axis=1)
+
+
+# Everybody's worst moments so far: the highest ceiling, the most that releases added, and their steps.
+
+
+class WorstMoments(NamedTuple):
+    """For each person (N,): ``highest_risk`` and its step, and risk and baseline where releases added most.
+
+    Of equal moments the first counts; a step is -1 before the person's first. Where risks are shown within a
+    radius, ``highest_risk`` is; ``risk`` is the prior's, so that what releases added is its difference.
+    """
+
+    highest_risk: NDArray[np.float64]
+    highest_step: NDArray[np.int64]
+    step: NDArray[np.int64]
+    risk: NDArray[np.float64]
+    baseline: NDArray[np.float64]
+
+    def copy(self) -> WorstMoments:
+        """The same figures in arrays of their own."""
+        return WorstMoments(**{name: array.copy() for name, array in self._asdict().items()})
+
+    @property
+    def added(self) -> NDArray[np.float64]:
+        """The most that releases added at any step; 0 before the first."""
+        return self.risk - self.baseline
+
+    @property
+    def most_added(self) -> float:
+        """The most that releases added to anybody at any step."""
+        return float(self.added.max(initial=0.0))
+
+    @property
+    def most_risk(self) -> float:
+        """The highest ceiling of anybody at any step."""
+        return float(self.highest_risk.max(initial=0.0))
+
+    def note(
+        self, step: int, risk: NDArray[np.float64], baseline: NDArray[np.float64], since: NDArray[np.int64]
+    ) -> None:
+        """Take a step's figures for those whose releases count from ``since`` on."""
+        counts = since <= step
+        higher = counts & ((self.highest_step < 0) | (risk > self.highest_risk))
+        self.highest_risk[higher], self.highest_step[higher] = risk[higher], step
+        worse = counts & ((self.step < 0) | (risk - baseline > self.added))
+        self.step[worse], self.risk[worse], self.baseline[worse] = step, risk[worse], baseline[worse]
+
+    def is_first(self, count: int, people: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Of figures that so many ``people`` (N,) have: whose are among the ``count`` most added, or tie."""
+        added = self.added
+        order = np.argsort(-added, kind="stable")
+        behind = np.cumsum(people[order])
+        if count <= 0 or not behind.size:
+            return np.zeros(added.size, dtype=np.bool_)
+        least = added[order[min(int(np.searchsorted(behind, count)), order.size - 1)]]
+        return (added >= least) & (added > 0.0)
+
+    def first(self, count: int) -> NDArray[np.int64]:
+        """Positions of the ``count`` people to whom most was added, and of who ties with the last of them."""
+        added = self.added
+        if count <= 0 or added.size == 0:
+            return np.empty(0, dtype=np.int64)
+        least = np.partition(added, -min(count, added.size))[-min(count, added.size)]
+        return np.flatnonzero((added >= least) & (added > 0.0))
+
+
+def no_moments(people: int) -> WorstMoments:
+    """Before the first step."""
+    return WorstMoments(
+        np.zeros(people),
+        np.full(people, -1, dtype=np.int64),
+        np.full(people, -1, dtype=np.int64),
+        np.zeros(people),
+        np.zeros(people),
+    )
 
 
 class Figures(NamedTuple):

@@ -9,24 +9,243 @@ refined bounds follow; what was released earlier it does not use.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from accounting.continuous import ContinuousAccountant
+from accounting.bounds import Tried
+from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.accounts_kernel import HISTORY
-from accounting.continuous.shadow.adversary_kernel import Sampled, attack_people
-from accounting.continuous.shadow.drawn_attacks import (
-    AttackedPart,
-    MeanAttack,
-    MeanCeiling,
-    PriorGuesses,
-    mean_attack,
-)
-from accounting.continuous.shadow.drawn_people import DrawnPart
-from accounting.continuous.shadow.noted_steps import NotedStep, noted, recent_log
+from accounting.continuous.shadow.adversary_kernel import UNITS, RecentLog, Sampled, attack_people
 from accounting.exceptions import StepOrderError
-from models.releases import StepSchedule
+from accounting.exposure.drawing import noise_values
+from accounting.exposure.step_information import observe
+from accounting.numerics import PROVED, mean_interval
+from models.mechanisms import Mechanism
+from models.releases import SensorRelease, StepSchedule
+
+# Whom the shadow adversary attacks, and how often: chosen by name, whatever else is known of anybody.
+
+_RANK_BITS = 56
+
+
+class DrawnPart(NamedTuple):
+    """Of a part of so many ``people`` those at ``person`` (P,), each attacked in so many ``draws``.
+
+    The draws come from streams named by ``seed`` (P,), which belongs to a person wherever the person is held.
+    """
+
+    people: int
+    person: NDArray[np.int64]
+    seed: NDArray[np.int64]
+    draws: int
+
+
+def drawn_parts(
+    shares: PeopleShares, draws: int, stands_for: NDArray[np.int64] | None = None
+) -> list[DrawnPart]:
+    """An even part of the draws for every share: its people of smallest rank, one draw each.
+
+    If a share has fewer people than draws, everybody is drawn equally often, so that all draws together are
+    about as many. For example ranks 7, 5, 6 of one share: with 2 draws persons 1 and 2 once each, with 8
+    draws all three people three times. Where a person ``stands_for`` (N,) several, the people behind are
+    drawn.
+    """
+    each = max(1, draws // shares.count)
+    order = np.lexsort((shares.rank, shares.share))
+    begins = np.flatnonzero(np.diff(shares.share[order], prepend=-1))
+    own = np.split(order, begins)[1:]
+    if stands_for is not None:
+        return [_part_of_personas(people, shares.rank, stands_for[people], each) for people in own]
+    return [_part(people, shares.rank, each) for people in own]
+
+
+def _part(people: NDArray[np.int64], rank: NDArray[np.int64], draws: int) -> DrawnPart:
+    chosen = people[:draws].copy()
+    return DrawnPart(people.size, chosen, rank[chosen], max(1, round(draws / people.size)))
+
+
+def _part_of_personas(
+    personas: NDArray[np.int64], rank: NDArray[np.int64], behind: NDArray[np.int64], draws: int
+) -> DrawnPart:
+    """People behind the personas at even distances, in the order of ranks; the ranks decide where to begin.
+
+    So a persona is drawn in proportion to the people ``behind`` it. For example 2 draws of the 10 people
+    behind personas of 7 and 3: one of the first five people and the fifth after that one.
+    """
+    total = int(behind.sum())
+    first = int(np.bitwise_xor.reduce(rank[personas]))  # of 2^56: which part of the way to the next one
+    places = [((k << _RANK_BITS) + first) * total // (draws << _RANK_BITS) for k in range(draws)]
+    at = np.searchsorted(np.cumsum(behind), np.array(places), side="right")
+    again = np.arange(draws) - np.searchsorted(at, at)
+    return DrawnPart(total, personas[at], rank[personas[at]] + again, 1)
+
+
+# How drawn attacks went, in whole numbers, so that parts of a population add up to the same bits.
+
+_HALF = 20
+_EXACT = float(1 << 2 * _HALF)  # sums of people's rounded shares are exact
+
+
+class AttackedPart(NamedTuple):
+    """Of a part of so many ``people``: what so many ``draws`` added to the guess without releases.
+
+    In 256ths, rising; draws that added nothing are left out of ``added``.
+    """
+
+    people: int
+    draws: int
+    added: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MeanAttack:
+    """The mean success of the attack over people: the mean guess, and what the draws say is added to it.
+
+    ``low..high`` misses it with probability ``1 - confidence`` at most.
+    """
+
+    success: float
+    low: float
+    high: float
+    confidence: float
+    parts: tuple[AttackedPart, ...]
+
+    @property
+    def draws(self) -> int:
+        """How many it rests on."""
+        return sum(part.draws for part in self.parts)
+
+
+class MeanCeiling(NamedTuple):
+    """The mean over the same people of what no method exceeds under the prior, after a step."""
+
+    value: float
+    step: int
+
+
+class PriorGuesses(NamedTuple):
+    """How often guesses without releases succeed, (G,), of so many ``people`` (G,) each."""
+
+    baseline: NDArray[np.float64]
+    people: NDArray[np.int64]
+
+    @property
+    def mean(self) -> float:
+        """Over people; the same bits in whatever order and groups they come."""
+        rounded = np.rint(self.baseline * _EXACT).astype(np.int64)
+        high, low = rounded >> _HALF, rounded & ((1 << _HALF) - 1)  # so that no product is beyond 64 bits
+        total = (int((high * self.people).sum()) << _HALF) + int((low * self.people).sum())
+        return total / (_EXACT * int(self.people.sum()))
+
+
+def mean_attack(
+    parts: Iterable[AttackedPart],
+    guesses: PriorGuesses,
+    confidence: float,
+    ceiling: MeanCeiling | None = None,
+) -> MeanAttack | None:
+    """The mean over all people, at most the ``ceiling``; None without a draw.
+
+    Every part counts by its people; in which order they come makes no difference. The interval is a bet on
+    the draws in an order that has nothing to do with them.
+
+    An estimate may be above the ceiling by luck, the truth may not: what is shown is then the ceiling. But
+    :class:`~accounting.exceptions.AttackAboveCeilingError` where luck is no explanation. A run asks this
+    after every step, so step ``k`` has the share ``1 / ((k + 1) (k + 2))`` of a probability of 1e-9: they
+    sum to one, and one run in a thousand million, however long, raises a false alarm.
+    """
+    drawn = tuple(sorted(parts))
+    if not drawn:
+        return None
+    people, draws = sum(part.people for part in drawn), sum(part.draws for part in drawn)
+    shares = [Fraction(part.people * draws, people * part.draws) for part in drawn]
+    most = max(shares)
+    each = [_added(part) * float(share / most) for part, share in zip(drawn, shares, strict=True)]
+    order = np.random.Generator(np.random.Philox(draws)).permutation(draws)
+    values = np.concatenate(each)[order]
+    found = mean_interval(values, 1.0 - confidence)
+    guess = guesses.mean
+    total = sum(Fraction(part.people * sum(part.added), part.draws) for part in drawn)
+    success = guess + float(total / (UNITS * people))
+    low, high = guess + max(0.0, found.low) * float(most), guess + found.high * float(most)
+    most_shown = 1.0 if ceiling is None else ceiling.value
+    if ceiling is not None and low > ceiling.value:
+        share = (1.0 - PROVED) / ((ceiling.step + 1) * (ceiling.step + 2))
+        proved = guess + max(0.0, mean_interval(values, share).low) * float(most)
+        Tried("the attack beside the ceiling", proved).refuse_above("the account", ceiling.value)
+    return MeanAttack(
+        success=min(most_shown, success),
+        low=min(most_shown, low, success),
+        high=min(most_shown, max(high, success)),
+        confidence=confidence,
+        parts=drawn,
+    )
+
+
+def _added(part: AttackedPart) -> NDArray[np.float64]:
+    """What each draw added, those that added something first."""
+    added = np.zeros(part.draws)
+    added[: len(part.added)] = part.added
+    return added / UNITS
+
+
+# The recent log of the shadow adversary: arrays made once a step, and put together after each.
+
+_MOST_STEPS = 256  # a week of hours, each with sensors of its own, and more
+
+
+class NotedStep(NamedTuple):
+    """One step: ``size[k]`` sensors count outcome ``k``, numbered in ``sensor``, one outcome after the other.
+
+    ``law`` is the number of each one's noise among the step's ``mechanisms``.
+    """
+
+    labels: NDArray[np.int32]  # (M,)
+    size: NDArray[np.int64]  # (outcomes,)
+    sensor: NDArray[np.int64]  # (S,)
+    law: NDArray[np.int64]  # (S,)
+    mechanisms: tuple[Mechanism, ...]
+    can_be_drawn: bool
+
+
+@lru_cache(_MOST_STEPS)
+def noted(releases: tuple[SensorRelease, ...], location_count: int) -> NotedStep:
+    """A step with these releases; the same object when they come again."""
+    step = observe(StepSchedule(0, releases), location_count)
+    laws: dict[Mechanism, int] = {}
+    law = np.array([laws.setdefault(each, len(laws)) for each in step.mechanisms], dtype=np.int64)
+    sensor = np.array(list(chain.from_iterable(step.outcomes)), dtype=np.int64)
+    size = np.array([len(sensors) for sensors in step.outcomes], dtype=np.int64)
+    return NotedStep(step.labels, size, sensor, law[sensor], tuple(laws), step.can_be_drawn)
+
+
+def recent_log(first_step: int, steps: Sequence[NotedStep]) -> RecentLog:
+    """These steps, the first of which is ``first_step``, in the form the kernel reads."""
+    laws: dict[Mechanism, int] = {}
+    law, first_of = [], dict[int, int]()
+    for row, step in enumerate(steps):
+        first_of.setdefault(id(step), row)
+        number = np.array([laws.setdefault(each, len(laws)) for each in step.mechanisms], dtype=np.int64)
+        law.append(number[step.law])
+    size = np.concatenate([step.size for step in steps])
+    outcomes = np.array([step.size.size for step in steps], dtype=np.int64)
+    return RecentLog(
+        first_step,
+        np.array([first_of[id(step)] for step in steps], dtype=np.int64),
+        np.stack([step.labels for step in steps]),
+        np.cumsum(outcomes) - outcomes,
+        np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(size))),
+        np.concatenate([step.sensor for step in steps]),
+        np.concatenate(law),
+        noise_values(tuple(laws)),
+    )
 
 
 def recent_step_count(horizon: int) -> int:

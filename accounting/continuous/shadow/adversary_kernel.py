@@ -16,10 +16,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.noised.drawn_posteriors_kernel import DrawWork, OwnLog, new_draw_work
-from accounting.bounds.noised.posterior_kernel import LogHorizon, fill_prior_guess, success_by_search
+from accounting.bounds.noised.posterior_kernel import (
+    DrawWork,
+    LogHorizon,
+    OwnLog,
+    fill_prior_guess,
+    new_draw_work,
+    success_by_search,
+)
 from accounting.continuous.accounts_kernel import HISTORY, Accounts, account_slot, has_initial_distribution
-from accounting.exposure.drawing.own_releases_kernel import OwnReleases, ValueTables, draw_likelihoods
+from accounting.exposure.drawing.noised_steps_kernel import OwnReleases, ValueTables, draw_likelihoods
 from accounting.exposure.drawing.random_draws_kernel import Draws, begin_stream, new_walker, uniform, walk
 from accounting.exposure.prior_constants_kernel import prior_constants
 from accounting.hmm.frontier.search_kernel import affordable_expansions

@@ -1,9 +1,9 @@
 """A crowd to hide in: what others, whose places an adversary does not know, hide of each count."""
 
-from accounting.exposure.crowd.crowded import Crowded
 from accounting.exposure.crowd.hiding import (
     LEVELS,
     CrowdAdversary,
+    Crowded,
     SensorCrowd,
     StepCrowd,
     at_level,

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import UnknownReleaseError
-from accounting.exposure.drawing.noised_steps_kernel import ReleasedSteps
-from accounting.exposure.drawing.own_releases_kernel import ValueTables, value_tables
+from accounting.exposure.drawing.noised_steps_kernel import ReleasedSteps, ValueTables, value_tables
 from accounting.exposure.drawing.random_draws_kernel import alias_tables
 from accounting.exposure.step_information import StepObservation
 from models.mechanisms import Mechanism, NoiseLaw

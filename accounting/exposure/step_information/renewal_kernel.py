@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.log_sum_kernel import log_sum
+from accounting.hmm.log_space import log_sum
 from accounting.hmm.propagation import predict, predict_largest
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView

@@ -29,8 +29,14 @@ from accounting.hmm.forward_viterbi import (
 )
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.place_lanes import WIDTH
-from accounting.hmm.small_chains import LaneWork, filter_small_step, is_small
-from accounting.hmm.trace_decoding import DecodeWork, decode_trace, new_decode_work
+from accounting.hmm.trace_decoding import (
+    DecodeWork,
+    LaneWork,
+    decode_trace,
+    filter_small_step,
+    is_small,
+    new_decode_work,
+)
 from models.numerics.jit import bare_jit, bare_pjit, inline, pjit
 from models.priors.chain import ChainView, PopulationArrays, inlined_chain_view
 

@@ -7,15 +7,196 @@ run over places in increasing order for every person.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils, types
 from numpy.typing import NDArray
 
 from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, likeliest_end, smallest_entry
-from accounting.hmm.populations.people_lanes import PeopleScale, condition_people, move_people
 from accounting.hmm.populations.population_decoding import DecodedArrays, Observations
-from models.numerics.jit import bare_jit, pjit
+from accounting.hmm.vectors import (
+    INFINITIES,
+    LANES,
+    ZEROS,
+    data_of,
+    larger,
+    load,
+    smaller,
+    spread,
+    store,
+    whole,
+)
+from models.numerics.jit import bare_jit, intrinsic, pjit
+
+# Both recursions under a shared matrix for eight people at once, a person to a lane.
+#
+# Four columns are done at a time: what is loaded of the people serves all four, and the eight sums and
+# maxima stay in registers. Nothing runs across lanes, so nobody's bits depend on who the others are.
+
+# mypy: allow-untyped-calls
+
+
+COLUMNS = 4
+"""Columns done at a time."""
+
+
+class PeopleScale(NamedTuple):
+    """What one step's conditioning divided each person's numbers by, and the smallest number there was."""
+
+    total: NDArray[np.float64]  # (people,)
+    best: NDArray[np.float64]  # (people,)
+    lowest: NDArray[np.float64]  # (people,), 0 after an underflow
+
+
+def _registers(builder: Any, count: int, first: Any = ZEROS) -> list[Any]:
+    """Accumulators, set here as well as where they are allocated: this may stand in a loop."""
+    registers = [cgutils.alloca_once_value(builder, first) for _ in range(count)]
+    for register in registers:
+        builder.store(first, register)
+    return registers
+
+
+def _accumulate(builder: Any, register: Any, combine: Any, vector: Any) -> None:
+    builder.store(combine(builder, vector, builder.load(register)), register)
+
+
+def _pointers(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
+    """Pointers to the first entries of the arrays that the first argument is a tuple of."""
+    arrays = cgutils.unpack_tuple(builder, args[0])
+    return data_of(context, builder, list(signature.args[0].types), arrays)
+
+
+def _move_code(columns_at_once: int) -> Any:
+    """Code for that many columns from ``first_column`` on and eight people from ``first_person`` on."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        matrix, belief, score, new_belief, new_score = _pointers(context, builder, signature, args)
+        first_column, first_person, places, people = cgutils.unpack_tuple(builder, args[1])
+        columns = [builder.add(first_column, whole(k)) for k in range(columns_at_once)]
+        sums, tops = _registers(builder, columns_at_once), _registers(builder, columns_at_once)
+        with cgutils.for_range(builder, places) as loop:
+            person = builder.add(builder.mul(loop.index, people), first_person)
+            beliefs, scores = load(builder, belief, person), load(builder, score, person)
+            for column, total, top in zip(columns, sums, tops, strict=True):
+                entry = builder.gep(matrix, [builder.add(builder.mul(column, places), loop.index)])
+                entries = spread(builder, builder.load(entry))
+                term = builder.fmul(beliefs, entries)
+                builder.store(builder.fadd(builder.load(total), term), total)
+                _accumulate(builder, top, larger, builder.fmul(scores, entries))
+        for column, total, top in zip(columns, sums, tops, strict=True):
+            place = builder.add(builder.mul(column, people), first_person)
+            store(builder, builder.load(total), new_belief, place)
+            store(builder, builder.load(top), new_score, place)
+        return context.get_dummy_value()
+
+    return generate
+
+
+def _move_intrinsic(columns_at_once: int) -> Any:
+    generate = _move_code(columns_at_once)
+
+    def move(typing_context: Any, arrays: Any, where: Any) -> Any:
+        return types.void(arrays, where), generate
+
+    return intrinsic(move)
+
+
+_move_columns = _move_intrinsic(COLUMNS)
+_move_column = _move_intrinsic(1)
+
+
+def _note_least(builder: Any, lowest: Any, is_possible: Any, vectors: Sequence[Any]) -> None:
+    """Take the smaller of two vectors into ``lowest`` where possible; what is no number is passed over."""
+    least = builder.select(is_possible, smaller(builder, *vectors), INFINITIES)
+    _accumulate(builder, lowest, smaller, least)
+
+
+def _condition_code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    labels, weights, belief, score, total, best, lowest = _pointers(context, builder, signature, args)
+    first_person, places, people = cgutils.unpack_tuple(builder, args[1])
+    sums, tops = _registers(builder, 2)
+    (least,) = _registers(builder, 1, INFINITIES)
+    with cgutils.for_range(builder, places) as loop:
+        outcome = builder.sext(builder.load(builder.gep(labels, [loop.index])), ir.IntType(64))
+        weight = load(builder, weights, builder.add(builder.mul(outcome, people), first_person))
+        place = builder.add(builder.mul(loop.index, people), first_person)
+        before = load(builder, belief, place)
+        beliefs = builder.fmul(before, weight)
+        scores = builder.fmul(load(builder, score, place), weight)
+        store(builder, beliefs, belief, place)
+        store(builder, scores, score, place)
+        builder.store(builder.fadd(builder.load(sums), beliefs), sums)
+        _accumulate(builder, tops, larger, scores)
+        is_possible = builder.and_(
+            builder.fcmp_ordered(">", before, ZEROS), builder.fcmp_ordered(">", weight, ZEROS)
+        )
+        _note_least(builder, least, is_possible, (beliefs, scores))
+    divisor, top = builder.load(sums), builder.load(tops)
+    inverse = builder.fdiv(ir.Constant(ZEROS.type, [1.0] * LANES), divisor)
+    with cgutils.for_range(builder, places) as loop:
+        place = builder.add(builder.mul(loop.index, people), first_person)
+        beliefs = builder.fmul(load(builder, belief, place), inverse)
+        scores = builder.fdiv(load(builder, score, place), top)
+        store(builder, beliefs, belief, place)
+        store(builder, scores, score, place)
+        _note_least(builder, least, builder.fcmp_ordered(">", beliefs, ZEROS), (beliefs, scores))
+    _accumulate(builder, least, smaller, load(builder, lowest, first_person))
+    for vector, array in ((divisor, total), (top, best), (builder.load(least), lowest)):
+        store(builder, vector, array, first_person)
+    return context.get_dummy_value()
+
+
+def _condition(typing_context: Any, arrays: Any, where: Any) -> Any:
+    return types.void(arrays, where), _condition_code
+
+
+_condition_eight = intrinsic(_condition)
+
+
+@bare_jit
+def move_people(
+    columns: NDArray[np.float64],
+    belief: NDArray[np.float64],
+    score: NDArray[np.float64],
+    new_belief: NDArray[np.float64],
+    new_score: NDArray[np.float64],
+) -> None:
+    """``sum_x columns[y, x] belief[x, i]`` and ``max_x columns[y, x] score[x, i]`` for all ``y``, ``i``.
+
+    ``columns`` (K, K), the others (K, people), all contiguous, people a multiple of eight. Sums run over
+    increasing ``x`` for everybody.
+    """
+    places, people = belief.shape
+    whole_columns = places - places % COLUMNS
+    arrays = (columns, belief, score, new_belief, new_score)
+    for i in range(0, people, LANES):  # the beliefs of eight people stay in the first-level cache
+        for y in range(0, whole_columns, COLUMNS):
+            _move_columns(arrays, (y, i, places, people))
+        for y in range(whole_columns, places):
+            _move_column(arrays, (y, i, places, people))
+
+
+@bare_jit
+def condition_people(
+    labels: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    belief: NDArray[np.float64],
+    score: NDArray[np.float64],
+    scale: PeopleScale,
+) -> None:
+    """Weigh ``belief`` and ``score`` (K, people) and divide them by their total and best.
+
+    ``labels`` (K,) is the outcome of each place, ``weights`` (O, people) the likelihood of each outcome.
+    Where total or best is zero the observation is impossible, and what is left of that person is NaN.
+    """
+    places, people = belief.shape
+    arrays = (labels, weights, belief, score, scale.total, scale.best, scale.lowest)
+    for i in range(0, people, LANES):
+        _condition_eight(arrays, (i, places, people))
+
 
 BLOCK = 64
 """People in one block: their beliefs and scores for 100 places stay in the second-level cache."""

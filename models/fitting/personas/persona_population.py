@@ -2,19 +2,213 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from models.exceptions import PersonaError
-from models.fitting.personas.classes import Classes
+from models.fitting.personas.calibration import Layout, days_as_population
 from models.fitting.personas.day_types import HOME, WORK, Activity, DayType
-from models.fitting.personas.dense_days import Layout, days_as_population
 from models.fitting.personas.persona_days_kernel import States, write_persona_days
-from models.fitting.personas.zones import OwnPlaces, Zones, own_places
+from models.numerics.elementwise import exp
 from models.priors import Lists, Population
+
+# Zones of a city: where they are, and where one goes from them.
+
+_EARTH_KM = 6371.0088
+_CHUNK = 256  # zones whose distances to all others are in memory at once
+
+
+@dataclass(frozen=True, eq=False)
+class Zones:
+    """Zones by name, with ``position_km`` (Z, 2), east and north; ``is_placed`` (Z,) where it is known."""
+
+    names: tuple[str, ...]
+    position_km: NDArray[np.float64]
+    is_placed: NDArray[np.bool_]
+
+    @classmethod
+    def on_plane(
+        cls, names: Sequence[str], east_km: Sequence[float | None], north_km: Sequence[float | None]
+    ) -> Zones:
+        """Zones on a map in kilometres; None where a zone's position is not known."""
+        both = list(zip(east_km, north_km, strict=True))
+        placed = [None not in pair for pair in both]
+        pairs = [(east or 0.0, north or 0.0) for east, north in both]
+        at = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+        return cls(tuple(names), at, np.array(placed, dtype=np.bool_))
+
+    def distances_km(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        """From some zones to all, (n, Z), as the crow flies."""
+        apart = self.position_km[chosen][:, None, :] - self.position_km[None, :, :]
+        return np.asarray(np.sqrt((apart**2).sum(axis=2)))
+
+    def nearest(self, places: Zones, within_km: float) -> NDArray[np.int64]:
+        """The nearest of some places for each zone (Z,); ``len(places.names)`` where none is near enough."""
+        found = np.full(len(self.names), len(places.names), dtype=np.int64)
+        candidates, mine = np.flatnonzero(places.is_placed), np.flatnonzero(self.is_placed)
+        if candidates.size and mine.size:
+            tree = cKDTree(places.position_km[candidates])
+            apart, best = tree.query(self.position_km[mine])
+            best = np.minimum(best, candidates.size - 1)  # none is nearest to what is endlessly far
+            is_near = np.isfinite(apart) & (apart <= within_km)
+            found[mine] = np.where(is_near, candidates[best], len(places.names))
+        return found
+
+
+def plane_km(
+    latitude: Sequence[float | None], longitude: Sequence[float | None], middle: float
+) -> tuple[list[float | None], list[float | None]]:
+    """East and north of degrees on a map that is true to scale at the latitude ``middle``: for one city."""
+    degree = math.radians(1.0) * _EARTH_KM
+    along = degree * math.cos(math.radians(middle))
+    east = [None if value is None else value * along for value in longitude]
+    return east, [None if value is None else value * degree for value in latitude]
+
+
+@dataclass(frozen=True, eq=False)
+class OwnPlaces:
+    """Where one goes for an activity from each zone: ``zone`` (Z, K), ``share`` (Z, K) sums to one."""
+
+    zone: NDArray[np.int64]
+    share: NDArray[np.float64]
+
+
+def own_places(
+    zones: Zones, activity: Activity, attraction: NDArray[np.float64], anchors: NDArray[np.int64], most: int
+) -> OwnPlaces:
+    """The ``most`` likely zones of a gravity model, ``p(z) ~ attraction(z) exp(-distance / reach)``.
+
+    Zones that are no one's anchor, whose position is not known or that nothing attracts from go nowhere else.
+    """
+    count = len(zones.names)
+    if attraction.shape != (count,) or not (attraction >= 0.0).all() or not np.isfinite(attraction).all():
+        raise PersonaError(
+            f"attraction of {activity.name!r} must be one number of 0 or more for each of {count} zones",
+            attraction.shape,
+            "correct the table of zones",
+        )
+    most = min(most, count)
+    zone = np.repeat(np.arange(count)[:, None], most, axis=1)
+    share = np.zeros((count, most))
+    share[:, 0] = 1.0
+    pulls = np.where(zones.is_placed, attraction, 0.0)
+    from_here = anchors[zones.is_placed[anchors]]
+    for first in range(0, from_here.size, _CHUNK):
+        chosen = from_here[first : first + _CHUNK]
+        apart = zones.distances_km(chosen)
+        nearest = np.where(pulls > 0.0, apart, np.inf).min(axis=1, keepdims=True)
+        if not np.isfinite(nearest).all():
+            break  # nothing attracts at all
+        weight = pulls * exp((nearest - apart) / activity.reach_km)
+        best = np.argsort(-weight, axis=1, kind="stable")[:, :most]
+        likely = np.take_along_axis(weight, best, axis=1)
+        zone[chosen] = best
+        share[chosen] = likely / likely.sum(axis=1, keepdims=True)
+    return OwnPlaces(zone, share)
+
+
+# Classes of people: who lives here, works there and has such a day, and how many they are.
+
+NO_WORK = -1
+
+
+@dataclass(frozen=True, eq=False)
+class HomeWork:
+    """``people`` who live in zone ``home`` and work in zone ``work``, :data:`NO_WORK` where they do not."""
+
+    home: NDArray[np.int64]
+    work: NDArray[np.int64]
+    people: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Classes (home, work, type of day) and the people in each, (N,); ordered by type, home and work."""
+
+    home: NDArray[np.int64]
+    work: NDArray[np.int64]
+    day: NDArray[np.int64]
+    people: NDArray[np.float64]
+    moved: float = 0.0  # people of small classes, added to another of their home and day
+
+
+def classes_of(table: HomeWork, days: Sequence[DayType], least_people: float = 0.0) -> Classes:
+    """The classes of a home-work table: each pair's people times the shares of the days they may have.
+
+    Shares are taken among the days with work for pairs that have one, and among the others else. A class of
+    fewer than ``least_people`` is added to the largest of the same home and day: nobody is lost, and nobody
+    gets a day that is the average of several.
+    """
+    _check(table)
+    parts = []
+    for works in (True, False):
+        chosen = (table.work != NO_WORK) == works
+        fitting = [number for number, day in enumerate(days) if day.works == works]
+        if chosen.any() and not fitting:
+            raise PersonaError(
+                f"people {'with' if works else 'without'} a place of work must have a type of day",
+                "none",
+                "give one, or leave these people out of the home-work table",
+            )
+        total = sum(days[number].share for number in fitting)
+        for number in fitting:
+            people = table.people[chosen] * (days[number].share / total)
+            parts.append((np.full(people.size, number), table.home[chosen], table.work[chosen], people))
+    day, home, work, people = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return grouped(day, home, work, people, least_people)
+
+
+def grouped(
+    day: NDArray[np.int64],
+    home: NDArray[np.int64],
+    work: NDArray[np.int64],
+    people: NDArray[np.float64],
+    least_people: float = 0.0,
+) -> Classes:
+    """People with a home, a place of work (or none) and a type of day each, as classes; small ones merged."""
+    return _merged(_added(day, home, work, people), least_people)
+
+
+def _check(table: HomeWork) -> None:
+    wrong = np.flatnonzero(~((table.people >= 0.0) & (table.people < np.inf)))
+    if wrong.size or not table.people.sum() > 0.0:
+        raise PersonaError(
+            "a home-work table must have a number of people in each row, and somebody in all",
+            table.people[wrong[0]] if wrong.size else "nobody",
+            "correct the table",
+        )
+
+
+def _added(
+    day: NDArray[np.int64], home: NDArray[np.int64], work: NDArray[np.int64], people: NDArray[np.float64]
+) -> Classes:
+    """Each class once, without those of nobody."""
+    kept = people > 0.0
+    keys = np.stack([day[kept], home[kept], work[kept]])
+    unique, group = np.unique(keys, axis=1, return_inverse=True)
+    total = np.bincount(group.ravel(), weights=people[kept], minlength=unique.shape[1]).astype(np.float64)
+    return Classes(unique[1], unique[2], unique[0], total)
+
+
+def _merged(classes: Classes, least: float) -> Classes:
+    """Small classes added to the largest of their home and day."""
+    by_home = np.lexsort((-classes.people, classes.home, classes.day))
+    day, home = classes.day[by_home], classes.home[by_home]
+    begins = np.ones(by_home.size, dtype=np.bool_)
+    begins[1:] = (day[1:] != day[:-1]) | (home[1:] != home[:-1])
+    largest = by_home[np.maximum.accumulate(np.where(begins, np.arange(by_home.size), 0))]
+    target = np.empty_like(by_home)
+    target[by_home] = np.where(classes.people[by_home] < least, largest, by_home)
+    people = np.bincount(target, weights=classes.people, minlength=target.size).astype(np.float64)
+    kept = np.unique(target)
+    moved = float(classes.people[target != np.arange(target.size)].sum())
+    return Classes(classes.home[kept], classes.work[kept], classes.day[kept], people[kept], moved)
+
 
 PLACES_AN_ACTIVITY = 2
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption, JsonOption
-from stream_app.cli.shared.output import print_json, stdout
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout
 
 if TYPE_CHECKING:
     from models.priors import Population
@@ -63,7 +62,7 @@ def load(
       tallyguard persons load who-moved-here.json --config tallyguard.toml --effective-from 8760
       tallyguard persons load --config tallyguard.toml --city-people 2000
     """
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
     from stream_app.kafka.tools.person_loading import load_people, write_locations
     from stream_app.setup.given_priors import refuse_evidence
     from stream_app.watching.prior_notes import basis_note
@@ -110,7 +109,7 @@ def remove(
       tallyguard persons remove p17 --config tallyguard.toml
       tallyguard persons remove --people-file who-objected.txt --config tallyguard.toml
     """
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
     from stream_app.kafka.tools.person_loading import remove_people
     from stream_app.kafka.tools.producing import file_lines
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption, JsonOption
-from stream_app.cli.shared.output import print_json, stdout
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout
 
 if TYPE_CHECKING:
     from stream_app.setup.settings import Settings
@@ -48,7 +47,7 @@ def produce(
       tallyguard produce --config tallyguard.toml --checkins checkins.parquet --steps-per-second 10
       tallyguard produce --config tallyguard.toml --city-people 2000 --steps 48 --rate 500 --batch
     """
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
     from stream_app.kafka.broker.clients import writing
     from stream_app.kafka.broker.connection import Connection
     from stream_app.kafka.broker.topics import Topics

@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared.command_settings import topics_and_connection
-from stream_app.cli.shared.options import ConfigOption, JsonOption
-from stream_app.cli.shared.output import print_json, stdout
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout, topics_and_connection
 
 rejected = typer.Typer(name="rejected", help="Dead letters on Kafka.", no_args_is_help=True)
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption, JsonOption
-from stream_app.cli.shared.output import print_json, stdout
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout
 
 
 def replay(
@@ -30,7 +29,7 @@ def replay(
       tallyguard replay --config tallyguard.toml --output risks.jsonl --json
     """
     from models.private_files import private_file
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
     from stream_app.kafka.deployment.deployment import Deployment
     from stream_app.kafka.tools.replay import compare
     from stream_app.kafka.tools.replay import replay as compute

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption
+from stream_app.cli.shared import ConfigOption
 
 
 class Tailed(StrEnum):
@@ -35,7 +35,7 @@ def tail(
     """
     import sys
 
-    from stream_app.cli.shared.command_settings import topics_and_connection
+    from stream_app.cli.shared import topics_and_connection
     from stream_app.kafka.broker.clients import consuming, recent
 
     topics, connection = topics_and_connection(config)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from stream_app.cli.shared.command_settings import topics_and_connection
-from stream_app.cli.shared.options import ConfigOption, JsonOption
-from stream_app.cli.shared.output import print_json, stdout
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout, topics_and_connection
 
 topics = typer.Typer(name="topics", help="The topics on Kafka.", no_args_is_help=True)
 
@@ -81,7 +79,7 @@ def access(config: ConfigOption = None) -> None:
     Examples:
       tallyguard topics access --config tallyguard.toml > access.sh
     """
-    from stream_app.kafka.broker.access import commands
+    from stream_app.kafka.broker.topic_checks import commands
 
     wanted, connection = topics_and_connection(config)
     for command in commands(wanted, connection.servers[0]):

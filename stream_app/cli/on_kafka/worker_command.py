@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ByOption, ConfigOption, ListenOption, ReasonOption
-from stream_app.cli.shared.output import stderr
+from stream_app.cli.shared import ByOption, ConfigOption, ListenOption, ReasonOption, stderr
 
 worker = typer.Typer(name="worker", help="Processes of a deployment on Kafka.", no_args_is_help=True)
 
@@ -52,7 +51,7 @@ def release(
       tallyguard worker release --config tallyguard.toml
       TALLYGUARD_KAFKA__SERVERS=broker:9092 tallyguard worker release --config city.toml --listen 0.0.0.0:9464
     """
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
     from stream_app.kafka.processes import run_release_worker
     from stream_app.setup.run_folder.record import Author
 
@@ -83,7 +82,7 @@ def intake(
       tallyguard worker intake --config tallyguard.toml
       tallyguard worker intake --config tallyguard.toml --listen 127.0.0.1:9466
     """
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
     from stream_app.kafka.processes import run_intake_worker
 
     settings = settings_of(config, {"listen": listen})
@@ -107,7 +106,7 @@ def coordinator(
     Examples:
       tallyguard worker coordinator --config tallyguard.toml
     """
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
     from stream_app.kafka.processes import run_coordinator
     from stream_app.setup.run_folder.record import Author
 
@@ -134,7 +133,7 @@ def account(config: ConfigOption = None, listen: ListenOption = None) -> None:
       tallyguard worker account --config tallyguard.toml
       tallyguard worker account --config tallyguard.toml --listen 127.0.0.1:9465
     """
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
     from stream_app.kafka.processes import run_account_worker
 
     raise SystemExit(run_account_worker(settings_of(config, {"listen": listen}), announce=stderr().print))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption, JsonOption
-from stream_app.cli.shared.output import print_json, stdout
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout
 
 if TYPE_CHECKING:
     from stream_app.analysis.preflight import Finding

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption, JsonOption
-from stream_app.cli.shared.output import print_json, stdout
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout
 
 if TYPE_CHECKING:
     from stream_app.setup.settings import Settings
@@ -31,7 +30,7 @@ def show(config_file: ConfigOption = None, json: JsonOption = False) -> None:
       tallyguard config show
       TALLYGUARD_RELEASE__SIGMA=2 tallyguard config show --config tallyguard.toml --json
     """
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
 
     settings = settings_of(config_file)
     if json:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.shared.options import JsonOption
-from stream_app.cli.shared.output import own_command, print_json, progress, stdout
+from stream_app.cli.shared import JsonOption, own_command, print_json, progress, stdout
 
 if TYPE_CHECKING:
     from rich.console import Console

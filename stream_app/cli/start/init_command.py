@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared.output import own_command, progress, stderr, stdout
+from stream_app.cli.shared import own_command, progress, stderr, stdout
 
 if TYPE_CHECKING:
     from models.priors import Population
-    from stream_app.starting.counts.assumed import Dependence
-    from stream_app.starting.counts.deployment_files import Deployment
+    from stream_app.starting.counts.deployment_files import Dependence, Deployment
 
 _YEAR_SECONDS = 365 * 86_400
 _REMEDY = "fewer days or more noise (--days, --epsilon)"
@@ -93,8 +92,7 @@ def init(
       tallyguard init counts.parquet --time-column time --habits assumed --days 7 --output city
     """
     from stream_app.starting.counts import CountsQuestions, Deployment, read_counts, write_deployment
-    from stream_app.starting.counts.deployment_files import least_sigma, require_new
-    from stream_app.starting.counts.sensor_places import sensor_places
+    from stream_app.starting.counts.deployment_files import least_sigma, require_new, sensor_places
 
     require_new(output)
     timezone = timezone or _prompted("Time zone of the times, if they show the clock on the wall", "")
@@ -133,21 +131,28 @@ def init(
 def _assumed(deployment: Deployment) -> tuple[Population, tuple[Dependence, ...]]:
     """The invented people, and how much the answer depends on them."""
     from accounting.settings import HorizonSettings
-    from stream_app.starting.counts import assumed
+    from stream_app.starting.counts import deployment_files
 
     counts, places = deployment.counts, deployment.places
-    population = assumed.assumed_population(assumed.ALTERNATIVES[0], places, counts.step_seconds)
-    chosen = assumed.table_steps(len(counts.table), counts.first_slot, counts.step_seconds)
+    population = deployment_files.assumed_population(
+        deployment_files.ALTERNATIVES[0], places, counts.step_seconds
+    )
+    chosen = deployment_files.table_steps(len(counts.table), counts.first_slot, counts.step_seconds)
     horizon = HorizonSettings(
-        assumed.HORIZON, assumed.MISTAKES, first_slot=counts.first_slot, first_step=chosen.start
+        deployment_files.HORIZON,
+        deployment_files.MISTAKES,
+        first_slot=counts.first_slot,
+        first_step=chosen.start,
     )
     stderr().print(
-        f"Comparing {len(assumed.ALTERNATIVES)} assumptions about habits over {len(chosen)} steps."
+        f"Comparing {len(deployment_files.ALTERNATIVES)} assumptions about habits over {len(chosen)} steps."
     )
     with progress() as bar:
-        task = bar.add_task("steps", total=len(assumed.ALTERNATIVES) * len(chosen))
+        task = bar.add_task("steps", total=len(deployment_files.ALTERNATIVES) * len(chosen))
         steps = deployment.schedule(chosen)
-        table = assumed.dependence(places, steps, counts.step_seconds, horizon, lambda: bar.advance(task))
+        table = deployment_files.dependence(
+            places, steps, counts.step_seconds, horizon, lambda: bar.advance(task)
+        )
     return population, table
 
 
@@ -166,7 +171,7 @@ def _prompted(question: str, default: str) -> str:
 
 
 def _print_reading(deployment: Deployment, steps: int) -> None:
-    from stream_app.starting.counts.step_counts import NOT_COUNTED
+    from stream_app.starting.counts.read import NOT_COUNTED
     from stream_app.watching.wording import duration
 
     console, counts = stdout(), deployment.counts
@@ -247,7 +252,7 @@ def _print_dependence(table: tuple[Dependence, ...]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from stream_app.starting.counts.assumed import DEPENDS, HORIZON, TABLE_STEPS
+    from stream_app.starting.counts.deployment_files import DEPENDS, HORIZON, TABLE_STEPS
     from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 
     console = stdout()

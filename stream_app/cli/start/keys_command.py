@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ByOption, ConfigOption, JsonOption, ReasonOption
-from stream_app.cli.shared.output import print_json, stdout
+from stream_app.cli.shared import ByOption, ConfigOption, JsonOption, ReasonOption, print_json, stdout
 
 keys = typer.Typer(name="keys", help="The secret keys of a deployment.", no_args_is_help=True)
 
@@ -65,7 +64,7 @@ def advance(
       tallyguard keys advance --output out --config tallyguard.toml
       TALLYGUARD_NOISE_KEY=noise.key tallyguard keys advance
     """
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
     from stream_app.setup.run_folder.key_epochs import advance_noise_key
     from stream_app.setup.run_folder.record import Author
     from stream_app.setup.run_folder.run_settings import settings_of_run

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared.options import JsonOption
-from stream_app.cli.shared.output import print_json, stdout
+from stream_app.cli.shared import JsonOption, print_json, stdout
 
 
 def explain(

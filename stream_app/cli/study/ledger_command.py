@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.shared.options import (
+from stream_app.cli.shared import (
     ConfigOption,
     CovarianceOption,
     HorizonOption,
@@ -15,8 +15,10 @@ from stream_app.cli.shared.options import (
     MistakesOption,
     PriorsOption,
     given_designs,
+    print_json,
+    progress,
+    stdout,
 )
-from stream_app.cli.shared.output import print_json, progress, stdout
 
 if TYPE_CHECKING:
     from accounting.ledgers import SecretQuestion
@@ -72,9 +74,13 @@ def ledger(
       tallyguard ledger schedule.json --priors priors.json --delta 1e-8 --json
       tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
     """
-    from stream_app.analysis.ledger_document import LedgerQuestions, ledger_document
-    from stream_app.analysis.ledger_log import first_slot_of_log, load_log
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.analysis.ledger_document import (
+        LedgerQuestions,
+        first_slot_of_log,
+        ledger_document,
+        load_log,
+    )
+    from stream_app.cli.shared import settings_of
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.run_folder.run_settings import (
         check_belongs,

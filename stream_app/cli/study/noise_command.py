@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from stream_app.cli.shared.options import JsonOption
-from stream_app.cli.shared.output import print_json, stderr, stdout
+from stream_app.cli.shared import JsonOption, print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from accounting.inferential import InferentialLoss

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared.adversary import (
+from stream_app.cli.adversary import (
     CROWD,
     AdversaryOption,
     AloneOption,
@@ -16,8 +16,17 @@ from stream_app.cli.shared.adversary import (
     crowd_adversary,
     with_adversary,
 )
-from stream_app.cli.shared.options import ConfigOption, HorizonOption, JsonOption, MistakesOption, VaryOption
-from stream_app.cli.shared.output import print_json, progress, stderr, stdout
+from stream_app.cli.shared import (
+    ConfigOption,
+    HorizonOption,
+    JsonOption,
+    MistakesOption,
+    VaryOption,
+    print_json,
+    progress,
+    stderr,
+    stdout,
+)
 
 if TYPE_CHECKING:
     from accounting.continuous import SharesOfPeople
@@ -70,7 +79,7 @@ def plan(
     """
     from models.prior_files import load_population
     from stream_app.analysis.planning import plan_releases
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
     from stream_app.setup.given_priors import as_set
 
     crowd = crowd_adversary(adversary, known, companions, alone)

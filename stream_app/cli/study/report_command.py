@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared.adversary import (
+from stream_app.cli.adversary import (
     AdversaryOption,
     AloneOption,
     CompanionsOption,
     KnownOption,
     crowd_adversary,
 )
-from stream_app.cli.shared.options import (
+from stream_app.cli.shared import (
     ConfigOption,
     CovarianceOption,
     JsonOption,
     VaryOption,
     given_designs,
+    print_json,
+    progress,
+    stdout,
 )
-from stream_app.cli.shared.output import print_json, progress, stdout
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
@@ -77,7 +79,7 @@ def report(
       tallyguard report audit.json --output audit.html
     """
     from stream_app.analysis.report import check_can_print, is_pdf, make_report, save_report
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
     crowd = crowd_adversary(adversary, known, companions, alone)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption, JsonOption
-from stream_app.cli.shared.output import print_json, stdout
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout
 
 if TYPE_CHECKING:
     from stream_app.analysis.checked_run import CheckedRun
@@ -88,7 +87,7 @@ def verify(
 def _check_deployment(config: Path | None) -> CheckedRun:
     """The record of a deployment on Kafka."""
     from stream_app.analysis.checked_run import NO_RECORD, CheckedRun
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared import settings_of
     from stream_app.kafka.deployment.deployment import Deployment
     from stream_app.setup.run_folder.record import RecordError
 

@@ -20,7 +20,7 @@ from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
 from models.releases import StepSchedule
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
-from stream_app.kafka.process.worker_metrics import AccountCounters
+from stream_app.kafka.process import AccountCounters
 from stream_app.steps import crowd_message, summary_message
 from stream_app.steps.policy import Decided
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed

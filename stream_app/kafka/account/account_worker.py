@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,24 +18,175 @@ from typing import Any, NamedTuple
 from models.exceptions import MechanismError, ScheduleError, SensorError
 from models.keys import SnapshotKey
 from stream_app.kafka.account.account_watch import AccountWatch
-from stream_app.kafka.account.decision_source import DecisionSource
 from stream_app.kafka.account.partition_accounts import Arrival, PartitionAccounts
 from stream_app.kafka.account.partition_loader import PartitionLoader
-from stream_app.kafka.account.proposal_source import ProposalSource
-from stream_app.kafka.account.risk_topic import RiskTopic
-from stream_app.kafka.account.segment_marks import SegmentMarks
-from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
-from stream_app.kafka.account.work_thread import WorkThread
-from stream_app.kafka.broker.log_ends import LogEnds
+from stream_app.kafka.account.person_source import SegmentMarks
+from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper, WorkThread
+from stream_app.kafka.broker.clients import LogEnds, reachable, said_while_waiting
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_reader import last_risk_step, last_step
-from stream_app.kafka.deployment.refused_record import RefusedRecord
-from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
-from stream_app.kafka.process.worker_warm_up import account_a_little
+from stream_app.kafka.deployment.log_reader import (
+    BackgroundListener,
+    LogFollower,
+    last_risk_step,
+    last_step,
+    offset_before,
+    reading,
+)
+from stream_app.kafka.deployment.records import DECISION, PROPOSAL, RefusedRecord
+from stream_app.kafka.process import Job, Pulse, account_a_little, heed_cancellation
+from stream_app.steps import JsonlRisks, RiskRecords
 from stream_app.steps.policy import Decided
-from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion
-from stream_app.steps.policy.proposals import Answer, Proposal
-from stream_app.wire import StepDecision
+from stream_app.steps.policy.proposals import Answer, CrowdAnswer, CrowdQuestion, Proposal
+from stream_app.wire import Rejected, RiskSummary, StepDecision
+
+# The log of decisions, followed by a worker from the first step that its partitions have not accounted.
+
+HandDecision = Callable[[StepDecision], Awaitable[None]]
+
+
+class DecisionSource(BackgroundListener):
+    """Hands on each decision once, however many partitions are owned.
+
+    What is no decision is passed over with a warning: whoever accounts notices that a step is missing.
+    """
+
+    def __init__(self, connection: Connection, topic: str, hand: HandDecision) -> None:
+        super().__init__()
+        self._connection = connection
+        self._topic = topic
+        self._hand = hand
+        self._is_followed = False
+
+    async def follow(self, first: int | None) -> None:
+        """Hear of the steps from ``first`` on, unless they are followed already; None: of none any more."""
+        if first is None:
+            await self.stop()
+        elif not self._is_followed:
+            await self.begin(self._follow(first))
+        self._is_followed = first is not None
+
+    async def _follow(self, first: int) -> None:
+        start = await offset_before(self._connection, self._topic, first)
+        async for records in LogFollower(self._connection).records({(self._topic, 0): start}):
+            for record in records:
+                decision = DECISION.read_or_warn(record)
+                if decision is not None and decision.step >= first:
+                    await self._hand(decision)
+
+
+# The proposals put to the partitions a worker owns.
+
+_RECENT = 20  # proposals looked back at: one may wait for who has just taken a partition over
+
+HandProposal = Callable[[int, Proposal | CrowdQuestion], Awaitable[None]]
+
+
+class ProposalSource(BackgroundListener):
+    """Hands on every proposal with its partition; which of them are answered, the accounts decide."""
+
+    def __init__(self, connection: Connection, topic: str, hand: HandProposal) -> None:
+        super().__init__()
+        self._connection = connection
+        self._topic = topic
+        self._hand = hand
+
+    async def follow(self, partitions: Iterable[int]) -> None:
+        """From now on hear what is proposed to these partitions only."""
+        await self.stop()
+        followed = sorted(partitions)
+        if followed:
+            await self.begin(self._follow(followed))
+
+    async def _follow(self, partitions: list[int]) -> None:
+        from aiokafka import TopicPartition
+
+        where = [TopicPartition(self._topic, each) for each in partitions]
+        async with reading(self._connection) as consumer:
+            consumer.assign(where)
+            ends, begins = await consumer.end_offsets(where), await consumer.beginning_offsets(where)
+            for each in where:
+                consumer.seek(each, max(begins[each], ends[each] - _RECENT))
+            async for record in consumer:
+                proposal = PROPOSAL.read_or_warn(record)
+                if proposal is not None:
+                    await self._hand(record.partition, proposal)
+
+
+# What an account worker writes: a packed summary a step and partition, single people now and then.
+
+
+class RiskTopic:
+    """Writes ``risks`` and ``rejected``; a call returns once the broker has everything.
+
+    A step accounted again after a crash is written again, with the same bytes: readers keep the first.
+    """
+
+    def __init__(self, connection: Connection, topics: Topics) -> None:
+        self._connection = connection
+        self._topics = topics
+        self._producer: Any = None
+
+    async def start(self) -> None:
+        """Connect."""
+        from aiokafka import AIOKafkaProducer
+
+        self._producer = AIOKafkaProducer(
+            **await reachable(self._connection),
+            enable_idempotence=True,
+            linger_ms=2,
+            max_batch_size=256 * 1024,
+        )
+        await self._producer.start()
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._producer is not None:
+            await self._producer.stop()
+
+    async def write(
+        self, partition: int, summary: RiskSummary, people: tuple[str, ...], records: RiskRecords
+    ) -> None:
+        """The risks of a partition after a step: people first, so that a summary says that all are there.
+
+        Batches of records are put together here: there may be 100,000 people, each of whom would be handed
+        to the client for ten times as long.
+        """
+        sent: list[Any] = []
+        batch = self._producer.create_batch()
+        async with said_while_waiting(f"risks of step {summary.step}", "no further step is accounted"):
+            for key, line in _keyed(summary, people, records):
+                if batch.append(key=key, value=line, timestamp=None) is None:  # it is full
+                    sent.append(await self._send(batch, partition))
+                    batch = self._producer.create_batch()
+                    batch.append(key=key, value=line, timestamp=None)
+            sent.append(await self._send(batch, partition))
+            for future in sent:
+                await future
+
+    async def _send(self, batch: Any, partition: int) -> Any:
+        return await self._producer.send_batch(batch, self._topics.risks, partition=partition)
+
+    async def answer(self, answer: Answer | CrowdAnswer) -> None:
+        """One partition's answer to a proposal or to a question about the crowd."""
+        await self._producer.send_and_wait(self._topics.answers, answer.line().rstrip())
+
+    async def reject(self, letter: Rejected) -> None:
+        """One dead letter."""
+        await self._producer.send_and_wait(self._topics.rejected, letter.line().rstrip())
+
+
+def _keyed(
+    summary: RiskSummary, people: tuple[str, ...], records: RiskRecords
+) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of each record; the summary last."""
+    persons = iter(records.person.tolist())
+    for block in JsonlRisks(people).blocks(summary.step, records):
+        for line in block.splitlines():
+            yield people[next(persons)].encode(), line
+    yield str(summary.step).encode(), summary.line().rstrip()
+
 
 logger = logging.getLogger(__name__)
 

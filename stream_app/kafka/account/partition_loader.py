@@ -11,12 +11,11 @@ from models.exceptions import TallyguardError
 from stream_app.exceptions import restoring
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource, Refuse
-from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper, records_of
-from stream_app.kafka.account.work_thread import WorkThread
-from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper, WorkThread, records_of
+from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import read_steps
-from stream_app.kafka.deployment.refused_record import refused_person
+from stream_app.kafka.deployment.records import refused_person
 from stream_app.steps.policy import Decided
 
 logger = logging.getLogger(__name__)

@@ -9,27 +9,183 @@ still the same. Otherwise it is as if there were none. It is written after the r
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from models.exceptions import TallyguardError
 from models.keys import SnapshotKey
 from models.priors import Population
-from stream_app.kafka.account.partition_accounts import Moved, PartitionAccounts
+from stream_app.kafka.account.partition_accounts import Moved, PartitionAccounts, SavedAccounts, SavedPeople
 from stream_app.kafka.account.person_source import Changes
-from stream_app.kafka.account.saved_accounts import SavedAccounts, SavedPeople
-from stream_app.kafka.account.snapshot_topic import HEAD, SnapshotHead, SnapshotTopic, Text
-from stream_app.kafka.account.work_thread import WorkThread
-from stream_app.kafka.broker.broker_errors import patiently
+from stream_app.kafka.broker.clients import patiently, reachable
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_place import is_there, place_of_step, topic_ids
+from stream_app.kafka.deployment.log_reader import (
+    LogPlace,
+    is_there,
+    place_of_step,
+    read_partition,
+    topic_ids,
+)
+from stream_app.kafka.process import Pulse
 from stream_app.steps import snapshot_basis
+from stream_app.wire import BaseMessage, Step
+
+# The thread that an account worker's numeric work is done on, one piece after the other.
+
+Result = TypeVar("Result")
+
+
+class WorkThread:
+    """Work off the event loop, so that the group keeps hearing from us."""
+
+    def __init__(self, pulse: Pulse) -> None:
+        self.pulse = pulse
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="accountant")
+
+    async def do(self, work: Callable[[], Result]) -> Result:
+        """What a piece of work gives; while it is done there is work, which must move."""
+        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        while not future.done():
+            await asyncio.wait({future}, timeout=1.0)
+            self.pulse.beat(has_work=True)
+        return future.result()
+
+    def stop(self) -> None:
+        """Take no more work."""
+        self._thread.shutdown(wait=False)
+
+
+# The topic ``accounts``: the last snapshot of each partition, whole or not at all.
+#
+# A snapshot is two long texts, people and state, cut into pieces under keys of their own, and a head that
+# names them with their digests and is sealed. The head is written last and replaces the one before; only
+# then are the pieces of the one before deleted. So whoever is killed while writing leaves the earlier
+# snapshot as it was, and of two who write at once one wins: no head ever names what another has written.
+
+HEAD = b"snapshot"
+PIECE_BYTES = 4 * MEDIUM_BYTES
+_AT_ONCE = 4  # pieces on their way
+
+
+class Text(BaseMessage):
+    """A long text on the topic: so many pieces under keys that begin with ``name``, and their SHA-256."""
+
+    name: str = Field(pattern="^[0-9a-f]{16}$")
+    pieces: int = Field(ge=0)
+    digest: str
+
+    def keys(self) -> list[bytes]:
+        """The keys of its pieces, in order."""
+        return [f"{self.name}-{number}".encode() for number in range(self.pieces)]
+
+    def found(self, latest: Mapping[bytes, bytes]) -> bytes | None:
+        """The text in the records of a topic; None where it is not whole."""
+        whole = b"".join(latest.get(key, b"") for key in self.keys())
+        return whole if hashlib.sha256(whole).hexdigest() == self.digest else None
+
+
+class SnapshotHead(BaseMessage):
+    """What a snapshot says of itself; ``seal`` is of all the rest."""
+
+    type: Literal["account_snapshot"] = "account_snapshot"
+    basis: str
+    partition: int
+    next_step: Step
+    decided: LogPlace
+    people: Text
+    state: Text
+    seal: str = ""
+
+    def sealed(self, key: SnapshotKey) -> SnapshotHead:
+        """The head with its seal."""
+        return self.model_copy(update={"seal": key.seal(self._message())})
+
+    def is_sealed(self, key: SnapshotKey) -> bool:
+        """Whether somebody who has the key has written all of it."""
+        return key.has_sealed(self._message(), self.seal)
+
+    def _message(self) -> bytes:
+        return self.model_copy(update={"seal": ""}).line()
+
+
+class SnapshotTopic:
+    """Reads and writes the topic; a call returns once the broker has everything."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._producer: Any = None
+
+    async def start(self) -> None:
+        """Connect for writing."""
+        from aiokafka import AIOKafkaProducer
+
+        self._producer = AIOKafkaProducer(
+            **await reachable(self._connection),
+            enable_idempotence=True,
+            max_request_size=LARGE_BYTES,
+        )
+        await self._producer.start()
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._producer is not None:
+            await self._producer.stop()
+
+    async def read(self, partition: int, moved: Callable[[], None]) -> dict[bytes, bytes]:
+        """The last value of each key of a partition; ``moved`` is called for each record."""
+        latest: dict[bytes, bytes] = {}
+        async with aclosing(read_partition(self._connection, self._topic, partition)) as records:
+            async for record in records:
+                key = record.key or b""
+                if record.value:
+                    latest[key] = record.value
+                else:
+                    latest.pop(key, None)
+                moved()
+        return latest
+
+    async def write_text(self, partition: int, text: bytes) -> Text:
+        """Write a long text under a name of its own."""
+        digest = await asyncio.to_thread(lambda: hashlib.sha256(text).hexdigest())
+        named = Text(name=secrets.token_hex(8), pieces=-(-len(text) // PIECE_BYTES), digest=digest)
+        keys = named.keys()
+        for first in range(0, len(keys), _AT_ONCE):
+            sent = [
+                await self._producer.send(
+                    self._topic,
+                    text[number * PIECE_BYTES : (number + 1) * PIECE_BYTES],
+                    keys[number],
+                    partition,
+                )
+                for number in range(first, min(first + _AT_ONCE, len(keys)))
+            ]
+            for each in sent:
+                await each
+        return named
+
+    async def write_head(self, head: SnapshotHead) -> None:
+        """From now on this snapshot counts."""
+        await self._producer.send_and_wait(self._topic, head.line().rstrip(), HEAD, head.partition)
+
+    async def delete(self, partition: int, keys: Iterable[bytes]) -> None:
+        """Delete what nobody names any more."""
+        sent = [await self._producer.send(self._topic, None, key, partition) for key in sorted(keys)]
+        for each in sent:
+            await each
+
 
 logger = logging.getLogger(__name__)
 

@@ -2,28 +2,397 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import json
+import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-from accounting.settings import HorizonSettings, RiskBudget
+from pydantic import BaseModel, ConfigDict
+
+from accounting.decisions import OPTIONS_A_ROUND
+from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
+from models.mechanisms import MECHANISMS
 from models.releases import SensorRegistry, StepSchedule
-from stream_app.exceptions import RunChangedError, keeping
+from stream_app.exceptions import RunChangedError, SettingsError, keeping
+from stream_app.kafka.broker.clients import BrokerError, LogError, consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.broker.topic_checks import require_topics
-from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.deployment.deployment_record import DeploymentTopic, accounts_basis, digest_of
-from stream_app.kafka.deployment.sizes import require_record_sizes
+from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
+from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_model
 from stream_app.setup.declared import require_most_counts
-from stream_app.setup.location_names import location_names as read_names
+from stream_app.setup.given_priors import location_names as read_names
+from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, differences
+from stream_app.setup.run_folder.record import Author, Entry, chained, following, head_of
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, Decided, designs_of, policy_from
-from stream_app.wire import StepDecision, crowds_of, schedule_of
+from stream_app.steps.policy.proposals import CrowdAnswer, Option, SensorOptions
+from stream_app.wire import (
+    CROWD_SUMS,
+    MAX_COUNT,
+    MAX_STEP,
+    MAX_VERSION,
+    Activation,
+    SensorDecision,
+    SensorValue,
+    StepDecision,
+    StepRelease,
+    Version,
+    crowds_of,
+    schedule_of,
+)
+
+# How large records can become, and whether the broker takes them: looked at before a worker starts.
+#
+# The largest records name every sensor of the deployment in one step. They are made from the messages
+# themselves, with the longest numbers there can be, so that no arithmetic is kept beside the formats.
+
+ENVELOPE_BYTES = 4096
+"""Key, headers and what a decision says of its reason, at most."""
+
+_LONGEST = -2.2250738585072014e-308
+_LOWEST = -(2**63)
+_SUMS = (_LOWEST,) * CROWD_SUMS
+_SOURCE = "r" * 249 + ":" + str(2**63)
+_LONGEST_NAME = max(MECHANISMS, key=len)
+_FIELDS = ("sigma", "epsilon", "design", "position")
+_PARAMETERS = max(
+    _FIELDS, *(kind.parameter_names for kind in MECHANISMS.values()), key=lambda names: len(repr(names))
+)
+
+
+def largest_bytes(
+    registry: SensorRegistry, topics: Topics, settings: Settings | None = None
+) -> Mapping[str, int]:
+    """The largest record of each topic that names sensors, with every sensor active in one step."""
+    names = tuple(sensor.name for sensor in registry.sensors)
+    in_crowd = settings is not None and settings.has_crowd
+    sizes = {
+        topics.activations: len(Activation(v=1, step=MAX_STEP, sensors=names).line()),
+        topics.releases: len(_release(names).line()),
+        topics.decisions: len(_decision(names, topics.tiers, in_crowd=in_crowd).line()),
+        topics.progress: max(len(_announced(registry)), len(_waiting(names))),
+    }
+    if topics.regions:
+        sizes[topics.sealed] = 2 * sizes[topics.activations]  # announced, and missing
+    if topics.has_revised:
+        sizes[topics.revised] = len(_release(names, {"version": MAX_VERSION}).line())
+    return {topic: size + ENVELOPE_BYTES for topic, size in sizes.items()}
+
+
+def largest_crowd_answer_bytes(registry: SensorRegistry, settings: Settings) -> int:
+    """The largest answer of a partition about the crowd at all sensors; 0 where no crowd is configured."""
+    if not settings.has_crowd:
+        return 0
+    rows = (_SUMS,) * len(registry.sensors)
+    answer = CrowdAnswer(question="q" * 32, step=MAX_STEP, partition=MAX_STEP, sums=rows)
+    return len(answer.line()) + ENVELOPE_BYTES
+
+
+def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
+    """The largest question about a step of all sensors under a risk budget; 0 without one.
+
+    Each sensor may have an option of its own besides, as a schedule file may name one.
+    """
+    policy = policy_from(settings.release, registry)
+    if not isinstance(policy, BudgetPolicy):
+        return 0
+    choices = policy.decider(0, [sensor.name for sensor in registry.sensors]).choices
+    known = {option for choice in choices for option in choice.options}
+    own = _option(_LONGEST_NAME, dict.fromkeys((*_PARAMETERS, *settings.release.tiers), _LONGEST))
+    options = (*(_option(each.name, dict(each.parameters)) for each in known), *[own] * len(choices))
+    places = [tuple([len(options)] * (len(choice.options) + 1)) for choice in choices]
+    sensors = tuple(
+        SensorOptions(sensor=choice.sensor.name, options=place)
+        for choice, place in zip(choices, places, strict=True)
+    )
+    named = len(Activation(v=1, step=0, sensors=tuple(choice.sensor.name for choice in choices)).line())
+    candidates = OPTIONS_A_ROUND * (len(str(max(map(len, places), default=0))) + 1)
+    listed = sum(len(each.model_dump_json()) + 1 for each in (*options, *sensors))
+    if settings.adversary == CROWD:
+        listed += largest_crowd_answer_bytes(registry, settings)
+    return listed + candidates + settings.release.budget.look_ahead * named + ENVELOPE_BYTES
+
+
+def largest_request_bytes(registry: SensorRegistry, topics: Topics, settings: Settings) -> int:
+    """The largest request of the release worker, if one broker leads every partition: one record to each.
+
+    That is a transaction with a step of all sensors, or a question about one to each partition of people.
+    """
+    sizes = largest_bytes(registry, topics, settings)
+    written = (topics.releases, *[topics.releases] * len(topics.tiers), topics.decisions, topics.progress)
+    written += (topics.revised,) if topics.has_revised else ()
+    transaction = sum(sizes[topic] for topic in written)
+    question = topics.partitions * largest_proposal_bytes(registry, settings)
+    return max(transaction + MEDIUM_BYTES, question)  # and a dead letter
+
+
+def require_record_sizes(registry: SensorRegistry, topics: Topics, settings: Settings | None = None) -> None:
+    """:class:`SettingsError` where a step of all sensors would not fit in a record."""
+    question_bytes = 0 if settings is None else largest_proposal_bytes(registry, settings)
+    if question_bytes > LARGE_BYTES:
+        raise SettingsError(
+            f"a risk budget's question about a step of all {len(registry.sensors)} sensors must fit in a "
+            f"record of {topics.proposals}, which has at most {LARGE_BYTES} bytes (max.message.bytes)",
+            f"up to {question_bytes} bytes",
+            "lower release.budget.look_ahead, shorten the names of sensors or the list of sigmas, "
+            "or let fewer sensors count",
+        )
+    answer = 0 if settings is None else largest_crowd_answer_bytes(registry, settings)
+    if answer > MEDIUM_BYTES:
+        raise SettingsError(
+            f"a partition's answer about the crowd at all {len(registry.sensors)} sensors must fit in a "
+            f"record of {topics.answers}, which has at most {MEDIUM_BYTES} bytes",
+            f"up to {answer} bytes",
+            "turn crowd.on off, or let fewer sensors count",
+        )
+    for topic, size in largest_bytes(registry, topics, settings).items():
+        if size > LARGE_BYTES:
+            raise SettingsError(
+                f"a step of all {len(registry.sensors)} sensors must fit in a record of {topic}, "
+                f"which has at most {LARGE_BYTES} bytes (max.message.bytes)",
+                f"up to {size} bytes",
+                "shorten the names of sensors, or let fewer of them count",
+            )
+
+
+def _option(name: str, parameters: Mapping[str, float]) -> Option:
+    return Option(mechanism=name, parameters=parameters)
+
+
+def _release(names: tuple[str, ...], more: Mapping[str, int] | None = None) -> StepRelease:
+    parameters = dict.fromkeys(_PARAMETERS, _LONGEST)
+    parameters |= {name: MAX_STEP for name in ("design", "position") if name in parameters}
+    fields: dict[str, Any] = {"mechanism": _LONGEST_NAME, "value": _LOWEST, **parameters, **(more or {})}
+    values = tuple(SensorValue.model_construct(sensor=name, **fields) for name in names)
+    return StepRelease.model_construct(step=MAX_STEP, releases=values)  # whose noise is of no mechanism
+
+
+def _decision(names: tuple[str, ...], tiers: tuple[str, ...], *, in_crowd: bool) -> StepDecision:
+    parameters = dict.fromkeys((*_PARAMETERS, *tiers), _LONGEST)
+    crowd = _SUMS if in_crowd else None
+    decisions = (
+        SensorDecision(sensor=name, mechanism="suppressed", parameters=parameters, crowd=crowd)
+        for name in names
+    )
+    return StepDecision(step=MAX_STEP, decisions=tuple(decisions), deployment="d" * 64)
+
+
+def _announced(registry: SensorRegistry) -> bytes:
+    names = [sensor.name for sensor in registry.sensors]
+    counts = dict.fromkeys(names, MAX_COUNT)
+    corrected = {each.name: [MAX_COUNT] * each.corrections for each in registry.sensors if each.corrections}
+    step = {"step": MAX_STEP, "sensors": names, "counts": counts, "waiting": {}, "corrected": corrected}
+    return json.dumps(step).encode()
+
+
+def _waiting(names: tuple[str, ...]) -> bytes:
+    waiting = dict.fromkeys(names, (MAX_COUNT, _SOURCE))
+    return json.dumps({"step": MAX_STEP, "sensors": None, "counts": {}, "waiting": waiting}).encode()
+
+
+# What a deployment was begun with: written once to the topic ``deployment``, held against every process.
+#
+# A certified risk is a function of people, decisions and the settings below. A process with other settings
+# would account something else than was decided, and nobody would see it. So whoever begins a deployment
+# writes what it accounts with, and everybody else compares first. Decisions and people carry the digest of
+# it.
+#
+# What may change while a deployment lives (release policy, schedule, noise key) stands in the same topic,
+# as in the record of a run: an entry for each change, under a key of its own so that compaction keeps them
+# all.
+
+logger = logging.getLogger(__name__)
+
+_VALUES = (
+    *("deployment", "step_seconds", "origin", "first_slot"),
+    *("horizon", "mistakes", "thresholds", "sharpen_above"),
+)
+_ACCOUNTS, _PSEUDONYMS = b"accounts", b"pseudonyms"
+_RECORD = b"record-"
+HEAD = "record"
+"""Under which name whoever decides keeps the record's head, so that entries that are lost are noticed."""
+_WAIT_SECONDS = 1.0
+_DIGEST_DIGITS = 16
+
+
+class DeploymentRecord(BaseModel):
+    """Values and fingerprints of what must be the same in every process; no secret, nobody's name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    v: Version = 1
+    type: Literal["deployment"] = "deployment"
+    digest: str
+    basis: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, basis: Mapping[str, Any]) -> DeploymentRecord:
+        """The record of a basis."""
+        return cls(digest=digest_of(basis), basis=json.loads(json.dumps(basis)))
+
+
+_KIND: RecordKind[DeploymentRecord] = of_model("a deployment record", DeploymentRecord, MEDIUM_BYTES)
+
+
+def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, Any]:
+    """Everything beside people and decisions that a certified risk depends on, in values and fingerprints."""
+    return {
+        **settings.model_dump(mode="json", include=set(_VALUES)),
+        "sharpen": settings.sharpen,
+        **_work(settings),
+        **_radius(settings),
+        **_crowd(settings),
+        "partitions": settings.kafka.partitions,
+        "locations": _fingerprint(registry.location_names),
+        "sensors": _fingerprint([registry.location_names, registry.accounted_facts()]),
+    }
+
+
+def _work(settings: Settings) -> dict[str, int]:
+    """The work of refined bounds, where it is not the default: earlier versions had no such setting."""
+    is_default = settings.sharpen_operations == OPERATIONS
+    return {} if is_default or not settings.sharpen else {"sharpen_operations": settings.sharpen_operations}
+
+
+def _radius(settings: Settings) -> dict[str, Any]:
+    """What ceilings are raised to, and which priors were refuted; nothing where none were."""
+    check = settings.priors_check
+    if check is None or not check.is_too_low:
+        return {}
+    return {"priors_check.kappa_min": check.kappa_min, "priors_check.priors": check.priors}
+
+
+def _crowd(settings: Settings) -> dict[str, Any]:
+    """Whom ceilings in the crowd hold against, and whether a budget is kept by them; nothing without them."""
+    if not settings.has_crowd:
+        return {}
+    crowd = settings.crowd.model_dump(mode="json", exclude={"on"})
+    return {"adversary": settings.adversary, **{f"crowd.{name}": value for name, value in crowd.items()}}
+
+
+def digest_of(basis: Mapping[str, Any]) -> str:
+    """Sixteen hexadecimal digits: the form in which decisions and people name what they belong to."""
+    return _fingerprint(basis)[:_DIGEST_DIGITS]
+
+
+class DeploymentTopic:
+    """The topic as one process reads it, and writes it where nobody has."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._connection = connection
+        self._topic = topic
+
+    def begin(self, basis: Mapping[str, Any]) -> None:
+        """Write what is accounted with, if nothing is there; :class:`RunChangedError` for anything else."""
+        self._begin(_ACCOUNTS, basis)
+
+    def begin_people(self, pseudonym_key: str) -> None:
+        """As :meth:`begin`, for the fingerprint of the key that people are named with."""
+        self._begin(_PSEUDONYMS, {"pseudonym_key": pseudonym_key})
+
+    def check(self, basis: Mapping[str, Any]) -> bool:
+        """Whether the deployment has begun; :class:`RunChangedError` if with something else than this."""
+        return self._check(_ACCOUNTS, basis)
+
+    async def wait(self, basis: Mapping[str, Any]) -> None:
+        """Return once somebody has begun the deployment with this; for those who may not begin one."""
+        if await asyncio.to_thread(self.check, basis):
+            return
+        logger.info("waiting for the deployment to begin: `persons load` or the release worker does it")
+        while not await asyncio.to_thread(self.check, basis):
+            await asyncio.sleep(_WAIT_SECONDS)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The record of rules: what held from which step on, by whom and why; held against each other."""
+        with consuming(self._connection) as consumer:
+            found = {
+                int(each.key.removeprefix(_RECORD)): each.value
+                for each in records(consumer, self._topic)
+                if each.key is not None and each.key.startswith(_RECORD) and each.value is not None
+            }
+        return chained((found[number] for number in sorted(found)), self.record_name)
+
+    @property
+    def record_name(self) -> str:
+        """What messages call the record."""
+        return f"the record in topic {self._topic}"
+
+    def hold(self, step: int, facts: Mapping[str, Any], author: Author) -> Mapping[str, Any]:
+        """Note durably that ``facts`` hold from ``step`` on, where they are not as before; the record's head.
+
+        For the one process that decides, before it decides the step.
+        """
+        entries = self.entries()
+        entry = following(entries, step, facts, author, time.time())
+        if entry is None:
+            return head_of(entries)
+        with writing(self._connection) as producer:
+            key = _RECORD + str(entry.number).encode()
+            producer.send(self._topic, entry.line(), key=key, partition=0)
+        if (now := self.entries())[: entry.number + 1] != (*entries, entry):
+            raise LogError(
+                f"{self.record_name} must be written by one process",
+                "an entry of another",
+                "stop the other one",
+            )
+        return head_of(now)
+
+    def _begin(self, key: bytes, basis: Mapping[str, Any]) -> None:
+        """Write and look again: of two who begin at once with different settings, none goes on unseen."""
+        if self._check(key, basis):
+            return
+        with writing(self._connection) as producer:
+            value = DeploymentRecord.of(basis).model_dump_json().encode()
+            producer.send(self._topic, value, key=key, partition=0)
+        self._check(key, basis)
+
+    def _check(self, key: bytes, basis: Mapping[str, Any]) -> bool:
+        found = self._records(key)
+        for record in found:
+            check_same(record.basis, DeploymentRecord.of(basis).basis)
+        return bool(found)
+
+    def _records(self, key: bytes) -> list[DeploymentRecord]:
+        """Every record of a key; but for a race there is one."""
+        with consuming(self._connection) as consumer:
+            return [read_record(each) for each in records(consumer, self._topic) if each.key == key]
+
+
+def read_record(record: Any) -> DeploymentRecord:
+    """What a record of the topic holds; :class:`LogError` where nobody of this version has written it."""
+    found = _KIND.read(record)
+    if isinstance(found, RefusedRecord):
+        raise LogError(
+            f"{record.topic} must hold deployment records of this version",
+            f"at {found.source}: {found.hint}",
+            "run the version that wrote it",
+        )
+    return found
+
+
+def check_same(begun: Mapping[str, Any], basis: Mapping[str, Any]) -> None:
+    """:class:`RunChangedError` naming everything that differs from what the deployment was begun with."""
+    changed = sorted(key for key in begun.keys() | basis.keys() if begun.get(key) != basis.get(key))
+    if changed:
+        raise RunChangedError(
+            "every process must have the settings that the deployment started with",
+            differences(changed, begun, basis),
+            "restore the settings, files or keys named here; only a deployment that has published nothing "
+            "may be begun again, with another kafka.prefix",
+        )
+
+
+def _fingerprint(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
 
 _WHERE = "on Kafka, where no worker reads the priors file"
 _REMEDY = "write the location names one a line (`tallyguard persons load --locations-file` does it)"
@@ -128,8 +497,7 @@ def administration(connection: Connection) -> Iterator[Any]:
     """kafka-python's admin client while the block runs; :class:`BrokerError` where the broker refuses."""
     from kafka import KafkaAdminClient
 
-    from stream_app.kafka.broker.broker_errors import broker_errors
-    from stream_app.kafka.broker.clients import connected
+    from stream_app.kafka.broker.clients import broker_errors, connected
 
     class Admin(KafkaAdminClient):  # type: ignore[misc]
         def __init__(self, **arguments: Any) -> None:
@@ -154,3 +522,55 @@ def check_topics_of(deployment: Deployment) -> None:
     require_record_sizes(deployment.registry, deployment.topics, deployment.settings)
     with administration(deployment.connection) as admin:
         require_topics(admin, deployment.topics)
+
+
+# Whether the brokers take the release worker's largest request: looked at before it takes over.
+#
+# A client sends what it has for all partitions that one broker leads in a single request: a step of all
+# sensors for every log at the same time, a question about one for each partition of people.
+
+SETTING = "socket.request.max.bytes"
+
+
+def require_requests(deployment: Deployment) -> None:
+    """:class:`BrokerError` where a broker hangs up on the largest request, instead of taking it.
+
+    Who may not see a broker's settings is warned, and goes on.
+    """
+    topics, sensors = deployment.topics, len(deployment.registry.sensors)
+    most = largest_request_bytes(deployment.registry, topics, deployment.settings)
+    with administration(deployment.connection) as admin:
+        limits = request_limits(admin)
+    if limits is None:
+        logger.warning(
+            "%s of the brokers cannot be read; a step may need %d: allow DescribeConfigs on the cluster "
+            "(`tallyguard topics access`)",
+            *(SETTING, most),
+        )
+    for broker, limit in sorted((limits or {}).items()):
+        if limit < most:
+            raise BrokerError(
+                f"broker {broker} must take requests of {most} bytes ({SETTING}): what concerns all "
+                f"{sensors} sensors goes to several logs, or {topics.partitions} partitions, at once",
+                f"at most {limit}",
+                "raise it in the properties of every broker, shorten the names of sensors, "
+                "or let fewer of them count",
+            )
+
+
+def request_limits(admin: Any) -> dict[str, int] | None:
+    """The longest request that each broker takes; None where we may not ask."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+    from kafka.errors import ClusterAuthorizationFailedError
+
+    listed = admin.describe_cluster()["brokers"]
+    brokers = [
+        str(broker["broker_id"]) for broker in listed if not broker.get("is_fenced")
+    ]  # others are away
+    wanted = [ConfigResource(ConfigResourceType.BROKER, broker, {SETTING: None}) for broker in brokers]
+    try:
+        described = admin.describe_configs(wanted, config_filter="all")
+    except ClusterAuthorizationFailedError:
+        return None
+    found = {broker: values for each in described.values() for broker, values in each.items()}
+    return {broker: int(values[SETTING]["value"]) for broker, values in found.items() if SETTING in values}

@@ -6,7 +6,7 @@ import asyncio
 
 from models.keys import NoiseKey
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_place import topic_ids
+from stream_app.kafka.deployment.log_reader import topic_ids
 from stream_app.setup.run_folder.key_record import claim_for_kafka, record_file
 
 

@@ -7,15 +7,49 @@ steps and offsets rise together. A record that is no decision is passed over: wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from stream_app.kafka.broker.broker_errors import patiently
+from pydantic import BaseModel, ConfigDict
+
+from stream_app.kafka.broker.clients import BrokerError, patiently, reachable
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.broker.reachable import reachable
+from stream_app.kafka.deployment.deployment import administration
 from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP
 from stream_app.wire import StepDecision
+
+# A task that hears records beside a worker's own: what the sources of records have in common.
+
+_AGAIN_SECONDS = 1.0  # a client that is connecting or closing may swallow a cancellation
+
+
+class BackgroundListener:
+    """At most one such task; what ended it by itself comes out of :meth:`check`."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self, hearing: Coroutine[Any, Any, None]) -> None:
+        """Hear these records and no others."""
+        await self.stop()
+        self._task = asyncio.create_task(hearing)
+
+    async def stop(self) -> None:
+        """Hear of nothing any more."""
+        task, self._task = self._task, None
+        while task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_AGAIN_SECONDS)
+        if task is not None and not task.cancelled():
+            task.exception()  # of no use any more
+
+    def check(self) -> None:
+        """Raise what ended the task, if anything did."""
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
+
 
 _LAST_RECORDS = 64  # marks of transactions at the end of a log are fewer than that
 _POLL_MILLISECONDS = 500
@@ -271,3 +305,76 @@ async def _until(consumer: Any, where: Any, end: int) -> AsyncIterator[Any]:
                 return
             yield record
         await asyncio.sleep(0)
+
+
+# A place in the log of decisions that no other log has: what a snapshot of accounts is bound to.
+#
+# Nothing is ever removed from the log, so a topic that has the same id, and at the same offset the same
+# record with the same stamp of the broker, holds the same steps before it. A topic made again has another
+# id; a log that lost its end, or was restored, has another record there, or none.
+
+
+class LogPlace(BaseModel):
+    """Where a step stands in a log, and the SHA-256 of its decision."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    topic: str
+    """The broker's id of the topic, not its name."""
+    offset: int
+    stamp: int
+    """Milliseconds by the broker's clock."""
+    decision: str
+
+    @classmethod
+    def of(cls, topic: str, record: Any) -> LogPlace:
+        """The place of a record."""
+        return cls(
+            topic=topic,
+            offset=record.offset,
+            stamp=record.timestamp,
+            decision=hashlib.sha256(record.value or b"").hexdigest(),
+        )
+
+
+async def place_of_step(connection: Connection, decisions: str, identity: str, step: int) -> LogPlace | None:
+    """The place of a step in the log, whose topic has this id; None where the log has no such step."""
+    record = await step_record(connection, decisions, step)
+    return None if record is None else LogPlace.of(identity, record)
+
+
+async def is_there(connection: Connection, decisions: str, identity: str, place: LogPlace) -> bool:
+    """Whether the log, whose topic has this id, holds that place."""
+    if place.topic != identity:
+        return False
+    record = await record_at(connection, decisions, place.offset)
+    return record is not None and LogPlace.of(identity, record) == place
+
+
+class TopicSeen(NamedTuple):
+    """A topic as the broker has it: its id, another one after it was deleted and made again, and its size."""
+
+    identity: str
+    partitions: int
+
+
+def topics_seen(connection: Connection, topics: Iterable[str]) -> dict[str, TopicSeen]:
+    """Each of these topics there is."""
+    from kafka.errors import UnknownTopicOrPartitionError
+
+    try:
+        with administration(connection) as admin:
+            described = admin.describe_topics(list(topics))
+    except BrokerError as error:  # away: whoever can wait asks again
+        raise ConnectionError(str(error)) from error
+    missing = UnknownTopicOrPartitionError.errno
+    return {
+        each["name"]: TopicSeen(str(each["topic_id"]), len(each["partitions"]))
+        for each in described
+        if each["error_code"] != missing
+    }
+
+
+def topic_ids(connection: Connection, topics: Iterable[str]) -> dict[str, str]:
+    """The broker's id of each of these topics there is."""
+    return {name: seen.identity for name, seen in topics_seen(connection, topics).items()}

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stream_app.kafka.broker.topics import LARGE_BYTES
 from stream_app.kafka.deployment.records import RecordKind, of_models
-from stream_app.kafka.release.progress import Progress
+from stream_app.kafka.release.release_core import Progress
 from stream_app.wire import BaseMessage, Name, Step
 
 

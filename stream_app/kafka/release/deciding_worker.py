@@ -7,42 +7,285 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
+import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from accounting.continuous import ContinuousAccountant
+from accounting.exposure.crowd import StepCrowd
 from accounting.ledgers import PrivacyAccount
 from models.keys import NoiseKey
 from models.priors import Population
+from models.releases import StepSchedule
 from stream_app.exceptions import restoring
-from stream_app.kafka.broker.kafka_exceptions import LogError
-from stream_app.kafka.deployment.broker_limits import require_requests
-from stream_app.kafka.deployment.deployment import Deployment, check_basis
-from stream_app.kafka.deployment.deployment_record import HEAD
+from stream_app.kafka.broker.clients import FencedError, LogError, reachable
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
+from stream_app.kafka.deployment.deployment import (
+    HEAD,
+    Deployment,
+    administration,
+    check_basis,
+    require_requests,
+)
 from stream_app.kafka.deployment.key_claim import claim_key
-from stream_app.kafka.deployment.log_reader import last_decision, latest_records, read_steps
-from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
-from stream_app.kafka.process.worker_metrics import ReleaseCounters
-from stream_app.kafka.process.worker_warm_up import account_a_little
-from stream_app.kafka.release.desk import Desk, DeskWatch
-from stream_app.kafka.release.earlier_worker import wait_for_earlier_worker
-from stream_app.kafka.release.input_logs import INPUTS, Inputs
-from stream_app.kafka.release.progress import Progress, Restored, restore
-from stream_app.kafka.release.proposing import DistantCrowd, Inquirer, Proposer, ProposingPolicy
-from stream_app.kafka.release.release_core import DecidingCore, Flush
-from stream_app.kafka.release.release_log import TransactionLog
+from stream_app.kafka.deployment.log_reader import (
+    BackgroundListener,
+    last_decision,
+    latest_records,
+    read_steps,
+    reading,
+)
+from stream_app.kafka.deployment.records import ANSWER
+from stream_app.kafka.process import Job, Pulse, ReleaseCounters, account_a_little, heed_cancellation
+from stream_app.kafka.release.desk import INPUTS, Desk, DeskWatch, Inputs
+from stream_app.kafka.release.release_core import (
+    DecidingCore,
+    Flush,
+    Progress,
+    ReleaseCore,
+    Restored,
+    restore,
+)
+from stream_app.kafka.release.release_log import StepRecords, TransactionLog
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.key_epochs import check_between_windows
 from stream_app.setup.run_folder.manifest import check_reason
 from stream_app.setup.run_folder.record import Author, check_head
-from stream_app.steps import StepClock
-from stream_app.steps.policy import BudgetPolicy, Policy
+from stream_app.setup.settings import Settings
+from stream_app.steps import Beside, Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
+from stream_app.steps.policy import BudgetPolicy, Decided, Policy
+from stream_app.steps.policy.proposals import (
+    Answer,
+    CrowdAnswer,
+    CrowdQuestion,
+    CrowdSurvey,
+    Negotiation,
+    Proposal,
+    Source,
+)
 from stream_app.watching.events import Observer, RunStarted, RunStopped
 from stream_app.wire import fingerprint_of
 
+# Whether a worker that must be alone runs already: asked of the broker before anything is taken over.
+
 logger = logging.getLogger(__name__)
+
+_ASK_SECONDS = 0.5
+_SESSIONS = 1.5  # a worker that was killed stays a member for one session
+
+
+async def wait_for_earlier_worker(
+    connection: Connection, group: str, session_seconds: float, title: str
+) -> None:
+    """Return once the group has no member; :class:`FencedError` if one keeps answering the broker."""
+    deadline = time.monotonic() + _SESSIONS * session_seconds + 2 * _ASK_SECONDS
+    members = await asyncio.to_thread(_members, connection, group)
+    if members:
+        logger.info("waiting for the session of an earlier %s to end: %s", title, ", ".join(members))
+    while members:
+        if time.monotonic() > deadline:
+            raise FencedError(
+                f"only one {title} may run",
+                f"another one is alive ({', '.join(members)})",
+                "stop that one first; this one has changed nothing",
+            )
+        await asyncio.sleep(_ASK_SECONDS)
+        members = await asyncio.to_thread(_members, connection, group)
+
+
+def _members(connection: Connection, group: str) -> list[str]:
+    """Client names and hosts of a group's members; a broker that just started knows of no group yet."""
+    from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError
+
+    with administration(connection) as admin:
+        try:
+            described = admin.describe_groups([group])
+        except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError):
+            return ["the broker is still looking"]
+    groups = described.values() if isinstance(described, dict) else described
+    return sorted(
+        f"{member['client_id']} at {member['client_host']}"
+        for each in groups
+        for member in each.get("members", ())
+    )
+
+
+# Asking the account workers what a step would do to their people, and among whom it would count them.
+#
+# A step is asked about only when the steps before it are committed, so that every account is where it must
+# be. Answers that do not come in time are answers that allow nothing: the step is suppressed, or released
+# as far as everybody has answered for.
+
+_LISTEN_SECONDS = 0.05
+
+
+class Proposer:
+    """Sends proposals, hears answers; on the event loop."""
+
+    def __init__(self, connection: Connection, topics: Topics, answer_seconds: float) -> None:
+        self._connection = connection
+        self._topics = topics
+        self._answer_seconds = answer_seconds
+        self._producer: Any = None
+        self._hearing = BackgroundListener()
+        self._heard: asyncio.Queue[Answer | CrowdAnswer] = asyncio.Queue()
+        self._is_listening = asyncio.Event()
+
+    async def start(self) -> None:
+        """Listen from now on."""
+        from aiokafka import AIOKafkaProducer
+
+        self._producer = AIOKafkaProducer(
+            **await reachable(self._connection), enable_idempotence=True, max_request_size=LARGE_BYTES
+        )
+        await self._producer.start()
+        await self._hearing.begin(self._hear())
+        while not self._is_listening.is_set():
+            self._hearing.check()
+            await asyncio.sleep(_LISTEN_SECONDS)
+
+    async def stop(self) -> None:
+        """Listen no longer."""
+        await self._hearing.stop()
+        if self._producer is not None:
+            await self._producer.stop()
+
+    async def ask(self, negotiation: Negotiation) -> Decided:
+        """Propose and hear answers until there is a decision or the time is over."""
+        await self._talk(negotiation)
+        decided = negotiation.decided or negotiation.give_up()
+        if decided.why is not None and decided.why.people == 0:
+            logger.warning(
+                "step %d: nobody is accounted, so a risk budget releases nothing: load people with "
+                "`tallyguard persons load`, or release with a mechanism that needs none",
+                decided.schedule.step,
+            )
+        return decided
+
+    async def survey(self, survey: CrowdSurvey) -> StepCrowd:
+        """Ask for everybody's sums; a partition that does not answer in time hides nobody."""
+        await self._talk(survey)
+        return survey.crowds
+
+    async def _talk(self, dialogue: Negotiation | CrowdSurvey) -> None:
+        """Ask and hear answers until there is nothing to ask any more or the time is over."""
+        self._hearing.check()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._answer_seconds
+        sent: Proposal | CrowdQuestion | None = None
+        while dialogue.proposal is not None:
+            if dialogue.proposal is not sent:
+                sent = dialogue.proposal
+                await self._send(sent)
+            try:
+                dialogue.take(await asyncio.wait_for(self._heard.get(), max(0.0, deadline - loop.time())))
+            except TimeoutError:
+                missing = ", ".join(map(str, sorted(dialogue.waiting_for)))
+                logger.warning("step %d: no answer in time from partitions %s", sent.step, missing)
+                return
+
+    async def _send(self, proposal: Proposal | CrowdQuestion) -> None:
+        """Put a question to every partition; that it fits in a record was looked at before the start."""
+        line = proposal.line().rstrip()
+        for partition in range(self._topics.partitions):
+            await self._producer.send(self._topics.proposals, line, partition=partition)
+        await self._producer.flush()
+
+    async def _hear(self) -> None:
+        """Every answer from now on; what is none is left alone: it allows nothing."""
+        from aiokafka import TopicPartition
+
+        where = TopicPartition(self._topics.answers, 0)
+        async with reading(self._connection) as consumer:
+            consumer.assign([where])
+            await consumer.seek_to_end(where)
+            await consumer.position(where)
+            self._is_listening.set()
+            async for record in consumer:
+                answer = ANSWER.read_or_warn(record)
+                if answer is not None:
+                    self._heard.put_nowait(answer)
+
+
+class Inquirer:
+    """Asks from the engine's thread, while the event loop talks."""
+
+    def __init__(self, proposer: Proposer, deployment: Deployment, loop: asyncio.AbstractEventLoop) -> None:
+        self._proposer = proposer
+        self._loop = loop
+        self.partitions = deployment.topics.partitions
+        self.source = Source(deployment=deployment.digest, session=secrets.token_hex(8))
+
+    def decision(self, negotiation: Negotiation) -> Decided:
+        """The decision of all partitions together."""
+        return asyncio.run_coroutine_threadsafe(self._proposer.ask(negotiation), self._loop).result()
+
+    def crowds(self, survey: CrowdSurvey) -> StepCrowd:
+        """The sums of all partitions together."""
+        return asyncio.run_coroutine_threadsafe(self._proposer.survey(survey), self._loop).result()
+
+
+class ProposingPolicy:
+    """A risk budget whose accounts are elsewhere; ``in_crowd`` where it limits risks in the crowd."""
+
+    def __init__(self, policy: BudgetPolicy, inquirer: Inquirer, *, in_crowd: bool) -> None:
+        self._policy = policy
+        self._inquirer = inquirer
+        self._in_crowd = in_crowd
+
+    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
+        """The decision of all partitions together."""
+        negotiation = Negotiation(
+            self._policy.decider(step, sensors),
+            self._policy.limit,
+            self._inquirer.partitions,
+            self._policy.coming(step),
+            source=self._inquirer.source,
+            crowds=crowds if self._in_crowd else None,
+        )
+        return self._inquirer.decision(negotiation)
+
+    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """The account workers hear of it by the log."""
+
+
+class DistantCrowd:
+    """The crowd of people whose accounts are elsewhere: sums are asked for, nobody is accounted here."""
+
+    def __init__(self, inquirer: Inquirer) -> None:
+        self._inquirer = inquirer
+
+    def ask(self, step: StepSchedule) -> StepCrowd:
+        """What each release of the next step would hide among."""
+        inquirer = self._inquirer
+        return inquirer.crowds(CrowdSurvey(step, inquirer.partitions, inquirer.source))
+
+    def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:
+        """The account workers hear of it by the log."""
+        return crowds or ()
+
+    def risk(self) -> NDArray[np.float64]:
+        """Nobody's."""
+        return np.empty(0)
+
+    def crossings(self) -> NDArray[np.int64]:
+        """Nobody."""
+        return np.empty(0, dtype=np.int64)
+
+    def decided_by(self, person: int) -> str:
+        """Nobody is asked about."""
+        raise IndexError(person)
+
+    def summary(self) -> None:
+        """Each partition has its own."""
+
 
 _MOST_RELEASES = 20_000  # sensors of all steps in one transaction, but for a single step that has more
 
@@ -257,3 +500,63 @@ class DecidingWorker(Job):
                 account.charge(self._deployment.schedule_of(decision))
         self._observer.carried(account)
         return progress.model_copy(update={"account": account.save()})
+
+
+# The release worker: one process that takes counts in, closes steps, draws values, writes the logs.
+
+
+class ReleaseWorker(DecidingWorker):
+    """Runs one engine between the input topics and the logs."""
+
+    title = "release worker"
+    transactional_id = "release"
+
+    @property
+    def _logs(self) -> Mapping[str, tuple[str, int]]:
+        topics = self._deployment.topics
+        return {topic: (topic, 0) for topic in (topics.activations, topics.readings)}
+
+    @property
+    def _progress_topic(self) -> str:
+        return self._deployment.topics.progress
+
+    def _step_clock(self) -> StepClock:
+        return StepClock.of(self._deployment.settings)
+
+    async def _make_core(
+        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant, flush: Flush
+    ) -> ReleaseCore:
+        settings, registry = self._deployment.settings, self._deployment.registry
+        key = self._rules.noise_key
+        assert key is not None  # who publishes has one
+        engine = StepEngine(
+            Intake(registry, restored_window(settings, restored), settings.max_ahead),
+            self._policy,
+            KeyedPublisher.of(settings, key),
+            accountant,
+            risk_every=settings.risk_every,
+            beside=Beside(crowd=self._crowd),
+        )
+        await self._recall(engine)
+        topics = self._deployment.topics
+        written = StepRecords(topics, self._deployment.digest)
+        return ReleaseCore(engine, self._clock, restored.progress, basis, flush, topics, written)
+
+    async def _recall(self, engine: StepEngine) -> None:
+        """Tell the engine what was decided of the closed steps of which more values are published."""
+        connection, decisions = self._deployment.connection, self._deployment.topics.decisions
+        steps = read_steps(connection, decisions, engine.intake.window.first_revisable, engine.next_step)
+        engine.recall([self._deployment.schedule_of(decision) async for decision in steps])
+
+
+def restored_window(settings: Settings, restored: Restored) -> StepWindow:
+    """The open steps as the last transaction left them."""
+    window = StepWindow(
+        settings.grace,
+        watermark_share=settings.watermark_share,
+        by_clock=StepClock.of(settings).has_ticks,
+        late=settings.late,
+    )
+    if saved := restored.window():
+        window.load(saved)
+    return window

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from stream_app.kafka.broker.clients import BrokerError, FencedError, reachable, said_while_waiting
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.broker.kafka_exceptions import BrokerError, FencedError
-from stream_app.kafka.broker.reachable import reachable
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
-from stream_app.kafka.broker.waiting import said_while_waiting
 from stream_app.kafka.release.core import LogRecord
 from stream_app.steps import ClosedStep, public_release, release_for_tier
 from stream_app.wire import Rejected, StepRelease, decision_of

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from stream_app.kafka.broker.access import Role, roles
+from stream_app.kafka.broker.topic_checks import Role, roles
 from stream_app.kafka.broker.topics import DAY_MILLISECONDS, FOREVER, TopicPlan, Topics
 
 PAGE = Path("docs/reference/kafka-topics.md")

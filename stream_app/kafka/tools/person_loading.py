@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from models.priors import Population
 from stream_app.exceptions import InputError, SettingsError
-from stream_app.kafka.account.segment_marks import MARK
+from stream_app.kafka.account.person_source import MARK
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment, check_topics_of
-from stream_app.kafka.deployment.person_records import first_step_in, person_records
+from stream_app.kafka.deployment.records import first_step_in, person_records
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.durable import replace_file
 from stream_app.setup.settings import Settings

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.broker.clients import consuming, records
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.person_records import PersonEntry
-from stream_app.kafka.deployment.records import DECISION, person_kind
-from stream_app.kafka.deployment.refused_record import RefusedRecord
+from stream_app.kafka.deployment.records import DECISION, PersonEntry, RefusedRecord, person_kind
 from stream_app.steps import JsonlRisks
 
 Changes = dict[str, PersonEntry | None]

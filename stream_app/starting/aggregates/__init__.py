@@ -1,4 +1,7 @@
-"""Personas from aggregates as cities have them: tables, synthetic agents, surveys, flows and counts."""
+"""Personas from aggregates as cities have them: tables, synthetic agents, surveys, flows and counts.
+
+Modules are also imported singly: a command loads what it needs.
+"""
 
 from stream_app.starting.aggregates.make_personas import MadePersonas, PersonaQuestions, make_personas
 

@@ -26,15 +26,27 @@ from models.fitting.personas import (
 )
 from models.priors import Population
 from stream_app.exceptions import InputError
-from stream_app.starting.aggregates.agent_days import AgentAggregates, aggregates_of
-from stream_app.starting.aggregates.agent_files import is_agents, read_agents
-from stream_app.starting.aggregates.assumed_days import ASSUMED_ACTIVITIES, assumed_days
-from stream_app.starting.aggregates.home_work_files import NamedHomeWork, is_home_work, read_home_work
-from stream_app.starting.aggregates.survey_files import read_days, read_flows
-from stream_app.starting.aggregates.zone_files import Points, read_points
-from stream_app.starting.counts.assumed import ALTERNATIVES, ELSEWHERE, assumed_population
-from stream_app.starting.counts.sensor_places import SensorPlace
-from stream_app.starting.counts.step_counts import NOT_COUNTED, Counts
+from stream_app.starting.aggregates.agent_files import AgentAggregates, aggregates_of, is_agents, read_agents
+from stream_app.starting.aggregates.survey_files import (
+    ASSUMED_ACTIVITIES,
+    assumed_days,
+    read_days,
+    read_flows,
+)
+from stream_app.starting.aggregates.zone_files import (
+    NamedHomeWork,
+    Points,
+    is_home_work,
+    read_home_work,
+    read_points,
+)
+from stream_app.starting.counts.deployment_files import (
+    ALTERNATIVES,
+    ELSEWHERE,
+    SensorPlace,
+    assumed_population,
+)
+from stream_app.starting.counts.read import NOT_COUNTED, Counts
 from stream_app.starting.counts.tables import columns_in_words, read_table
 
 OUTSIDE = "outside"

@@ -3,19 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
-from models.fitting.personas import Zones, plane_km
+from models.fitting import Checkins
+from models.fitting.personas import NO_WORK, HomeWork, Zones, plane_km
 from models.text import parse_json
 from stream_app.exceptions import InputError
-from stream_app.starting.aggregates.columns import needed, numbers, texts, usual
-from stream_app.starting.counts.tables import read_table
+from stream_app.starting.counts.tables import columns_in_words, read_table, text_column
+
+# Columns of tables that people bring along: found by their usual names, read as text or numbers.
+
+
+def usual(table: pa.Table, names: tuple[str, ...]) -> str | None:
+    """The column of one of these names, None where there is none; capitals do not matter."""
+    found = {name.strip().lower(): name for name in table.column_names}
+    return next((found[name] for name in names if name in found), None)
+
+
+def needed(path: Path, table: pa.Table, names: tuple[str, ...], what: str) -> str:
+    """The same; :class:`InputError` where there is none."""
+    found = usual(table, names)
+    if found is None:
+        raise InputError(
+            f"{path} must have a column {what}: {', '.join(names)}",
+            columns_in_words(table),
+            "rename the column, or give the file it is in",
+        )
+    return found
+
+
+def texts(path: Path, table: pa.Table, name: str) -> list[str]:
+    """Every cell as text, empty where there is none."""
+    try:
+        return ["" if cell is None else str(cell).strip() for cell in text_column(table, name).to_pylist()]
+    except UnicodeDecodeError:
+        raise InputError(
+            f"column {name!r} of {path} must be text", "other bytes", "save it as UTF-8"
+        ) from None
+
+
+def numbers(path: Path, table: pa.Table, name: str, otherwise: float | None = None) -> NDArray[np.float64]:
+    """Every cell as a number, ``otherwise`` where it is empty; :class:`InputError` names the row."""
+    found = np.empty(len(table))
+    for row, cell in enumerate(texts(path, table, name)):
+        try:
+            is_empty = otherwise is not None and cell.lower() in ("", "nan", "na", "null")
+            value = otherwise if is_empty else float(cell)
+        except ValueError:
+            value = None
+        if value is None or not np.isfinite(value):
+            raise InputError(
+                f"column {name!r} of {path} must hold numbers",
+                f"something else in row {row + 1}",
+                "correct it",
+            )
+        found[row] = value
+    return found
+
 
 _GLOBE = (("lat", "latitude"), ("lon", "lng", "long", "longitude"))
 _PLANE = (("x", "east", "easting"), ("y", "north", "northing"))
@@ -158,3 +209,114 @@ def _checked(path: Path, points: Points) -> Points:
         if wrong:
             raise InputError(f"{what} of {path} must be degrees", wrong[0], "swap or correct the columns")
     return points
+
+
+# Home-work tables: LODES, INSEE's MOBPRO, or any CSV of origin, destination and people.
+
+HOMES = ("h_geocode", "home", "origin", "from", "o", "codgeo", "commune")
+WORKS = ("w_geocode", "work", "destination", "to", "d", "dclt")
+PEOPLE = (
+    "s000",
+    "people",
+    "flow",
+    "flows",
+    "count",
+    "workers",
+    "weight",
+    "ipondi",
+    "nbflux_c21_actocc15p",
+    "nbflux_c20_actocc15p",
+    "nbflux_c19_actocc15p",
+)
+_ARRONDISSEMENT = ("arm",)
+_NOBODY = ("", "ZZZZZ")
+
+
+@dataclass(frozen=True)
+class NamedHomeWork:
+    """A home-work table by names of zones; an empty work is none."""
+
+    home: Sequence[str]
+    work: Sequence[str]
+    people: NDArray[np.float64]
+
+    def coarse(self, digits: int) -> NamedHomeWork:
+        """Zones by their first digits: blocks of a census become tracts."""
+        return NamedHomeWork([z[:digits] for z in self.home], [z[:digits] for z in self.work], self.people)
+
+    def numbered(self, names: Sequence[str]) -> HomeWork:
+        """The same by numbers of zones."""
+        index = {name: number for number, name in enumerate(names)}
+        home = np.array([index[zone] for zone in self.home], dtype=np.int64)
+        work = np.array([index[zone] if zone else NO_WORK for zone in self.work], dtype=np.int64)
+        return HomeWork(home, work, self.people)
+
+
+def is_home_work(table: pa.Table) -> bool:
+    """Whether a table has columns of homes and of work."""
+    return usual(table, HOMES) is not None and usual(table, WORKS) is not None
+
+
+def read_home_work(path: Path, table: pa.Table) -> NamedHomeWork:
+    """The pairs of home and work with their people; rows of one pair are added up later.
+
+    Of MOBPRO's rows, one a person with a weight, the arrondissement counts where there is one (``ARM``).
+    """
+    home = texts(path, table, needed(path, table, HOMES, "of homes"))
+    work = texts(path, table, needed(path, table, WORKS, "of places of work"))
+    finer = usual(table, _ARRONDISSEMENT)
+    if finer is not None:
+        finer_homes = texts(path, table, finer)
+        home = [zone if arm in _NOBODY else arm for zone, arm in zip(home, finer_homes, strict=True)]
+    people = numbers(path, table, needed(path, table, PEOPLE, "of people"))
+    if (people < 0.0).any():
+        row = int((people < 0.0).argmax()) + 1
+        raise InputError(f"people in {path} must be 0 or more", f"fewer in row {row}", "correct it")
+    if not home:
+        raise InputError(f"{path} must have a row for each pair of home and work", "none", "fill the table")
+    if "" in home:
+        raise InputError(
+            f"each row of {path} must have a home",
+            f"none in row {home.index('') + 1}",
+            "fill or drop the row",
+        )
+    return NamedHomeWork(home, ["" if zone in _NOBODY else zone for zone in work], people)
+
+
+# Check-ins at places of their own become check-ins at the nearest sensor.
+
+
+def at_sensors(checkins: Checkins, path: Path, sensors: Path, within_km: float) -> Checkins:
+    """The check-ins within reach of a sensor, at the sensor nearest to their location; others are left out.
+
+    The file's ``lat`` and ``lon`` say where its locations are, the first row of each. A window in which
+    somebody was near no sensor is one without a check-in.
+    """
+    at = read_points(sensors)
+    if not at.is_globe:
+        raise InputError(
+            "sensors for check-ins must have lat and lon", "x and y", "give degrees, as the check-ins have"
+        )
+    table = read_table(path)
+    names = texts(path, table, needed(path, table, ("loc",), "of locations"))
+    north = numbers(path, table, needed(path, table, ("lat", "latitude"), "of latitudes"))
+    east = numbers(path, table, needed(path, table, ("lon", "lng", "longitude"), "of longitudes"))
+    first = {name: row for row, name in reversed(list(enumerate(names)))}
+    rows = [first[name] for name in checkins.location_names]
+    places = Points(checkins.location_names, tuple(north[rows]), tuple(east[rows]), True)
+    near = places.placed(places.names, at.middle).nearest(at.placed(at.names, at.middle), within_km)
+    sensor = near[checkins.location]
+    kept = sensor < len(at.names)
+    if not kept.any():
+        raise InputError(
+            f"some check-in must be within {within_km:g} km of a sensor",
+            "none",
+            "look at latitudes and longitudes, or raise --within-km",
+        )
+    return replace(
+        checkins,
+        user=checkins.user[kept],
+        time_seconds=checkins.time_seconds[kept],
+        location=sensor[kept].astype(np.int32),
+        location_names=at.names,
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,17 +16,135 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from stream_app.exceptions import InputError
-from stream_app.setup.sections.connect_settings import FilesMap
-from stream_app.starting.connect.personal_columns import refuse_personal_columns
-from stream_app.starting.connect.wide_columns import WideColumn, wide_columns
+from stream_app.exceptions import InputError, SettingsError
+from stream_app.setup.sections import FilesMap
 from stream_app.starting.counts.tables import (
     UNREADABLE,
     column_in_words,
     named_columns,
     no_table,
     opened_table,
+    read_table,
+    text_column,
 )
+
+# What must not enter: single people, images, addresses of devices. Known by names of columns and fields.
+
+_PERSONS = (
+    *("peopleid", "personid", "visitorid", "userid", "customerid", "passengerid", "pedestrianid", "trackid"),
+    *("trackingid", "trajectoryid", "cardid", "ticketid", "licenseplate", "numberplate", "faceid"),
+)
+_IMAGES = ("snapshot", "image", "imagebase64", "imagedata", "photo", "picture", "thumbnail", "face")
+_ADDRESSES = (
+    *(
+        "mac",
+        "macaddress",
+        "macaddr",
+        "machash",
+        "hashedmac",
+        "clientmac",
+        "devicemac",
+        "wifimac",
+        "wlanmac",
+        "bssid",
+    ),
+    *("deviceaddress", "bluetoothaddress", "btaddress", "imei", "imsi", "msisdn", "advertisingid"),
+)
+_KINDS = (
+    (_PERSONS, "events of single people", "count them per sensor and interval first, in memory"),
+    (_IMAGES, "images", "have the counter send counts only; no image is stored here"),
+    (_ADDRESSES, "addresses of devices", "have the counter send counts only; a hashed address is one, too"),
+)
+_ADDRESS = r"^(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}$"
+
+
+def refuse_personal_columns(source: str, names: Iterable[str]) -> None:
+    """:class:`InputError` where a column's name says that a file is about people or devices, read or not."""
+    for name in names:
+        plain = _plain(name)
+        for known, kind, remedy in _KINDS:
+            if plain in known:
+                raise InputError(f"{source} must hold counts", f"{kind}: {name!r}", remedy)
+
+
+def is_address_name(name: str) -> bool:
+    """Whether a field of this name holds the address of a device."""
+    return _plain(name) in _ADDRESSES
+
+
+def refuse_addresses(source: str, texts: Iterable[str]) -> None:
+    """:class:`InputError` where what should name sensors has the form of devices' addresses."""
+    if any(re.fullmatch(_ADDRESS, text) for text in texts):
+        raise InputError(
+            f"sensors of {source} must be named by places",
+            "addresses of devices",
+            "if these are the counters' own, replace them with names before; seen devices must not enter",
+        )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+# Wide files: which sensor and channel a column counts.
+
+_EXAMPLE = 'set columns = {north = "bridge", south = "bridge"} or column_pattern in [connect.files]'
+
+
+class WideColumn(NamedTuple):
+    """A column of counts of one sensor and channel."""
+
+    name: str
+    sensor: str
+    channel: str
+
+
+def wide_columns(path: Path, names: Sequence[str], mapping: FilesMap) -> tuple[WideColumn, ...]:
+    """The columns of counts; :class:`InputError` for one that is neither mapped nor ignored."""
+    others = [name for name in names if name not in mapping.ignore]
+    if mapping.columns:
+        found = [WideColumn(name, mapping.columns[name], name) for name in others if name in mapping.columns]
+    elif mapping.column_pattern is not None:
+        found = _matching(others, mapping.column_pattern)
+    else:
+        raise InputError(
+            "a mapping must say where the counts stand",
+            "neither `sensor` and `count` nor `columns` nor `column_pattern`",
+            f"for a wide file, {_EXAMPLE}; for a long one, set sensor and count",
+        )
+    totals = {each.sensor for each in found if each.channel} & {each.name for each in found}
+    if mapping.columns:
+        totals = set()
+    unknown = len(set(others) - {each.name for each in found})
+    if unknown or not found:
+        raise InputError(
+            f"each column of {path} must be mapped or ignored",
+            f"{unknown} that are neither, of {len(names)}" if found else "none that is mapped",
+            "add them to columns or to ignore in [connect.files]; a total counts people a second time",
+        )
+    return tuple(each for each in found if each.name not in totals)
+
+
+def _matching(names: Sequence[str], pattern: str) -> list[WideColumn]:
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise SettingsError(
+            "connect.files.column_pattern must be a regular expression", error, _EXAMPLE
+        ) from None
+    if not {"sensor", "channel"} >= compiled.groupindex.keys() or "sensor" not in compiled.groupindex:
+        raise SettingsError(
+            "connect.files.column_pattern must have a group `sensor`, and may have one `channel`",
+            "other groups",
+            "write it like (?P<sensor>.+) (?P<channel>IN|OUT)",
+        )
+    matches = [(name, compiled.fullmatch(name)) for name in names]
+    return [
+        WideColumn(name, match["sensor"], match.groupdict().get("channel") or "")
+        for name, match in matches
+        if match is not None
+    ]
+
 
 _BLOCK_BYTES = 4 << 20
 _BATCH_ROWS = 1 << 18
@@ -183,3 +302,108 @@ def _read(path: Path, separator: str | None, names: list[str], progress: Progres
     if not batches:
         raise InputError(f"{path} must hold counts", "no row", "give a file with counts")
     return pa.Table.from_batches(batches).select(names)
+
+
+# Sensors and their channels, by what files call them and what the deployment does.
+
+
+class SiteNames:
+    """Numbers the channels of all files as they come; sensors are sorted by name."""
+
+    def __init__(self, mapping: FilesMap) -> None:
+        self._mapping = mapping
+        self._lookup = _lookup(mapping)
+        self._number: dict[tuple[str, str], int] = {}
+
+    @property
+    def channels(self) -> int:
+        """How many channels there are so far."""
+        return len(self._number)
+
+    def of_rows(self, table: ArchiveTable) -> NDArray[np.int64]:
+        """The channel of each row of a long file."""
+        sensor = table.full(str(table.chosen.sensor), "a sensor")
+        refuse_addresses(str(table.path), sensor.texts)
+        if table.chosen.channel is None:
+            numbers = [self._numbered(text, "") for text in sensor.texts]
+            return np.array(numbers, dtype=np.int64)[sensor.at]
+        channel = table.full(table.chosen.channel, "a channel")
+        refuse_addresses(str(table.path), channel.texts)
+        sensors, channels = sensor.texts, channel.texts
+        width = len(channels)
+        pairs, index = np.unique(sensor.at * width + channel.at, return_inverse=True)
+        numbers = [self._numbered(sensors[pair // width], channels[pair % width]) for pair in pairs.tolist()]
+        return np.array(numbers, dtype=np.int64)[index]
+
+    def of_column(self, column: WideColumn) -> int:
+        """The channel of a column of a wide file."""
+        return self._numbered(column.sensor, column.channel)
+
+    @property
+    def sensors(self) -> tuple[str, ...]:
+        """The deployment's sensors; :class:`InputError` where it is not declared what channels are."""
+        return tuple(self._by_sensor())
+
+    def channels_by_sensor(self) -> Sequence[list[int]]:
+        """The channels of each sensor, in the order of :attr:`sensors`."""
+        return list(self._by_sensor().values())
+
+    def _by_sensor(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for (sensor, channel), number in self._number.items():
+            is_apart = self._mapping.channels == "apart" and channel
+            found.setdefault(f"{sensor}/{channel}" if is_apart else sensor, []).append(number)
+        several = [name for name, channels in found.items() if len(channels) > 1]
+        if several and self._mapping.channels != "sum":
+            raise InputError(
+                "it must be declared what several channels of a sensor are",
+                f"{len(several):,} sensors with several, such as {several[0]!r}",
+                'set channels = "sum" (one count) or "apart" (a sensor each), or give --channels',
+            )
+        return {name: found[name] for name in sorted(found)}
+
+    def _numbered(self, text: str, channel: str) -> int:
+        name = text
+        if self._lookup is not None:
+            if text not in self._lookup:
+                raise InputError(
+                    f"each sensor of the counts must stand in {self._mapping.lookup_file}",
+                    f"{text!r} does not, in column {self._mapping.lookup_key!r}",
+                    "add it, or correct lookup_key",
+                )
+            name = self._lookup[text]
+            channel = channel or text
+        if name in self._mapping.names:
+            channel = channel or name
+            name = self._mapping.names[name]
+        if not 1 <= len(name) <= 256:
+            raise InputError("a sensor's name must have 1 to 256 characters", f"{len(name)}", "set names")
+        return self._number.setdefault((name, channel), len(self._number))
+
+
+def _lookup(mapping: FilesMap) -> dict[str, str] | None:
+    keys = (mapping.lookup_file, mapping.lookup_key, mapping.lookup_name)
+    if all(key is None for key in keys):
+        return None
+    if mapping.lookup_file is None or mapping.lookup_key is None or mapping.lookup_name is None:
+        raise InputError(
+            "lookup_file, lookup_key and lookup_name must stand together in [connect.files]",
+            "some of them",
+            'write lookup_file = "channels.csv", lookup_key = "channel_id", lookup_name = "site_id"',
+        )
+    table = read_table(mapping.lookup_file)
+    for key in (mapping.lookup_key, mapping.lookup_name):
+        if key not in table.column_names:
+            raise InputError(
+                f"{mapping.lookup_file} must have the column {key!r}", "none", "correct the mapping"
+            )
+    columns = [text_column(table, key).to_pylist() for key in (mapping.lookup_key, mapping.lookup_name)]
+    rows = [(str(key).strip(), str(name or "").strip()) for key, name in zip(*columns, strict=True)]
+    found = dict(rows)
+    if len(found) < len(set(rows)):
+        raise InputError(
+            f"{mapping.lookup_file} must name one sensor for each {mapping.lookup_key!r}",
+            "several for one",
+            "drop the rows that no longer hold",
+        )
+    return found

@@ -18,7 +18,7 @@ from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder.durable import make_folder
 from stream_app.starting.counts import Counts
 from stream_app.starting.counts.deployment_files import announced_steps
-from stream_app.starting.counts.step_counts import MOST_COUNTS, NOT_COUNTED
+from stream_app.starting.counts.read import MOST_COUNTS, NOT_COUNTED
 from stream_app.wire import Activation
 
 MESSAGES, TABLES = ".jsonl", (".parquet", ".csv")

@@ -12,9 +12,7 @@ from pydantic import ValidationError
 
 from models.text import parse_toml
 from stream_app.exceptions import SettingsError
-from stream_app.setup.sections.connect_settings import FilesMap
-from stream_app.setup.sections.payload_settings import PayloadSettings
-from stream_app.setup.sections.settings_section import Section
+from stream_app.setup.sections import FilesMap, PayloadSettings, Section
 
 _ABOUT = "about"
 _SUFFIX = ".toml"

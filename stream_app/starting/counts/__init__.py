@@ -1,7 +1,9 @@
-"""A deployment's files from counts as cities have them."""
+"""A deployment's files from counts as cities have them.
+
+Modules are also imported singly: a command loads what it needs.
+"""
 
 from stream_app.starting.counts.deployment_files import Deployment, write_deployment
-from stream_app.starting.counts.read import CountsQuestions, read_counts
-from stream_app.starting.counts.step_counts import Counts
+from stream_app.starting.counts.read import Counts, CountsQuestions, read_counts
 
 __all__ = ["Counts", "CountsQuestions", "Deployment", "read_counts", "write_deployment"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -15,17 +17,97 @@ from numpy.typing import NDArray
 
 from models.text import cell_text
 from stream_app.exceptions import InputError
-from stream_app.starting.counts.step_counts import MOST_COUNTS, NOT_COUNTED, Counts, interval_seconds
 from stream_app.starting.counts.tables import (
     EMPTY_CELLS,
+    check_zone,
     column_in_words,
     columns_in_words,
+    exists,
     named_columns,
+    parse_times,
     read_table,
     text_column,
+    to_instants,
 )
-from stream_app.starting.counts.times import check_zone, exists, parse_times, to_instants
 from stream_app.wire import MAX_COUNT
+
+# Counts by step and sensor, and the way from times and cells to them.
+
+_DAY = 86_400
+NOT_COUNTED = -1
+MOST_COUNTS = "most_counts"
+"""Column of tables that are handed from command to command: by how much one person moves a count."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """``table`` (steps, sensors) of counts, :data:`NOT_COUNTED` where there is none.
+
+    Step 0 begins at ``origin``; hours of the day are those of ``zone``. ``remarks`` say how the file was
+    understood. One person moves a count by ``most_counts`` at most.
+    """
+
+    sensors: tuple[str, ...]
+    table: NDArray[np.int64]
+    origin: datetime
+    step_seconds: int
+    zone: str = "UTC"
+    remarks: tuple[str, ...] = ()
+    most_counts: int = 1
+
+    @property
+    def slots(self) -> int:
+        """Steps of a day: the cycle of habits; 1 where a step is a day or longer."""
+        return max(1, _DAY // self.step_seconds)
+
+    @property
+    def first_slot(self) -> int:
+        """The slot of step 0 in a cycle of one local day."""
+        time = self._time_of(0)
+        seconds = time.hour * 3600 + time.minute * 60 + time.second
+        return seconds // self.step_seconds if self.slots > 1 else 0
+
+    @property
+    def clock_change(self) -> datetime | None:
+        """The first step before which the clock on the wall is put forward or back; None where it is not."""
+        times = (self._time_of(step) for step in range(len(self.table)))
+        return next((time for time in times if time.utcoffset() != self._time_of(0).utcoffset()), None)
+
+    def last_days(self, days: int) -> Counts:
+        """The last days alone; everything for 0 or more days than there are."""
+        steps = days * _DAY // self.step_seconds
+        if steps == 0 or steps >= len(self.table):
+            return self
+        skipped = len(self.table) - steps
+        origin = datetime.fromtimestamp(self.origin.timestamp() + skipped * self.step_seconds, UTC)
+        table = self.table[skipped:]
+        counted = np.flatnonzero((table != NOT_COUNTED).any(axis=0))
+        names = tuple(self.sensors[index] for index in counted)
+        return replace(self, sensors=names, table=table[:, counted], origin=origin)
+
+    def _time_of(self, step: int) -> datetime:
+        """When a step begins, on the clock on the wall."""
+        instant = self.origin.timestamp() + step * self.step_seconds
+        return datetime.fromtimestamp(instant, ZoneInfo(self.zone))
+
+
+def interval_seconds(instants: NDArray[np.int64]) -> int:
+    """The interval of counts at these times (unix seconds); :class:`InputError` where it is not one."""
+    times = np.unique(instants)
+    if times.size < 2:
+        raise InputError("counts must be of at least two times", f"{times.size}", "give a longer file")
+    gaps = np.diff(times)
+    usual = Counter(gaps.tolist()).most_common(1)[0][0]
+    odd = np.flatnonzero(gaps % usual)
+    if odd.size:
+        at = datetime.fromtimestamp(int(times[odd[0] + 1]), UTC)
+        raise InputError(
+            f"counts must come at one interval, {usual} s as most do",
+            f"{odd.size} that do not, the first at {at:%Y-%m-%d %H:%M:%S} UTC",
+            "bring all counts to one interval, or give each interval a file of its own",
+        )
+    return int(usual)
+
 
 _CELLS, _CELLS_A_ROW = 10_000_000, 1000  # steps times sensors: one wrong year would fill the memory
 _WALL_CLOCK = "if they show the clock on the wall, add --wall-clock"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, available_timezones
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from stream_app.exceptions import InputError
 
@@ -106,3 +110,123 @@ def columns_in_words(table: pa.Table) -> str:
     named = named_columns(table)
     found = ", ".join(named[:20])
     return f"{len(table.column_names)} columns: {found}" if named else f"{len(table.column_names)} columns"
+
+
+# Times as cities write them: instants, or what the clock on the wall shows (two odd nights a year).
+
+_FORMATS = (
+    *("%Y-%m-%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"),
+    *("%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M"),
+    *("%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%B %d, %Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p"),
+)
+_DAY = 86_400
+_END_OF_DAY = r"([T ])24:00((:00([.,]0+)?)?([Z+-].*)?)$"
+_EARLIEST, _LATEST = -30_610_224_000, 221_845_392_000  # years that every calendar here knows, in any zone
+
+
+class Times(NamedTuple):
+    """Unix seconds of each row; where ``is_local``, what the clock on the wall shows, as if in UTC.
+
+    ``are_numbers`` where nothing in the file says which of the two.
+    """
+
+    seconds: NDArray[np.int64]
+    is_local: bool
+    are_numbers: bool = False
+
+
+def check_zone(name: str) -> None:
+    """:class:`InputError` for a time zone nobody knows."""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        known = sorted(available_timezones())
+        near = get_close_matches(name, known, n=1) or [zone for zone in known if name.title() in zone][:1]
+        hint = f"did you mean {near[0]}?" if near else "write it like Europe/Vienna"
+        raise InputError("--timezone must be a name of the IANA database", repr(name), hint) from None
+
+
+def parse_times(table: pa.Table, name: str, form: str | None, wall_clock: bool) -> Times:
+    """The times of a column; :class:`InputError` where they are none we know."""
+    column = table[name]
+    if column.null_count:
+        raise InputError(
+            f"{column_in_words(table, name)} must have a time in each row", "an empty cell", "fill or drop it"
+        )
+    if pa.types.is_timestamp(column.type):
+        return Times(_seconds(column), column.type.tz is None)
+    if not pa.types.is_string(column.type):
+        column = text_column(table, name)
+    if pc.all(pc.match_substring_regex(column, "^[0-9]{9,11}$")).as_py():
+        return Times(np.asarray(pc.cast(column, pa.int64())), wall_clock, True)
+    column, days = _without_24_hours(column)
+    if form is None:
+        for kind, is_local in ((pa.timestamp("us"), True), (pa.timestamp("us", "UTC"), False)):
+            try:
+                return Times(_seconds(pc.cast(column, kind)) + days, is_local)
+            except pa.ArrowInvalid:
+                continue
+    forms = _FORMATS if form is None else (form,)
+    found = [pc.strptime(column, format=each, unit="s", error_is_null=True) for each in forms]
+    read = [times for times in found if not times.null_count]
+    if not read or any(not times.equals(read[0]) for times in read):
+        raise InputError(
+            f"{column_in_words(table, name)} must hold times that can be read in one way",
+            "several ways" if read else "none",
+            "say how with --time-format, e.g. '%d/%m/%Y %H:%M'",
+        )
+    return Times(_seconds(read[0]) + days, True)
+
+
+def _without_24_hours(column: Any) -> tuple[Any, Any]:
+    """Times as text, the end of a day (24:00) as its beginning, and the seconds that it is later."""
+    is_end = pc.match_substring_regex(column, _END_OF_DAY)
+    if not pc.any(is_end).as_py():
+        return column, 0
+    begins = pc.replace_substring_regex(column, _END_OF_DAY, r"\100:00\2")
+    return begins, np.asarray(pc.cast(is_end, pa.int64())) * _DAY
+
+
+def to_instants(
+    local: NDArray[np.int64], repeat: NDArray[np.int64], zone: str
+) -> tuple[NDArray[np.int64], int]:
+    """Instants of local times, and how many stand once in an hour that comes twice.
+
+    ``repeat`` is 1 where a row is a sensor's second one of that time: it is of the later of the two hours.
+    """
+    naive: Any = pa.array(local, pa.timestamp("s"))
+    early = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
+    late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
+    never = np.asarray(pc.not_equal(pc.local_timestamp(late), naive))
+    if never.any():
+        first = naive[int(np.flatnonzero(never)[0])].as_py()
+        raise InputError(
+            f"every time must exist on a clock in {zone}",
+            f"{int(never.sum())} that the clock skips in spring, the first {first:%Y-%m-%d %H:%M}",
+            "correct --timezone, name one without daylight saving such as Etc/GMT+8 if the counter keeps "
+            "one time all year, or drop the rows with --skip-missing-hour",
+        )
+    first_of, second_of = np.asarray(pc.cast(early, pa.int64())), np.asarray(pc.cast(late, pa.int64()))
+    twice = first_of != second_of
+    unpaired = int(twice.sum()) - 2 * int((twice & (repeat == 1)).sum())
+    return np.where(repeat == 1, second_of, first_of), unpaired
+
+
+def exists(local: NDArray[np.int64], zone: str) -> NDArray[np.bool_]:
+    """Where a local time is one that the clock shows."""
+    naive: Any = pa.array(local, pa.timestamp("s"))
+    late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
+    return np.asarray(pc.equal(pc.local_timestamp(late), naive))
+
+
+def _seconds(column: Any) -> NDArray[np.int64]:
+    kind = pa.timestamp("s", column.type.tz)
+    seconds = np.asarray(pc.cast(pc.cast(column, kind, safe=False), pa.int64()))
+    beyond = (seconds < _EARLIEST) | (seconds >= _LATEST)
+    if beyond.any():
+        raise InputError(
+            "counts must be of the years 1000 to 8999",
+            f"another year in {int(beyond.sum()):,} rows, the first is row {int(beyond.argmax()) + 1}",
+            "correct the file, or name --time-format",
+        )
+    return seconds

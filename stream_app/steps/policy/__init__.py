@@ -3,9 +3,14 @@
 So a decision says nothing about anybody and needs no accounting of its own.
 """
 
-from stream_app.steps.policy.base import Decided, Policy, ScheduledPolicy, announced_sensors
-from stream_app.steps.policy.budget import BudgetPolicy
-from stream_app.steps.policy.fixed import FixedPolicy
+from stream_app.steps.policy.budget import (
+    BudgetPolicy,
+    Decided,
+    FixedPolicy,
+    Policy,
+    ScheduledPolicy,
+    announced_sensors,
+)
 from stream_app.steps.policy.from_settings import designs_of, policy_from
 
 __all__ = [

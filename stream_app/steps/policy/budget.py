@@ -2,20 +2,201 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
-from accounting.decisions import Decision, SearchSettings, StepDecider, decide
+from accounting.decisions import Decision, SearchSettings, SensorChoice, StepDecider, decide
 from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import RiskBudget
-from models.releases import Schedule, Sensor, SensorRegistry, StepSchedule
+from models.mechanisms import CorrelatedSteps, Gaussian, Mechanism, Raw
+from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
-from stream_app.steps.policy.base import Decided, announced_sensors
-from stream_app.steps.policy.fixed import StepMechanism
-from stream_app.steps.policy.menu import Menu
+from stream_app.setup.release_settings import RawWish
 from stream_app.wire import DecisionReason
+
+if TYPE_CHECKING:
+    from accounting.exposure.crowd import StepCrowd
+
+
+# What every policy answers, and the policy of a schedule file.
+
+
+class Decided(NamedTuple):
+    """A step's schedule, and why it is so where that was found rather than configured.
+
+    ``crowds`` are what each of its counts hides among, where risks in the crowd are accounted.
+    """
+
+    schedule: StepSchedule
+    why: DecisionReason | None = None
+    crowds: StepCrowd | None = None
+
+
+class Policy(Protocol):
+    """Decides how the announced sensors of a step are released.
+
+    ``crowds`` are what each of the sensors hides among, where that is known.
+    """
+
+    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
+        """The step's schedule: each sensor once, in the order of announcement."""
+
+    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """Hear of a step that is about to be accounted, whoever decided it."""
+
+
+class ScheduledPolicy:
+    """A schedule file's mechanisms for the steps it covers, another policy for all others."""
+
+    def __init__(self, schedule: Schedule, otherwise: Policy) -> None:
+        self._steps = {step.step: step for step in schedule.steps}
+        self.otherwise = otherwise
+
+    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
+        """The step as the file has it."""
+        scheduled = self._steps.get(step)
+        return self.otherwise.decide(step, sensors, crowds) if scheduled is None else Decided(scheduled)
+
+    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """Passed on."""
+        self.otherwise.accounted(step, crowds)
+
+
+def announced_sensors(schedule: Schedule | None) -> dict[int, tuple[str, ...]]:
+    """The sensors of each step of a schedule, by name."""
+    if schedule is None:
+        return {}
+    return {step.step: tuple(release.sensor.name for release in step.releases) for step in schedule.steps}
+
+
+# One configured mechanism a sensor, whatever was released before.
+
+StepMechanism: TypeAlias = Mechanism | CorrelatedSteps
+"""The same mechanism at every step, or one that knows the step's place in its noise window."""
+
+
+class FixedPolicy:
+    """One mechanism for all sensors, with exceptions by sensor."""
+
+    def __init__(
+        self,
+        registry: SensorRegistry,
+        default: StepMechanism,
+        exceptions: Mapping[str, StepMechanism] | None = None,
+    ) -> None:
+        self._registry = registry
+        self._default = default
+        self._exceptions = dict(exceptions or {})
+
+    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
+        """The step with each sensor's configured mechanism."""
+        releases = (
+            SensorRelease(self._registry.get(name), at_step(self._exceptions.get(name, self._default), step))
+            for name in sensors
+        )
+        return Decided(StepSchedule(step, tuple(releases)))
+
+    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """Nothing depends on what was released before."""
+
+    def in_windows(self) -> dict[str, Mechanism]:
+        """The mechanism of each sensor with a window, the same at every step."""
+        return {
+            sensor.name: at_step(self._exceptions.get(sensor.name, self._default), 0)
+            for sensor in self._registry.windowed
+        }
+
+    def mechanisms(self) -> tuple[StepMechanism, ...]:
+        """Every mechanism that may be decided on."""
+        return self._default, *self._exceptions.values()
+
+
+def at_step(mechanism: StepMechanism, step: int) -> Mechanism:
+    """The mechanism a sensor has in one step."""
+    return mechanism.at_step(step) if isinstance(mechanism, CorrelatedSteps) else mechanism
+
+
+# Which mechanisms each sensor may be released with under a risk budget, and what each is worth.
+
+_CONTRADICTION = 1e6
+"""People of error a sensor that must be raw is thought to lose by silence: all others go first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensorWishes:
+    """What is wanted of a sensor.
+
+    ``noised`` are the mechanisms beside raw. ``max_sigma`` is the noise at which its count is worth nothing
+    (None: that of the noisiest mechanism). ``weight`` is its importance, ``only`` the one mechanism allowed.
+    """
+
+    noised: tuple[Gaussian, ...] = ()
+    max_sigma: float | None = None
+    raw: RawWish = "allowed"
+    weight: float = 1.0
+    only: StepMechanism | None = None
+
+
+@dataclass(frozen=True)
+class Menu:
+    """Each sensor's choice in a step: the deployment's wishes, with exceptions by sensor."""
+
+    standard: SensorWishes
+    exceptions: Mapping[str, SensorWishes] = field(default_factory=dict)
+
+    def choice(self, sensor: Sensor, step: int, at_best: Mechanism | None = None) -> SensorChoice:
+        """The options of a sensor; with ``at_best`` (from a schedule) none with a smaller error than that."""
+        wishes = self._wishes(sensor.name)
+        most = wishes.max_sigma
+        kept = tuple(option for option in wishes.noised if most is None or option.sigma <= most)
+        options = self._options(wishes, kept, step)
+        if at_best is not None:
+            options = _no_better_than(at_best, options)
+        return SensorChoice.of(
+            sensor, options, weight=wishes.weight, cost_of_silence=_cost_of_silence(wishes, kept)
+        )
+
+    def must_be_raw(self, sensors: Iterable[Sensor]) -> frozenset[str]:
+        """Names of those that the settings want raw whatever comes."""
+        return frozenset(s.name for s in sensors if self._wishes(s.name).raw == "always")
+
+    def mechanisms(self) -> tuple[StepMechanism, ...]:
+        """Every mechanism beside noise and raw that may be decided on."""
+        return tuple(w.only for w in (self.standard, *self.exceptions.values()) if w.only is not None)
+
+    def _wishes(self, name: str) -> SensorWishes:
+        return self.exceptions.get(name, self.standard)
+
+    def _options(
+        self, wishes: SensorWishes, noised: tuple[Gaussian, ...], step: int
+    ) -> tuple[Mechanism, ...]:
+        if wishes.only is not None:
+            only = at_step(wishes.only, step)
+            return (only,) if only.is_released else ()
+        if wishes.raw == "always":
+            return (Raw(),)
+        return noised if wishes.raw == "never" else (Raw(), *noised)
+
+
+def _no_better_than(at_best: Mechanism, options: tuple[Mechanism, ...]) -> tuple[Mechanism, ...]:
+    """The scheduled mechanism and the options that err more."""
+    if not at_best.is_released:
+        return ()
+    least = at_best.expected_absolute_error()
+    return (at_best, *(option for option in options if option.expected_absolute_error() > least))
+
+
+def _cost_of_silence(wishes: SensorWishes, noised: tuple[Gaussian, ...]) -> float:
+    """The expected error at which a count is worth nothing any more."""
+    if wishes.raw == "always" and wishes.only is None:
+        return _CONTRADICTION
+    if wishes.max_sigma is not None:
+        return Gaussian(wishes.max_sigma).expected_absolute_error()
+    return max((option.expected_absolute_error() for option in noised), default=1.0)
 
 
 class BudgetPolicy:

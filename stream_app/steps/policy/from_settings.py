@@ -27,9 +27,14 @@ from stream_app.setup.release_settings import (
     mechanism_of,
     policy_parameters,
 )
-from stream_app.steps.policy.budget import BudgetPolicy
-from stream_app.steps.policy.fixed import FixedPolicy, StepMechanism, at_step
-from stream_app.steps.policy.menu import Menu, SensorWishes
+from stream_app.steps.policy.budget import (
+    BudgetPolicy,
+    FixedPolicy,
+    Menu,
+    SensorWishes,
+    StepMechanism,
+    at_step,
+)
 
 
 def policy_from(

@@ -9,25 +9,254 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
+import struct
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from http import HTTPStatus
+from ipaddress import ip_address
+from typing import Any, Literal, NamedTuple
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 
+from models.releases import Sensor
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
+from stream_app.watching.events import Observer, Observers
+from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web.answers import PEOPLE_PATHS, Site, WebAnswer, path_of, refusal, respond
-from stream_app.watching.web.connections import HEADERS, Connections, logger
-from stream_app.watching.web.hosts import is_own_host
-from stream_app.watching.web.people_board import PeopleBoard
-from stream_app.watching.web.shared import Shared
-from stream_app.watching.web.status import StatusBoard
+from stream_app.watching.web.status import PeopleBoard, StatusBoard
+
+# One answer for everybody who asks the same: made when it is out of date, in a bounded share of the time.
+
+_REST = 9.0  # times the making of an answer, so that making takes at most a tenth of the time
+_MOST_REST_SECONDS = 3.0
+
+
+class Shared:
+    """A costly answer: a request gets one made after it came, or the last one if that still holds.
+
+    ``version`` changes when there is anything new; without it, always.
+    """
+
+    def __init__(self, make: Callable[[], WebAnswer], version: Callable[[], object] = object) -> None:
+        self._make = make
+        self._read_version = version
+        self._making = asyncio.Lock()
+        self._answer: WebAnswer | None = None
+        self._version: object = None
+        self._began_seconds = 0.0
+        self._rested_seconds = 0.0
+
+    async def get(self) -> WebAnswer:
+        """The answer, now or as soon as it may be made again; all who wait get the same."""
+        requested_seconds = time.monotonic()
+        async with self._making:
+            is_fresh = self._began_seconds >= requested_seconds or self._version == self._read_version()
+            if self._answer is None or not is_fresh:
+                await asyncio.sleep(self._rested_seconds - time.monotonic())
+                self._answer = self._made()
+            return self._answer
+
+    def _made(self) -> WebAnswer:
+        self._version, self._began_seconds = self._read_version(), time.monotonic()
+        answer = self._make()
+        ended = time.monotonic()
+        self._rested_seconds = ended + min(_REST * (ended - self._began_seconds), _MOST_REST_SECONDS)
+        return answer
+
+
+# Whom the page answers by which name: a page elsewhere must not read it through a visitor's browser.
+#
+# A site can let its own name stand for this machine's address (DNS rebinding); the browser then takes what
+# the engine answers for that site's own. It sends that name as ``Host``. Addresses cannot be rebound, and
+# loopback's own names are nobody else's; any other name is answered only where the settings have it.
+
+_LOOPBACK = "localhost"
+
+
+def is_own_host(host: str | None, names: Iterable[str]) -> bool:
+    """Whether a ``Host`` header names this server; ``names`` are those of the settings, without ports."""
+    if host is None:  # HTTP/1.0, which browsers do not speak
+        return True
+    name = host.strip().lower()
+    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+    name = name.removesuffix(".")
+    try:
+        ip_address(name)
+    except ValueError:
+        return name == _LOOPBACK or name.endswith(f".{_LOOPBACK}") or name in {n.lower() for n in names}
+    return True
+
+
+# The clients of the web server: how many there may be, how long one may take, what is said to the others.
+#
+# Whoever keeps us waiting longest makes room first: somebody who holds every connection open cannot keep a
+# health check out.
+
+logger = logging.getLogger(__name__)
+
+MOST_CONNECTIONS = 256
+PATIENCE_SECONDS = 10.0  # for a whole request, between two of them, and for the reading of an answer
+HEADERS = {
+    "Server": "tallyguard",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+_LONGEST_LINE = 4096  # bytes: of the request line, and of each header
+_MOST_HEADERS = 64
+_NO_LINGERING = struct.pack("ii", 1, 0)
+_NEVER_SECONDS = 3600.0
+_LINGER_SECONDS = 1.0  # a refused body is read so long, that its sender may read why
+
+
+class _Wait(NamedTuple):
+    """Since when we wait for a client, and for what."""
+
+    since_seconds: float
+    what: Literal["first request", "next request", "reading"]
+
+
+class Connection(web.RequestHandler):
+    """One client; an error is reported in a few words of ours, never in the client's, and never at length."""
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to what cannot be read, or could not be answered; the connection ends with it."""
+        if isinstance(exc, ConnectionError):  # the client has hung up
+            raise exc
+        level = logging.ERROR if status >= HTTPStatus.INTERNAL_SERVER_ERROR else logging.DEBUG
+        logger.log(level, "a request got status %d: %s", status, type(exc).__name__)
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer has begun already")
+        answer = refusal(HTTPStatus(status))
+        headers = {**HEADERS, "Content-Type": answer.content_type}
+        response = web.Response(status=status, body=answer.body, headers=headers)
+        response.force_close()
+        return response
+
+
+class Connections(web.Server):
+    """Makes a :class:`Connection` of each client, and ends those that take too long or are too many."""
+
+    def __init__(self, handler: Any) -> None:
+        super().__init__(handler, handler_cancellation=True)
+        self._open: dict[web.RequestHandler, asyncio.Transport] = {}
+        self._waits: dict[web.RequestHandler, _Wait] = {}  # the longest first
+
+    def __call__(self) -> web.RequestHandler:
+        """A protocol for a new client."""
+        return Connection(
+            self,
+            loop=asyncio.get_running_loop(),
+            logger=logger,
+            access_log=None,  # type: ignore[arg-type]  # aiohttp takes none for an answer
+            keepalive_timeout=_NEVER_SECONDS,  # an end by aiohttp would not say why
+            max_line_size=_LONGEST_LINE,
+            max_field_size=_LONGEST_LINE,
+            max_headers=_MOST_HEADERS,
+            lingering_time=_LINGER_SECONDS,
+            auto_decompress=False,
+        )
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """A client has come; another one may have to go."""
+        super().connection_made(handler, transport)
+        self._open[handler] = transport
+        self._wait(handler, "first request")
+        if len(self._open) > MOST_CONNECTIONS:
+            self._end(next(iter(self._waits)), HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        """A client has gone."""
+        self._open.pop(handler, None)
+        self._waits.pop(handler, None)
+        super().connection_lost(handler, exc)
+
+    @contextmanager
+    def serving(self, handler: web.RequestHandler) -> Iterator[None]:
+        """While a request is at work, which is not the client's time."""
+        self._waits.pop(handler, None)
+        try:
+            yield
+        finally:
+            self._wait(handler, "next request")
+
+    @contextmanager
+    def sending(self, handler: web.RequestHandler) -> Iterator[None]:
+        """While a client reads what it is sent, within ``serving``."""
+        self._wait(handler, "reading")
+        try:
+            yield
+        finally:
+            self._waits.pop(handler, None)
+
+    async def watch(self) -> None:
+        """End those who take too long; until cancelled."""
+        while True:
+            await asyncio.sleep(PATIENCE_SECONDS / 10)
+            now = time.monotonic()
+            for handler, wait in list(self._waits.items()):
+                if now - wait.since_seconds > PATIENCE_SECONDS:
+                    self._end(handler, HTTPStatus.REQUEST_TIMEOUT)
+
+    def _wait(self, handler: web.RequestHandler, what: Any) -> None:
+        self._waits.pop(handler, None)
+        if handler in self._open:
+            self._waits[handler] = _Wait(time.monotonic(), what)
+
+    def _end(self, handler: web.RequestHandler, status: HTTPStatus) -> None:
+        """Tell a client that has not asked yet why it is ended; others know what they left unread."""
+        transport, wait = self._open[handler], self._waits.pop(handler)
+        if wait.what == "first request" and not transport.is_closing():
+            transport.set_protocol(_Deaf(handler))
+            transport.write(_in_full(status))
+            transport.write_eof()
+            self._wait(handler, "reading")
+        else:
+            del self._open[handler]
+            _reset(transport)
+
+
+class _Deaf(asyncio.Protocol):
+    """Takes what a client goes on sending: closed at once, it would be reset and lose its answer."""
+
+    def __init__(self, handler: web.RequestHandler) -> None:
+        self._handler = handler
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone; who served it before lets go of it."""
+        self._handler.connection_lost(exc)
+
+
+def _reset(transport: asyncio.Transport) -> None:
+    """End a connection with all that its client has not read: the system would go on keeping it."""
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING)
+    transport.abort()
+
+
+def _in_full(status: HTTPStatus) -> bytes:
+    """An answer to somebody who has sent no request."""
+    answer = refusal(status)
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {answer.content_type}\r\n"
+        f"Content-Length: {len(answer.body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + answer.body
+
 
 HEARTBEAT_SECONDS = 5.0  # so that a silent engine is not taken for a lost one
 PICTURE_SECONDS = 0.2  # at most five pictures a second
@@ -237,3 +466,37 @@ def listening_socket(listen: str) -> socket.socket:
 def _say_briefly(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     """A client that breaks off is no news, and never a page of it."""
     logger.debug("the web server: %s (%s)", context["message"], type(context.get("exception")).__name__)
+
+
+# Watching a run: metrics, status and the web server of one engine, put together from its settings.
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What to pass to a run as its observer, and where people can look; no address when nothing listens."""
+
+    observer: Observer
+    metrics: EngineMetrics
+    board: StatusBoard
+    registry: CollectorRegistry
+    address: str | None
+
+
+@contextmanager
+def watching(
+    settings: Settings,
+    sensors: Sequence[Sensor],
+    others: Sequence[Observer] = (),
+    kind: type[EngineMetrics] = EngineMetrics,
+) -> Iterator[Watch]:
+    """Serve metrics, probes and page at ``settings.listen`` while the block runs; nowhere if it is empty."""
+    registry, board = CollectorRegistry(), StatusBoard(tuple(sensors), settings.delta, settings)
+    people = PeopleBoard(settings.page_token.get_secret_value()) if settings.page_token else None
+    ProcessCollector(registry=registry)
+    metrics = kind(registry, sensors, settings.thresholds, settings.delta, settings=settings)
+    observer = Observers([metrics, board, *([people] if people else []), *others])
+    if not settings.listen:
+        yield Watch(observer, metrics, board, registry, None)
+        return
+    with serve(settings.listen, registry, board, people, settings) as server:
+        yield Watch(observer, metrics, board, registry, server.address)

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from accounting.audit import audit_exposure
 from accounting.bounds import BOUNDS, Effort
-from accounting.bounds.certified_horizon import log_question
+from accounting.bounds.certified import log_question
 from accounting.bounds.patterns import RAW_BOUNDS, registry
-from accounting.bounds.patterns.outside_kernel import Outside, unobserved
-from accounting.bounds.patterns.raw_success_kernel import RawQuestion, seen_raw
+from accounting.bounds.patterns.raw_success_kernel import Outside, RawQuestion, seen_raw, unobserved
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure, baseline
 from tests import ROOT

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from accounting.audit import AttackSettings, Audit, audit_exposure
 from accounting.bounds import Effort
-from accounting.bounds.loose import loose_bound
+from accounting.bounds.information_bounds import loose_bound, tight_bound
 from accounting.bounds.patterns.moment import moment_bound
 from accounting.bounds.patterns.moment_kernel import bound_by_hits, bound_by_pattern, moments_by_hits
 from accounting.bounds.patterns.segments_kernel import (
@@ -24,9 +24,7 @@ from accounting.bounds.patterns.segments_kernel import (
     segment_polynomials,
 )
 from accounting.bounds.protocol import Question
-from accounting.bounds.tight import tight_bound
-from accounting.numerics import bracket
-from accounting.numerics.divergence_root_kernel import divergence_root
+from accounting.numerics import bracket, divergence_root
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import (
     all_paths,

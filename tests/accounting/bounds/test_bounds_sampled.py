@@ -11,19 +11,20 @@ from numpy.typing import NDArray
 
 from accounting.audit import audit_exposure
 from accounting.bounds import Effort
-from accounting.bounds.certified_horizon import horizon_risk
-from accounting.bounds.noised.drawn_posteriors_kernel import judge_draws, own_log
+from accounting.bounds.certified import horizon_risk
 from accounting.bounds.noised.posterior_kernel import (
     LogHorizon,
     PosteriorWork,
     fill_prior_guess,
+    judge_draws,
     new_posterior_work,
+    own_log,
     success_given,
 )
 from accounting.bounds.noised.sampled import sampled_success
 from accounting.exposure import Exposure
 from accounting.exposure.drawing import released_steps
-from accounting.exposure.drawing.own_releases_kernel import value_tables
+from accounting.exposure.drawing.noised_steps_kernel import value_tables
 from accounting.hmm.local_chain_kernel import LocalChain
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import all_paths, within

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.outside_kernel import Outside, future_ends, history_laws
 from accounting.bounds.patterns.raw_frontier_kernel import FrontierEffort, raw_frontier
+from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_completions, new_gains
 from accounting.hmm.frontier.memory_kernel import new_memory
 from accounting.hmm.frontier.search_kernel import Found, SearchQuestion, found_guess, search

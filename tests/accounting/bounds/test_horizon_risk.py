@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accounting.bounds import Effort, all_bounds, question
-from accounting.bounds.certified_horizon import horizon_risk
+from accounting.bounds.certified import horizon_risk
 from accounting.exposure.entropy import entropy_nats
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import optimum_success

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from accounting.bounds.noised.noised_frontier_kernel import noised_frontier
 from accounting.bounds.noised.noised_history_kernel import noised_history_laws
-from accounting.bounds.patterns.outside_kernel import future_ends
 from accounting.bounds.patterns.raw_frontier_kernel import FrontierEffort
+from accounting.bounds.patterns.raw_success_kernel import future_ends
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_release
 from accounting.exposure.step_information.likelihood_levels import levels_of
 from accounting.exposure.step_information.seen_steps_kernel import (

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from accounting.bounds.patterns.pattern_walk_kernel import (
+from accounting.bounds.patterns.segments_kernel import (
     PatternWalk,
     enter,
     next_node,

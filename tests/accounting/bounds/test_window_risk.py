@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.bounds import horizon_risk
-from accounting.bounds.windows import window_risk
-from accounting.bounds.windows.kept_windows import coin_groups, expected_success, success_of_sets
+from accounting.bounds.windows import coin_groups, expected_success, success_of_sets, window_risk
 from accounting.exceptions import HorizonError
 from accounting.exposure.own_counts import OwnCount, own_count, own_count_law, window_information
 from accounting.exposure.step_information import observe

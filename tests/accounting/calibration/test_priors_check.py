@@ -155,7 +155,7 @@ def test_the_radius_refuted_is_below_the_true_one() -> None:
 
 def test_the_radius_of_a_group_is_the_formula() -> None:
     """``d(a_low || b)`` at 95 %, shared by the groups: 178 of 423 where 0.288 is predicted give 0.0197."""
-    from accounting.audit.calibration.group_check import least_radius
+    from accounting.audit.calibration import least_radius
 
     assert least_radius(178, 423, 0.288, 0.05) == pytest.approx(0.0197, abs=2e-4)
     assert least_radius(194, 423, 0.293, 0.05) == pytest.approx(0.035, abs=5e-4)

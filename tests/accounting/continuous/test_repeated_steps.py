@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.continuous import ContinuousAccountant
+from accounting.continuous.accountant import RepeatedSteps
 from accounting.continuous.horizon_kernel import KnownTerms
-from accounting.continuous.repeated_steps import RepeatedSteps
 from accounting.exposure.step_information import view_of
 from models.mechanisms import Gaussian, Raw, Suppressed
 from models.releases import Sensor, SensorRelease, StepSchedule

@@ -19,8 +19,8 @@ from accounting.continuous.shadow import (
     mean_attack,
     recent_step_count,
 )
+from accounting.continuous.shadow.adversary import recent_log
 from accounting.continuous.shadow.adversary_kernel import attack_people
-from accounting.continuous.shadow.noted_steps import recent_log
 from accounting.exceptions import StepOrderError
 from accounting.settings import HorizonSettings
 from models.mechanisms import Correlated, Mechanism, Raw, Suppressed, Tiered

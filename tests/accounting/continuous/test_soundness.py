@@ -16,8 +16,8 @@ import pytest
 from accounting.bounds import Effort, horizon_risk
 from accounting.bounds.noised.noised_frontier_kernel import noised_frontier
 from accounting.bounds.noised.noised_history_kernel import noised_history_laws
-from accounting.bounds.patterns.outside_kernel import Outside, future_ends, history_laws
 from accounting.bounds.patterns.raw_frontier_kernel import FrontierEffort, raw_frontier
+from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accounting.bounds.against_crowd import SeenInCrowd
+from accounting.bounds.certified import SeenInCrowd
 from accounting.exposure import Exposure
 from accounting.exposure.crowd import CrowdAdversary, Others, StepCrowd
 from models.mechanisms import Mechanism

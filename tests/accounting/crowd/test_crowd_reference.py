@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accounting.exposure.crowd.difference_kernel import difference_masses
 from accounting.exposure.crowd.hiding import left_of_entropy
-from accounting.exposure.crowd.variance_kernel import COINS, RATES, TRANSFORMS, VARIANCE
+from accounting.exposure.crowd.variance_kernel import COINS, RATES, TRANSFORMS, VARIANCE, difference_masses
 from tests.accounting.crowd.side_information import free_bits, neighbours
 
 CASES = json.loads((Path(__file__).parent / "crowd.json").read_text())["cases"]

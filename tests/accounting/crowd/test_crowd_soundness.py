@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from accounting.bounds import Effort, certify, question
-from accounting.bounds.against_crowd import SeenInCrowd, certify_in_crowd
+from accounting.bounds.certified import SeenInCrowd, certify_in_crowd
 from accounting.exposure import Exposure, baseline
 from accounting.exposure.crowd import CrowdAdversary
 from tests.accounting.crowd.instances import Instance, TargetApart, random_instance

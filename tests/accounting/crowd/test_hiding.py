@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ive
 
 from accounting.bounds import Effort, certify, question
-from accounting.bounds.against_crowd import SeenInCrowd, certify_in_crowd
+from accounting.bounds.certified import SeenInCrowd, certify_in_crowd
 from accounting.exceptions import SettingsError
 from accounting.exposure import Exposure, baseline
 from accounting.exposure.crowd import (
@@ -25,8 +25,7 @@ from accounting.exposure.crowd import (
     in_crowd,
     revealed,
 )
-from accounting.exposure.crowd.difference_kernel import difference_masses
-from accounting.exposure.crowd.variance_kernel import COLUMNS, RATES, UNITS
+from accounting.exposure.crowd.variance_kernel import COLUMNS, RATES, UNITS, difference_masses
 from models.mechanisms import Correlated, Mechanism, Suppressed, Tiered
 from models.noise import CorrelatedNoise, binary_entropy
 from models.priors import MovementPrior, Population

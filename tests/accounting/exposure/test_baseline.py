@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.exposure import baseline
-from accounting.exposure.guess_success_kernel import constant_success
-from accounting.exposure.guess_success_kernel import guess_success as success_of_guess
+from accounting.exposure.prior_constants_kernel import constant_success
+from accounting.exposure.prior_constants_kernel import guess_success as success_of_guess
 from accounting.hmm.propagation import gap_matrices
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, guess_success, prior_optimum

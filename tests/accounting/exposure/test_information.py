@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure, released_information
-from accounting.exposure.information import pairwise_information, person_step_terms
+from accounting.exposure.exposure import pairwise_information, person_step_terms
 from accounting.exposure.step_information import observe
 from accounting.settings import HorizonSettings
 from models.mechanisms import Correlated

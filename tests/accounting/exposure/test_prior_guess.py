@@ -10,8 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from accounting.exposure import prior_guess
-from accounting.exposure.prior_constants_kernel import gaps_affordable
-from accounting.exposure.subset_maxima_kernel import log_subset_maximum, subset_table
+from accounting.exposure.prior_constants_kernel import gaps_affordable, log_subset_maximum, subset_table
 from accounting.hmm.propagation import gap_matrices, marginals
 from tests.accounting.chains import chain_of, random_case
 from tests.accounting.enumeration import all_paths, prior_optimum, subset_maximum

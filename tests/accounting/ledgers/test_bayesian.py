@@ -12,16 +12,22 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from accounting.exceptions import CompositionError, LedgerError
-from accounting.ledgers.bayesian import Declared, read_bayesian
-from accounting.ledgers.bayesian.bayesian_composition import largest, summed
-from accounting.ledgers.bayesian.chain_leakage import (
+from accounting.ledgers.bayesian import (
+    Adversary,
     ChainRelease,
+    Declared,
+    FiniteDatabase,
     chain_leakage,
+    compose,
+    largest,
+    leakage,
     leakage_bound,
+    leakage_to,
     log_ratio,
     output_likelihoods,
+    read_bayesian,
+    summed,
 )
-from accounting.ledgers.bayesian.databases import Adversary, FiniteDatabase, compose, leakage, leakage_to
 from models.mechanisms import Gaussian, Suppressed, Tiered
 from tests.accounting.ledgers.test_differential_privacy import A, B, log_of
 

@@ -23,7 +23,7 @@ from accounting.ledgers import (
     read_differential_privacy,
     step_cost,
 )
-from accounting.ledgers.gaussian_curve import gaussian_delta, gaussian_epsilon, paper_epsilon
+from accounting.ledgers.differential_privacy import gaussian_delta, gaussian_epsilon, paper_epsilon
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
 from models.noise import CorrelatedNoise
 from models.releases import Sensor, SensorRelease, StepSchedule

@@ -24,8 +24,7 @@ from accounting.ledgers import (
     oracle_epsilons,
     read_differential_privacy,
 )
-from accounting.ledgers.gaussian_curve import gaussian_epsilon
-from accounting.ledgers.sampling import furthest, sampler_distance
+from accounting.ledgers.differential_privacy import furthest, gaussian_epsilon, sampler_distance
 from models.mechanisms import Correlated, Gaussian, Mechanism, NoiseLaw, Raw, Tiered
 from models.noise import FAITHFUL_LOG_RATIO, TOTAL, CorrelatedNoise, discrete_gaussian_table, geometric_table
 from models.releases import CountingWindow, Schedule, Sensor, SensorRelease, StepSchedule

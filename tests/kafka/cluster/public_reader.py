@@ -65,7 +65,7 @@ class PublicReader:
         from kafka import KafkaConsumer, TopicPartition
         from kafka.errors import KafkaError
 
-        from stream_app.kafka.broker.silent_brokers import undeterred_client
+        from stream_app.kafka.broker.clients import undeterred_client
 
         where = TopicPartition(self._topic, 0)
         while not self._ends.is_set():

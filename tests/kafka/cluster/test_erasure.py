@@ -10,7 +10,7 @@ import pytest
 
 from stream_app.kafka.broker.clients import writing
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.person_records import person_records
+from stream_app.kafka.deployment.records import person_records
 from stream_app.setup.keys import load_pseudonym_key
 from tests.kafka.broker import broker
 from tests.kafka.support import OnKafka, small_city

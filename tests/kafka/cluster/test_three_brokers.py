@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.kafka.broker.reachable import reachable
+from stream_app.kafka.broker.clients import reachable
 from stream_app.kafka.deployment.deployment import administration
 from tests.kafka.cluster.brokers import NUMBERS, QUICK, cluster, wait_for_copies
 from tests.kafka.cluster.public_reader import PublicReader

@@ -102,7 +102,7 @@ def _watch(countdown: _Countdown) -> None:
     from aiokafka import AIOKafkaProducer
     from aiokafka.producer.message_accumulator import BatchBuilder
 
-    from stream_app.kafka.account.risk_topic import RiskTopic
+    from stream_app.kafka.account.account_worker import RiskTopic
 
     def batch_of_one(create: Callable[[Any], BatchBuilder]) -> Callable[[Any], BatchBuilder]:
         """What an account worker puts records into is full with one, so that there is a point between two."""

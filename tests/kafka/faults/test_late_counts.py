@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.embedded.revised_log import REVISED
+from stream_app.embedded.journal import REVISED
 from stream_app.wire import Reading
 from tests.kafka.broker import Broker
 from tests.kafka.faults.dying import BEFORE, BETWEEN, COMMITTED, POINTS, PRODUCED

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from models.keys import Pseudonymiser, SnapshotKey
-from stream_app.kafka.account.snapshot_topic import HEAD, SnapshotHead
+from stream_app.kafka.account.snapshot_keeper import HEAD, SnapshotHead
 from stream_app.kafka.broker.clients import consuming, records
 from stream_app.kafka.broker.topic_checks import create_topics
 from stream_app.kafka.deployment.deployment import administration

@@ -19,8 +19,8 @@ from models.gaussian_process import (
     White,
     effective_length_scale,
     fit_kernel,
+    log_likelihood_nats,
 )
-from models.gaussian_process.kernel_fitting import log_likelihood_nats
 from tests.shared_files import shared
 
 DAY = 24

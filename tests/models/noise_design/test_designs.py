@@ -19,9 +19,8 @@ from models.noise_design import (
     secret_information,
     worst_information,
 )
-from models.noise_design.algebra import block_noise
-from models.noise_design.sdp_a import surrogate_optimum
-from models.noise_design.sdp_b import sdp_b
+from models.noise_design.closed_forms import sdp_b, surrogate_optimum
+from models.noise_design.problem import block_noise
 
 ONE_SECRET = ["exact", "unrestricted", "sdp-a", "uniform"]
 kernels = st.one_of(

@@ -21,6 +21,8 @@ from models.numerics.own_target import check_cpu
 from tests import ROOT
 
 NOT_COMPILED = {
+    "accounting.exceptions",
+    "accounting.bounds.protocol",
     *("models.numerics.compiling", "models.numerics.front_end", "models.numerics.threads"),
     "models.numerics.kernel_cache",
     "models.exceptions",

@@ -16,8 +16,13 @@ from models.exceptions import MechanismError
 from models.keys import expand_words
 from models.mechanisms import Tiered
 from models.noise import TOTAL, chain_noise, geometric_table
-from models.noise.geometric import MAX_EPSILON, MIN_EPSILON, increment_table
-from models.noise.integer_chain import ReleasedNoise, between_weights
+from models.noise.integer_chain import (
+    MAX_EPSILON,
+    MIN_EPSILON,
+    ReleasedNoise,
+    between_weights,
+    increment_table,
+)
 from models.noise.integer_table import IntegerTable
 
 LEVELS = st.lists(st.floats(0.05, 6.0), min_size=2, max_size=4, unique=True).map(sorted)

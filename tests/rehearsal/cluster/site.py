@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from stream_app.kafka.broker.access import AccessRule, roles
+from stream_app.kafka.broker.topic_checks import AccessRule, roles
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import administration
 from tests.kafka.cluster.brokers import Cluster

@@ -15,7 +15,7 @@ from models.noise import CorrelatedNoise
 from models.prior_files import load_population
 from models.priors import Population
 from models.releases import SensorRegistry
-from stream_app.analysis.ledger_log import load_log
+from stream_app.analysis.ledger_document import load_log
 from stream_app.exceptions import OutputError
 from tests.stream_app import engine_support
 from tests.stream_app.cli.test_cli import TWO_PEOPLE, Tallyguard, tallyguard

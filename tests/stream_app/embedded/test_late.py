@@ -14,7 +14,7 @@ from models.mechanisms import Gaussian, Raw, all_versions
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.analysis.released_rows import released_days
 from stream_app.analysis.run_log import read_run
-from stream_app.embedded.revised_log import REVISED, RevisedLog
+from stream_app.embedded.journal import REVISED, RevisedLog
 from stream_app.exceptions import OutputError, SettingsError
 from stream_app.kafka.processes import run_account_worker
 from stream_app.wire import PRIVATE_REASONS, Activation, Reading, Readings, Reason, SensorValue, StepRelease

@@ -26,7 +26,7 @@ from stream_app.kafka.processes import run_account_worker, run_release_worker
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.events import Observer, Observers, PanelChecked
 from stream_app.watching.metrics import EngineMetrics
-from stream_app.watching.web.plain_page import render
+from stream_app.watching.web.answers import render
 from stream_app.watching.web.status import StatusBoard
 from stream_app.wire.messages import PlaceReport
 from tests.accounting.calibration import walkers

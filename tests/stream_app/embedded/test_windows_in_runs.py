@@ -27,9 +27,9 @@ from models.releases.publish import CountToPublish, publish_step
 from stream_app.analysis.released_rows import released_days
 from stream_app.exceptions import RunChangedError
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.setup.sections.payload_settings import PayloadSettings
+from stream_app.setup.sections import PayloadSettings
 from stream_app.setup.sensor_files import load_registry
-from stream_app.starting.connect.journal.deployments_journal import announced_sensors
+from stream_app.starting.connect.journal import announced_sensors
 from stream_app.wire import Activation, Reading, Reason
 from tests.shown_steps import shown_steps
 from tests.stream_app.engine_support import (

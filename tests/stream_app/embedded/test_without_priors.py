@@ -19,8 +19,7 @@ from stream_app.setup.run_folder.run_settings import load_account
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.web import StatusBoard
-from stream_app.watching.web.plain_page import render
-from stream_app.watching.web.state import state_json
+from stream_app.watching.web.answers import render, state_json
 from stream_app.watching.wording import epsilon_in_words
 
 NOBODY = "no risk of persons is computed"

@@ -14,10 +14,9 @@ import pytest
 from models.mechanisms import Raw
 from models.releases import SensorRelease, StepSchedule
 from stream_app.exceptions import RunChangedError, SettingsError
-from stream_app.kafka.broker.kafka_exceptions import LogError
-from stream_app.kafka.deployment import deployment_record
-from stream_app.kafka.deployment.deployment import Deployment, check_basis
-from stream_app.kafka.deployment.deployment_record import DeploymentRecord, check_same
+from stream_app.kafka.broker.clients import LogError
+from stream_app.kafka.deployment import deployment as deployment_module
+from stream_app.kafka.deployment.deployment import Deployment, DeploymentRecord, check_basis, check_same
 from stream_app.kafka.processes import run_release_worker
 from stream_app.kafka.tools.person_loading import load_people
 from stream_app.setup.priors_verdict import PriorsVerdict
@@ -150,9 +149,9 @@ class _Topic:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.values: dict[bytes, bytes] = {}
-        monkeypatch.setattr(deployment_record, "consuming", lambda _: nullcontext())
-        monkeypatch.setattr(deployment_record, "writing", lambda _: nullcontext(self))
-        monkeypatch.setattr(deployment_record, "records", lambda *_: list(self))
+        monkeypatch.setattr(deployment_module, "consuming", lambda _: nullcontext())
+        monkeypatch.setattr(deployment_module, "writing", lambda _: nullcontext(self))
+        monkeypatch.setattr(deployment_module, "records", lambda *_: list(self))
 
     def __iter__(self) -> Iterator[SimpleNamespace]:
         return (SimpleNamespace(key=key, value=value) for key, value in self.values.items())

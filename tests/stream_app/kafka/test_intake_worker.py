@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from models.keys import NoiseKey
-from stream_app.kafka.broker.kafka_exceptions import FencedError
+from stream_app.kafka.broker.clients import FencedError
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.process.worker import Pulse
+from stream_app.kafka.process import Pulse
 from stream_app.kafka.regions import intake_worker
 from stream_app.kafka.regions.intake_worker import IntakeWorker
 from stream_app.kafka.release.deciding_worker import Watched

@@ -19,11 +19,10 @@ from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.account_watch import AccountWatch, PartitionsView
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
-from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.person_records import parse_person, person_records
-from stream_app.kafka.process.worker import Pulse, heed_cancellation
-from stream_app.kafka.process.worker_metrics import AccountCounters, AccountMetrics
+from stream_app.kafka.deployment.records import parse_person, person_records
+from stream_app.kafka.process import AccountCounters, AccountMetrics, Pulse, heed_cancellation
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import Decided

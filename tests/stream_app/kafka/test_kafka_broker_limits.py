@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 from kafka.errors import ClusterAuthorizationFailedError, UnknownBrokerIdError
 
-from stream_app.kafka.broker.kafka_exceptions import BrokerError
-from stream_app.kafka.deployment import broker_limits
-from stream_app.kafka.deployment.broker_limits import SETTING, require_requests
-from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.sizes import largest_request_bytes
+from stream_app.kafka.broker.clients import BrokerError
+from stream_app.kafka.deployment import deployment as deployment_module
+from stream_app.kafka.deployment.deployment import (
+    SETTING,
+    Deployment,
+    largest_request_bytes,
+    require_requests,
+)
 from stream_app.setup.settings import Settings
 
 
@@ -58,7 +61,7 @@ def look(deployment: Deployment, limit: int | None, monkeypatch: pytest.MonkeyPa
     def administration(_: object) -> Iterator[Admin]:
         yield Admin(limit)
 
-    monkeypatch.setattr(broker_limits, "administration", administration)
+    monkeypatch.setattr(deployment_module, "administration", administration)
     require_requests(deployment)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream_app.kafka.broker.kafka_exceptions import LogError
-from stream_app.kafka.release.input_logs import InputLog, losses, require_nothing_lost
+from stream_app.kafka.broker.clients import LogError
+from stream_app.kafka.release.desk import InputLog, losses, require_nothing_lost
 from stream_app.wire.messages import Reason
 
 

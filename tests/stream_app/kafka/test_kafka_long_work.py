@@ -12,9 +12,9 @@ import pytest
 from models.mechanisms import Raw
 from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
-from stream_app.kafka.deployment.background_listener import BackgroundListener
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.person_records import PersonEntry, parse_person, person_records
+from stream_app.kafka.deployment.log_reader import BackgroundListener
+from stream_app.kafka.deployment.records import PersonEntry, parse_person, person_records
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import Decided
 from tests.stream_app.engine_support import no_prior, population

@@ -17,10 +17,9 @@ from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
-from stream_app.kafka.account.person_source import Changes, PersonSource
-from stream_app.kafka.account.segment_marks import MARK
+from stream_app.kafka.account.person_source import MARK, Changes, PersonSource
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.person_records import (
+from stream_app.kafka.deployment.records import (
     PersonEntry,
     first_step_in,
     parse_person,
@@ -226,7 +225,7 @@ class Topic:
         monkeypatch.setattr(person_loading, "check_topics_of", lambda *_: None)
         monkeypatch.setattr(person_loading, "records", lambda *_: map(_Record._make, self.log))
         for name in ("begin", "begin_people"):
-            record = "stream_app.kafka.deployment.deployment_record.DeploymentTopic"
+            record = "stream_app.kafka.deployment.deployment.DeploymentTopic"
             monkeypatch.setattr(f"{record}.{name}", lambda *_: None)
 
     def send(self, topic: str, value: bytes | None, *, key: bytes) -> None:

@@ -28,21 +28,27 @@ from models.priors import Population
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource
 from stream_app.kafka.broker import clients
-from stream_app.kafka.broker.access import access_rules, commands, roles
-from stream_app.kafka.broker.broker_errors import is_refusal
-from stream_app.kafka.broker.clients import CheckedProducer
+from stream_app.kafka.broker.clients import (
+    BrokerError,
+    CheckedProducer,
+    LogError,
+    is_refusal,
+    undeterred_client,
+)
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.broker.kafka_exceptions import BrokerError, LogError
-from stream_app.kafka.broker.silent_brokers import undeterred_client
+from stream_app.kafka.broker.topic_checks import access_rules, commands, roles
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.person_records import RefusedPerson, parse_person, people_of, person_records
-from stream_app.kafka.deployment.refused_record import RefusedRecord
-from stream_app.kafka.process.worker import EXIT_STALLED, Pulse
-from stream_app.kafka.release.arrival_order import SILENCE_SECONDS, ArrivalOrder, Arrived
-from stream_app.kafka.release.core import LogRecord
-from stream_app.kafka.release.progress import KEY, Progress, Restored, restore
-from stream_app.kafka.release.release_core import ReleaseCore
+from stream_app.kafka.deployment.records import (
+    RefusedPerson,
+    RefusedRecord,
+    parse_person,
+    people_of,
+    person_records,
+)
+from stream_app.kafka.process import EXIT_STALLED, Pulse
+from stream_app.kafka.release.core import SILENCE_SECONDS, ArrivalOrder, Arrived, LogRecord
+from stream_app.kafka.release.release_core import KEY, Progress, ReleaseCore, Restored, restore
 from stream_app.kafka.tools.producing import Pace, produce
 from stream_app.setup.settings import KafkaSettings, Settings
 from stream_app.steps.ticks import StepClock
@@ -416,7 +422,7 @@ def test_the_watchdog_ends_a_process_in_which_nothing_moves() -> None:
     """However slow the machine is: the limit counts in the process, and only failing takes long."""
     program = (
         "import time\n"
-        "from stream_app.kafka.process.worker import Pulse, Watchdog\n"
+        "from stream_app.kafka.process import Pulse, Watchdog\n"
         "pulse = Pulse()\n"
         "Watchdog(pulse, 0.4).start()\n"
         "pulse.beat(has_work=True)\n"
@@ -508,7 +514,7 @@ import gc, logging, os, threading
 import kafka
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.deployment.deployment import administration
-from stream_app.kafka.broker.kafka_exceptions import BrokerError
+from stream_app.kafka.broker.clients import BrokerError
 from stream_app.setup.settings import KafkaSettings
 
 class Impatient(kafka.KafkaAdminClient):
@@ -589,7 +595,7 @@ _ASK_A_SILENT_BROKER = """
 import logging, socket, threading
 from stream_app.kafka.broker import clients
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.broker.kafka_exceptions import BrokerError
+from stream_app.kafka.broker.clients import BrokerError
 from stream_app.kafka.deployment.deployment import administration
 from stream_app.setup.settings import KafkaSettings
 

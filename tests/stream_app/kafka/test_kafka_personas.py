@@ -14,10 +14,9 @@ from models.mechanisms import Gaussian, Raw
 from models.priors import Population
 from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.account_watch import PartitionsView
-from stream_app.kafka.account.partition_accounts import PartitionAccounts
-from stream_app.kafka.account.saved_accounts import SavedPeople
+from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.person_records import (
+from stream_app.kafka.deployment.records import (
     NoPersonError,
     PersonEntry,
     parse_person,

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kafka.deployment.person_records import PersonEntry, parse_person, people_of
 from stream_app.kafka.deployment.records import (
     ACTIVATION,
     ANSWER,
@@ -21,10 +20,13 @@ from stream_app.kafka.deployment.records import (
     DECISION,
     PROPOSAL,
     READING,
+    PersonEntry,
     RecordKind,
+    RefusedRecord,
+    parse_person,
+    people_of,
     person_kind,
 )
-from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.wire.messages import Reason
 
 PERSON = person_kind("d")

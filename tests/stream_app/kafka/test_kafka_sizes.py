@@ -12,7 +12,7 @@ from models.mechanisms import Gaussian, Tiered
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
-from stream_app.kafka.deployment.sizes import (
+from stream_app.kafka.deployment.deployment import (
     largest_bytes,
     largest_crowd_answer_bytes,
     largest_proposal_bytes,
@@ -21,8 +21,7 @@ from stream_app.kafka.deployment.sizes import (
 )
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, policy_from
-from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion
-from stream_app.steps.policy.proposals import Negotiation, Source
+from stream_app.steps.policy.proposals import CrowdAnswer, CrowdQuestion, Negotiation, Source
 from stream_app.wire.decision_messages import decision_of
 from stream_app.wire.messages import MAX_COUNT, Activation, SensorValue, StepRelease
 

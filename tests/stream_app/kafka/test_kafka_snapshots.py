@@ -19,23 +19,21 @@ from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.account import (
-    partition_accounts,
-    person_source,
-    saved_accounts,
-    snapshot_keeper,
-    snapshot_topic,
-)
-from stream_app.kafka.account.partition_accounts import PartitionAccounts
+from stream_app.kafka.account import partition_accounts, person_source, snapshot_keeper
+from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
 from stream_app.kafka.account.person_source import Loaded, PersonSource, digest_of
-from stream_app.kafka.account.saved_accounts import SavedPeople
-from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
-from stream_app.kafka.account.snapshot_topic import HEAD, SnapshotHead, SnapshotTopic, Text
-from stream_app.kafka.account.work_thread import WorkThread
+from stream_app.kafka.account.snapshot_keeper import (
+    HEAD,
+    SnapshotHead,
+    SnapshotKeeper,
+    SnapshotTopic,
+    Text,
+    WorkThread,
+)
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_place import LogPlace
-from stream_app.kafka.deployment.person_records import PersonEntry, parse_person, person_records
-from stream_app.kafka.process.worker import Pulse
+from stream_app.kafka.deployment.log_reader import LogPlace
+from stream_app.kafka.deployment.records import PersonEntry, parse_person, person_records
+from stream_app.kafka.process import Pulse
 from stream_app.setup.keys import load_snapshot_key
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import Decided
@@ -186,7 +184,7 @@ class Rig:
 @pytest.fixture(autouse=True)
 def _in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """People are taken in a few at a time, as many are."""
-    monkeypatch.setattr(saved_accounts, "_CHECKED_AT_ONCE", 2)
+    monkeypatch.setattr(partition_accounts, "_CHECKED_AT_ONCE", 2)
     monkeypatch.setattr(partition_accounts, "PIECE_PEOPLE", 3)
 
 
@@ -232,7 +230,7 @@ def test_a_snapshot_is_found_by_another_worker_and_replaces_the_one_before(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """People are written once while they stay, and nothing that no head names is left on the topic."""
-    monkeypatch.setattr(snapshot_topic, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(snapshot_keeper, "PIECE_BYTES", 1000)
     rig, people, log = Rig(deployment, monkeypatch), people_of(4), log_of(deployment, 30)
     accounts = accounts_of(deployment, people, log[:20])
     rig.write(accounts, entries(people))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stream_app.kafka.broker import topic_checks
-from stream_app.kafka.broker.kafka_exceptions import TopicError
+from stream_app.kafka.broker.clients import TopicError
 from stream_app.kafka.broker.topic_checks import check_topics, require_topics
 from stream_app.kafka.broker.topics import DAY_MILLISECONDS, FOREVER, Topics
 

@@ -20,20 +20,17 @@ from models.mechanisms import Gaussian, Raw
 from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.processes import run_coordinator, run_intake_worker, run_release_worker
-from stream_app.kafka.regions.coordinator_core import CoordinatorCore, NoPublisher
-from stream_app.kafka.regions.intake_core import IntakeCore, RegionPlace
+from stream_app.kafka.regions.coordinator import CoordinatorCore, NoPublisher, SealedWindow
+from stream_app.kafka.regions.intake_worker import IntakeCore, RegionPlace
 from stream_app.kafka.regions.region_records import CoordinatorProgress, RegionProgress
-from stream_app.kafka.regions.sealed_window import SealedWindow
-from stream_app.kafka.release.arrival_order import ArrivalOrder, Arrived
-from stream_app.kafka.release.core import Core, LogRecord, Taken
-from stream_app.kafka.release.progress import restore
-from stream_app.kafka.release.release_core import Flush
+from stream_app.kafka.release.core import ArrivalOrder, Arrived, Core, LogRecord, Taken
+from stream_app.kafka.release.deciding_worker import restored_window
+from stream_app.kafka.release.release_core import Flush, restore
 from stream_app.kafka.release.release_log import StepRecords
-from stream_app.kafka.release.release_worker import restored_window
 from stream_app.kafka.tools.producing import RegionParts
 from stream_app.setup.sensor_files import load_registry, regions_by_sensor
 from stream_app.setup.settings import Settings

@@ -15,13 +15,13 @@ from models.keys import NoiseKey
 from models.mechanisms import Tiered
 from models.releases import SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
+from stream_app.kafka.broker.clients import BrokerError, FencedError
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.broker.kafka_exceptions import BrokerError, FencedError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.release.release_log import StepRecords, TransactionLog
 from stream_app.setup.settings import KafkaSettings, Settings
 from stream_app.steps.engine import ClosedStep, release_of
-from stream_app.steps.publisher import KeyedPublisher
+from stream_app.steps.plan import KeyedPublisher
 from tests.stream_app.engine_support import NOISE_SECRET, REGISTRY
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from stream_app.kafka.account.risk_topic import RiskTopic
+from stream_app.kafka.account.account_worker import RiskTopic
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
 from stream_app.setup.settings import KafkaSettings

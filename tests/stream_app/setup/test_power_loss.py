@@ -293,7 +293,7 @@ def test_a_snapshot_without_room_is_left_out_and_the_run_goes_on(
 RUN = """
 import sys
 from pathlib import Path
-from stream_app.cli.shared.output import exit_on_known_errors
+from stream_app.cli.shared import exit_on_known_errors
 from stream_app.embedded import RunOptions, run
 from tests.stream_app.engine_support import population, settings
 with exit_on_known_errors():

@@ -8,7 +8,7 @@ import pytest
 
 from models.exceptions import TallyguardError
 from stream_app.analysis.preflight import check_files
-from stream_app.setup.recipients import load_recipients
+from stream_app.setup.release_settings import load_recipients
 from stream_app.setup.settings_sources import load_settings
 from tests.stream_app.engine_support import lines_of, messages_of_a_day, run_on
 

@@ -17,10 +17,10 @@ from stream_app.city import CityOptions, build_city
 from stream_app.cli.app import app
 from stream_app.exceptions import OutputLockedError, SettingsError
 from stream_app.setup.run_folder.durable import FolderLock
-from stream_app.setup.sections.payload_settings import PayloadSettings
+from stream_app.setup.sections import PayloadSettings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.connect.intake import PayloadIntake, open_intake
-from stream_app.starting.demo.scenario import paced_messages, prepare, write_audit_schedule
+from stream_app.starting.demo import paced_messages, prepare, write_audit_schedule
 
 # What everybody may read: what was published, and what is no secret of a deployment.
 PUBLIC = {

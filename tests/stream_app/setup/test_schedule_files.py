@@ -10,7 +10,7 @@ import pytest
 from models.exceptions import ScheduleError
 from models.releases import Sensor, SensorRegistry
 from stream_app.setup.schedule_files import load_schedule, parse_schedule
-from stream_app.wire.csv_messages import load_activations
+from stream_app.wire.inputs import load_activations
 
 NAMES = tuple(f"s{i}" for i in range(20))
 REGISTRY = SensorRegistry.one_per_location(NAMES)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stream_app.city import City, CityOptions, build_city
-from stream_app.city.city_habits import HABITS
+from stream_app.city.simulation import HABITS
 from stream_app.wire.messages import Activation, Reading
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from models.exceptions import TallyguardError
 from stream_app.cli.app import app
 from stream_app.exceptions import InputError, OutputError, SettingsError
-from stream_app.setup.sections.connect_settings import FilesMap
+from stream_app.setup.sections import FilesMap
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.connect import (
     ArchiveSteps,
@@ -28,7 +28,7 @@ from stream_app.starting.connect import (
     write_counts,
 )
 from stream_app.starting.counts import Counts, CountsQuestions, read_counts
-from stream_app.starting.counts.step_counts import NOT_COUNTED
+from stream_app.starting.counts.read import NOT_COUNTED
 from stream_app.wire import Activation, Reading, parse
 from tests.shared_files import shared
 

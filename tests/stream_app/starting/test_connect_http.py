@@ -24,9 +24,9 @@ import pytest
 from pydantic import ValidationError
 
 from stream_app.exceptions import SettingsError
-from stream_app.setup.sections.http_settings import HttpSettings
+from stream_app.setup.sections import HttpSettings
 from stream_app.setup.settings_sources import load_settings
-from stream_app.starting.connect.http.senders import Senders
+from stream_app.starting.connect.http import Senders
 from stream_app.wire import Activation, Reading, parse
 from tests import ROOT
 from tests.copies import Copy

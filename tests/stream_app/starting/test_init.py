@@ -16,9 +16,14 @@ from accounting.ledgers import epsilon_from_zcdp
 from stream_app.cli.app import app
 from stream_app.exceptions import InputError
 from stream_app.starting.counts import CountsQuestions, read_counts
-from stream_app.starting.counts.assumed import ALTERNATIVES, TABLE_STEPS, assumed_population, table_steps
-from stream_app.starting.counts.sensor_places import sensor_places
-from stream_app.starting.counts.step_counts import NOT_COUNTED
+from stream_app.starting.counts.deployment_files import (
+    ALTERNATIVES,
+    TABLE_STEPS,
+    assumed_population,
+    sensor_places,
+    table_steps,
+)
+from stream_app.starting.counts.read import NOT_COUNTED
 from tests.shared_files import shared
 
 WIDE = "date,north,south\n" + "".join(

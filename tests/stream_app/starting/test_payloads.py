@@ -11,7 +11,7 @@ import pytest
 
 from models.exceptions import TallyguardError
 from stream_app.exceptions import InputError, SettingsError
-from stream_app.setup.sections.payload_settings import PayloadSettings
+from stream_app.setup.sections import PayloadSettings
 from stream_app.starting.connect import preset_names, resolved_map
 from stream_app.starting.connect.payloads import PayloadMap, SensorCount
 

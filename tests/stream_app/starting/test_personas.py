@@ -26,8 +26,7 @@ from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.cli.app import app
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates import PersonaQuestions, make_personas
-from stream_app.starting.aggregates.assumed_days import assumed_days
-from stream_app.starting.aggregates.survey_files import read_days
+from stream_app.starting.aggregates.survey_files import assumed_days, read_days
 from stream_app.starting.aggregates.zone_files import read_points
 from tests.shared_files import shared
 

@@ -12,9 +12,8 @@ from stream_app.analysis.report import RunLog, read_run
 from stream_app.starting.demo import DemoOptions, DemoReport, run_demo
 from stream_app.watching.events import Observer, Observers, RunStarted, StepClosed
 from stream_app.watching.metrics import EngineMetrics
-from stream_app.watching.web.people_board import PeopleBoard
-from stream_app.watching.web.state import state_json
-from stream_app.watching.web.status import StatusBoard
+from stream_app.watching.web.answers import state_json
+from stream_app.watching.web.status import PeopleBoard, StatusBoard
 from stream_app.watching.wording import ceiling_in_words, in_a_hundred
 
 STEPS, PEOPLE = 30, 120

@@ -21,14 +21,12 @@ from stream_app.cli.app import app
 from stream_app.exceptions import InputError, SettingsError
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.declared import require_most_counts
-from stream_app.setup.sections.connect_settings import FilesMap
-from stream_app.setup.sections.payload_settings import PayloadSettings
-from stream_app.setup.sections.sensorthings_settings import SensorThingsSettings
+from stream_app.setup.sections import FilesMap, PayloadSettings, SensorThingsSettings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.connect import read_archive, resolved_map
 from stream_app.starting.connect.journal import announced_sensors
 from stream_app.starting.connect.payloads import PayloadMap
-from stream_app.starting.connect.sensorthings.observations_in import observation_map
+from stream_app.starting.connect.sensorthings import observation_map
 
 # As Telraam gives them: 11.2 people of 0.625 of an hour are 7 who were seen, 24 of half an hour are 12.
 TELRAAM = "date,segment_id,pedestrian,uptime\n" + "".join(

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_app.kafka.release.arrival_order import Arrived
-from stream_app.kafka.release.progress import Progress
-from stream_app.kafka.release.release_core import ReleaseCore
+from stream_app.kafka.release.core import Arrived
+from stream_app.kafka.release.release_core import Progress, ReleaseCore
 from stream_app.steps import Origin, StepClock
 from stream_app.wire import (
     Activation,
@@ -205,7 +204,7 @@ def test_lines_gathered_into_batches_publish_the_same(tmp_path: Path, seed: int)
 
 
 def test_no_batch_is_longer_than_a_line_or_a_record_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_app.wire.batches.BATCH_BYTES", 300)
+    monkeypatch.setattr("stream_app.wire.parsing.BATCH_BYTES", 300)
     lines = [reading(0, f"sensor {number}", number).line().rstrip() for number in range(50)]
     gathered = list(gather(lines))
     assert max(map(len, gathered)) <= 300

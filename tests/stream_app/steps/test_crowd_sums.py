@@ -15,13 +15,20 @@ from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.person_records import parse_person, person_records
+from stream_app.kafka.deployment.records import parse_person, person_records
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts
 from stream_app.steps.policy import BudgetPolicy, policy_from
-from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion, CrowdSurvey
 from stream_app.steps.policy.people_shards import partition_of
-from stream_app.steps.policy.proposals import Answer, Negotiation, Proposal, Respondent
+from stream_app.steps.policy.proposals import (
+    Answer,
+    CrowdAnswer,
+    CrowdQuestion,
+    CrowdSurvey,
+    Negotiation,
+    Proposal,
+    Respondent,
+)
 from stream_app.wire import CROWD_SUMS, RiskSummary, SensorDecision, StepDecision
 from tests.accounting.decisions import deciding
 from tests.stream_app.engine_support import NAMES, lines_of, messages_of_a_day, population, run_on, settings

@@ -12,7 +12,7 @@ from accounting.ledgers import ReleaseLog, read_differential_privacy
 from models.mechanisms import MECHANISMS, Mechanism, Raw
 from models.priors import MovementPrior, Population
 from models.releases import PublishedValue, Schedule, SensorRegistry, TierValues
-from stream_app.kafka.deployment.sizes import largest_bytes
+from stream_app.kafka.deployment.deployment import largest_bytes
 from stream_app.setup.schedule_files import parse_schedule
 from stream_app.setup.settings import Settings
 from stream_app.steps.engine import release_of

@@ -15,13 +15,12 @@ from accounting.ledgers import PrivacyAccount
 from models.keys import NoiseKey
 from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
 from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
-from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.process.worker import Pulse
-from stream_app.kafka.process.worker_metrics import ReleaseCounters
+from stream_app.kafka.process import Pulse, ReleaseCounters
 from stream_app.kafka.release import deciding_worker
-from stream_app.kafka.release.progress import KEY, Progress, restore
-from stream_app.kafka.release.release_worker import ReleaseWorker
+from stream_app.kafka.release.deciding_worker import ReleaseWorker
+from stream_app.kafka.release.release_core import KEY, Progress, restore
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import FixedPolicy
 from stream_app.watching.events import Observer, StepClosed

@@ -12,7 +12,7 @@ from scipy import stats
 
 from models.exceptions import MechanismError
 from models.noise import TOTAL, chain_noise, continued_value, geometric_table
-from models.noise.geometric import increment_table
+from models.noise.integer_chain import increment_table
 from stream_app.exceptions import OutputError, RunChangedError, TierContinuationError
 from tests.hex_keys import hex_key
 from tests.stream_app.embedded.test_journal import Crash, Disk

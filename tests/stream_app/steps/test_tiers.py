@@ -16,9 +16,8 @@ from models.mechanisms import MECHANISMS, Correlated, Tiered
 from models.releases import SensorRelease, StepSchedule, TierValues
 from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import ReleaseSettings
+from stream_app.steps.plan import KeyedPublisher, public_release, release_for_tier, tier_names
 from stream_app.steps.policy import policy_from
-from stream_app.steps.publisher import KeyedPublisher
-from stream_app.steps.tier_views import public_release, release_for_tier, tier_names
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.wire.messages import SensorValue, StepRelease, TierValue
 from tests.stream_app.embedded.test_journal import Crash, Disk

@@ -15,11 +15,10 @@ from accounting.bounds.radius import ceilings_within
 from accounting.continuous import no_moments
 from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
-from stream_app.kafka.process.worker_metrics import AccountMetrics
+from stream_app.kafka.process import AccountMetrics
 from stream_app.setup.settings import Settings
-from stream_app.watching.budget_metrics import BudgetMetrics, over_limit_counts
 from stream_app.watching.events import RunStarted
-from stream_app.watching.metrics import EngineMetrics
+from stream_app.watching.metrics import BudgetMetrics, EngineMetrics, over_limit_counts
 from stream_app.watching.people import PeopleView, Standing
 from stream_app.watching.wording import decision_in_words
 from stream_app.wire.messages import DecisionReason

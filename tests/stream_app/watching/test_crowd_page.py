@@ -14,18 +14,15 @@ from accounting.decisions import BudgetReason
 from accounting.exposure.crowd import equivalent_sigma
 from accounting.settings import OPERATIONS, RiskBudget
 from models.releases import StepSchedule
-from stream_app.analysis.report.verdict_section import may_i_publish
+from stream_app.analysis.report.sections import may_i_publish
 from stream_app.analysis.run_log import read_run
 from stream_app.analysis.verdict import CeilingKind, MayPublish, verdict_on
 from stream_app.embedded import RunOptions, run
-from stream_app.watching.crowd_watch import CrowdMetrics, HiddenLine, hour_of, with_step
 from stream_app.watching.events import Observer, Observers, StepClosed
-from stream_app.watching.metrics import EngineMetrics
+from stream_app.watching.metrics import CrowdMetrics, EngineMetrics, HiddenLine, hour_of, with_step
 from stream_app.watching.prior_notes import crowd_note
-from stream_app.watching.web.people_board import PeopleBoard
-from stream_app.watching.web.plain_page import render
-from stream_app.watching.web.state import state_json
-from stream_app.watching.web.status import StatusBoard
+from stream_app.watching.web.answers import render, state_json
+from stream_app.watching.web.status import PeopleBoard, StatusBoard
 from stream_app.watching.wording import IN_CROWD, ceiling_in_words
 from stream_app.wire import DecisionReason
 from tests.stream_app.embedded.test_crowd_run import BUDGET, CROWD, last_summary, population

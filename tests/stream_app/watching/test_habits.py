@@ -21,10 +21,9 @@ from stream_app.cli.study.audit_command import audit
 from stream_app.embedded import RunOptions, run
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
-from stream_app.starting.demo.scenario import prepare
+from stream_app.starting.demo import prepare
 from stream_app.watching.people import PeopleView
-from stream_app.watching.prior_notes import habits_warning
-from stream_app.watching.wording import in_a_hundred
+from stream_app.watching.wording import habits_warning, in_a_hundred
 from tests import ROOT
 from tests.stream_app.engine_support import NAMES, lines_of, messages_of_a_day, population, settings
 

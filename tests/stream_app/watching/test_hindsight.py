@@ -21,13 +21,13 @@ from models.priors import MovementPrior, Population
 from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.report import load_priors, read_run, write_report
-from stream_app.analysis.report.hindsight_section import NEEDS_PRIORS, exposed_in_hindsight
+from stream_app.analysis.report.sections import NEEDS_PRIORS, exposed_in_hindsight
 from stream_app.cli import main
 from stream_app.watching import hindsight as hindsight_module
 from stream_app.watching.hindsight import Hindsight, PastHorizon, covers, hindsight
 from stream_app.watching.people import FORGOTTEN
-from stream_app.watching.web import people_board
-from stream_app.watching.web.people_board import PeopleBoard, RecentSteps
+from stream_app.watching.web import status
+from stream_app.watching.web.status import PeopleBoard, RecentSteps
 from stream_app.watching.wording import ceiling_in_words, in_a_hundred
 from tests.accounting.enumeration import optimum_success
 from tests.stream_app.engine_support import (
@@ -197,7 +197,7 @@ def test_without_priors_the_report_says_that_it_was_not_computed(
 @pytest.mark.slow
 def test_the_page_says_why_it_has_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the steps are out of memory: never zero, never silence."""
-    monkeypatch.setattr(people_board, "_MOST_RELEASES", 0)
+    monkeypatch.setattr(status, "_MOST_RELEASES", 0)
     board = PeopleBoard("token")
     run_on(tmp_path, [lines_of(messages_of_a_day(STEPS, 8))], observer=board)
     forgotten = [
@@ -211,8 +211,8 @@ def test_the_page_says_why_it_has_no_figure(tmp_path: Path, monkeypatch: pytest.
 
 def test_memory_is_bounded_but_never_below_the_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
     """By steps and by releases; a gap begins anew."""
-    monkeypatch.setattr(people_board, "_MOST_STEPS", 6)
-    monkeypatch.setattr(people_board, "_MOST_RELEASES", 8)
+    monkeypatch.setattr(status, "_MOST_STEPS", 6)
+    monkeypatch.setattr(status, "_MOST_RELEASES", 8)
     recent = RecentSteps()
     recent.horizon = 3
     for step in range(20):

@@ -10,7 +10,7 @@ import pytest
 from accounting.bounds.radius import ceiling_within
 from models.releases import StepSchedule
 from stream_app.watching.people import NATS_PER_BIT, PeopleView
-from stream_app.watching.web.people_board import PeopleBoard
+from stream_app.watching.web.status import PeopleBoard
 from tests.stream_app.engine_support import lines_of, messages_of_a_day, run_on
 
 RADIUS = 0.05

@@ -30,10 +30,8 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.events import Observers
 from stream_app.watching.metrics import EngineMetrics
-from stream_app.watching.web.people_board import PeopleBoard
-from stream_app.watching.web.plain_page import render
-from stream_app.watching.web.state import state_json
-from stream_app.watching.web.status import StatusBoard
+from stream_app.watching.web.answers import render, state_json
+from stream_app.watching.web.status import PeopleBoard, StatusBoard
 from stream_app.watching.wording import ceiling_in_words
 from tests.stream_app.engine_support import REGISTRY, lines_of, messages_of_a_day, population, settings
 

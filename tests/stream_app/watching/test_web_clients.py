@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from models.releases import Sensor
 from stream_app.exceptions import SettingsError
 from stream_app.watching.events import RunStarted
-from stream_app.watching.web import PeopleBoard, StatusBoard, WebServer, answers, connections, serve, server
+from stream_app.watching.web import PeopleBoard, StatusBoard, WebServer, answers, serve, server
 from stream_app.wire.messages import Reason
 from tests.stream_app.events_for_tests import closed
 
@@ -153,7 +153,7 @@ def test_who_does_not_finish_a_request_is_told_and_cut_off(
 
     It goes on after the answer, which it can read all the same, and has as long for that.
     """
-    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(server, "PATIENCE_SECONDS", 0.5)
     silent, trickling = connect(web), connect(web, b"GET / HTTP/1.1\r\n")
     began = time.monotonic()
     trickling.settimeout(0.02)
@@ -184,14 +184,14 @@ def test_a_kept_connection_serves_request_after_request_and_is_let_go_when_idle(
     got = b""
     while got.count(b"HTTP/1.1 200") < 200 or not got.endswith(b"}"):
         got += client.recv(2**16)
-    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(server, "PATIENCE_SECONDS", 0.3)
     assert rest(client) == b""
 
 
 def test_who_reads_too_slowly_is_cut_off_and_holds_little(
     web: WebServer, board: StatusBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(server, "PATIENCE_SECONDS", 0.5)
     reader = socket.socket()
     reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     reader.settimeout(SECONDS)
@@ -213,7 +213,7 @@ def test_thousands_of_silent_connections_keep_no_health_check_out(
     web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one that has waited longest makes room, and is told why."""
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 20)
     first = [connect(web) for _ in range(10)]
     for _ in range(40):
         others = [connect(web) for _ in range(50)]

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_app.setup.settings import Settings
 from stream_app.watching.web import StatusBoard, WebServer, serve
-from stream_app.watching.web.hosts import is_own_host
+from stream_app.watching.web.server import is_own_host
 
 OWN = (
     "localhost",

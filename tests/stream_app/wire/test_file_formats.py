@@ -12,15 +12,15 @@ import pytest
 from models.exceptions import TallyguardError
 from models.prior_files import load_population
 from models.releases import SensorRegistry
-from stream_app.setup.location_names import location_names
+from stream_app.setup.given_priors import location_names
 from stream_app.setup.priors_verdict import load_priors_check
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.starting.counts import CountsQuestions, read_counts
-from stream_app.starting.counts.sensor_places import sensor_places
-from stream_app.starting.counts.step_counts import NOT_COUNTED
-from stream_app.wire.csv_messages import load_activations, reading_parser
+from stream_app.starting.counts.deployment_files import sensor_places
+from stream_app.starting.counts.read import NOT_COUNTED
+from stream_app.wire.inputs import load_activations, reading_parser
 from stream_app.wire.messages import Activation, PlaceReport, Reading, Readings, StepRelease
 from stream_app.wire.parsing import parse
 from tests import ROOT

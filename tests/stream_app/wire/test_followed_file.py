@@ -17,8 +17,7 @@ from stream_app.exceptions import InputError
 from stream_app.watching.events import Observer, StepClosed
 from stream_app.wire.clock import SystemClock
 from stream_app.wire.followed_file import FollowedFile, Start, find_start
-from stream_app.wire.input_format import checked_chunks
-from stream_app.wire.inputs import LineReader
+from stream_app.wire.inputs import LineReader, checked_chunks
 from tests.stream_app.engine_support import (
     activation,
     json_lines,

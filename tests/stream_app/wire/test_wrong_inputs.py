@@ -11,9 +11,9 @@ import pytest
 
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import InputError
-from stream_app.wire.input_format import check_start
+from stream_app.wire.inputs import check_start
 from stream_app.wire.messages import PRIVATE_REASONS, Reason
-from stream_app.wire.refusals import FIRST_LOOK, mostly_refused
+from stream_app.wire.parsing import FIRST_LOOK, mostly_refused
 from tests.stream_app import engine_support
 from tests.stream_app.cli.test_cli import TWO_PEOPLE, Tallyguard, tallyguard
 

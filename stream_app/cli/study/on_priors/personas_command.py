@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.shared.options import JsonOption
-from stream_app.cli.shared.output import own_command, print_json, stderr, stdout
+from stream_app.cli.shared import JsonOption, own_command, print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from models.fitting.personas import MissedCell

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from accounting.settings import HORIZON, MISTAKES
-from stream_app.cli.shared.options import JsonOption, PriorsArgument
-from stream_app.cli.shared.output import print_json, progress, stdout
+from stream_app.cli.shared import JsonOption, PriorsArgument, print_json, progress, stdout
 
 if TYPE_CHECKING:
     from accounting.audit.calibration import GroupedCheck
@@ -118,7 +117,7 @@ def check(
             progress=lambda done: bar.update(task, completed=done),
         )
     if plot is not None:
-        from stream_app.analysis.calibration_figure import draw_check
+        from stream_app.analysis.plan_figure import draw_check
 
         draw_check(checked.check, plot)
     if json:

@@ -2,20 +2,99 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.shared.options import JsonOption
-from stream_app.cli.shared.output import print_json, stderr, stdout
-from stream_app.cli.study.on_priors.finer_command import finer
+from stream_app.cli.shared import (
+    ConfigOption,
+    JsonOption,
+    ListenOption,
+    PriorsArgument,
+    print_json,
+    stderr,
+    stdout,
+)
 from stream_app.cli.study.on_priors.personas_command import personas
 from stream_app.cli.study.on_priors.priors_check_command import check
-from stream_app.cli.study.on_priors.priors_watch_command import watch
 
 if TYPE_CHECKING:
     from models.fitting import Checkins, FitOptions
+
+
+# ``tallyguard priors finer``: priors for counts over shorter steps than theirs.
+
+
+def finer(
+    priors: PriorsArgument,
+    parts: Annotated[
+        int,
+        typer.Option(help="Steps that one step of the priors becomes, e.g. 4 quarters.", show_default=False),
+    ],
+    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.", show_default=False)],
+) -> None:
+    """Cut the steps of priors for counts that come more often.
+
+    People stay where they are within a step of the priors and move at its end, as the priors say. Divide
+    step_seconds by the same number, and multiply horizon, mistakes and first_slot by it: they count steps.
+
+    \b
+    Examples:
+      tallyguard priors finer by-hour.json --parts 4 --output by-quarter.json
+    """
+    from models.prior_files import load_population, save_population
+    from models.priors import in_finer_steps
+
+    population = in_finer_steps(load_population(priors), parts)
+    save_population(population, output)
+    stderr().print(f"{len(population):,} priors in steps {parts} times as short: {output}", highlight=False)
+
+
+# ``tallyguard priors watch``: volunteers' true places held against priors, beside an engine on Kafka.
+
+
+def watch(
+    priors: PriorsArgument,
+    config: ConfigOption = None,
+    every: Annotated[
+        float, typer.Option(min=1.0, help="Seconds between two looks at the volunteers' file.")
+    ] = 60.0,
+    listen: ListenOption = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Read what there is, say what it shows and end.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Hold the priors against volunteers' true places as they come in.
+
+    Where one process accounts everybody, `run` does this by itself. On Kafka people are spread over workers:
+    this is one more process, which reads the priors and the file of the setting `panel` and nothing else. Its
+    metrics are at the address `listen`; the alert TallyguardPriorsRefuted watches them. Horizon, mistakes and
+    first_slot must be those of the deployment.
+
+    \b
+    Examples:
+      tallyguard priors watch priors.parquet --config tallyguard.toml
+      tallyguard priors watch priors.parquet --config tallyguard.toml --once
+    """
+    from models.prior_files import load_population
+    from stream_app.cli.shared import settings_of
+    from stream_app.embedded import panel_of, watch_panel
+    from stream_app.watching.prior_notes import panel_note
+
+    settings = settings_of(config, {"listen": listen})
+    panel = panel_of(settings, load_population(priors))
+    if not once:
+        watch_panel(panel, settings, every, lambda text: stderr().print(text, soft_wrap=True))
+    panel.read()
+    if json:
+        print_json(asdict(panel.shown))
+        return
+    note = panel_note(panel.shown) or "too few places of volunteers to say anything yet"
+    stdout().print(f"{note[:1].upper()}{note[1:]}.", soft_wrap=True)
+
 
 priors = typer.Typer(name="priors", help="Make and check movement priors.", no_args_is_help=True)
 
@@ -133,7 +212,7 @@ def _rows(path: Path, sensors: Path | None, within_km: float, reject_bad_rows: b
     rows = read_checkins(path, "reject" if reject_bad_rows else "fail")
     if sensors is None:
         return rows
-    from stream_app.starting.aggregates.checkin_places import at_sensors
+    from stream_app.starting.aggregates.zone_files import at_sensors
 
     found = at_sensors(rows, path, sensors, within_km)
     stderr().print(f"{len(rows) - len(found):,} of {len(rows):,} check-ins are near no sensor and left out.")

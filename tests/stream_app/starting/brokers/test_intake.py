@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from stream_app.exceptions import OutputLockedError
-from stream_app.setup.sections.payload_settings import PayloadSettings
+from stream_app.setup.sections import PayloadSettings
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect.intake import PayloadIntake, open_intake
 

@@ -159,7 +159,7 @@ def test_what_comes_late_is_found_within_the_look_back(tmp_path: Path) -> None:
 
 def test_a_service_that_is_not_itself_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two answers of a gateway, then the right one."""
-    monkeypatch.setattr("stream_app.starting.connect.sensorthings.service._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("stream_app.starting.connect.sensorthings._FIRST_PAUSE", 0.01)
     service = Datastreams()
     service.observations["7"] = hourly(0, [5])
     service.failures = [502, 503]
@@ -173,7 +173,7 @@ def test_an_answer_that_is_lost_writes_nothing_twice(tmp_path: Path, monkeypatch
 
     An Observation that it did not keep is sent again.
     """
-    monkeypatch.setattr("stream_app.starting.connect.sensorthings.observations_out._PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("stream_app.starting.connect.sensorthings._PAUSE_SECONDS", 0.01)
     service, run = Datastreams(), run_folder(tmp_path / "run")
     add_steps(run, 0, VALUES)
     service.observations["9"] = []
@@ -224,7 +224,7 @@ def test_late_and_corrected_values_are_written_once(tmp_path: Path) -> None:
 
 def test_the_answer_to_a_late_value_may_be_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The datastream has later intervals; whether this one is there is asked, not guessed of the last."""
-    monkeypatch.setattr("stream_app.starting.connect.sensorthings.observations_out._PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("stream_app.starting.connect.sensorthings._PAUSE_SECONDS", 0.01)
     for lost in ("lost", 503):
         service, run = Datastreams(), run_folder(tmp_path / f"run-{lost}")
         add_steps(run, 0, (1, 2))
@@ -292,7 +292,7 @@ def test_a_service_that_asks_to_wait_is_given_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, retry_after: str
 ) -> None:
     """429 with ``Retry-After``, seconds or a date; what is none of them changes nothing."""
-    monkeypatch.setattr("stream_app.starting.connect.sensorthings.service._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("stream_app.starting.connect.sensorthings._FIRST_PAUSE", 0.01)
     service = Datastreams()
     service.observations["7"] = hourly(0, [5])
     service.failures, service.failure_headers = [429], {"Retry-After": retry_after}

@@ -13,7 +13,8 @@ import pytest
 
 from stream_app.cli import main
 from stream_app.setup.settings_sources import load_settings
-from stream_app.starting.connect.sensorthings import Observed, Way, exchange, observations_in
+from stream_app.starting.connect import sensorthings
+from stream_app.starting.connect.sensorthings import Observed, Way, exchange
 from tests.stream_app.starting.brokers.run_folder import add_steps, run_folder
 from tests.stream_app.starting.brokers.sensorthings_service import Datastreams, serving
 
@@ -102,10 +103,10 @@ def test_killed_between_the_journal_and_its_place(tmp_path: Path, monkeypatch: p
     with serving(service) as url:
         config = settings_file(tmp_path, url)
         for kept in range(4):
-            left = [observations_in.replace_file] * kept
+            left = [sensorthings.replace_file] * kept
             with monkeypatch.context() as patched:
                 patched.setattr(
-                    observations_in,
+                    sensorthings,
                     "replace_file",
                     lambda *given, left=left: left.pop()(*given) if left else end(),
                 )
@@ -192,7 +193,7 @@ def test_a_service_that_goes_away_is_waited_for(tmp_path: Path, monkeypatch: pyt
     service, taken, run = service_with_counts(), tmp_path / "in", run_folder(tmp_path / "run")
     add_steps(run, 0, (10,))
     taken.mkdir()
-    monkeypatch.setattr("stream_app.starting.connect.sensorthings.service._TRIES", 1)
+    monkeypatch.setattr("stream_app.starting.connect.sensorthings._TRIES", 1)
     service.failures = [503, 503]
 
     class Stop:

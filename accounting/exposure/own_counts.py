@@ -1,0 +1,318 @@
+"""What one person adds to counts over windows of steps: laws of own counts, and what they reveal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.exposure import Exposure, check_window, entropy_nats, reversed_contraction
+from accounting.exposure.step_information.contraction_kernel import contraction, dense_matrix
+from models.mechanisms import Tabulated, most_revealed, revealed_by_shift
+from models.noise import own_count_information
+from models.noise.noise_information import InformationTable, table_information
+from models.numerics.jit import pjit
+from models.priors import PopulationArrays
+from models.priors.chain import chain_view
+from models.releases import MoveSensor, RevealedAmount, RevealedMove, WindowRelease
+
+# What single moves reveal about everybody.
+
+
+class MovesInto(NamedTuple):
+    """Moves into a step, from one set of places to another each, and what a noised count of them reveals."""
+
+    before: NDArray[np.bool_]  # (R, M)
+    after: NDArray[np.bool_]  # (R, M)
+    slot_before: int  # of the step before, not yet within anybody's cycle
+    table: InformationTable
+
+
+@pjit(lambda population, *_: population.slots.size, least=256)
+def add_move_information(
+    begin: int,
+    end: int,
+    population: PopulationArrays,
+    own_before: NDArray[np.float64],
+    moves: MovesInto,
+    nats: NDArray[np.float64],
+) -> None:
+    """Add to ``nats`` (N,) the information of "makes one of the moves" and its noised count.
+
+    ``own_before`` has the law of the place in the step before of those who start from a distribution of their
+    own, packed like the population's.
+    """
+    for person in range(begin, end):
+        chain = chain_view(population, person)
+        slot = moves.slot_before % chain.start.shape[0]
+        law = chain.start[slot]
+        first, last = population.initial_start[person], population.initial_start[person + 1]
+        if first < last:
+            law = own_before[first:last]
+        probability = 0.0
+        for pair in range(moves.after.shape[0]):
+            for y in range(chain.places.size):
+                if moves.after[pair, chain.places[y]]:
+                    for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
+                        x = chain.row[j]
+                        if moves.before[pair, chain.places[x]]:
+                            probability += law[x] * chain.value[j]
+        nats[person] += table_information(moves.table, min(probability, 1.0))
+
+
+# What counts of windows and moves reveal about everybody, nats, added up by the step in which it comes out.
+#
+# A release that depends on the places up to step ``t`` reveals ``i >= I(n; Y)`` of its own count, given
+# whatever else was released. Carried to later steps it counts as what a count of presence in step ``t``
+# would:
+#
+# - one more release adds ``i`` to what all reveal about any steps: ``H(Y | others) <= H(Y)``, and its noise
+#   is independent of everything else;
+# - of a later step ``w`` it reveals ``eta i``, ``eta`` the contraction of the moves from ``t`` to ``w``:
+#   given what was released before, and the place in step ``t``, the place in step ``w`` does not depend on
+#   it;
+# - a trace that ends with ``t`` learns ``i`` more than the one before it did.
+#
+# So ``i`` may stand among the terms of step ``t`` (:mod:`accounting.continuous.horizon_kernel`), though the
+# release also reveals earlier places. It does not bound what is left of it once the horizon is shown: for a
+# horizon that begins within a window the account as if every count were exact must add it.
+
+
+class RevealedInformation:
+    """Of one population; places it has been asked about are kept."""
+
+    def __init__(self, population: PopulationArrays, locations: int) -> None:
+        self._population = population
+        self._locations = locations
+        self._reach: dict[tuple[int, ...], NDArray[np.bool_]] = {}
+
+    def nats(
+        self,
+        revealed: Iterable[RevealedMove | RevealedAmount],
+        slot_before: int,
+        own_before: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """What a step reveals about each person, (N,).
+
+        ``slot_before`` is the slot of the step before it, ``own_before`` the law in that step of the people
+        who start from a distribution of their own.
+        """
+        found = np.zeros(self._population.slots.size)
+        for each in revealed:
+            if isinstance(each, RevealedAmount):
+                found += np.where(self._reaches(each.locations), each.nats, 0.0)
+                continue
+            assert isinstance(each.mechanism, Tabulated)
+            before, after = (np.stack([self._at(pair[side]) for pair in each.counted]) for side in (0, 1))
+            moves = MovesInto(before, after, slot_before, each.mechanism.information_table())
+            add_move_information(self._population, own_before, moves, found)
+        return found
+
+    def _at(self, locations: tuple[int, ...]) -> NDArray[np.bool_]:
+        """Which locations these are, (M,)."""
+        found = np.zeros(self._locations, dtype=np.bool_)
+        found[list(locations)] = True
+        return found
+
+    def _reaches(self, locations: tuple[int, ...]) -> NDArray[np.bool_]:
+        """Who can be at one of them, (N,)."""
+        if locations not in self._reach:
+            arrays = self._population
+            owner = np.repeat(np.arange(arrays.slots.size), np.diff(arrays.places_start))
+            here = self._at(locations)[arrays.places]
+            self._reach[locations] = np.bincount(owner, here, minlength=arrays.slots.size) > 0.0
+        return self._reach[locations]
+
+
+# The law of what one person adds to a release over a window, and how well the noise hides it.
+
+
+@dataclass(frozen=True, eq=False)
+class OwnCount:
+    """One person's own count in a release.
+
+    ``law`` (L + 1,) has the probability of each value if the device counts what it should. ``spread`` is how
+    far two values that the person can have lie apart; of a device that miscounts ``most_counts``.
+    ``information_nats`` bounds what is published says about the movements, exactly ``I(n; Y)`` of a device
+    that counts what it should. Where the count ``is_constant`` the movements make no difference to it, so
+    that it reveals nothing about them.
+
+    Of a device that miscounts nothing may be concluded from ``law``. One that is down for a part of the
+    window misses somebody because of *when* they were counted: what it reads is no function of ``n``, only
+    of what is counted in each fine step. Somebody who changes place at every step is counted once in two
+    steps for sure; a device that is down in the second reads where they began.
+    """
+
+    release: WindowRelease
+    law: NDArray[np.float64]
+    spread: int
+    information_nats: float
+    is_constant: bool = False
+
+    def reveal_probability(self) -> float:
+        """Of the noise, for any two values that the person can have."""
+        return revealed_by_shift(self.release.mechanism, self.spread)
+
+    def probability_above(self, value: int) -> float:
+        """That the own count lies more than ``value`` above the least that is possible."""
+        return float(self.law[int(np.flatnonzero(self.law)[0]) + value + 1 :].sum())
+
+
+def own_count(exposure: Exposure, release: WindowRelease) -> OwnCount:
+    """The own count of the person of ``exposure``, whose steps the release's window counts from 0."""
+    law, mechanism = own_count_law(exposure, release), release.mechanism
+    noise = mechanism.noise_law()
+    if release.miscounts:
+        fine = fine_entropy(exposure, release)
+        nats = min(
+            revealed_by_shift(mechanism, release.most_counts) * fine,
+            most_revealed(mechanism, release.most_counts),
+        )
+        return OwnCount(release, law, release.most_counts, 0.0 if noise is None else nats, fine == 0.0)
+    possible = np.flatnonzero(law)
+    nats = 0.0 if noise is None else own_count_information(law, noise.probabilities)
+    return OwnCount(release, law, int(possible[-1] - possible[0]), nats, possible.size <= 1)
+
+
+def fine_entropy(exposure: Exposure, release: WindowRelease) -> float:
+    """Bound (nats) on the entropy of what is to be counted in all fine steps of the window together.
+
+    The sum of each step's own entropy; 0 only where the person is counted the same whatever they do.
+    """
+    sensor, steps = release.sensor, range(release.first, release.last + 1)
+    if not isinstance(sensor, MoveSensor):
+        here = np.isin(exposure.chain.places, sensor.locations)
+        return sum(_entropy_of(exposure.marginal[step], here.astype(np.int64)) for step in steps)
+    counted, found = _counted_moves(exposure, sensor), 0.0
+    for step in steps:
+        moves = dense_matrix(exposure.chain, exposure.slot(step - 1))
+        found += _entropy_of(exposure.marginal[step - 1][:, np.newaxis] * moves, counted)
+    return found
+
+
+def _entropy_of(law: NDArray[np.float64], value: NDArray[np.int64]) -> float:
+    """The entropy (nats) of a ``value`` of outcomes with this law, of the same shape."""
+    mass = np.bincount(value.reshape(-1), law.reshape(-1))
+    return entropy_nats(mass.astype(np.float64))
+
+
+def own_count_law(exposure: Exposure, release: WindowRelease) -> NDArray[np.float64]:
+    """``Pr[n = k]``, (L + 1,), by a forward recursion over (place, count so far).
+
+    A count that reaches ``L = most_counts`` stays there. O(window L K^2).
+    """
+    most, sensor = release.most_counts, release.sensor
+    reached = np.zeros((most + 1, exposure.place_count))
+    reached[0] = exposure.marginal[release.earliest_place]
+    if isinstance(sensor, MoveSensor):
+        counted = _counted_moves(exposure, sensor)
+        for step in range(release.first, release.last + 1):
+            reached = _move(reached, dense_matrix(exposure.chain, exposure.slot(step - 1)), counted)
+        return np.asarray(reached.sum(axis=1))
+    here = np.isin(exposure.chain.places, sensor.locations)
+    for step in range(release.first, release.last + 1):
+        if step > release.first:
+            reached = reached @ dense_matrix(exposure.chain, exposure.slot(step - 1))
+        reached[:, here] = _raised(reached[:, here], 1)
+    return np.asarray(reached.sum(axis=1))
+
+
+def _counted_moves(exposure: Exposure, sensor: MoveSensor) -> NDArray[np.int64]:
+    """How often the sensor counts each move between own places, (K, K)."""
+    place_of = {int(location): place for place, location in enumerate(exposure.chain.places)}
+    counted = np.zeros((exposure.place_count, exposure.place_count), dtype=np.int64)
+    for start, end, times in sensor.times_counted:
+        if start in place_of and end in place_of:
+            counted[place_of[start], place_of[end]] = times
+    return counted
+
+
+def _move(
+    reached: NDArray[np.float64], matrix: NDArray[np.float64], counted: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """One fine move: masses (L + 1, K) by count so far and place."""
+    moved = np.zeros_like(reached)
+    for times in np.unique(counted):
+        moved += _raised(reached @ np.where(counted == times, matrix, 0.0), int(times))
+    return moved
+
+
+def _raised(reached: NDArray[np.float64], times: int) -> NDArray[np.float64]:
+    """The same masses counted ``times`` more, at most to the last row."""
+    if times == 0:
+        return reached
+    raised = np.zeros_like(reached)
+    last = reached.shape[0] - 1
+    raised[min(times, last) :] = reached[: last + 1 - min(times, last)]
+    raised[last] += reached[last + 1 - min(times, last) :].sum(axis=0)
+    return raised
+
+
+# What releases over windows reveal about one horizon, nats, as a sum over releases with carried terms.
+#
+# Given any other releases, one more adds at most ``I(n_r; Y_r)``. Windows that end at or before the
+# horizon's first step ``w`` speak of its first place alone and are carried to it, with the contraction
+# ``eta_t`` of the move into step ``t``,
+#
+#     J_t = min(H(X_t), eta_t J_{t-1} + sum of I(n_r; Y_r) over windows that end with t).
+#
+# The present term is not contracted: a passage of move ``t`` concerns the place in step ``t`` itself.
+# Windows that begin at or after the horizon's last place are carried backwards in the same way, all others
+# count whole.
+
+
+@dataclass(frozen=True, slots=True)
+class WindowInformation:
+    """Bounds (nats) on what the releases say of a horizon: from before it, inside, and after it."""
+
+    carried: float
+    inside: float
+    later: float
+
+    @property
+    def total(self) -> float:
+        """Of everything together."""
+        return self.carried + self.inside + self.later
+
+
+def window_information(
+    exposure: Exposure, own_counts: Sequence[OwnCount], first: int, last: int
+) -> WindowInformation:
+    """What releases with these own counts say of the steps ``first..last`` (inclusive).
+
+    :class:`~accounting.exceptions.HorizonError` for a horizon outside the exposure's steps.
+    """
+    check_window(exposure, first, last)
+    before, after = np.zeros(exposure.steps), np.zeros(exposure.steps)
+    inside = 0.0
+    for own in own_counts:
+        if own.release.last <= first:
+            before[own.release.last] += own.information_nats
+        elif own.release.earliest_place >= last:
+            after[own.release.earliest_place] += own.information_nats
+        else:
+            inside += own.information_nats
+    return WindowInformation(
+        _carried_forward(exposure, before, first), inside, _carried_backward(exposure, after, last)
+    )
+
+
+def _carried_forward(exposure: Exposure, ending: NDArray[np.float64], first: int) -> float:
+    """``J_w`` from the information (T,) of the windows that end in each step."""
+    carried = 0.0
+    for t in range(first + 1):
+        kept = 0.0 if t == 0 else float(contraction(dense_matrix(exposure.chain, exposure.slot(t - 1))))
+        carried = min(entropy_nats(exposure.marginal[t]), kept * carried + float(ending[t]))
+    return carried
+
+
+def _carried_backward(exposure: Exposure, beginning: NDArray[np.float64], last: int) -> float:
+    """Its mirror image, with the contraction of each reversed move."""
+    carried = 0.0
+    for t in range(exposure.steps - 1, last - 1, -1):
+        kept = 0.0 if t == exposure.steps - 1 else reversed_contraction(exposure, t)
+        carried = min(entropy_nats(exposure.marginal[t]), kept * carried + float(beginning[t]))
+    return carried

@@ -1,0 +1,121 @@
+"""Counts in a crowd: ceilings if nobody knows where the others are, and where raw counts are safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import lcm
+from typing import Any
+
+import numpy as np
+
+from accounting.continuous import ContinuousAccountant, RiskSummary
+from accounting.continuous.crowd import CrowdAccount
+from accounting.exposure.crowd import CrowdAdversary, SensorCrowd, StepCrowd, equivalent_sigma, revealed
+from accounting.settings import HorizonSettings
+from models.mechanisms import Raw
+from models.priors import Population
+from models.releases import StepSchedule
+from stream_app.watching.prior_notes import crowd_note
+
+# A plan against the crowd adversary: everybody's risk after each step, and what each sensor hides when.
+
+_RAW = Raw()
+
+
+@dataclass(frozen=True)
+class HiddenCount:
+    """What the crowd at one sensor hides in one slot of the day, at the worst of the planned steps.
+
+    A raw count reveals whether a person was there in at most ``revealed`` of all cases, as under Gaussian
+    noise of ``sigma`` people; sigma 0: nobody is hidden, there are
+    too few, or all of them are counted on for another sensor.
+    """
+
+    sensor: str
+    slot: int
+    steps: int
+    sigma: float
+    revealed: float
+
+
+@dataclass(frozen=True)
+class PlannedCrowd:
+    """Risks against the crowd adversary after each step, what is hidden where, and the condition of both.
+
+    ``informed`` are the risks of the same steps against whoever knows where everybody else is.
+    """
+
+    adversary: CrowdAdversary
+    others: int
+    steps: tuple[RiskSummary, ...]
+    informed: tuple[RiskSummary, ...]
+    hidden: tuple[HiddenCount, ...]
+
+    @property
+    def condition(self) -> str:
+        """When the ceilings hold, in words."""
+        return crowd_note(self.adversary, self.others)
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields beside the steps."""
+        adversary = self.adversary
+        return {
+            "others": self.others,
+            "known": adversary.known,
+            "companions": adversary.companions,
+            "alone": adversary.alone,
+            "condition": self.condition,
+            "hidden": [vars(each) for each in self.hidden],
+        }
+
+
+class CrowdSoFar:
+    """Gathers what a crowd's account says while it moves on; the account must be before its first step."""
+
+    def __init__(self, account: CrowdAccount) -> None:
+        self._account = account
+        self._cycle = lcm(*np.unique(account.population.arrays.slots).tolist())
+        self._steps: list[RiskSummary] = []
+        self._informed: list[RiskSummary] = []
+        self._found: dict[tuple[str, int], list[SensorCrowd]] = {}
+
+    def note(self, step: StepSchedule, crowds: StepCrowd) -> None:
+        """The step that was accounted last, and what its counts hid among."""
+        self._steps.append(self._account.summary())
+        self._informed.append(self._account.informed.summary())
+        slot = (self._account.settings.first_slot + step.step) % self._cycle
+        for release, crowd in zip(step.releases, crowds, strict=True):
+            self._found.setdefault((release.sensor.name, slot), []).append(crowd)
+
+    def planned(self) -> PlannedCrowd:
+        """All of it."""
+        adversary = self._account.adversary
+        hidden = tuple(_worst(*where, crowds, adversary) for where, crowds in self._found.items())
+        others = len(self._account.population) - 1
+        return PlannedCrowd(adversary, others, tuple(self._steps), tuple(self._informed), hidden)
+
+
+def plan_in_crowd(
+    population: Population,
+    steps: Sequence[StepSchedule],
+    settings: HorizonSettings,
+    adversary: CrowdAdversary,
+    done: Callable[[], None],
+) -> PlannedCrowd:
+    """Account these steps against the crowd adversary; ``done`` is called after each."""
+    informed_account = ContinuousAccountant(population, settings, apart=True)
+    account = CrowdAccount(informed_account, adversary)
+    so_far = CrowdSoFar(account)
+    for step in steps:
+        informed_account.apply(step)
+        so_far.note(step, account.apply(step))
+        done()
+    return so_far.planned()
+
+
+def _worst(sensor: str, slot: int, crowds: Sequence[SensorCrowd], adversary: CrowdAdversary) -> HiddenCount:
+    """What is hidden where the crowd is thinnest."""
+    thinnest = min(crowds, key=lambda crowd: crowd.variance(adversary))
+    shown = revealed(thinnest.variance(adversary), _RAW, adversary.companions)
+    return HiddenCount(sensor, slot, len(crowds), equivalent_sigma(thinnest, adversary), shown)

@@ -1,0 +1,361 @@
+"""What a run has released, as files for the public: described tables by day, and the last step."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from models.text import safe_cell
+from stream_app.analysis.released_rows import ReleasedRow, RunTimes, released_days
+from stream_app.analysis.report import ANSWERS, sentence, verdict_of
+from stream_app.analysis.run_lines import complete_lines, record_of
+from stream_app.analysis.run_log import read_run
+from stream_app.exceptions import InputError, OutputError
+from stream_app.setup.priors_verdict import priors_check_of
+from stream_app.setup.run_folder.durable import make_folder, replace_file
+from stream_app.setup.run_folder.run_settings import load_run
+from stream_app.watching.prior_notes import basis_note
+from stream_app.wire import RiskSummary
+
+# A day of releases as CSV or Parquet: the same columns, an empty cell where nothing was published.
+
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+_TYPES = {
+    "step": pa.int64(),
+    "start": pa.timestamp("s", "UTC"),
+    "end": pa.timestamp("s", "UTC"),
+    "sensor": pa.string(),
+    "mechanism": pa.string(),
+    "sigma": pa.float64(),
+    "epsilon": pa.float64(),
+    "value": pa.int64(),
+    "version": pa.int64(),
+}
+
+
+def csv_bytes(rows: Sequence[ReleasedRow]) -> bytes:
+    """A header line and a line for each row; times in UTC."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(ReleasedRow._fields)
+    for row in rows:
+        shown = row._replace(sensor=safe_cell(row.sensor), mechanism=safe_cell(row.mechanism))
+        writer.writerow(shown._replace(start=f"{row.start:{_TIME}}", end=f"{row.end:{_TIME}}"))  # type: ignore[arg-type]
+    return text.getvalue().encode()
+
+
+def parquet_bytes(rows: Sequence[ReleasedRow]) -> bytes:
+    """The same table; what is empty there is null here."""
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, _TYPES.values(), strict=True)]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(dict(zip(_TYPES, arrays, strict=True))), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+# The last step as maps and context brokers take it: GeoJSON, and NGSI-LD ``CrowdFlowObserved``.
+
+Places = Mapping[str, tuple[float, float]]  # longitude and latitude in degrees
+_ISO_TIME = "%Y-%m-%dT%H:%M:%SZ"
+_CONTEXT = [
+    "https://raw.githubusercontent.com/smart-data-models/dataModel.Transportation/master/context.jsonld",
+    "https://uri.etsi.org/ngsi-ld/v1/ngsi-ld-core-context.jsonld",
+]
+
+
+def geojson(rows: Sequence[ReleasedRow], places: Places) -> dict[str, Any]:
+    """A point for each sensor; :class:`InputError` where one has no place. ``value`` null = not published."""
+    without = sorted({row.sensor for row in rows} - places.keys())
+    if without:
+        raise InputError(
+            "each released sensor must have lat and lon for GeoJSON",
+            f"{len(without):,} without, such as {without[0]!r}",
+            "add both to the sensors file and name it with --sensors, or leave geojson out of --format",
+        )
+    return {
+        "type": "FeatureCollection",
+        "features": [
+            {
+                "type": "Feature",
+                "id": row.sensor,
+                "geometry": {"type": "Point", "coordinates": list(places[row.sensor])},
+                "properties": {
+                    **row._asdict(),
+                    "start": f"{row.start:{_ISO_TIME}}",
+                    "end": f"{row.end:{_ISO_TIME}}",
+                },
+            }
+            for row in rows
+        ],
+    }
+
+
+def crowd_flow(
+    rows: Sequence[ReleasedRow], deployment: str, places: Places, verdict: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """An entity a sensor, normalized; one that published nothing has no ``peopleCount``.
+
+    Each says what the ``verdict`` on the run is, as it may be read alone.
+    """
+    said = {"privacyVerdict": _property(verdict["answer"])}
+    return [{**_entity(row, deployment, places.get(row.sensor)), **said} for row in rows]
+
+
+def _entity(row: ReleasedRow, deployment: str, place: tuple[float, float] | None) -> dict[str, Any]:
+    name = f"{quote(deployment, safe='')}:{quote(row.sensor, safe='')}"
+    entity: dict[str, Any] = {
+        "id": f"urn:ngsi-ld:CrowdFlowObserved:{name}",
+        "type": "CrowdFlowObserved",
+        "name": _property(row.sensor),
+        "dateObservedFrom": _property({"@type": "DateTime", "@value": f"{row.start:{_ISO_TIME}}"}),
+        "dateObservedTo": _property({"@type": "DateTime", "@value": f"{row.end:{_ISO_TIME}}"}),
+        "mechanism": _property(row.mechanism),
+    }
+    if row.value is not None:
+        entity["peopleCount"] = _property(row.value)
+        if row.sigma is not None:
+            entity["peopleCount"]["sigma"] = _property(row.sigma)
+    if place is not None:
+        entity["location"] = {"type": "GeoProperty", "value": {"type": "Point", "coordinates": list(place)}}
+    return {**entity, "@context": _CONTEXT}
+
+
+def _property(value: object) -> dict[str, Any]:
+    return {"type": "Property", "value": value}
+
+
+# The ceiling of an exported period, with the condition it holds under, and whether its rule was kept.
+
+_SUMMARY = b'"risk_summary"'
+
+
+def period_ceiling(folder: Path, last_step: int) -> dict[str, Any]:
+    """The highest ceiling of anybody up to a step, as it stands in ``risks.jsonl``; null if not computed.
+
+    A figure without its condition means nothing, so they stand together.
+    """
+    run = load_run(folder)
+    summary = _last_summary(folder / "risks.jsonl", last_step)
+    people = int(run.get("people", 0))
+    horizon, mistakes = run["horizon"], run["mistakes"]
+    found: dict[str, Any] = {
+        "highest": None if summary is None or people == 0 else summary.most_risk,
+        "until_step": None if summary is None else summary.step,
+        "people": people,
+        "horizon_steps": horizon,
+        "mistakes": mistakes,
+    }
+    drawn = (run.get("drawn") or {}).get("draws", 1)
+    note = basis_note(people, run.get("assumed_habits"), priors_check_of(run), drawn)
+    condition = "no ceiling of persons was computed"
+    if people and found["highest"] is not None:
+        condition = (
+            f"nobody who knows how each of the {people:,} people lives, as the priors of the deployment say, "
+            f"and where everybody else is, and who reads all that was released, names the places of any of "
+            f"them in {horizon} consecutive steps with at most {mistakes} wrong more often than this; it "
+            "holds for people counted as the deployment's sensors declare, and not for people who live "
+            "otherwise or move together"
+        )
+    found["condition"] = "; ".join(filter(None, (condition, note)))
+    return found
+
+
+def run_verdict(folder: Path) -> dict[str, Any]:
+    """Whether the rule was kept: ``yes``, ``no``, ``not shown`` or ``no rule``, with the report's sentence.
+
+    What the report says of counts beside the priors' people is not for the public, and left out.
+    """
+    run, is_accounted = (
+        load_run(folder),
+        any(_SUMMARY in line for line in complete_lines(folder / "risks.jsonl")),
+    )
+    if run.get("people") != 0 and not is_accounted:
+        return {"answer": "not shown", "sentence": "no step of the run has its risks recorded"}
+    log = read_run(folder)
+    if not log.summaries:
+        return {
+            "answer": "no rule",
+            "sentence": "no ceiling of persons was computed, so no rule was kept by it",
+        }
+    verdict = verdict_of(replace(log, beyond=None))
+    return {"answer": ANSWERS[verdict.answer], "sentence": sentence(verdict, log)}
+
+
+def _last_summary(path: Path, last_step: int) -> RiskSummary | None:
+    found = None
+    for line in complete_lines(path):
+        if _SUMMARY not in line:
+            continue
+        summary = record_of(RiskSummary, path, line)
+        if summary.step > last_step:
+            break
+        found = summary
+    return found
+
+
+# ``datapackage.json``: what the files of an export hold, as Frictionless Data describes tables.
+
+_FIELDS: tuple[dict[str, Any], ...] = (
+    {"name": "step", "type": "integer", "description": "number of the step, from 0"},
+    {"name": "start", "type": "datetime", "description": "beginning of the step, UTC, inclusive"},
+    {"name": "end", "type": "datetime", "description": "end of the step, UTC, exclusive"},
+    {"name": "sensor", "type": "string", "description": "name of the sensor"},
+    {
+        "name": "mechanism",
+        "type": "string",
+        "description": "how the value was released; suppressed = not at all",
+    },
+    {
+        "name": "sigma",
+        "type": "number",
+        "unit": "people",
+        "description": "standard deviation of the noise in the value; empty where the mechanism has none",
+    },
+    {
+        "name": "epsilon",
+        "type": "number",
+        "unit": "nats",
+        "description": "privacy level of a value released in tiers; empty otherwise",
+    },
+    {
+        "name": "value",
+        "type": "integer",
+        "unit": "people",
+        "description": "the released count, with its noise, so it may be negative; empty = not published, "
+        "which is no 0",
+    },
+    {
+        "name": "version",
+        "type": "integer",
+        "description": "1, or 2 and above for a further value of the same count, with noise of its own",
+    },
+)
+_REQUIRED = ("step", "start", "end", "sensor", "mechanism", "version")
+
+
+def data_package(
+    deployment: str,
+    step_seconds: int,
+    files: Sequence[str],
+    ceiling: dict[str, Any],
+    verdict: dict[str, Any],
+    about: dict[str, str],
+) -> dict[str, Any]:
+    """The descriptor of these files; ``about`` holds title, licence and publisher, as far as declared."""
+    title = about.get("title") or f"People counts of {deployment}"
+    publisher = about.get("publisher") or deployment
+    package: dict[str, Any] = {
+        "name": _slug(deployment),
+        "title": title,
+        "description": "Counts of people by sensor and step, released with the noise stated beside them. "
+        "An empty value was not published; it is no 0.",
+        "resources": [_resource(name) for name in files],
+        "citation": f"{publisher}: {title}. Counts with noise; cite sigma with every value, and the ceiling "
+        "with its condition.",
+        "step_seconds": step_seconds,
+        "ceiling": ceiling,
+        "verdict": verdict,
+    }
+    if "licence" in about:
+        package["licenses"] = [{"name": about["licence"]}]
+    return package
+
+
+def _resource(name: str) -> dict[str, Any]:
+    stem, _, kind = name.rpartition(".")
+    mediatype = "text/csv" if kind == "csv" else "application/vnd.apache.parquet"
+    schema = {
+        "fields": [
+            {**field, **({"constraints": {"required": True}} if field["name"] in _REQUIRED else {})}
+            for field in _FIELDS
+        ],
+        "missingValues": [""],
+        "primaryKey": ["step", "sensor", "version"],
+    }
+    found = {"name": _slug(f"{stem}-{kind}"), "path": name, "format": kind, "mediatype": mediatype}
+    return {**found, **({"encoding": "utf-8"} if kind == "csv" else {}), "schema": schema}
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-") or "counts"
+
+
+# Writes an export: made from what was released, and from nothing that was not.
+
+
+class ExportFormat(StrEnum):
+    """Kinds of files."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    GEOJSON = "geojson"
+    NGSI_LD = "ngsi-ld"
+
+
+_TABLES = {ExportFormat.CSV: csv_bytes, ExportFormat.PARQUET: parquet_bytes}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written: files by name, steps with releases, values, and cells without one."""
+
+    files: tuple[str, ...]
+    days: int
+    values: int
+    not_published: int
+    ceiling: Mapping[str, Any]
+    verdict: Mapping[str, Any]
+
+
+def export_run(
+    run: Path, folder: Path, formats: Collection[ExportFormat], places: Places, about: dict[str, str]
+) -> Exported:
+    """Write the releases of a run for the public; files of the same name are replaced, each as a whole.
+
+    :class:`OutputError` for a folder that is none of a run or has released nothing.
+    """
+    times = RunTimes(run)
+    make_folder(folder)
+    tables: list[str] = []
+    days = values = empty = 0
+    last: list[ReleasedRow] = []
+    for day, rows in released_days(run):
+        for kind, made in _TABLES.items():
+            if kind in formats:
+                tables.append(f"counts-{day:%Y-%m-%d}.{kind}")
+                replace_file(folder / tables[-1], made(rows))
+        days += 1
+        published = sum(row.value is not None for row in rows)
+        values, empty = values + published, empty + len(rows) - published
+        last = [row for row in rows if row.step == rows[-1].step]
+    if not last:
+        raise OutputError(f"{run} must have released something", "nothing", "export it once a step is closed")
+    ceiling, verdict = period_ceiling(run, last[-1].step), run_verdict(run)
+    files = [*tables]
+    if ExportFormat.GEOJSON in formats:
+        collection = {**geojson(last, places), "ceiling": ceiling, "verdict": verdict}
+        files.append(_write(folder, "last-step.geojson", collection))
+    if ExportFormat.NGSI_LD in formats:
+        entities = crowd_flow(last, times.deployment, places, verdict)
+        files.append(_write(folder, "last-step.jsonld", entities))
+    if tables:
+        described = data_package(times.deployment, times.step_seconds, tables, ceiling, verdict, about)
+        files.append(_write(folder, "datapackage.json", described))
+    return Exported(tuple(files), days, values, empty, ceiling, verdict)
+
+
+def _write(folder: Path, name: str, document: object) -> str:
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
+    replace_file(folder / name, f"{text}\n".encode())
+    return name

@@ -1,0 +1,573 @@
+"""Tables of the settings file: what all of them share, and those of connectors.
+
+Modules are imported singly, as the settings are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import NoDecode
+
+from models.private_files import readable_by_others
+
+# What all sections of the settings share: nothing unknown in them, lists and secrets as people give them.
+
+
+def _split(value: object) -> object:
+    """A comma-separated text, as the environment gives it, as a list."""
+    if not isinstance(value, str):
+        return value
+    return [part.strip() for part in value.strip("[] ").split(",") if part.strip()]
+
+
+NameList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+NumberList = Annotated[tuple[float, ...], NoDecode, BeforeValidator(_split)]
+
+
+class Section(BaseModel):
+    """A table of the settings file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_LEAST_CHARACTERS, _LEAST_DIFFERENT = 16, 6  # of a token; random ones of 16 have 12 or more different ones
+
+
+def require_token(name: str, token: SecretStr | None) -> None:
+    """``ValueError`` for a token that can be guessed; never shows it."""
+    if token is None:
+        return
+    text = token.get_secret_value()
+    if len(text) < _LEAST_CHARACTERS:
+        raise ValueError(f"{name} must have at least {_LEAST_CHARACTERS} characters")
+    if len(set(text)) < _LEAST_DIFFERENT or "changeme" in text.lower():
+        raise ValueError(f"{name} must be random, e.g. what `openssl rand -hex 32` prints")
+
+
+def refuse_login(name: str, address: str) -> None:
+    """``ValueError`` for an address with a user or password in it: settings are shown, logged and kept."""
+    place = address.partition("://")[2] or address
+    if "@" in place.partition("/")[0]:
+        raise ValueError(f"{name} must have no user or password in it; set username and password_file")
+
+
+def require_private_key(name: str, path: Path | None) -> None:
+    """``ValueError`` for a certificate with its private key in a file that others can read."""
+    if path is None or (fault := readable_by_others(path)) is None:
+        return
+    if b"PRIVATE KEY" in path.read_bytes():
+        raise ValueError(
+            f"{name} has a private key and must be readable by its owner only, got: {'; '.join(fault)}"
+        )
+
+
+def take_secret(section: BaseModel, name: str) -> None:
+    """Fill a secret from the file named beside it; ``ValueError`` for both or an unreadable file."""
+    path: Path | None = getattr(section, f"{name}_file")
+    if path is None:
+        return
+    if getattr(section, name) is not None:
+        raise ValueError(f"{name} must come from one place, got a file and a secret; drop one of the two")
+    if (fault := readable_by_others(path)) is not None:
+        raise ValueError(f"{name}_file must be readable by its owner only, got: {'; '.join(fault)}")
+    try:
+        secret = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(f"{name}_file must be a readable text file, got {path}; check the path") from None
+    object.__setattr__(section, name, SecretStr(secret))
+
+
+# How payloads in JSON, as counters and brokers send them, become counts: what stands where.
+
+SENSOR = "{sensor}"
+
+
+class PayloadSettings(Section):
+    """Where things stand in a payload. A path like ``time_info.start`` or ``lines[0].in`` begins at a record.
+
+    Records are the elements of ``records``; a path that begins with ``$.`` is one from the whole payload.
+    """
+
+    preset: str | None = Field(
+        default=None,
+        description="mapping to begin with: one of `tallyguard connect presets`, or a TOML file",
+    )
+    records: NameList = Field(
+        default=(),
+        description="path of the list that holds the counts, of several the first that is there; none = the "
+        "payload itself, a list or one record",
+    )
+    sensor: NameList = Field(default=(), description="path of the sensor; of several the first that is there")
+    sensor_pattern: str | None = Field(
+        default=None, description="regular expression with the group `sensor` that a sensor's text must match"
+    )
+    topic: str | None = Field(
+        default=None,
+        description=f"form of topics (HTTP: of paths), {SENSOR} where the sensor stands, like city/{SENSOR}",
+    )
+    names: dict[str, str] = Field(
+        default_factory=dict, description="the deployment's name for a sensor of the payloads"
+    )
+    channel: str | None = Field(default=None, description="path of a sensor's channel (line, region, side)")
+    channels: Literal["refuse", "sum", "apart"] = Field(
+        default="refuse",
+        description="several channels of a sensor in one payload: one count, or a sensor each",
+    )
+    start: NameList = Field(
+        default=(), description="path of the interval's start; of several the first that is there"
+    )
+    end: NameList = Field(
+        default=(),
+        description="path of the interval's end (exclusive), of a total the time of it; of several the first "
+        "that is there",
+    )
+    interval: str | None = Field(default=None, description="path of an interval of ISO 8601, start/end")
+    interval_seconds: int | None = Field(
+        default=None, ge=1, description="length of an interval of which one end is not said"
+    )
+    timezone: str | None = Field(
+        default=None, description="time zone of times without an offset, like Europe/Vienna"
+    )
+    offset: str | None = Field(
+        default=None,
+        description="path of the offset of times without one, like UTC+8:00; instead of timezone",
+    )
+    daylight: str | None = Field(
+        default=None, description="with offset: path of whether the clock is an hour ahead of it in summer"
+    )
+    ambiguous: Literal["refuse", "earlier", "later"] = Field(
+        default="refuse", description="times that the clock shows twice in autumn"
+    )
+    time_format: str | None = Field(default=None, description="how times are written, like %Y/%m/%d %H:%M:%S")
+    time_unit: Literal["seconds", "milliseconds"] = Field(
+        default="seconds", description="what numbers count that are times since 1970"
+    )
+    count: NameList = Field(
+        default=(),
+        description="path of the count, of several the first that is there; null = not counted",
+    )
+    count_more: NameList = Field(
+        default=(), description="paths of further counts that are added to it (out beside in); all of them"
+    )
+    decimals: Literal["refuse", "round"] = Field(
+        default="refuse",
+        description="counts with decimals: round takes the nearest, and needs largest_factor",
+    )
+    largest_factor: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        default=None,
+        description="by how much one person moves a count at most, where counts were scaled, converted or "
+        "averaged before they came; sensors must declare most_counts of it, rounded up",
+    )
+    kind: Literal["periodic", "total"] = Field(
+        default="periodic",
+        description="periodic = what was counted in the interval; total = what was counted since the counter "
+        "began, of which the engine is given the differences",
+    )
+    resets: Literal["not_counted", "from_zero"] = Field(
+        default="not_counted",
+        description="a total below the one before: the step was not counted, or the counter began again at 0",
+    )
+    shorter: Literal["refuse", "sum"] = Field(
+        default="refuse",
+        description="intervals shorter than a step: sum adds them where all of a step were counted",
+    )
+    ends: Literal["recognise", "exclusive", "inclusive"] = Field(
+        default="recognise",
+        description="what an interval's end is: the next one's start, or the last second (millisecond) that "
+        "belongs to it; recognise = inclusive where intervals, two at least, all end so",
+    )
+    tolerance_seconds: int = Field(
+        default=0, ge=0, description="how far a time may be off the bound of a step and be taken for it"
+    )
+    own_addresses: NameList = Field(
+        default=(),
+        description="paths from the payload, without indices, of addresses that are the counter's own; other "
+        "addresses of devices are refused",
+    )
+
+
+# Settings of the receiver of payloads over HTTP: where it listens, who may send, and what payloads say.
+
+
+class SenderSettings(Section):
+    """One of several senders: by what it is known, and which sensors it counts."""
+
+    token: SecretStr | None = Field(
+        default=None, description="its token, at least 16 characters; not in the settings file"
+    )
+    token_file: Path | None = Field(default=None, description="file with its token")
+    certificate: str | None = Field(
+        default=None,
+        min_length=1,
+        description="instead of a token: the common name or a DNS name of its certificate",
+    )
+    sensors: NameList = Field(
+        min_length=1, description="sensors it may send for; * stands for anything, as in gate-*"
+    )
+
+    @model_validator(mode="after")
+    def _is_known_by_one_thing(self) -> SenderSettings:
+        take_secret(self, "token")
+        require_token("token", self.token)
+        if (self.token is None) == (self.certificate is None):
+            raise ValueError("a sender must have token_file or certificate, and not both")
+        return self
+
+
+class HttpSettings(Section):
+    """A receiver needs a token, or certificates of those who send."""
+
+    listen: str = Field(default="127.0.0.1:9470", description="address of the receiver, host:port")
+    map: PayloadSettings = Field(default=PayloadSettings(), description="where things stand in the payloads")
+    token: SecretStr | None = Field(
+        default=None,
+        description="what a single sender says in the header Authorization: Bearer, at least 16 characters; "
+        "it may send for every sensor. Not in the settings file",
+    )
+    token_file: Path | None = Field(default=None, description="file with the token")
+    senders: dict[str, SenderSettings] = Field(
+        default_factory=dict,
+        description="instead of token, of each sender by a name of yours: `token_file` or `certificate`, and "
+        "the `sensors` it may send for; answered with 403 for others. Set it where several parties send",
+    )
+    certificate_file: Path | None = Field(
+        default=None, description="own certificate with its key (PEM): the receiver speaks TLS then"
+    )
+    client_ca_file: Path | None = Field(
+        default=None, description="certificate authority (PEM) of senders, who must then show a certificate"
+    )
+    body_bytes: int = Field(
+        default=262_144, ge=1024, le=16_777_216, description="longest payload that is taken"
+    )
+    body_seconds: float = Field(
+        default=10.0, gt=0, le=300, description="time within which a payload must have come in"
+    )
+
+    @model_validator(mode="after")
+    def _knows_its_senders(self) -> HttpSettings:
+        take_secret(self, "token")
+        require_token("token", self.token)
+        require_private_key("connect.http.certificate_file", self.certificate_file)
+        self._check_senders()
+        if self.client_ca_file is not None and self.certificate_file is None:
+            raise ValueError(
+                "client_ca_file needs certificate_file: senders show theirs to a receiver with TLS"
+            )
+        return self
+
+    def _check_senders(self) -> None:
+        if self.senders and self.token is not None:
+            raise ValueError(
+                "token must be that of a single sender, who may send for every sensor; with senders drop it"
+            )
+        known = [each.token.get_secret_value() for each in self.senders.values() if each.token is not None]
+        certificates = [each.certificate for each in self.senders.values() if each.certificate is not None]
+        if len(set(known)) < len(known) or len(set(certificates)) < len(certificates):
+            raise ValueError("each of the senders must have a token or certificate of its own")
+        if certificates and self.client_ca_file is None:
+            raise ValueError("senders with a certificate need client_ca_file, which says whose are believed")
+
+
+# Settings of the MQTT connector: the broker, its session, and which topics count.
+
+WEEK_SECONDS = 7 * 86_400
+
+
+class MqttSettings(Section):
+    """Where the broker is, what is read from it, and under which topics releases stand."""
+
+    broker: str = Field(
+        default="",
+        description="mqtts://host:8883 with TLS, or mqtt://host:1883 without; the port may be left out",
+    )
+    topics: NameList = Field(default=(), description="topics that counts come on; + and # as MQTT has them")
+    map: PayloadSettings = Field(default=PayloadSettings(), description="where things stand in the payloads")
+    protocol: Literal["auto", "5", "3.1.1"] = Field(
+        default="auto",
+        description="MQTT that is spoken; auto = 5, and 3.1.1 with a broker that does not speak it",
+    )
+    qos: Literal[0, 1] | None = Field(
+        default=None,
+        description="least quality of service that is taken: 1 = at least once, 0 = at most once, with which "
+        'counts and releases may be lost; none = 1, and with protocol = "3.1.1" what the broker grants',
+    )
+    packet_bytes: Annotated[int, Field(ge=1024, le=1 << 28)] = Field(
+        default=1 << 20,
+        description="longest packet that is taken or sent; a broker of MQTT 5 may say that it takes less",
+    )
+    client: str = Field(
+        default="",
+        description="client id, by which the broker knows the session again; empty = tallyguard-<deployment>",
+    )
+    publish_under: str = Field(
+        default="",
+        description="beginning of the topics of releases and of the status; empty = tallyguard/<deployment>",
+    )
+    session_seconds: Annotated[int, Field(ge=60, le=0xFFFFFFFE)] = Field(
+        default=WEEK_SECONDS,
+        description="how long the broker is to keep what arrives while nobody is connected",
+    )
+    keepalive_seconds: Annotated[int, Field(ge=5, le=3600)] = Field(
+        default=30, description="silence after which either side takes the other as gone"
+    )
+    most_unacknowledged: Annotated[int, Field(ge=1, le=65_535)] = Field(
+        default=1000, description="messages that the broker may send before the first is acknowledged"
+    )
+    ca_file: Path | None = Field(default=None, description="certificate authority of the broker (PEM)")
+    certificate_file: Path | None = Field(
+        default=None, description="own certificate with its key (PEM), where the broker asks clients for one"
+    )
+    username: str | None = Field(default=None, description="user, where the broker asks for one")
+    password: SecretStr | None = Field(default=None, description="its password; not in the settings file")
+    password_file: Path | None = Field(default=None, description="file with the password")
+
+    @property
+    def least_quality(self) -> int:
+        """The least quality of service that is taken."""
+        return self.qos if self.qos is not None else 0 if self.protocol == "3.1.1" else 1
+
+    @model_validator(mode="after")
+    def _has_whole_credentials(self) -> MqttSettings:
+        refuse_login("connect.mqtt.broker", self.broker)
+        require_private_key("connect.mqtt.certificate_file", self.certificate_file)
+        take_secret(self, "password")
+        if self.password is not None and self.username is None:
+            raise ValueError("connect.mqtt needs username beside its password")
+        return self
+
+    @model_validator(mode="after")
+    def _publishes_under_a_topic(self) -> MqttSettings:
+        if set(self.publish_under) & set("+#") or self.publish_under.endswith("/"):
+            raise ValueError("publish_under must be a topic without + and #, and not end in /")
+        return self
+
+
+# Settings of the SensorThings connector: the service, and which of its datastreams are whose counts.
+
+
+class SensorThingsSettings(Section):
+    """Where the service is, which datastreams are read, and which receive releases."""
+
+    url: str = Field(default="", description="service root, like https://host/FROST-Server/v1.1")
+    datastreams: dict[str, str] = Field(
+        default_factory=dict, description="datastreams that are read: id, and the sensor whose counts it has"
+    )
+    releases: dict[str, str] = Field(
+        default_factory=dict,
+        description="datastreams of our own: sensor, and the id that receives its releases",
+    )
+    since: datetime | None = Field(
+        default=None, description="start of the first interval that is read, with time zone; none = origin"
+    )
+    interval_seconds: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="length of an interval whose phenomenonTime is one instant; none = such are refused",
+    )
+    instant: Literal["start", "end"] = Field(
+        default="start", description="which end of its interval a phenomenonTime of one instant is"
+    )
+    ends: Literal["recognise", "exclusive", "inclusive"] = Field(
+        default="recognise",
+        description="what an interval's end is: the next one's start, or the last second (millisecond) that "
+        "belongs to it; recognise = inclusive where intervals, two at least, all end so",
+    )
+    tolerance_seconds: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="how far a time may be off the bound of a step and be taken for it"
+    )
+    shorter: Literal["refuse", "sum"] = Field(
+        default="refuse",
+        description="intervals shorter than a step: sum adds them where all of a step were counted",
+    )
+    timezone: str | None = Field(
+        default=None, description="time zone of a phenomenonTime without an offset, like Europe/Vienna"
+    )
+    ambiguous: Literal["refuse", "earlier", "later"] = Field(
+        default="refuse", description="with timezone: times that the clock shows twice in autumn"
+    )
+    decimals: Literal["refuse", "round"] = Field(
+        default="refuse",
+        description="results with decimals: round takes the nearest, and needs largest_factor",
+    )
+    largest_factor: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        default=None,
+        description="by how much one person moves a count at most, where counts were scaled, converted or "
+        "averaged before they came; sensors must declare most_counts of it, rounded up",
+    )
+    look_back_seconds: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="how far each look goes back behind the last interval, for what came late; none = "
+        "grace + 1 steps",
+    )
+    poll_seconds: Annotated[float, Field(gt=0)] = Field(default=60.0, description="time between two looks")
+    page: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=1000, description="observations asked for at once; the service may give fewer"
+    )
+    links: Literal["refuse", "here"] = Field(
+        default="refuse",
+        description="links to pages at another address, as a service behind a proxy gives them: refused, or "
+        "asked for at url",
+    )
+    answer_seconds: Annotated[float, Field(gt=0)] = Field(
+        default=60.0, description="time in which the service must answer a request"
+    )
+    ca_file: Path | None = Field(default=None, description="certificate authority of the service (PEM)")
+    username: str | None = Field(default=None, description="user, where the service asks for one")
+    password: SecretStr | None = Field(default=None, description="its password; not in the settings file")
+    password_file: Path | None = Field(default=None, description="file with the password")
+    token: SecretStr | None = Field(
+        default=None, description="bearer token instead of user and password; not in the settings file"
+    )
+    token_file: Path | None = Field(default=None, description="file with the token")
+
+    @field_validator("since")
+    @classmethod
+    def _since_is_an_instant(cls, since: datetime | None) -> datetime | None:
+        if since is not None and since.tzinfo is None:
+            raise ValueError("must have a time zone; write 2026-01-01T00:00:00Z")
+        return None if since is None else since.astimezone(UTC)
+
+    @model_validator(mode="after")
+    def _has_one_login(self) -> SensorThingsSettings:
+        refuse_login("connect.sensorthings.url", self.url)
+        take_secret(self, "password")
+        take_secret(self, "token")
+        if (self.username is None) != (self.password is None):
+            raise ValueError("connect.sensorthings needs both username and password, or neither")
+        if self.token is not None and self.username is not None:
+            raise ValueError("connect.sensorthings takes a token, or username and password; drop one")
+        return self
+
+    @model_validator(mode="after")
+    def _reads_nothing_it_writes(self) -> SensorThingsSettings:
+        both = sorted(set(self.datastreams) & set(self.releases.values()))
+        if both:
+            raise ValueError(f"datastream {both[0]!r} must be read or receive releases, not both")
+        twice = [each for each, times in Counter(self.releases.values()).items() if times > 1]
+        if twice:
+            raise ValueError(
+                f"releases must give each sensor a datastream of its own, not {twice[0]!r} twice"
+            )
+        return self
+
+
+# Settings of connectors: how a city's own files are understood, column by column.
+
+
+class FilesMap(Section):
+    """What stands where in files of counts; a preset has the same keys. What is undecided is refused."""
+
+    preset: str | None = Field(
+        default=None,
+        description="mapping to begin with: one of `tallyguard connect presets`, or a TOML file",
+    )
+    start: NameList = Field(
+        default=(), description="column of the intervals' starts; of several names the first that is there"
+    )
+    end: str | None = Field(default=None, description="column of the intervals' ends")
+    ends: Literal["recognise", "exclusive", "inclusive"] = Field(
+        default="recognise",
+        description="what an end is: the next interval's start, or the last second (millisecond) of its own; "
+        "recognise = inclusive where all of the file end so",
+    )
+    interval_seconds: int | None = Field(
+        default=None, ge=1, description="length of an interval; none = by `end`, or as most starts are apart"
+    )
+    timezone: str | None = Field(
+        default=None, description="time zone of times that show the clock on the wall, like Europe/Vienna"
+    )
+    time_format: str | None = Field(default=None, description="how times are written, like %d/%m/%Y %H:%M")
+    wall_clock: bool = Field(
+        default=False, description="times that are numbers show the clock on the wall, and are no instants"
+    )
+    ambiguous: Literal["refuse", "earlier", "later", "in_order"] = Field(
+        default="refuse",
+        description="times that the clock shows twice in autumn: of the earlier or the later hour, or in the "
+        "order of the file",
+    )
+    nonexistent: Literal["refuse", "drop"] = Field(
+        default="refuse", description="times that the clock skips in spring: drop takes them as not counted"
+    )
+    sensor: NameList = Field(
+        default=(), description="long files: column of the sensor; of several names the first that is there"
+    )
+    channel: str | None = Field(
+        default=None, description="long files: column of a sensor's channel (direction, lane, side)"
+    )
+    count: NameList = Field(
+        default=(), description="long files: column of the count; of several names the first that is there"
+    )
+    columns: dict[str, str] = Field(
+        default_factory=dict,
+        description="wide files: sensor of each column; several of one are its channels",
+    )
+    column_pattern: str | None = Field(
+        default=None,
+        description="wide files instead of `columns`: regular expression with the groups `sensor` and "
+        "`channel`; a column that is the name of a sensor with channels is its total, and left out",
+    )
+    ignore: NameList = Field(default=(), description="wide files: columns that hold no counts")
+    names: dict[str, str] = Field(
+        default_factory=dict, description="the deployment's name for a sensor of the file"
+    )
+    lookup_file: Path | None = Field(
+        default=None, description="table (CSV or Parquet) with names or sites for the sensors of the file"
+    )
+    lookup_key: str | None = Field(default=None, description="its column of what the file says")
+    lookup_name: str | None = Field(
+        default=None, description="its column of the sensor that is meant; several keys of one are channels"
+    )
+    channels: Literal["refuse", "sum", "apart"] = Field(
+        default="refuse", description="several channels of a sensor: one count, or a sensor each"
+    )
+    decimals: Literal["refuse", "round"] = Field(
+        default="refuse",
+        description="counts with decimals: round takes the nearest, and needs largest_factor",
+    )
+    largest_factor: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        default=None,
+        description="by how much one person moves a count at most, where counts were scaled, converted or "
+        "averaged before they came; sensors must declare most_counts of it, rounded up",
+    )
+    repeated: Literal["refuse", "drop"] = Field(
+        default="refuse", description="several counts of one channel and interval: drop takes none of them"
+    )
+    shorter: Literal["refuse", "sum"] = Field(
+        default="refuse",
+        description="intervals shorter than a step: sum adds them where all of a step were counted",
+    )
+    uptime: str | None = Field(
+        default=None, description="column with the share of the interval in which the counter worked"
+    )
+    least_uptime: float = Field(
+        default=0.5, ge=0, le=1, description="share below which an interval is taken as not counted"
+    )
+
+
+class ConnectSettings(Section):
+    """How counts come in that are no messages, and how releases go out."""
+
+    files: FilesMap = Field(default=FilesMap(), description="files of counts")
+    http: HttpSettings = Field(default=HttpSettings(), description="payloads that counters send over HTTP")
+    mqtt: MqttSettings = Field(default=MqttSettings(), description="an MQTT broker")
+    sensorthings: SensorThingsSettings = Field(
+        default=SensorThingsSettings(), description="a service of OGC SensorThings 1.1"
+    )
+
+    @property
+    def scaled(self) -> list[FilesMap | PayloadSettings | SensorThingsSettings]:
+        """The mappings that declare that counts were scaled before they came."""
+        mappings = (self.files, self.http.map, self.mqtt.map, self.sensorthings)
+        return [mapping for mapping in mappings if mapping.largest_factor is not None]

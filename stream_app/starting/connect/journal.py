@@ -1,0 +1,665 @@
+"""What connectors took, durably, and the messages the engine reads of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, NamedTuple, Self
+
+from models.text import parse_json
+from stream_app.exceptions import InputError, OutputError, RunChangedError, SettingsError, restoring
+from stream_app.setup.declared import require_most_counts
+from stream_app.setup.given_priors import location_names
+from stream_app.setup.run_folder.durable import (
+    SECRET_FOLDER_MODE,
+    SECRET_MODE,
+    AppendFile,
+    FolderLock,
+    make_folder,
+    sync_folder,
+)
+from stream_app.setup.sections import PayloadSettings
+from stream_app.setup.sensor_files import load_registry
+from stream_app.setup.settings import Settings
+from stream_app.starting.connect.payloads import SensorCount
+from stream_app.wire import MAX_COUNT, Activation, Reading, Reason, Rejected, reject
+
+# What was counted between two totals of a counter that may have begun again in between.
+#
+# A counter that was reset shows less than before. It may also be reset and count past its old total before
+# it is read again: nobody can see that, so have it read several times a step.
+
+
+def difference(
+    totals: Mapping[int, int], start: int, end: int, resets: Literal["not_counted", "from_zero"]
+) -> int | None:
+    """People counted from ``start`` to ``end``, by the totals at both and all in between.
+
+    None where one of the two is not known, or a total is below the one before and ``resets`` does not say
+    that the counter begins at 0 then (what it counted before the reset is missing, so it is a least number).
+    """
+    if start not in totals or end not in totals:
+        return None
+    counted = 0
+    between = sorted(at for at in totals if start <= at <= end)
+    for before, after in pairwise(between):
+        gained = totals[after] - totals[before]
+        if gained < 0 and resets == "not_counted":
+            return None
+        counted += gained if gained >= 0 else totals[after]
+    return counted
+
+
+# Counts of intervals become counts of steps, whole ones only; the same count again changes nothing.
+#
+# Many feeds end an interval one second, or one millisecond, before the next one begins: 08:00:00 to
+# 08:59:59. That is not guessed of a single count: the first such interval waits for a second one, of
+# another time or sensor. Then the ends of the whole feed are inclusive from its beginning on, and one that
+# is not is refused.
+
+RECENT_STEPS = 500
+"""Steps for which a sensor's counts are known again; of older ones none is taken."""
+
+
+class StepCount(NamedTuple):
+    """A sensor's count of a whole step."""
+
+    step: int
+    sensor: str
+    people: int
+
+
+@dataclass(frozen=True)
+class StepRules:
+    """The engine's steps (unix seconds), and what a mapping declares of intervals that are not quite one."""
+
+    origin_seconds: int
+    step_seconds: int
+    sums_shorter: bool = False
+    tolerance_seconds: int = 0
+    resets: Literal["not_counted", "from_zero"] = "not_counted"
+    ends: Literal["recognise", "exclusive", "inclusive"] = "exclusive"
+
+    def since_origin(self, seconds: int) -> int:
+        """Seconds since step 0, at the bound of a step where one is within the tolerance."""
+        since = seconds - self.origin_seconds
+        bound = (since + self.step_seconds // 2) // self.step_seconds * self.step_seconds
+        return bound if abs(since - bound) <= self.tolerance_seconds else since
+
+
+@dataclass
+class _Sensor:
+    """Recent counts of one sensor: parts by step and interval, totals by step and time, whole steps.
+
+    ``contradicted`` are intervals, by step, for which another count was sent.
+    """
+
+    parts: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
+    totals: dict[int, dict[int, int]] = field(default_factory=dict)
+    whole: set[int] = field(default_factory=set)
+    contradicted: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
+    newest: int = -1
+    forgotten: int = -1  # steps before this one
+
+
+class ContradictionError(InputError):
+    """An interval that overlaps with one that was counted already: the first one stands.
+
+    Another count for the same interval is none: what a sender is answered must not depend on a count.
+    """
+
+
+class Folded(NamedTuple):
+    """What some counts came to: steps that are whole now, and the counts that are new.
+
+    ``known`` are the others, whatever they say; of those with another count than was sent before
+    ``contradicting`` has the first of each interval.
+    """
+
+    whole: list[StepCount]
+    new: list[SensorCount]
+    known: list[SensorCount]
+    contradicting: list[SensorCount]
+
+
+class StepFold:
+    """Adds up parts and subtracts totals until a step is whole."""
+
+    def __init__(self, rules: StepRules) -> None:
+        self.rules = rules
+        self.ends: Literal["exclusive", "inclusive"] | None = None
+        """What was recognised of the feed; None while nothing is known."""
+        self._sensors: dict[str, _Sensor] = {}
+        self._withheld: list[tuple[_Sensor, tuple[int, int], StepCount]] = []
+        self._undo: list[Callable[[], object]] = []
+
+    @property
+    def has_withheld(self) -> bool:
+        """Whether a count waits until it is known how the feed's intervals end."""
+        return bool(self._withheld)
+
+    def take(self, counts: Sequence[SensorCount]) -> Folded:
+        """Take all that is new among the counts; for what is known the first count stands.
+
+        :class:`InputError` for one that fits no step or is too old, :class:`ContradictionError` for one that
+        overlaps with an earlier one; nothing has changed then. Neither depends on what was counted before.
+        """
+        self._undo = []
+        folded = Folded([], [], [], [])
+        try:
+            for each in counts:
+                sensor = self._sensors.setdefault(each.sensor, _Sensor())
+                if each.start is None:
+                    self._total(sensor, each, folded)
+                else:
+                    self._part(sensor, each, folded)
+        except InputError:
+            for undo in reversed(self._undo):
+                undo()
+            raise
+        for name in {each.sensor for each in counts}:
+            self._forget(self._sensors[name])
+        return folded
+
+    def _part(self, sensor: _Sensor, count: SensorCount, folded: Folded) -> None:
+        start, end = self.rules.since_origin(count.start or 0), self.rules.since_origin(count.end)
+        is_short = self._is_short(start, end)
+        end += is_short
+        step = self._step_of(start, end)
+        self._require_recent(sensor, step)
+        # Its share of the limit, so that no sum can pass it: a refusal would tell what the other parts are.
+        most = MAX_COUNT * (end - start) // self.rules.step_seconds
+        if count.people > most:
+            raise InputError(
+                f"a count of {end - start:,} s must be at most {most}", "more", "see the counter"
+            )
+        parts = sensor.parts.get(step, {})
+        if (start, end) in parts:
+            self._again(sensor, step, (start, end), parts[start, end], count, folded)
+            return
+        if any(start < other_end and other_start < end for other_start, other_end in parts):
+            raise ContradictionError(
+                "intervals of a sensor must not overlap",
+                "one that overlaps with an earlier one",
+                "send each resolution to a connector of its own",
+            )
+        parts = sensor.parts.setdefault(step, {})
+        parts[start, end] = count.people
+        self._undo.append(lambda: parts.pop((start, end)))
+        self._see(sensor, step)
+        folded.new.append(count)
+        made = StepCount(step, count.sensor, sum(parts.values()))
+        is_whole = sum(after - before for before, after in parts) == self.rules.step_seconds
+        if is_short:
+            folded.whole.extend(self._given(sensor, (start, end), made, is_whole=is_whole))
+        elif is_whole:
+            folded.whole.append(made)
+
+    @property
+    def _known_ends(self) -> Literal["exclusive", "inclusive"] | None:
+        """How the feed's intervals end: declared, recognised, or not known yet."""
+        return self.ends if self.rules.ends == "recognise" else self.rules.ends
+
+    def _fits(self, start: int, end: int) -> bool:
+        """Whether an interval is a step, or one of the equal parts of it that are added up."""
+        length, step = end - start, self.rules.step_seconds
+        fits_one = length == step or (self.rules.sums_shorter and length > 0 and step % length == 0)
+        return fits_one and start % length == 0
+
+    def _is_short(self, start: int, end: int) -> bool:
+        """Whether the end is the interval's last second, and not the next one's start."""
+        known, is_exact, is_one_short = self._known_ends, self._fits(start, end), self._fits(start, end + 1)
+        if is_exact and known == "inclusive":
+            raise _other_ends("exclusive")
+        if is_one_short and not is_exact and self.rules.ends == "recognise" and known == "exclusive":
+            raise _other_ends("inclusive")
+        if is_exact and known is None:
+            self._know("exclusive")
+        return known == "inclusive" or (known is None and is_one_short and not is_exact)
+
+    def _know(self, ends: Literal["exclusive", "inclusive"]) -> None:
+        """It is recognised; what had waited as if its end were inclusive is not counted where it is not."""
+        before = self._withheld
+        self.ends, self._withheld = ends, []
+        self._undo += [partial(setattr, self, "ends", None), partial(setattr, self, "_withheld", before)]
+        for sensor, interval, count in before if ends == "exclusive" else ():
+            parts = sensor.parts.get(count.step, {})
+            people = parts.pop(interval, None)
+            if people is not None:
+                self._undo.append(partial(parts.__setitem__, interval, people))
+
+    def _given(
+        self, sensor: _Sensor, interval: tuple[int, int], count: StepCount, *, is_whole: bool
+    ) -> list[StepCount]:
+        """The step that an interval made whole, or with the second short one what had waited for it, too."""
+        found = [count] if is_whole else []
+        if self._known_ends is not None:
+            return found
+        if not self._withheld:
+            self._withheld = [(sensor, interval, count)]
+            self._undo.append(self._withheld.clear)
+            return []
+        _, first, earlier = self._withheld[0]
+        self._know("inclusive")
+        is_step = first[1] - first[0] == self.rules.step_seconds
+        return sorted([earlier, *found] if is_step else found)
+
+    def _step_of(self, start: int, end: int) -> int:
+        """The step that an interval lies in."""
+        length = self.rules.step_seconds
+        step = start // length
+        fits = end - start == length and start % length == 0
+        if start < 0:
+            raise InputError(
+                "counts must not be earlier than step 0",
+                "one that is",
+                "correct the counter's clock, or origin",
+            )
+        if fits:
+            return step
+        if end > (step + 1) * length or not self.rules.sums_shorter:
+            raise InputError(
+                f"an interval must be a step of {length:,} s, from a bound of steps to the next",
+                f"{end - start:,} s that begin {start % length:,} s after one",
+                "have the counter report at full intervals, allow tolerance_seconds, or add shorter ones up "
+                'with shorter = "sum" in the mapping',
+            )
+        return step
+
+    def _total(self, sensor: _Sensor, count: SensorCount, folded: Folded) -> None:
+        at = self.rules.since_origin(count.end)
+        if at < 0:
+            raise InputError(
+                "totals must not be earlier than step 0",
+                "one that is",
+                "correct the counter's clock, or origin",
+            )
+        length = self.rules.step_seconds
+        self._require_recent(sensor, at // length)
+        totals = sensor.totals.setdefault(at // length, {})
+        if at in totals:
+            self._again(sensor, at // length, (at, at), totals[at], count, folded)
+            return
+        totals[at] = count.people
+        folded.new.append(count)
+        self._undo.append(lambda: totals.pop(at))
+        self._see(sensor, at // length)
+        found = []
+        for step in {(at - 1) // length, at // length}:
+            if step < 0 or step in sensor.whole:
+                continue
+            end = (step + 1) * length
+            last = {time: total for time, total in sensor.totals.get(step + 1, {}).items() if time == end}
+            known = {**sensor.totals.get(step, {}), **last}
+            counted = difference(known, step * length, end, self.rules.resets)
+            if counted is not None and counted <= MAX_COUNT:  # more are the resets of a counter gone wrong
+                sensor.whole.add(step)
+                self._undo.append(lambda step=step: sensor.whole.discard(step))  # type: ignore[misc]
+                found.append(StepCount(step, count.sensor, counted))
+        folded.whole.extend(sorted(found))
+
+    def _again(
+        self,
+        sensor: _Sensor,
+        step: int,
+        interval: tuple[int, int],
+        known: int,
+        count: SensorCount,
+        folded: Folded,
+    ) -> None:
+        """An interval that is known: the first count stands, and who sends another is not told."""
+        folded.known.append(count)
+        contradicted = sensor.contradicted.setdefault(step, set())
+        if known != count.people and interval not in contradicted:
+            contradicted.add(interval)
+            self._undo.append(lambda: contradicted.discard(interval))
+            folded.contradicting.append(count)
+
+    def _require_recent(self, sensor: _Sensor, step: int) -> None:
+        if step < sensor.newest - RECENT_STEPS:
+            raise InputError(
+                f"a count must be at most {RECENT_STEPS} steps older than its sensor's newest",
+                "an older one",
+                "send what was missed oldest first; the engine has closed these steps",
+            )
+
+    def _see(self, sensor: _Sensor, step: int) -> None:
+        before = sensor.newest
+        if step > before:
+            sensor.newest = step
+            self._undo.append(lambda: setattr(sensor, "newest", before))
+
+    def _forget(self, sensor: _Sensor) -> None:
+        oldest = sensor.newest - RECENT_STEPS
+        if oldest <= sensor.forgotten:
+            return
+        sensor.forgotten = oldest
+        for known in (sensor.parts, sensor.totals, sensor.contradicted):
+            while known and min(known) < oldest:
+                del known[min(known)]
+        sensor.whole = {step for step in sensor.whole if step >= oldest}
+
+
+def _other_ends(found: str) -> InputError:
+    other = "inclusive" if found == "exclusive" else "exclusive"
+    return InputError(
+        f"the ends of a feed's intervals must all be {other}, as those before were or `ends` says",
+        f"one that is {found}",
+        'give feeds that differ a connector each, with ends = "inclusive" or "exclusive"',
+    )
+
+
+# A durable journal of counts: what is taken is on disk, and taking the same again changes nothing.
+#
+# In the connector's own folder, for its owner only:
+#
+# - ``counts.jsonl``: what was taken, a line for all counts of a payload, and the rules and sensors that
+#   hold from there on. It is synced to disk before anybody is answered; a torn last line was never
+#   acknowledged, and is cut
+# - ``messages.jsonl``: activations and readings as ``tallyguard run --follow`` reads them, made of the
+#   first file alone. After a kill, or a loss of power, what is missing of it is written again, byte for
+#   byte
+
+logger = logging.getLogger(__name__)
+
+MESSAGES = "messages.jsonl"
+ENDS_IN_WORDS = {
+    "inclusive": "Intervals end just before the next one begins: their ends are taken as inclusive, and each "
+    "interval as lasting until the next one's start.",
+    "exclusive": "Intervals end where the next one begins: the one before that ended a second earlier is not "
+    "counted.",
+}
+_COUNTS = "counts.jsonl"
+_MOST_SILENT_STEPS = 100_000  # that are announced at once; more are a clock gone wrong
+_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Taken:
+    """How many counts of a payload were new, and how many were known already, whatever they say.
+
+    ``letters`` are dead letters of those with another count, for the owner: no answer depends on them.
+    """
+
+    new: int
+    known: int
+    letters: tuple[Rejected, ...] = ()
+
+
+class NotOverError(InputError):
+    """An interval that is not over yet: the same count may be sent again in ``again_seconds``."""
+
+    def __init__(self, again_seconds: float, must: str, got: str, remedy: str) -> None:
+        super().__init__(must, got, remedy)
+        self.again_seconds = again_seconds
+
+
+class CountJournal:
+    """Takes counts while the block runs, one process at a time.
+
+    A step is announced for all ``sensors``, whichever of them count in it, with every step before it since
+    the first: an announcement reveals no count. ``now_seconds`` is the clock by which an interval must be
+    over; its end may be ``ahead_seconds`` ahead of it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        rules: StepRules,
+        sensors: Sequence[str],
+        now_seconds: Callable[[], float],
+        ahead_seconds: float = 0.0,
+    ) -> None:
+        make_folder(folder, SECRET_FOLDER_MODE)  # lengths of files grow with the digits of counts
+        self._lock = FolderLock(folder)
+        self._now_seconds = now_seconds
+        self._ahead_seconds = ahead_seconds
+        self._sensors: tuple[str, ...] = ()
+        self._known_sensors: frozenset[str] = frozenset()
+        self._fold = StepFold(rules)
+        self._first, self._last = 0, -1  # announced steps
+        self._counts = AppendFile(folder / _COUNTS, SECRET_MODE)
+        self._messages = AppendFile(folder / MESSAGES, SECRET_MODE)
+        self._unwritten: list[bytes] = []
+        sync_folder(folder)
+        self._head = b""
+        try:
+            self._restore()
+            self._hold(rules, tuple(dict.fromkeys(sensors)))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the folder back; what was not committed is dropped."""
+        self._counts.close()
+        self._messages.close()
+        self._lock.release()
+
+    def take(self, counts: Sequence[SensorCount]) -> Taken:
+        """Take what is new of a payload; durable after :meth:`commit`, also what was known already.
+
+        :class:`InputError` says what is wrong with one of its counts, and quotes nothing of it; nothing is
+        taken then. :class:`NotOverError` for one that came too early. :class:`OutputError`, that nothing can
+        be said while this machine's clock is wrong.
+        """
+        self._check_clock()
+        self._check(counts)
+        has_waited = self._fold.has_withheld
+        folded = self._fold.take(counts)
+        if has_waited and self._fold.ends is not None:
+            logger.info("%s", ENDS_IN_WORDS[self._fold.ends])
+        if folded.new:
+            self._counts.append(json.dumps([list(each) for each in folded.new]).encode() + b"\n")
+            for each in folded.whole:
+                self._unwritten += self._lines(each)
+        return Taken(len(folded.new), len(folded.known), tuple(map(_letter, folded.contradicting)))
+
+    @property
+    def ends(self) -> str | None:
+        """How this feed's intervals end, in a sentence, where other than usual ends were recognised."""
+        is_recognised = self._fold.rules.ends == "recognise" and self._fold.ends == "inclusive"
+        return ENDS_IN_WORDS["inclusive"] if is_recognised else None
+
+    def commit(self) -> None:
+        """Wait until all that was taken is on disk; then hand it to the engine.
+
+        :class:`OutputError` where the disk is full: nothing may be acknowledged then, and a later call goes
+        on from there.
+        """
+        self._counts.sync()
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        for line in self._unwritten:
+            self._messages.append(line)
+        self._unwritten = []
+        self._messages.flush()
+
+    def _check_clock(self) -> None:
+        """A machine that comes up in 1970 would refuse every count as one of the future, for good."""
+        if self._now_seconds() < self._fold.rules.origin_seconds:
+            raise OutputError(
+                "this machine's clock must be right",
+                "a time before step 0",
+                "set it, or wait until it is set; what came meanwhile is not acknowledged, and comes again",
+            )
+
+    def _check(self, counts: Sequence[SensorCount]) -> None:
+        """What does not depend on earlier counts, and is not asked again at a restart."""
+        latest = self._now_seconds() + self._ahead_seconds
+        for each in counts:
+            if each.sensor not in self._known_sensors:
+                raise InputError(
+                    "each sensor of a payload must be one of the deployment",
+                    f"{each.sensor!r}",
+                    "give the deployment's name for it in `names` of the mapping, or add it to the sensors",
+                )
+            if latest < each.end <= latest + self._fold.rules.step_seconds:
+                raise NotOverError(
+                    each.end - latest,
+                    "the interval of a count must be over",
+                    "one that is not",
+                    "send a count once it is final, or set the counter's clock",
+                )
+            if each.end > latest:
+                raise InputError(
+                    "a count must not be of the future",
+                    "an interval that ends later than a step from now",
+                    "set the counter's clock, or the time zone in the mapping",
+                )
+            step = self._fold.rules.since_origin(each.end) // self._fold.rules.step_seconds
+            last = step if self._last < 0 else self._last
+            if not self._first - RECENT_STEPS <= step <= last + _MOST_SILENT_STEPS:
+                raise InputError(
+                    f"a count must be at most {RECENT_STEPS:,} steps before the first one that came, and "
+                    f"{_MOST_SILENT_STEPS:,} after the last",
+                    "another time",
+                    "look at the counter's clock; bring in an archive with `tallyguard connect files`",
+                )
+
+    def _lines(self, count: StepCount) -> Iterator[bytes]:
+        """A reading, after the activations it needs."""
+        if self._last < 0:
+            self._first, self._last = count.step, count.step - 1
+        steps = range(self._last + 1, count.step + 1)
+        if count.step < self._first:
+            steps = range(count.step, self._first)
+            self._first = count.step
+        for step in steps:
+            yield Activation(v=1, step=step, sensors=self._sensors).line()
+        self._last = max(self._last, count.step)
+        yield Reading(v=1, step=count.step, sensor=count.sensor, count=count.people).line()
+
+    def _restore(self) -> None:
+        """Take again what is on disk, and write what is missing of the messages."""
+        self._counts.truncate(self._whole_bytes())
+        with self._counts.path.open("rb") as counts, self._messages.path.open("rb") as messages:
+            kept = 0
+            for number, line in enumerate(counts, start=1):
+                for each in self._again(line, number):
+                    for made in self._lines(each):
+                        if self._unwritten or messages.read(len(made)) != made:
+                            self._unwritten.append(made)
+                        else:
+                            kept += len(made)
+            if not self._unwritten and messages.read(1):
+                raise OutputError(
+                    f"{self._messages.path} must be made of {self._counts.path.name}",
+                    "messages of counts that are not there",
+                    restoring(self._counts.path.name),
+                )
+        self._messages.truncate(kept)
+        self._hand_over()
+
+    def _again(self, line: bytes, number: int) -> list[StepCount]:
+        """What a line gave when it was written."""
+        try:
+            found = parse_json(line)
+            if isinstance(found, dict):
+                self._hold_again(line, StepRules(**found["rules"]), tuple(found["sensors"]))
+                return []
+            return self._fold.take([SensorCount(*each) for each in found]).whole
+        except (TypeError, ValueError, KeyError, InputError):
+            raise OutputError(
+                f"each line of {self._counts.path} must be as it was written",
+                f"another one in line {number}",
+                restoring(self._counts.path.name),
+            ) from None
+
+    def _hold(self, rules: StepRules, sensors: tuple[str, ...]) -> None:
+        """Go on with these; what they were before holds for what was taken before."""
+        head = json.dumps({"rules": asdict(rules), "sensors": list(sensors)}).encode() + b"\n"
+        before = self._fold.rules
+        if self._head and (rules.origin_seconds, rules.step_seconds) != (
+            before.origin_seconds,
+            before.step_seconds,
+        ):
+            raise RunChangedError(
+                f"{self._counts.path.parent} must go on with the steps it began with",
+                "another origin or step_seconds",
+                "put them back, or name a folder of its own for the new deployment",
+            )
+        if head != self._head:
+            self._counts.append(head)
+            self._hold_again(head, rules, sensors)
+
+    def _hold_again(self, head: bytes, rules: StepRules, sensors: tuple[str, ...]) -> None:
+        self._head, self._fold.rules = head, rules
+        self._sensors, self._known_sensors = sensors, frozenset(sensors)
+
+    def _whole_bytes(self) -> int:
+        """The length of the file up to its last whole line."""
+        with self._counts.path.open("rb") as file:
+            end = file.seek(0, 2)
+            while end:
+                begin = max(end - _PIECE_BYTES, 0)
+                file.seek(begin)
+                found = file.read(end - begin).rfind(b"\n")
+                if found >= 0:
+                    return begin + found + 1
+                end = begin
+        return 0
+
+
+def _letter(count: SensorCount) -> Rejected:
+    """The dead letter of another count than was sent before: it names sensor and interval, and no count."""
+    times = [datetime.fromtimestamp(each, UTC) for each in (count.start, count.end) if each is not None]
+    interval = " to ".join(f"{each:%Y-%m-%dT%H:%M:%SZ}" for each in times)
+    hint = f"sensor {count.sensor!r} was sent another count for {interval}; the first one stands"
+    return reject(count.sensor, b"", Reason.CONTRADICTING_READING, f"{hint}; look for a second sender")
+
+
+# The journal of a deployment's connector: its steps, its sensors, and what its mapping declares.
+
+
+def journal_of(
+    folder: Path, settings: Settings, mapping: PayloadSettings, sensors: Sequence[str]
+) -> CountJournal:
+    """The journal in a connector's folder, which announces these sensors."""
+    rules = StepRules(
+        settings.origin_seconds,
+        settings.step_seconds,
+        sums_shorter=mapping.shorter == "sum",
+        tolerance_seconds=mapping.tolerance_seconds,
+        resets=mapping.resets,
+        ends=mapping.ends,
+    )
+    return CountJournal(folder, rules, sensors, time.time, settings.max_ahead_seconds)
+
+
+def announced_sensors(settings: Settings, mapping: PayloadSettings, table: str) -> tuple[str, ...]:
+    """The deployment's sensors, or those that the mapping names; :class:`SettingsError` where neither is.
+
+    ``table`` is where the mapping stands, as ``connect.http.map``.
+    """
+    if settings.locations is not None:
+        registry = load_registry(settings.sensors, location_names(settings, "", ""))
+        registry.refuse_windows("counts that are connected", "write their readings as messages (JSON lines)")
+        require_most_counts(registry, [mapping])
+        return tuple(sensor.name for sensor in registry.sensors)
+    require_most_counts(None, [mapping])
+    named = tuple(dict.fromkeys(mapping.names.values()))
+    if not named:
+        raise SettingsError(
+            "the sensors must be known before their counts",
+            f"neither locations nor {table}.names",
+            f"set locations (and sensors) in the settings, or name each sensor in [{table}.names]",
+        )
+    return named

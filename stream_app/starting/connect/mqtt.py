@@ -1,0 +1,736 @@
+"""An MQTT broker: counts from its topics, acknowledged once they are durable, and releases to them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from models.exceptions import TallyguardError
+from stream_app.exceptions import PeerError, SettingsError
+from stream_app.setup.sections import MqttSettings
+from stream_app.setup.settings import Settings
+from stream_app.starting.connect.released import PublishedLog, StepTimes
+from stream_app.wire import SensorValue, StepRelease
+
+# Where an MQTT broker is, how it is spoken to and who we are there: settings that were checked.
+
+_PORTS = {"mqtt": 1883, "mqtts": 8883}
+
+
+@dataclass(frozen=True)
+class BrokerAddress:
+    """Host, port and encryption of a broker; ``client`` is the id it knows us by."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    client: str
+    under: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> BrokerAddress:
+        """The broker of the settings; :class:`SettingsError` where they name none, or no readable file."""
+        mqtt = settings.connect.mqtt
+        try:
+            parts = urlsplit(mqtt.broker)
+            port = parts.port or _PORTS[parts.scheme]
+        except (ValueError, KeyError):
+            parts, port = urlsplit(""), 0
+        if not parts.hostname or parts.username or parts.path.strip("/") or parts.query:
+            raise SettingsError(
+                "connect.mqtt.broker must be mqtts://host:port, or mqtt://host:port without encryption",
+                repr(mqtt.broker) if mqtt.broker and not parts.username else "none of them",
+                "set it in [connect.mqtt]; user and password have keys of their own",
+            )
+        tls = None
+        if parts.scheme == "mqtts":
+            try:
+                tls = ssl.create_default_context(cafile=mqtt.ca_file)
+                if mqtt.certificate_file is not None:
+                    tls.load_cert_chain(mqtt.certificate_file)
+            except OSError as error:  # ssl.SSLError is one
+                raise SettingsError(
+                    "connect.mqtt.ca_file and certificate_file must be readable PEM files",
+                    error,
+                    "check paths and contents",
+                ) from error
+        name = settings.deployment
+        return cls(
+            parts.hostname,
+            port,
+            tls,
+            mqtt.client or f"tallyguard-{name}",
+            mqtt.publish_under or f"tallyguard/{topic_level(name)}",
+        )
+
+    def __str__(self) -> str:
+        return f"{'mqtts' if self.tls else 'mqtt'}://{self.host}:{self.port}"
+
+
+def topic_level(name: str) -> str:
+    """A name as one level of a topic: what would divide levels or be a wildcard is written as %XX."""
+    return "".join(f"%{ord(sign):02X}" if sign in "%/+#\0" else sign for sign in name)
+
+
+# A persistent session with an MQTT broker: messages are acknowledged when the caller says so, not before.
+#
+# Everything happens in the thread that calls :meth:`BrokerSession.turn`. So no acknowledgement can cross a
+# new connection, on which the broker may have given its number to another message. Each connection has a
+# client of paho's of its own, for paho would keep what is unsent in memory, without a bound, and send more
+# of it at once than a broker takes: what waits to be published waits with the caller, who asks for
+# :attr:`BrokerSession.room`.
+
+logger = logging.getLogger(__name__)
+
+_AT_MOST_ONCE, _AT_LEAST_ONCE = 0, 1
+_MOST_IN_FLIGHT = 1000
+_HEAD_BYTES = 64  # of a packet that publishes, beside topic and payload
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_CONNECT_SECONDS = 20.0
+_LASTING_SECONDS = 10.0  # a connection of less was none: the pauses go on growing
+_OTHER_VERSION, _TAKEN_OVER, _NO_RETAIN, _OTHER_QUALITY = 0x84, 0x8E, 0x9A, 0x9B
+_OF_A_TOPIC = frozenset({0x87, 0x90, 0x95, 0x99})  # not authorised, name, too large, format: trying is no use
+_FORBIDDEN_SECONDS = 600.0
+ONLINE, OFFLINE = b"online", b"offline"
+
+
+class Arrived(NamedTuple):
+    """A message, the number to acknowledge it by, and which connection it came on."""
+
+    topic: str
+    payload: bytes
+    number: int
+    connection: int
+
+
+class Sent(NamedTuple):
+    """A message that was given to the broker on one connection: its number there."""
+
+    number: int
+    connection: int
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is spoken with a broker: less than we want where it grants no more.
+
+    ``quality`` is the one that we publish with: 1 = at least once, 0 = at most once.
+    """
+
+    version: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5
+    quality: int = _AT_LEAST_ONCE
+    retains: bool = True
+
+
+class BrokerSession:
+    """One connection after another to a broker that keeps the session, and what arrives in between.
+
+    ``topics`` are subscribed with at least once (QoS 1). Others read on ``<under>/status``, retained, whether
+    we are ``online``; the broker itself says ``offline`` when we vanish (last will). ``is_known`` where the
+    broker should know the session of an earlier process.
+
+    A broker that grants less is spoken with on its terms where the settings allow that: MQTT 3.1.1, at most
+    once, nothing retained. :attr:`weaker` says what is not promised then.
+    """
+
+    def __init__(
+        self,
+        address: BrokerAddress,
+        settings: MqttSettings,
+        topics: Sequence[str] = (),
+        *,
+        is_known: bool = False,
+    ) -> None:
+        self._address, self._settings, self._topics = address, settings, tuple(topics)
+        self._status = f"{address.under}/status"
+        self._own = tuple(f"{address.under}/{name}/" for name in ("status", "releases", "revised"))
+        self._is_known = is_known
+        chosen = MQTTProtocolVersion.MQTTv311 if settings.protocol == "3.1.1" else MQTTProtocolVersion.MQTTv5
+        self._terms = Terms(chosen, settings.least_quality if settings.qos is not None else _AT_LEAST_ONCE)
+        self._granted = _AT_LEAST_ONCE  # the least of the topics
+        self._said: set[str] = set()
+        self._forbidden: dict[str, float] = {}  # until when nothing is sent to these topics
+        self._passed_over: set[str] = set()
+        self._connection = -1
+        self._arrived: list[Arrived] = []
+        self._is_ready = self._was_ready = False
+        self._fault: PeerError | None = None
+        self._why = ""  # the broker's own words about the end of this connection
+        self._code: int | None = None  # of a refused connection
+        self._retry_at, self._pause, self._since = 0.0, _FIRST_PAUSE, float("inf")
+        self._most = settings.most_unacknowledged
+        self._begin_connection()
+
+    def _begin_connection(self) -> None:
+        """A client that knows nothing of an earlier connection."""
+        self._connection += 1
+        self._arrived.clear()
+        self._in_flight: dict[int, str] = {}  # topic by number
+        self._refused: dict[int, ReasonCode] = {}
+        self._window, self._most_bytes = _MOST_IN_FLIGHT, self._settings.packet_bytes
+        self._is_ready, self._code, self._why = False, None, ""
+        self._client = self._made_client(self._settings)
+
+    def _made_client(self, settings: MqttSettings) -> paho.Client:
+        is_old = self._terms.version == MQTTProtocolVersion.MQTTv311
+        client = paho.Client(
+            CallbackAPIVersion.VERSION2,
+            self._address.client,
+            clean_session=False if is_old else None,
+            protocol=self._terms.version,
+            reconnect_on_failure=False,
+            manual_ack=True,
+        )
+        client.connect_timeout = _CONNECT_SECONDS
+        client.max_inflight_messages_set(0)  # we keep to the broker's own bound
+        if self._address.tls is not None:
+            client.tls_set_context(self._address.tls)
+        if settings.username is not None:
+            secret = settings.password
+            client.username_pw_set(settings.username, None if secret is None else secret.get_secret_value())
+        client.will_set(self._status, OFFLINE, self._terms.quality, retain=self._terms.retains)
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_subscribe = self._on_subscribe
+        client.on_publish = self._on_publish
+        client.on_message = self._on_message
+        return client
+
+    def _connect(self) -> None:
+        """Begin to connect; ``OSError`` where nobody is there."""
+        if self._terms.version == MQTTProtocolVersion.MQTTv311:
+            self._client.connect(self._address.host, self._address.port, self._settings.keepalive_seconds)
+            return
+        asked = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        asked.SessionExpiryInterval = self._settings.session_seconds
+        asked.ReceiveMaximum = self._most
+        asked.MaximumPacketSize = self._settings.packet_bytes
+        self._client.connect(
+            self._address.host,
+            self._address.port,
+            self._settings.keepalive_seconds,
+            clean_start=False,
+            properties=asked,
+        )
+
+    def open(self) -> None:
+        """Connect for the first time; :class:`PeerError` says why that failed."""
+        deadline = time.monotonic() + _CONNECT_SECONDS
+        try:
+            self._connect()
+        except (OSError, ValueError) as error:
+            raise self._unreachable(str(error)) from error
+        while not self._is_ready:
+            if time.monotonic() > deadline:
+                raise self._unreachable("no answer in time")
+            code = self._client.loop(0.1)
+            if code != MQTTErrorCode.MQTT_ERR_SUCCESS and not self._is_ready and self._lowered():
+                self.open()
+                return
+            self._raise_fault()
+            if code != MQTTErrorCode.MQTT_ERR_SUCCESS:
+                raise self._unreachable(self._why or paho.error_string(code))
+
+    @property
+    def weaker(self) -> list[str]:
+        """What this broker does not promise, a sentence each."""
+        found = []
+        if self._terms.version == MQTTProtocolVersion.MQTTv311:
+            found.append(
+                "MQTT 3.1.1 is spoken: the broker keeps messages for us as long as it likes, and need not "
+                "say that it refuses one of ours."
+            )
+        if self._topics and self._granted == _AT_MOST_ONCE:
+            found.append(
+                "Counts come at most once (QoS 0): those sent while nobody is connected, or just before an "
+                "end, are lost."
+            )
+        if self._terms.quality == _AT_MOST_ONCE:
+            found.append("Releases go out at most once (QoS 0): one lost on the way is not sent again.")
+        if not self._terms.retains:
+            found.append("The broker retains nothing: whoever subscribes later waits for the next release.")
+        if self._passed_over:
+            found.append(
+                f"The broker does not take what is published on {len(self._passed_over):,} topics, such as "
+                f"{min(self._passed_over)!r}: the log says why."
+            )
+        return found
+
+    @property
+    def room(self) -> int:
+        """How many messages the broker takes now; 0 while there is no connection."""
+        return max(self._window - len(self._in_flight), 0) if self._is_ready and self._is_connected() else 0
+
+    def turn(self, wait_seconds: float) -> list[Arrived]:
+        """Speak with the broker, waiting so long for the first message: those that came, at most a window.
+
+        A lost connection is made again, with pauses; :class:`PeerError` where that makes no sense.
+        """
+        if not self._is_connected() and not self._reconnected(wait_seconds):
+            return []
+        wait = wait_seconds
+        while True:
+            before = len(self._arrived)
+            code = self._client.loop(wait)
+            self._raise_fault()
+            if code != MQTTErrorCode.MQTT_ERR_SUCCESS or not self._is_connected():
+                self._lost(self._why or paho.error_string(code))
+                break
+            if len(self._arrived) == before or len(self._arrived) >= self._most:
+                break
+            wait = 0.0
+        arrived, self._arrived = self._arrived, []
+        return arrived
+
+    def acknowledge(self, arrived: Sequence[Arrived]) -> None:
+        """Let the broker forget them; those of an earlier connection it sends again anyway."""
+        for message in arrived:
+            if message.connection == self._connection and message.number:
+                self._client.ack(message.number, _AT_LEAST_ONCE)
+
+    def publish(self, topic: str, payload: bytes) -> Sent | None:
+        """Send a retained message, where there is :attr:`room`; None of one that the broker does not take.
+
+        That is what is too long, and for ten minutes what is on a topic that it has refused: some brokers
+        hang up at each of them.
+        """
+        if self._forbidden.get(topic, 0.0) > time.monotonic():
+            return None
+        self._passed_over.discard(topic)
+        if len(topic.encode()) + len(payload) + _HEAD_BYTES > self._most_bytes:
+            self._say_once(
+                f"broker {self._address} takes packets of at most {self._most_bytes:,} bytes: longer ones, "
+                f"as on {topic!r}, are not sent"
+            )
+            self._passed_over.add(topic)
+            return None
+        info = self._client.publish(topic, payload, self._terms.quality, retain=self._terms.retains)
+        if (
+            info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS or not info.is_published()
+        ):  # at QoS 0 it may be out already
+            self._in_flight[info.mid] = topic
+        return Sent(info.mid, self._connection)
+
+    def is_lost(self, sent: Sent) -> bool:
+        """Whether its connection ended before the broker had it, so that it must be sent again."""
+        return sent.connection != self._connection or not self._is_connected()
+
+    def is_there(self, sent: Sent) -> bool:
+        """Whether the broker has it (at QoS 0: whether it was handed to the network), or refuses it."""
+        return not self.is_lost(sent) and sent.number not in self._in_flight
+
+    def refusal(self, sent: Sent) -> str | None:
+        """Why the broker does not take it now; what it never takes is passed over, with a warning."""
+        reason = self._refused.get(sent.number) if sent.connection == self._connection else None
+        return None if reason is None else str(reason)
+
+    def close(self) -> None:
+        """Say goodbye; the broker keeps the session and what arrives until the next time."""
+        if self._is_connected():
+            said = self.publish(self._status, OFFLINE)
+            deadline = time.monotonic() + 2.0
+            while said is not None and not self.is_lost(said) and not self.is_there(said):
+                if time.monotonic() > deadline or self._client.loop(0.1) != MQTTErrorCode.MQTT_ERR_SUCCESS:
+                    break
+            self._client.disconnect()
+            self._client.loop(0.1)
+
+    def _is_connected(self) -> bool:
+        return self._client.socket() is not None
+
+    def _reconnected(self, wait_seconds: float) -> bool:
+        """Whether a connection was begun again; waits where it is too early for that."""
+        pause = self._retry_at - time.monotonic()
+        if pause > wait_seconds:
+            time.sleep(wait_seconds)
+            return False
+        time.sleep(max(pause, 0.0))
+        self._begin_connection()
+        try:
+            self._connect()
+        except (OSError, ValueError) as error:
+            self._lost(str(error))
+            return False
+        return True
+
+    def _lowered(self) -> bool:
+        """Whether a broker that did not let us in is to be asked again on lower terms, where those may be.
+
+        Not every broker says what it refuses: some close the connection.
+        """
+        terms, settings = self._terms, self._settings
+        is_silent = self._code is None and not self._was_ready
+        may_publish_once = settings.least_quality == _AT_MOST_ONCE and terms.quality == _AT_LEAST_ONCE
+        if self._code == _NO_RETAIN and terms.retains:
+            self._terms = replace(terms, retains=False)
+        elif self._code == _OTHER_QUALITY and may_publish_once:
+            self._terms = replace(terms, quality=_AT_MOST_ONCE)
+        elif (
+            (self._code == _OTHER_VERSION or is_silent)
+            and settings.protocol == "auto"
+            and terms.version == MQTTProtocolVersion.MQTTv5
+        ):
+            self._terms = replace(terms, version=MQTTProtocolVersion.MQTTv311)
+        elif is_silent and may_publish_once and terms.version == MQTTProtocolVersion.MQTTv311:
+            self._terms = replace(terms, quality=_AT_MOST_ONCE)
+        else:
+            return False
+        self._fault = None
+        self._begin_connection()
+        return True
+
+    def _lost(self, why: str) -> None:
+        """Remember when to try again; not every broker says why it closed."""
+        if time.monotonic() - self._since > _LASTING_SECONDS:
+            self._pause = _FIRST_PAUSE
+        hint = "; is another connector using this client id?" if self._pause > 2 * _FIRST_PAUSE else ""
+        self._is_ready, self._since = False, float("inf")
+        logger.warning(
+            "broker %s is gone (%s); trying again in %.1f s%s", self._address, why, self._pause, hint
+        )
+        self._retry_at = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            logger.warning("%s", sentence)
+
+    def _raise_fault(self) -> None:
+        if self._fault is not None:
+            raise self._fault
+
+    def _unreachable(self, why: str) -> PeerError:
+        return PeerError(
+            f"the broker {self._address} must answer",
+            why,
+            "check connect.mqtt.broker, network and certificate",
+        )
+
+    def _refuse(self, fault: PeerError) -> None:
+        """End where the broker has never let us do this; later it may not be itself yet: go on trying."""
+        if self._was_ready:
+            self._why = str(fault)
+            self._client.disconnect()
+        else:
+            self._fault = fault
+
+    def _on_connect(
+        self,
+        client: paho.Client,
+        userdata: object,
+        flags: paho.ConnectFlags,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        if reason.is_failure:
+            self._code = reason.value
+            what, remedy = "accept", "check username, password_file and certificate_file, and whom it lets in"
+            if reason.value == _OTHER_VERSION:
+                what, remedy = "speak our MQTT with", 'set protocol = "auto" in [connect.mqtt]'
+            if reason.value == _OTHER_QUALITY:
+                what, remedy = (
+                    "take messages at least once (QoS 1) from",
+                    ("set qos = 0 in [connect.mqtt] if counts and releases may be lost on the way"),
+                )
+            self._refuse(
+                PeerError(
+                    f"the broker {self._address} must {what} client {self._address.client!r}",
+                    f'"{reason}"{_elsewhere(properties)}',
+                    remedy,
+                )
+            )
+            return
+        self._keep_to(properties)
+        if (self._was_ready or self._is_known) and not flags.session_present:
+            logger.warning(
+                "broker %s has forgotten the session: what arrived while nobody was connected is lost",
+                self._address,
+            )
+        logger.info("connected to %s as %s", self._address, self._address.client)
+        if self._topics:
+            self._subscribe(client)
+        else:
+            self._ready()
+
+    def _keep_to(self, properties: Properties | None) -> None:
+        """What the broker says at the beginning that it grants (MQTT 5.0, section 3.2.2.3)."""
+        asked = self._settings.session_seconds
+        keeps = getattr(properties, "SessionExpiryInterval", asked)
+        if keeps < asked:
+            self._say_once(
+                f"broker {self._address} keeps messages for us for {keeps:,} s, not for the {asked:,} s that "
+                "session_seconds asks for"
+            )
+        self._window = min(self._window, getattr(properties, "ReceiveMaximum", self._window))
+        self._most_bytes = min(self._most_bytes, getattr(properties, "MaximumPacketSize", self._most_bytes))
+        if not getattr(properties, "RetainAvailable", 1):
+            self._terms = replace(self._terms, retains=False)
+        if getattr(properties, "MaximumQoS", _AT_LEAST_ONCE) == _AT_MOST_ONCE:
+            self._take_at_most_once('"Maximum QoS 0"')
+
+    def _subscribe(self, client: paho.Client) -> None:
+        if self._terms.version == MQTTProtocolVersion.MQTTv311:
+            client.subscribe([(topic, _AT_LEAST_ONCE) for topic in self._topics])
+            return
+        once = SubscribeOptions(_AT_LEAST_ONCE, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
+        client.subscribe([(topic, once) for topic in self._topics])
+
+    def _on_subscribe(
+        self,
+        client: paho.Client,
+        userdata: object,
+        number: int,
+        reasons: list[ReasonCode],
+        properties: Properties | None,
+    ) -> None:
+        for topic, reason in zip(self._topics, reasons, strict=True):
+            if reason.is_failure:
+                self._refuse(
+                    PeerError(
+                        f"the broker {self._address} must let client {self._address.client!r} read {topic!r}",
+                        f'"{reason}"',
+                        "let this client read the topic, or correct connect.mqtt.topics",
+                    )
+                )
+                return
+        self._granted = min((reason.value for reason in reasons), default=_AT_LEAST_ONCE)
+        if self._granted == _AT_MOST_ONCE:
+            self._take_at_most_once('"Granted QoS 0"')
+        if self._fault is None and self._is_connected():
+            self._ready()
+
+    def _take_at_most_once(self, said: str) -> None:
+        """The broker delivers at most once: on its terms where the settings take that, else not at all."""
+        if self._settings.least_quality == _AT_MOST_ONCE:
+            self._terms = replace(self._terms, quality=_AT_MOST_ONCE)
+            return
+        self._refuse(
+            PeerError(
+                f"the broker {self._address} must deliver at least once (QoS 1)",
+                said,
+                "let it grant QoS 1 to this client, or set qos = 0 in [connect.mqtt] if counts may be lost",
+            )
+        )
+
+    def _ready(self) -> None:
+        self._is_ready, self._was_ready, self._since = True, True, time.monotonic()
+        for sentence in self.weaker:
+            self._say_once(f"broker {self._address}: {sentence}")
+        self.publish(self._status, ONLINE)
+
+    def _on_publish(
+        self,
+        client: paho.Client,
+        userdata: object,
+        number: int,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        topic = self._in_flight.pop(number, "")
+        if not reason.is_failure:
+            return
+        if reason.value in _OF_A_TOPIC:
+            self._forbidden[topic] = time.monotonic() + _FORBIDDEN_SECONDS
+            self._passed_over.add(topic)
+            self._say_once(
+                f'broker {self._address} does not take what we publish there ("{reason}"): let client '
+                f"{self._address.client!r} write to {self._address.under}/#"
+            )
+        else:
+            self._refused[number] = reason
+
+    def _on_disconnect(
+        self,
+        client: paho.Client,
+        userdata: object,
+        flags: paho.DisconnectFlags,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        self._is_ready = False
+        if flags.is_disconnect_packet_from_server:
+            self._why = f'it says "{reason}"{_elsewhere(properties)}'
+        if flags.is_disconnect_packet_from_server and reason.value == _TAKEN_OVER:
+            self._fault = PeerError(
+                f"client id {self._address.client!r} must be of one connection at a time",
+                "another one that has taken it over",
+                "stop the other connector, or give each a client of its own in [connect.mqtt]",
+            )
+
+    def _on_message(self, client: paho.Client, userdata: object, message: paho.MQTTMessage) -> None:
+        number = message.mid if message.qos else 0
+        if f"{message.topic}/".startswith(self._own):  # `topics` may be as wide as #: we are no counter
+            if number:
+                client.ack(number, _AT_LEAST_ONCE)
+            return
+        self._arrived.append(Arrived(message.topic, bytes(message.payload), number, self._connection))
+
+
+def _elsewhere(properties: Properties | None) -> str:
+    """Where the broker sends us, if anywhere (Server Reference, MQTT 5.0, section 4.13)."""
+    other = getattr(properties, "ServerReference", None)
+    return "" if other is None else f", and names {other!r} as another one for connect.mqtt.broker"
+
+
+# Releases as retained messages: whoever subscribes gets the last one of each sensor at once.
+
+_FIRST_RETRY_PAUSE, _LONGEST_RETRY_PAUSE = 1.0, 60.0
+
+
+class _Message(NamedTuple):
+    """One to be sent; ``reached`` is the place behind its step, of the last message of one."""
+
+    topic: str
+    payload: bytes
+    reached: Mapping[str, Mapping[str, int]] | None
+    is_late: bool
+
+
+class RetainedReleases:
+    """Publishes each step of a run's releases, each sensor's value under a topic of its own, then the step.
+
+    Late and corrected values stand under topics of their own, so that none hides a sensor's last value.
+    What waits, waits in the run's log: no more is read of it than the broker takes at a time. ``place`` is
+    the file that says how far the broker has acknowledged them; a restart goes on there. What was sent and
+    not acknowledged is sent again, so a reader may see a step twice, and by its number.
+    """
+
+    def __init__(self, session: BrokerSession, under: str, run: Path, place: Path) -> None:
+        self._session, self._under = session, under
+        self._log = PublishedLog(run, place)
+        self._unsent: deque[_Message] = deque()
+        self._sent: deque[tuple[_Message, Sent | None]] = deque()
+        self._again_at = self._pause = 0.0
+        self.steps = 0
+
+    def advance(self) -> None:
+        """Note what the broker has; send what is released and not sent yet, as much of it as it takes."""
+        self._note()
+        if time.monotonic() < self._again_at:
+            return
+        for _ in range(self._session.room):  # and no more at once: counts are taken in between
+            if not self._unsent:
+                release = self._log.next()
+                if release is None:
+                    return
+                self._unsent.extend(self._messages(release))
+            message = self._unsent.popleft()
+            self._sent.append((message, self._session.publish(message.topic, message.payload)))
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether the broker has all that was sent."""
+        return not self._sent and not self._unsent
+
+    def _note(self) -> None:
+        """Forget what is at the broker, in order; what a lost connection or a refusal left goes again."""
+        reached = None
+        while self._sent:
+            message, sent = self._sent[0]
+            if sent is not None and self._session.is_lost(sent):
+                self._take_back()
+                break
+            if sent is not None and not self._session.is_there(sent):
+                break
+            refusal = None if sent is None else self._session.refusal(sent)
+            if refusal is not None:
+                logger.warning(
+                    'the broker does not take releases now ("%s"); trying again in %g s', refusal, self._pause
+                )
+                self._take_back()
+                break
+            self._sent.popleft()
+            self._pause = 0.0
+            if message.reached is not None:
+                reached = message.reached
+                self.steps += not message.is_late
+        if reached is not None:
+            self._log.keep(reached)
+
+    def _take_back(self) -> None:
+        """Send again what is not known to be there, in its order: a topic's last value must come last.
+
+        The longer the oldest of it has been in vain, the more rarely: a broker that hangs up at it has time
+        to give counts in between.
+        """
+        self._again_at = time.monotonic() + self._pause
+        self._pause = min(max(2 * self._pause, _FIRST_RETRY_PAUSE), _LONGEST_RETRY_PAUSE)
+        self._unsent.extendleft(message for message, _ in reversed(self._sent))
+        self._sent.clear()
+
+    def _messages(self, release: StepRelease) -> Iterator[_Message]:
+        is_late = self._log.is_late
+        under = f"{self._under}/{'revised' if is_late else 'releases'}"
+        for entry in release.releases:
+            payload = one_value(self._log.times, release.step, entry)
+            yield _Message(f"{under}/{topic_level(entry.sensor)}", payload, None, is_late)
+        yield _Message(under, release.line().rstrip(), self._log.reached, is_late)
+
+
+def one_value(times: StepTimes, step: int, entry: SensorValue) -> bytes:
+    """What one sensor publishes of a step, by itself: with the interval that it is of."""
+    start, end = times.start(entry.first_step(step)), times.end(step)
+    document: dict[str, Any] = {"v": 1, "step": step, "start": start, "end": end}
+    return json.dumps(document | entry.model_dump(mode="json", exclude_none=True)).encode()
+
+
+# Counts from a broker's topics, and releases to them: one connection, one thread, until asked to stop.
+
+_WAIT_SECONDS = 0.2
+
+
+class Stop(Protocol):
+    """Says when to stop."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether somebody asked to."""
+
+
+def relay(
+    session: BrokerSession,
+    take: Callable[[Sequence[Arrived]], object] | None,
+    releases: RetainedReleases | None,
+    stop: Stop,
+) -> None:
+    """Acknowledge messages once they are durable, and send releases, until ``stop`` is set.
+
+    What ``take`` has taken is durable; where it raises, nothing is acknowledged. Releases that cannot be read
+    end no intake: what is wrong with them is logged, and raised at the end.
+    """
+    session.open()
+    fault: TallyguardError | None = None
+    try:
+        while not stop.is_set:
+            arrived = session.turn(_WAIT_SECONDS)
+            if arrived and take is not None:
+                take(arrived)
+                session.acknowledge(arrived)
+            if releases is not None and fault is None:
+                try:
+                    releases.advance()
+                except TallyguardError as error:
+                    if take is None:
+                        raise
+                    logger.error("no more releases are sent: %s", error)
+                    fault = error
+    finally:
+        session.close()
+    if fault is not None:
+        raise fault

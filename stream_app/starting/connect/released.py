@@ -1,0 +1,148 @@
+"""What a run releases, followed as it grows, for connectors that send it on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from stream_app.analysis.run_lines import record_of
+from stream_app.exceptions import OutputError
+from stream_app.setup.run_folder.durable import replace_file
+from stream_app.setup.run_folder.manifest import load_document
+from stream_app.setup.run_folder.run_settings import load_run
+from stream_app.steps import public_release
+from stream_app.wire import LineReader, StepRelease
+
+# The releases of an output folder, followed while a run goes on, from where an earlier process left them.
+
+_CHUNK_BYTES = 1 << 18
+_RELEASES, _REVISED = "releases.jsonl", "revised.jsonl"
+
+
+class StepTimes:
+    """When the steps of a run begin and end, as ``run.json`` records it."""
+
+    def __init__(self, folder: Path) -> None:
+        run = load_run(folder)
+        self.deployment = str(run["deployment"])
+        self._origin = datetime.fromisoformat(run["origin"]).astimezone(UTC)
+        self._step = timedelta(seconds=run["step_seconds"])
+
+    def start(self, step: int) -> str:
+        """The beginning of a step, ISO 8601 in UTC."""
+        return f"{self._origin + step * self._step:%Y-%m-%dT%H:%M:%SZ}"
+
+    def end(self, step: int) -> str:
+        """The end of a step, exclusive: the beginning of the next."""
+        return self.start(step + 1)
+
+
+class ReleaseLog:
+    """What everybody may read of each closed step, in order; of tiered readings the least informed tier.
+
+    ``saved`` is :attr:`reached` of an earlier process; the log of another run is taken from its beginning.
+    :class:`OutputError` for a folder that is none of a run.
+    """
+
+    def __init__(self, folder: Path, saved: Mapping[str, Any] | None = None, name: str = _RELEASES) -> None:
+        self.times = StepTimes(folder)
+        self._path = folder / name
+        self._lines = LineReader(name, _Growing(self._path), saved, keep_torn=True)
+        self._waiting = iter(self._lines)
+
+    @property
+    def reached(self) -> dict[str, int]:
+        """Where the next process continues: after the last release that was given out."""
+        return asdict(self._lines.reached)
+
+    def next(self) -> StepRelease | None:
+        """The next release; None where the run has written none yet."""
+        line = next(self._waiting)
+        if line.data is None:
+            return None
+        release = record_of(StepRelease, self._path, line.data)
+        tiers = {name for entry in release.releases for name in entry.tiers or ()}
+        return public_release(release, tiers)
+
+    def some(self, most: int) -> list[StepRelease]:
+        """The releases that are waiting, at most so many."""
+        found: list[StepRelease] = []
+        while len(found) < most and (release := self.next()) is not None:
+            found.append(release)
+        return found
+
+
+class PublishedLog:
+    """All that a run has published, as it comes: its releases, and behind them late and corrected values.
+
+    ``place`` is the file that says how far an earlier process came, with both; None where nobody keeps it.
+    """
+
+    def __init__(self, folder: Path, place: Path | None) -> None:
+        saved: dict[str, Any] = load_document(place) if place is not None and place.is_file() else {}
+        if "line_count" in saved:  # as it was kept before late values were sent
+            saved = {_RELEASES: saved}
+        self._logs = {name: ReleaseLog(folder, saved.get(name), name) for name in (_RELEASES, _REVISED)}
+        self._place, self._at = place, _RELEASES
+
+    @property
+    def times(self) -> StepTimes:
+        """When the steps of the run begin and end."""
+        return self._logs[_RELEASES].times
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the last one given out was of late or corrected values."""
+        return self._at == _REVISED
+
+    @property
+    def reached(self) -> dict[str, dict[str, int]]:
+        """Where the next process continues, once the last one given out is where it should be."""
+        return {name: log.reached for name, log in self._logs.items()}
+
+    def next(self) -> StepRelease | None:
+        """The next one; None where the run has written none yet."""
+        for name, log in self._logs.items():
+            release = log.next()
+            if release is not None:
+                self._at = name
+                return release
+        return None
+
+    def keep(self, reached: Mapping[str, Mapping[str, int]] | None = None) -> None:
+        """Keep the place behind the last one that was given out, or behind an earlier one."""
+        if self._place is not None:
+            replace_file(self._place, json.dumps(reached or self.reached).encode())
+
+
+class _Growing:
+    """Whole lines of a file that another process appends to; an empty chunk where none wait, without end.
+
+    A torn last line is not read: the run that wrote it may be started again and cut it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[bytes]:
+        while not self._path.exists():
+            yield b""
+        with self._path.open("rb") as file:
+            read = 0
+            while True:
+                chunk = file.read(_CHUNK_BYTES)
+                if len(chunk) < _CHUNK_BYTES:
+                    chunk = chunk[: chunk.rfind(b"\n") + 1]
+                read += len(chunk)
+                file.seek(read)
+                if not chunk and self._path.stat().st_size < read:
+                    raise OutputError(
+                        f"{self._path} must only grow",
+                        "a shorter file",
+                        "start again with the run's own folder",
+                    )
+                yield chunk

@@ -1,0 +1,787 @@
+"""A service of OGC SensorThings 1.1: counts from its datastreams, and releases to datastreams of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import ssl
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from email.utils import parsedate_to_datetime
+from math import inf, isfinite
+from operator import attrgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self
+from zoneinfo import ZoneInfo
+
+import aiohttp
+from yarl import URL
+
+from models.text import DocumentError, parse_json
+from stream_app.exceptions import PeerError, SettingsError
+from stream_app.setup.run_folder.durable import replace_file
+from stream_app.setup.run_folder.manifest import load_document
+from stream_app.setup.sections import PayloadSettings, SensorThingsSettings
+from stream_app.setup.settings import Settings
+from stream_app.starting.connect import resolved_map
+from stream_app.starting.connect.payloads import iso_duration
+from stream_app.starting.connect.released import PublishedLog, StepTimes
+from stream_app.wire import SensorValue, StepRelease
+
+# ``phenomenonTime``: an instant or interval of ISO 8601 (OGC 18-088, table 12), as text and in seconds.
+
+
+class Interval(NamedTuple):
+    """Unix seconds; ``end`` is exclusive, and None for an instant, even one written as an interval."""
+
+    start: float
+    end: float | None
+
+    @classmethod
+    def parse(cls, text: object, zone: tzinfo | None = None) -> Interval:
+        """``ValueError`` where it is none, ends before it starts, or lacks an offset and there is no zone.
+
+        One of the two ends may be a duration (``PT1H``).
+        """
+        if not isinstance(text, str):
+            raise ValueError("must be a text")
+        first, slash, last = text.partition("/")
+        lasts, lasted = iso_duration(last), iso_duration(first)
+        if lasted is not None:
+            end = _seconds(last, zone)
+            found = cls(end - lasted, end)
+        else:
+            start = _seconds(first, zone)
+            end_or_none = start + lasts if lasts is not None else _seconds(last, zone) if slash else None
+            found = cls(start, end_or_none)
+        if found.end is not None and found.end < found.start:
+            raise ValueError("must end after it starts")
+        return cls(found.start, None) if found.end == found.start else found
+
+
+def in_words(seconds: float) -> str:
+    """An instant as services take it in a filter: UTC, with a Z, so that no + needs escaping."""
+    at = datetime.fromtimestamp(seconds, UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
+
+
+def _seconds(text: str, zone: tzinfo | None) -> float:
+    at = datetime.fromisoformat(text.strip())
+    if at.tzinfo is None:
+        if zone is None:
+            raise ValueError("must have an offset from UTC")
+        at = at.replace(tzinfo=zone)
+    return at.timestamp()
+
+
+# Requests to a SensorThings service: bounded, tried again where the service or the network is not itself.
+#
+# Source: OGC SensorThings API Part 1: Sensing, version 1.1 (OGC 18-088), sections 9 (requests) and 10
+# (create).
+
+logger = logging.getLogger(__name__)
+
+_MOST_BYTES = 64 << 20  # of an answer: some hundred bytes an observation
+_TRIES = 6
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_MOST_WAIT_SECONDS = 300.0
+_NOT_THERE = frozenset({404, 410})
+_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class UnknownOutcomeError(PeerError):
+    """Nobody knows whether the service did what it was asked for: the answer did not come.
+
+    ``wait_seconds`` are those that the service asks us to wait (``Retry-After``).
+    """
+
+    wait_seconds = 0.0
+
+
+class NotThereError(PeerError):
+    """The service knows nothing by this address."""
+
+
+class SensorThings:
+    """A service, open while the block runs. :class:`PeerError` says what went wrong, and quotes no count."""
+
+    def __init__(self, settings: SensorThingsSettings) -> None:
+        self._root, self._links_here = _root(settings.url), settings.links == "here"
+        self._headers = {"Accept": "application/json"}
+        if settings.token is not None:
+            self._headers["Authorization"] = f"Bearer {settings.token.get_secret_value()}"
+        self._login = None
+        if settings.username is not None and settings.password is not None:
+            self._login = aiohttp.BasicAuth(settings.username, settings.password.get_secret_value())
+        self._tls = _tls(settings) if self._root.scheme == "https" else None
+        self._timeout = aiohttp.ClientTimeout(total=settings.answer_seconds)
+        self._session: aiohttp.ClientSession
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(ssl=self._tls) if self._tls is not None else None
+        self._session = aiohttp.ClientSession(
+            connector=connector, headers=self._headers, auth=self._login, timeout=self._timeout
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.close()
+
+    def address(self, path: str, query: Mapping[str, str] | None = None) -> URL:
+        """The URL of a path below the service root."""
+        return URL(f"{self._root}/{path}").with_query(query)
+
+    def next_link(self, document: Mapping[str, Any]) -> URL | None:
+        """Where the answer goes on; :class:`PeerError` for a link that leads to another host.
+
+        By ``links = "here"`` its path below the service root and its query are asked for at our own root.
+        """
+        link = document.get("@iot.nextLink")
+        if link is None:
+            return None
+        url = self._root.join(URL(str(link), encoded=True))
+        if url.origin() != self._root.origin() and self._links_here:
+            found = re.search(r"/v1\.\d(/.*)$", url.raw_path_qs)
+            if found is not None:
+                return URL(f"{self._root}{found[1]}", encoded=True)
+        if url.origin() != self._root.origin():  # it would be given our login
+            raise PeerError(
+                f"pages of {self._root} must be of the same scheme, host and port as the service root",
+                f"a link to {url.origin()}",
+                "set connect.sensorthings.url as the service names itself (FROST: serviceRootUrl), or "
+                'links = "here" where it stands behind a proxy',
+            )
+        return url
+
+    async def get(self, url: URL) -> dict[str, Any]:
+        """A document."""
+        text = await self._answer("GET", url, None)
+        try:
+            document = parse_json(text)
+        except DocumentError:
+            document = None
+        if not isinstance(document, dict):
+            raise PeerError(
+                f"{url.path} must be an object in JSON", "something else", "check connect.sensorthings.url"
+            )
+        return document
+
+    async def create(self, url: URL, document: Mapping[str, Any]) -> None:
+        """Create an entity, with one try; :class:`UnknownOutcomeError` where no answer came."""
+        await self._once("POST", url, document)
+
+    async def _answer(self, method: str, url: URL, document: Mapping[str, Any] | None) -> bytes:
+        """The answer, in as many tries as it takes; of requests that may be repeated."""
+        pause = _FIRST_PAUSE
+        for attempt in range(_TRIES):
+            try:
+                return await self._once(method, url, document)
+            except UnknownOutcomeError as error:
+                if attempt == _TRIES - 1:
+                    raise
+                wait = max(pause, error.wait_seconds)
+                logger.warning("%s; trying again in %.1f s", error, wait)
+                await asyncio.sleep(wait)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+        raise AssertionError("the last try returns or raises")
+
+    async def _once(self, method: str, url: URL, document: Mapping[str, Any] | None) -> bytes:
+        try:
+            async with self._session.request(
+                method, url, json=document, allow_redirects=method == "GET"
+            ) as answer:
+                text = await _bounded(answer)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise UnknownOutcomeError(
+                f"{self._root} must answer",
+                str(error) or "nothing in time",
+                "check connect.sensorthings.url and network",
+            ) from None
+        if answer.status in _PASSING:
+            passing = UnknownOutcomeError(
+                f"{self._root} must answer", f"status {answer.status}", "look at the service's own log"
+            )
+            passing.wait_seconds = _asked_to_wait(answer.headers.get("Retry-After", ""))
+            raise passing
+        if not 200 <= answer.status < 300:
+            kind = NotThereError if answer.status in _NOT_THERE else PeerError
+            raise kind(
+                f"{self._root} must accept {method} {url.path}",
+                f"status {answer.status}",
+                _remedy(answer.status),
+            )
+        return text
+
+
+def _root(url: str) -> URL:
+    """The service root, without a slash at its end."""
+    try:
+        root = URL(url.rstrip("/"))
+    except ValueError:
+        root = URL("")
+    if root.scheme not in ("http", "https") or not root.host or root.user or root.query_string:
+        raise SettingsError(
+            "connect.sensorthings.url must be the service root, like https://host/FROST-Server/v1.1",
+            "nothing" if not url else "something else",
+            "set it in [connect.sensorthings]; user, password and token have keys of their own",
+        )
+    return root
+
+
+def _tls(settings: SensorThingsSettings) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=settings.ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        raise SettingsError(
+            "connect.sensorthings.ca_file must be a readable PEM file", error, "check path and content"
+        ) from error
+
+
+async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
+    """The body; :class:`PeerError` where it is larger than anything we asked for."""
+    parts, size = [], 0
+    async for part in answer.content.iter_chunked(1 << 16):
+        size += len(part)
+        if size > _MOST_BYTES:
+            raise PeerError(
+                f"an answer must have at most {_MOST_BYTES >> 20} MiB",
+                "a larger one",
+                "set a smaller page in [connect.sensorthings]",
+            )
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _asked_to_wait(retry_after: str) -> float:
+    """Seconds of a header ``Retry-After``, a number or date (RFC 9110, 10.2.3); at most five minutes."""
+    try:
+        seconds = float(retry_after)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(retry_after).timestamp() - time.time()
+        except (ValueError, TypeError):
+            return 0.0
+    return min(max(seconds, 0.0), _MOST_WAIT_SECONDS) if isfinite(seconds) else 0.0
+
+
+def _remedy(status: int) -> str:
+    if status in (401, 403):
+        return "check username and password_file, or token_file, and what that user may do"
+    if status == 404:
+        return "check connect.sensorthings.url and the ids of the datastreams"
+    if 300 <= status < 400:
+        return "set connect.sensorthings.url to the address that it leads to; a login goes nowhere else"
+    return "look at the service's own log"
+
+
+def entity(kind: str, identity: str) -> str:
+    """An entity of a collection by its id: a number as it stands, any other text in quotes.
+
+    A text that looks like a number is given in quotes of its own: ``'7'``.
+    """
+    if identity.isdecimal() or (len(identity) > 2 and identity[0] == identity[-1] == "'"):
+        return f"{kind}({identity})"
+    return "{}('{}')".format(kind, identity.replace("'", "''"))
+
+
+# Observations of datastreams, page by page and look by look, from where an earlier process stopped.
+#
+# They go the way of messages on a broker: an Observation of datastream 7 is a payload on the topic
+# ``v1.1/Datastreams(7)/Observations`` (OGC 18-088, section 14), so one mapping serves both.
+
+_TOPIC = "v1.1/{}/Observations"
+_FIELDS = "phenomenonTime,result"  # nothing else enters: parameters may name people
+
+
+class Observed(NamedTuple):
+    """An Observation as if it had come on a topic."""
+
+    topic: str
+    payload: bytes
+
+
+Take = Callable[[Sequence[Observed]], object]
+
+
+def observation_map(settings: SensorThingsSettings) -> PayloadSettings:
+    """How Observations are read, each datastream's sensor by its id."""
+    names = {entity("", identity)[1:-1]: sensor for identity, sensor in settings.datastreams.items()}
+    shared = (
+        "decimals",
+        "ends",
+        "tolerance_seconds",
+        "shorter",
+        "timezone",
+        "ambiguous",
+        "interval_seconds",
+        "largest_factor",
+    )
+    own = {"names": names, **{name: getattr(settings, name) for name in shared}}
+    return resolved_map(PayloadSettings.model_validate({"preset": "sensorthings", **own}))
+
+
+class ObservationReader:
+    """Looks for new Observations of all datastreams; ``place`` is the file that says how far it came.
+
+    ``take`` makes payloads durable; it may be given the same one again. Each look begins a little before the
+    last interval (``look_back_seconds``), for what came late. Observations of several datastreams are taken
+    in the order of their intervals: a run that reads an archive closes its steps one after the other.
+    An Observation of the future, by ``now_seconds``, moves no place: those of today come after it.
+    """
+
+    def __init__(
+        self,
+        service: SensorThings,
+        settings: Settings,
+        take: Take,
+        place: Path,
+        now_seconds: Callable[[], float] = time.time,
+    ) -> None:
+        chosen = settings.connect.sensorthings
+        if not chosen.datastreams:
+            raise SettingsError(
+                "connect.sensorthings.datastreams must name what is read",
+                "none",
+                'set [connect.sensorthings.datastreams]: "id" = "sensor"',
+            )
+        back = chosen.look_back_seconds
+        self._back = (settings.grace + 1) * settings.step_seconds if back is None else back
+        since = chosen.since or settings.origin
+        self._service, self._take, self._place = service, take, place
+        self._settings, self._now_seconds = chosen, now_seconds
+        self._since = since.timestamp()
+        self._has_looked = False
+        self._ids = tuple(chosen.datastreams)
+        self._reached: dict[str, float] = load_document(place) if place.is_file() else {}
+
+    async def look(self) -> int:
+        """Take what each datastream has that was not read, and a little before it; how many those were."""
+        streams = [self._stream(identity) for identity in self._ids]
+        taken = 0
+        while True:
+            for stream in tuple(streams):
+                try:
+                    await stream.fill()
+                except NotThereError as error:
+                    if not self._has_looked:  # a wrong id; later it is one that was deleted: others go on
+                        raise
+                    logger.warning("%s; looking again in %g s", error, self._settings.poll_seconds)
+                    streams.remove(stream)
+            if not any(stream.waiting for stream in streams):
+                self._has_looked = True
+                return taken
+            # What a datastream has beyond its page is not known: the others wait for it.
+            until = min((stream.last for stream in streams if not stream.is_over), default=inf)
+            now = self._now_seconds()
+            found = sorted((each for stream in streams for each in stream.taken(until, now)), key=_by_start)
+            counted = [each for each in found if each.is_counted]
+            if counted:
+                self._take([Observed(each.topic, each.payload) for each in counted])
+            taken += len(counted)
+            self._keep(streams)
+
+    def _stream(self, identity: str) -> _Stream:
+        begin = max(self._since, self._reached.get(identity, self._since) - self._back)
+        query = {
+            "$filter": f"phenomenonTime ge {in_words(begin)}",
+            "$orderby": "phenomenonTime asc",
+            "$top": str(self._settings.page),
+            "$select": _FIELDS,
+        }
+        return _Stream(self._service, identity, query, self._settings)
+
+    def _keep(self, streams: Sequence[_Stream]) -> None:
+        """Keep the place behind what is durable; of an order that is not ours, once all of it is."""
+        before = dict(self._reached)
+        for stream in streams:
+            is_sure = stream.is_in_order or stream.is_over
+            if is_sure and stream.reached > self._reached.get(stream.identity, -inf):
+                self._reached[stream.identity] = stream.reached
+        if self._reached != before:
+            replace_file(self._place, json.dumps(self._reached).encode())
+
+
+class _Observation(NamedTuple):
+    """One of them; ``start`` of its interval in unix seconds, or of the one before where it says none."""
+
+    start: float
+    topic: str
+    payload: bytes
+    is_counted: bool
+
+
+_by_start = attrgetter("start")
+
+
+class _Stream:
+    """The Observations of one datastream in the order of their intervals, a page at a time."""
+
+    def __init__(
+        self, service: SensorThings, identity: str, query: Mapping[str, str], settings: SensorThingsSettings
+    ) -> None:
+        self.identity, self._service, self._settings = identity, service, settings
+        self._zone = None if settings.timezone is None else ZoneInfo(settings.timezone)
+        self._name = entity("Datastreams", identity)
+        self._next: URL | None = service.address(f"{self._name}/Observations", query)
+        self._query, self._read, self._has_links = query, 0, False
+        self._visited: set[URL] = set()
+        self.waiting: list[_Observation] = []
+        self.last = self.reached = -inf
+        self.is_in_order = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all pages were read."""
+        return self._next is None
+
+    async def fill(self) -> None:
+        """Read on where nothing is waiting."""
+        while not self.waiting and self._next is not None:
+            if self._next in self._visited:
+                raise PeerError(
+                    f"each page of {self._name} must lead to another one",
+                    "a link back to an earlier page",
+                    "look at the service's own log",
+                )
+            self._visited.add(self._next)
+            document = await self._service.get(self._next)
+            found = document.get("value")
+            if not isinstance(found, list):
+                raise PeerError(
+                    f"{self._name}/Observations must be a list of Observations",
+                    "something else",
+                    "check connect.sensorthings.url",
+                )
+            self.waiting = [self._observation(each) for each in found]
+            self._next = self._service.next_link(document)
+            self._read += len(found)
+            self._has_links |= self._next is not None
+            if not self._has_links and len(found) >= self._settings.page:  # not every service gives links
+                more = {**self._query, "$skip": str(self._read)}
+                self._next = self._service.address(f"{self._name}/Observations", more)
+
+    def taken(self, until: float, now: float) -> list[_Observation]:
+        """Those that wait, up to a start; what is later than ``now`` moves no place."""
+        found = [each for each in self.waiting if each.start <= until]
+        self.waiting = self.waiting[len(found) :]
+        self.reached = max([self.reached, *(each.start for each in found if each.start <= now)])
+        return found
+
+    def _observation(self, document: object) -> _Observation:
+        """An Observation as JSON; the end of its interval added where the settings say how long one is."""
+        at = _interval(document, self._zone)
+        lasting = self._settings.interval_seconds
+        if isinstance(document, dict) and at is not None and at.end is None and lasting is not None:
+            start = at.start - lasting if self._settings.instant == "end" else at.start
+            at = Interval(start, start + lasting)
+            document = document | {"phenomenonTime": f"{in_words(start)}/{in_words(start + lasting)}"}
+        if at is not None:
+            self.is_in_order &= at.start >= self.last
+            self.last = max(self.last, at.start)
+        is_counted = not isinstance(document, dict) or document.get("result") is not None
+        return _Observation(self.last, _TOPIC.format(self._name), json.dumps(document).encode(), is_counted)
+
+
+def _interval(document: object, zone: ZoneInfo | None) -> Interval | None:
+    """When it was counted; None where it does not say it as it must."""
+    if not isinstance(document, dict):
+        return None
+    try:
+        return Interval.parse(document.get("phenomenonTime"), zone)
+    except (ValueError, OverflowError):
+        return None
+
+
+# Releases as Observations of datastreams of our own; the service itself knows which of them are there.
+#
+# An Observation cannot be taken back from whoever read it. So where one may be there already the datastream
+# is asked for its intervals and values: after a restart, after an answer that never came, and of late
+# values, whose intervals lie before others. What somebody else wrote there is none of ours, whatever its
+# time.
+
+_PAUSE_SECONDS, _POST_TRIES = 2.0, 30
+_OF_ALL = frozenset({"sensor", "value", "tiers", "version"})
+_Key = tuple[float, float, int | None]  # the start of an interval, the value, and its version
+
+
+def observation(times: StepTimes, step: int, entry: SensorValue) -> dict[str, Any]:
+    """One published value: how it was noised stands in ``resultQuality``."""
+    quality = entry.model_dump(mode="json", exclude_none=True, exclude=set(_OF_ALL))
+    version = {} if entry.version is None else {"version": entry.version}
+    return {
+        "phenomenonTime": f"{times.start(entry.first_step(step))}/{times.end(step)}",
+        "result": entry.value,
+        "resultQuality": quality,
+        "parameters": {"deployment": times.deployment, "step": step, **version},
+    }
+
+
+class ObservationWriter:
+    """Writes what is released of each sensor to its datastream, once, in the order of the steps.
+
+    ``datastreams`` maps sensors to ids; a sensor without one is not written. A corrected value is one more
+    Observation of its interval. ``place`` is the file that says how far an earlier process came: what comes
+    after it is asked for at the service before it is written; without it, all that is released.
+    """
+
+    def __init__(
+        self, service: SensorThings, settings: SensorThingsSettings, run: Path, place: Path | None = None
+    ) -> None:
+        if not settings.releases:
+            raise SettingsError(
+                "releases must have datastreams to be written to",
+                "none",
+                'set them in [connect.sensorthings.releases]: "sensor" = "id"',
+            )
+        self._service, self._page = service, str(settings.page)
+        self._log = PublishedLog(run, place)
+        self._paths = {
+            sensor: f"{entity('Datastreams', identity)}/Observations"
+            for sensor, identity in settings.releases.items()
+        }
+        self._last: dict[str, float] = {}  # start of the last interval that each datastream has
+        self._there: dict[
+            str, tuple[float, set[_Key]]
+        ] = {}  # what it has from a start on, where that was asked
+        self._pending: StepRelease | None = None
+        self._silent = set(self._paths)
+        self.steps = self.values = self.sent = 0
+
+    @property
+    def silent_sensors(self) -> list[str]:
+        """Sensors with a datastream, of which this process has seen no release."""
+        return sorted(self._silent)
+
+    async def begin(self) -> None:
+        """Ask each datastream how far an earlier process came."""
+        for sensor in self._paths:
+            if sensor not in self._last:
+                self._last[sensor] = await self._last_start(sensor)
+
+    async def write(self, most: int) -> int:
+        """Write the releases of at most so many steps that wait; how many those were.
+
+        Where it raises, what was not written waits for the next call.
+        """
+        for number in range(most):
+            if self._pending is None:
+                was_late = self._log.is_late
+                self._pending = self._log.next()
+                if self._pending is None or self._log.is_late != was_late:
+                    self._there.clear()
+            if self._pending is None:
+                return number
+            await self._write_step(self._pending)
+            self._log.keep()
+            self.steps += not self._log.is_late
+            self._pending = None
+        return most
+
+    async def _write_step(self, release: StepRelease) -> None:
+        times, values = self._log.times, 0
+        for entry in release.releases:
+            if entry.sensor not in self._paths:
+                continue
+            self._silent.discard(entry.sensor)
+            if entry.value is None:
+                continue
+            values += 1
+            start = Interval.parse(times.start(entry.first_step(release.step))).start
+            key = (start, float(entry.value), entry.version)
+            if not await self._is_there(entry.sensor, key):
+                await self._write_one(entry.sensor, key, observation(times, release.step, entry))
+                self.sent += 1
+        self.values += values
+
+    async def _is_there(self, sensor: str, key: _Key) -> bool:
+        """Whether the datastream has an Observation of this interval with this value (and version)."""
+        start = key[0]
+        if start > self._last[sensor]:
+            return False
+        since, known = self._there.get(sensor, (float("inf"), set()))
+        if start < since:
+            known = await self._observed(sensor, start)
+            self._there[sensor] = start, known
+        return key in known
+
+    async def _write_one(self, sensor: str, key: _Key, document: Mapping[str, Any]) -> None:
+        url, start = self._service.address(self._paths[sensor]), key[0]
+        for attempt in range(_POST_TRIES):
+            self._last[sensor] = max(self._last[sensor], start)  # it may be there from now on
+            try:
+                await self._service.create(url, document)
+            except UnknownOutcomeError as error:
+                self._there.pop(sensor, None)
+                if attempt == _POST_TRIES - 1:
+                    raise
+                wait = max(_PAUSE_SECONDS, error.wait_seconds)
+                logger.warning("%s; asking in %.1f s whether it is there", error, wait)
+                await asyncio.sleep(wait)
+                if await self._is_there(sensor, key):
+                    return
+            else:
+                if sensor in self._there:
+                    self._there[sensor][1].add(key)
+                return
+
+    async def _observed(self, sensor: str, since: float) -> set[_Key]:
+        """The intervals, values and versions that the datastream has from a start on."""
+        fields = "phenomenonTime,result,parameters" if self._log.is_late else "phenomenonTime,result"
+        query = {
+            "$filter": f"phenomenonTime ge {in_words(since)}",
+            "$orderby": "phenomenonTime asc",
+            "$top": self._page,
+            "$select": fields,
+        }
+        found: set[_Key] = set()
+        url: URL | None = self._service.address(self._paths[sensor], query)
+        visited: set[URL] = set()
+        while url is not None and url not in visited:
+            visited.add(url)
+            document = await self._service.get(url)
+            values = document.get("value")
+            for each in values if isinstance(values, list) else ():
+                try:
+                    start, value = Interval.parse(each["phenomenonTime"]).start, float(each["result"])
+                except (TypeError, KeyError, ValueError, OverflowError):
+                    continue  # nothing that we wrote
+                found |= {(start, value, None), (start, value, (each.get("parameters") or {}).get("version"))}
+            url = self._service.next_link(document)
+        return found
+
+    async def _last_start(self, sensor: str) -> float:
+        """The start of the last interval that the datastream has; minus infinity for an empty one."""
+        query = {"$orderby": "phenomenonTime desc", "$top": "1", "$select": "phenomenonTime"}
+        document = await self._service.get(self._service.address(self._paths[sensor], query))
+        values = document.get("value")
+        if values == []:
+            return float("-inf")
+        try:
+            return Interval.parse(values[0]["phenomenonTime"]).start  # type: ignore[index]
+        except (TypeError, KeyError, IndexError, ValueError):
+            raise PeerError(
+                f"the datastream of {sensor!r} must hold Observations with a phenomenonTime",
+                "something else",
+                "check the id in [connect.sensorthings.releases]",
+            ) from None
+
+
+# Looks at a service's datastreams and writes releases to it, until asked to stop.
+
+_WAIT_SECONDS = 0.2
+_STEPS_AT_ONCE = 50
+
+
+class Stop(Protocol):
+    """Says when to stop."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether somebody asked to."""
+
+
+class Way(NamedTuple):
+    """What to do: ``take`` counts; write the releases of ``run``; either may be None.
+
+    ``folder`` is the connector's own, where it keeps how far it came with both.
+    """
+
+    take: Take | None
+    folder: Path
+    run: Path | None
+
+
+class Exchanged(NamedTuple):
+    """What was written: steps gone through, values that are there, and those of them sent by this process.
+
+    ``silent`` are sensors with a datastream of which the run has released nothing.
+    """
+
+    steps: int = 0
+    values: int = 0
+    sent: int = 0
+    silent: tuple[str, ...] = ()
+
+
+def exchange(settings: Settings, way: Way, stop: Stop, *, once: bool) -> Exchanged:
+    """Read and write until ``stop`` is set, or all that is there ``once``.
+
+    A service that does not answer ends it only ``once``; else it is asked again after ``poll_seconds``, and
+    what one of both ways lacks does not hold up the other.
+    """
+    return asyncio.run(_exchange(settings, way, stop, once))
+
+
+async def _exchange(settings: Settings, way: Way, stop: Stop, once: bool) -> Exchanged:
+    chosen = settings.connect.sensorthings
+    async with SensorThings(chosen) as service:
+        reader = writer = None
+        if way.take is not None:
+            reader = ObservationReader(service, settings, way.take, way.folder / "read.json")
+        if way.run is not None:
+            writer = ObservationWriter(service, chosen, way.run, way.folder / "written.json")
+        reading, writing = (_Attempts(chosen.poll_seconds, stop, once=once) for _ in range(2))
+        look_at = 0.0
+        while not stop.is_set:
+            if reader is not None and time.monotonic() >= look_at:
+                await reading.made(reader.look())
+                look_at = time.monotonic() + chosen.poll_seconds
+            written = 0
+            if writer is not None and writing.may_begin:
+                written = await writing.made(_written(writer))
+            if once and not written:
+                break
+            if not written:
+                await asyncio.sleep(_WAIT_SECONDS)
+    if writer is None:
+        return Exchanged()
+    return Exchanged(writer.steps, writer.values, writer.sent, tuple(writer.silent_sensors))
+
+
+async def _written(writer: ObservationWriter) -> int:
+    await writer.begin()
+    return await writer.write(_STEPS_AT_ONCE)
+
+
+class _Attempts:
+    """One of the two ways: what it lacks ends the process at its first attempt only, or ``once``.
+
+    A service that does not answer ends it ``once`` only. Asked to stop, it waits for no service: what was
+    begun is asked for by the next process.
+    """
+
+    def __init__(self, pause_seconds: float, stop: Stop, *, once: bool) -> None:
+        self._pause, self._stop, self._once = pause_seconds, stop, once
+        self._again_at = 0.0
+        self._has_worked = False
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether it is not too early after one that failed."""
+        return time.monotonic() >= self._again_at
+
+    async def made(self, work: Coroutine[None, None, int]) -> int:
+        """What the work returns; 0 where it failed and is to be done again."""
+        task = asyncio.create_task(work)
+        while not task.done():
+            await asyncio.wait({task}, timeout=_WAIT_SECONDS)
+            if self._stop.is_set and not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+                return 0
+        try:
+            done = task.result()
+        except PeerError as error:
+            if self._once or not (self._has_worked or isinstance(error, UnknownOutcomeError)):
+                raise
+            logger.warning("%s; trying again in %g s", error, self._pause)
+            self._again_at = time.monotonic() + self._pause
+            return 0
+        self._has_worked = True
+        return done

@@ -1,0 +1,453 @@
+"""The demo: the engine end to end on a simulated city, and what a newcomer should see of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous import WorstMoments
+from accounting.settings import HORIZON, HorizonSettings
+from models.mechanisms import parse
+from models.prior_files import save_population
+from models.priors import Population
+from models.private_files import PRIVATE_FILE, open_kept, private_file
+from models.releases import StepSchedule
+from stream_app import embedded
+from stream_app.analysis.accounted_again import Account, account, mean_error, read_decisions, released_with
+from stream_app.analysis.report import load_priors, read_run, write_report
+from stream_app.city import HABITS, City, CityOptions, build_city, sensors_json
+from stream_app.embedded import RunReport
+from stream_app.exceptions import OutputError, SettingsError
+from stream_app.setup.keys import load_keys
+from stream_app.setup.run_folder.durable import make_folder, replace_file
+from stream_app.setup.settings import Settings
+from stream_app.setup.settings_sources import load_settings
+from stream_app.watching.events import Observer, RunStarted
+from stream_app.watching.people import PeopleView
+from stream_app.watching.web import watching
+from stream_app.wire import RiskSummary
+
+# The files of a demo deployment, as an operator has them: priors, sensors, messages, settings, keys.
+
+MARKER = "demo.json"
+HOME_GROUPS = ("homes north", "homes south")
+HOME_SIGMA = 1.0
+RAW = {"mechanism": "raw"}
+MISTAKES = 1
+OPERATIONS = 300_000_000
+DRAWS = 500
+ORIGIN = "2026-03-02T00:00:00Z"
+AUDITED_FROM = 8  # the hour at which the schedule for an audit begins: the working day
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Where everything of a demo lies."""
+
+    folder: Path
+
+    @property
+    def priors(self) -> Path:
+        """Everybody's movement prior."""
+        return self.folder / "priors.parquet"
+
+    @property
+    def sensors(self) -> Path:
+        """The city's sensors."""
+        return self.folder / "sensors.json"
+
+    @property
+    def messages(self) -> Path:
+        """Activations and readings as they were sent."""
+        return self.folder / "messages.jsonl"
+
+    @property
+    def settings(self) -> Path:
+        """Settings of the deployment."""
+        return self.folder / "tallyguard.toml"
+
+    @property
+    def schedule(self) -> Path:
+        """What is released over the first working day, to audit."""
+        return self.folder / "working-day.json"
+
+    @property
+    def report(self) -> Path:
+        """The report on the run, one HTML file."""
+        return self.folder / "report.html"
+
+    @property
+    def output(self) -> Path:
+        """What the engine writes."""
+        return self.folder / "output"
+
+
+def prepare(folder: Path, city: City) -> Scenario:
+    """Write the deployment's files to a fresh folder.
+
+    A folder that an earlier demo made is replaced; any other that is not empty is an :class:`OutputError`.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / MARKER).is_file():
+            raise OutputError(
+                "the demo's folder must be new or its own", folder, "choose another with --output"
+            )
+        shutil.rmtree(folder)
+    make_folder(folder)
+    replace_file(folder / MARKER, f"{json.dumps(vars(city.options))}\n".encode())
+    scenario = Scenario(folder)
+    save_population(city.population, scenario.priors)
+    replace_file(scenario.sensors, sensors_json(city).encode())
+    replace_file(scenario.settings, _settings(city).encode())
+    for name in ("noise", "pseudonym"):
+        _write_key(folder / f"{name}.key", f"tallyguard demo {name} {city.options.seed}")
+    return scenario
+
+
+def paced_messages(scenario: Scenario, city: City, steps: int, pause: Callable[[], None]) -> Iterator[bytes]:
+    """The city's messages as the engine's input, one chunk a step, kept in a file as well."""
+    with os.fdopen(open_kept(scenario.messages, os.O_WRONLY | os.O_TRUNC, PRIVATE_FILE), "wb") as kept:
+        for step in city.steps(steps):
+            chunk = b"".join(message.line() for message in step.messages())
+            kept.write(chunk)
+            kept.flush()
+            yield chunk
+            pause()
+
+
+def write_audit_schedule(scenario: Scenario, city: City, steps: int) -> None:
+    """A schedule file of the ten hours of the first working day, for ``tallyguard audit``."""
+    first = min(AUDITED_FROM, max(steps - HORIZON, 0))
+    days = [step for step in city.steps(min(first + HORIZON, steps)) if step.step >= first]
+    releases = [
+        {"releases": [_release(sensor.name, sensor.group) for sensor in step.active]} for step in days
+    ]
+    document = {"first_slot": first % city.options.slots, "steps": releases}
+    replace_file(scenario.schedule, f"{json.dumps(document, indent=1)}\n".encode())
+
+
+def _release(sensor: str, group: str) -> dict[str, object]:
+    noised = {"mechanism": "gaussian", "sigma": HOME_SIGMA}
+    return {"sensor": sensor, **(noised if group in HOME_GROUPS else RAW)}
+
+
+def _settings(city: City) -> str:
+    """Raw counts, as many cities publish them today, but noise where people live."""
+    lines = [
+        "# What the demo ran with; every setting: tallyguard config show --config tallyguard.toml",
+        'deployment = "demo"',
+        "step_seconds = 3600",
+        f"mistakes = {MISTAKES}  # asks for at least {HORIZON - MISTAKES} of the last {HORIZON} hours",
+        f"sharpen_operations = {OPERATIONS:_}  # under half a second of one core an hour: to be quick",
+        f"attack_draws = {DRAWS}",
+        f"origin = {ORIGIN}  # a Monday; without an origin steps are shown by number",
+        'sensors = "sensors.json"',
+        'noise_key = "noise.key"  # made from the demo\'s seed: never use it elsewhere',
+        'pseudonym_key = "pseudonym.key"',
+        "",
+        "[release]",
+        'mechanism = "raw"',
+        "",
+    ]
+    for sensor in city.registry.sensors:
+        if sensor.group in HOME_GROUPS:
+            lines += [
+                f'[release.sensors."{sensor.name}"]',
+                'mechanism = "gaussian"',
+                f"sigma = {HOME_SIGMA}",
+                "",
+            ]
+    return "\n".join(lines)
+
+
+def _write_key(path: Path, label: str) -> None:
+    """A key that repeats with the seed, so that the demo does: known to everybody, fit for a demo only."""
+    with private_file(path) as file:
+        file.write(f"{hashlib.sha256(label.encode()).hexdigest()}\n".encode())
+
+
+# Running the demo: city, engine with metrics and page, then the figures a newcomer should see.
+
+MOST_EXPOSED = 5
+COMPARED_PEOPLE = 100  # enough for shares of 100, and quick; people are in random order
+COMPARED_OPERATIONS = 40_000_000  # an hour: refines nearly all of them through the noise, with few vectors
+COMPARED_DRAWS = 100  # an hour, for a mean over all hours
+HIGH_RISK = 0.5
+HIGH_ADDED = 0.1
+RELEASED = "as it was"
+ALTERNATIVES: tuple[
+    tuple[str, str, dict[str, float]], ...
+] = (  # what the same schedule would cost under other noise
+    ("all raw", "raw", {}),
+    ("all sigma 1", "gaussian", {"sigma": 1.0}),
+    ("all sigma 3", "gaussian", {"sigma": 3.0}),
+    ("all sigma 10", "gaussian", {"sigma": 10.0}),
+    ("nothing", "suppressed", {}),
+)
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """What may be chosen: the city, how long it runs, how fast, and where the results go."""
+
+    steps: int = 48
+    people: int = 2000
+    seed: int = 20260
+    seconds_per_step: float = 0.1
+    output: Path = Path("demo-output")
+    listen: str = "127.0.0.1:0"
+
+
+@dataclass(frozen=True)
+class ExposedPerson:
+    """One row of the table of the most exposed: the step at which the releases added most."""
+
+    pseudonym: str
+    way_of_life: str
+    step: int
+    baseline: float
+    risk: float
+    added: float
+
+
+@dataclass(frozen=True)
+class WayOfLife:
+    """One row of the table by way of life: means over its people, each at their own worst moment."""
+
+    name: str
+    people: int
+    baseline: float
+    risk: float
+    added: float
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One row of the table of what noise would do; errors are in people, None where nothing is published."""
+
+    name: str
+    mean_baseline: float
+    mean_attack: float | None
+    mean_risk: float
+    people_at_risk: int
+    people_added: int
+    mean_error: float | None
+
+
+@dataclass(frozen=True)
+class MeanOfRun:
+    """A mean over all hours of the run, with the mean of its intervals' ends."""
+
+    success: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class DemoReport:
+    """Everything the demo ends with."""
+
+    people: int
+    steps: int
+    origin: datetime
+    releases: int
+    compared_people: int
+    mean_baseline: float
+    mean_attack: MeanOfRun | None
+    mean_risk: float
+    horizon_steps: int
+    mistakes: int
+    exposed: tuple[ExposedPerson, ...]
+    ways_of_life: tuple[WayOfLife, ...]
+    alternatives: tuple[Alternative, ...]
+    example_person: str
+    warning: str | None
+    scenario: Scenario
+    run: RunReport
+
+
+@dataclass(frozen=True)
+class PreparedDemo:
+    """A city, the files made of it, and the settings it is run with."""
+
+    city: City
+    scenario: Scenario
+    settings: Settings
+
+
+def run_demo(
+    options: DemoOptions,
+    *,
+    announce: Callable[[str], None],
+    observer: Observer | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> DemoReport:
+    """Simulate, release, account and sum up; ``announce`` gets a sentence about each part of it."""
+    for name, value in (("steps", options.steps), ("people", options.people)):
+        if value < 1:
+            raise SettingsError(f"{name} must be at least 1", value, f"leave --{name} out for a good demo")
+    announce(f"building a city of {options.people:,} people (seed {options.seed})")
+    city = build_city(CityOptions(people=options.people, seed=options.seed))
+    scenario = prepare(options.output, city)
+    token = secrets.token_urlsafe(12)  # made for this run, shown to whoever started it, stored nowhere
+    settings = load_settings(scenario.settings, {"listen": options.listen, "page_token": token})
+    announce(
+        "starting the engine; the first time, kernels are compiled for this machine, which takes a while"
+    )
+    write_audit_schedule(scenario, city, options.steps)
+    demo = PreparedDemo(city, scenario, settings)
+    chunks = paced_messages(scenario, city, options.steps, pace(options.seconds_per_step, sleep))
+    report, people = _run_engine(demo, chunks, announce, observer)
+    announce("writing the report")
+    priors = load_priors(scenario.output, settings, city.population)
+    write_report(scenario.output, scenario.report, priors=priors)
+    announce("accounting the same hours for some of them, as they were and under other noise")
+    return _sum_up(demo, report, people)
+
+
+def pace(
+    seconds: float, sleep: Callable[[float], None], now_seconds: Callable[[], float] = time.monotonic
+) -> Callable[[], None]:
+    """Sleeps after a step for what is left of so many seconds since the last; what took longer is let be."""
+    due = now_seconds()
+
+    def pause() -> None:
+        nonlocal due
+        now = now_seconds()
+        due = max(due + seconds, now)
+        sleep(due - now)
+
+    return pause
+
+
+def _run_engine(
+    demo: PreparedDemo,
+    chunks: Iterable[bytes],
+    announce: Callable[[str], None],
+    observer: Observer | None,
+) -> tuple[RunReport, PeopleView]:
+    """The embedded engine on the city's messages, watched; and the people as it leaves them."""
+    city, settings, kept = demo.city, demo.settings, _KeptView()
+    options = embedded.RunOptions(output=demo.scenario.output)
+    with watching(settings, city.registry.sensors, [kept, *([observer] if observer else [])]) as watch:
+        if watch.address:
+            announce(f"page {watch.address}   metrics {watch.address}metrics")
+            announce(f"access token for single people on the page: {_token(settings)}")
+            announce("both end with the demo; --seconds-per-step 2 (make demo PAUSE=2) leaves time to look")
+        report = embedded.run(settings, options, city.population, observer=watch.observer, chunks=chunks)
+    assert kept.view is not None, "a run that ended has begun"
+    return report, kept.view
+
+
+class _KeptView(Observer):
+    """Keeps the view of the people, which outlives the run."""
+
+    view: PeopleView | None = None
+
+    def started(self, event: RunStarted) -> None:
+        self.view = event.view
+
+
+def _token(settings: Settings) -> str:
+    return settings.page_token.get_secret_value() if settings.page_token else "none"
+
+
+def _sum_up(demo: PreparedDemo, report: RunReport, people: PeopleView) -> DemoReport:
+    """What the run itself says of its people, and its log once more under other noise."""
+    city, scenario, settings = demo.city, demo.scenario, demo.settings
+    steps = read_decisions(scenario.output / "decisions.jsonl", city.registry)
+    summaries = read_run(scenario.output).summaries
+    worst = people.standing().worst
+    ranked = np.argsort(-worst.added, kind="stable")
+    horizon = settings.horizon_settings(settings.first_slot)
+    return DemoReport(
+        people=len(city.population),
+        steps=len(steps),
+        origin=settings.origin,
+        releases=sum(len(step.releases) for step in steps),
+        compared_people=min(COMPARED_PEOPLE, len(city.population)),
+        mean_baseline=float(np.mean([summary.mean_baseline for summary in summaries])),
+        mean_attack=_attack(summaries),
+        mean_risk=float(np.mean([summary.mean_risk for summary in summaries])),
+        horizon_steps=settings.horizon,
+        mistakes=settings.mistakes,
+        exposed=tuple(_exposed(demo, worst, ranked[:MOST_EXPOSED])),
+        ways_of_life=tuple(_ways_of_life(city, worst)),
+        alternatives=tuple(_alternatives(city.population, steps, horizon)),
+        example_person=city.population.people[ranked[0]],
+        warning=people.warning,
+        scenario=scenario,
+        run=report,
+    )
+
+
+def _attack(summaries: Sequence[RiskSummary]) -> MeanOfRun | None:
+    """What the run itself says of the attack, hour by hour."""
+    attacks = [summary.attack for summary in summaries if summary.attack is not None]
+    if not attacks or len(attacks) < len(summaries):
+        return None
+    means = np.mean([(attack.success, attack.low, attack.high) for attack in attacks], axis=0)
+    return MeanOfRun(*means.tolist())
+
+
+def _exposed(demo: PreparedDemo, worst: WorstMoments, chosen: NDArray[np.int64]) -> list[ExposedPerson]:
+    city = demo.city
+    pseudonyms = load_keys(demo.settings, demo.scenario.output).pseudonyms
+    return [
+        ExposedPerson(
+            pseudonyms.pseudonym(city.population.people[person]),
+            city.habit_of(person),
+            int(worst.step[person]),
+            float(worst.baseline[person]),
+            float(worst.risk[person]),
+            float(worst.added[person]),
+        )
+        for person in chosen
+    ]
+
+
+def _ways_of_life(city: City, worst: WorstMoments) -> list[WayOfLife]:
+    """Most added risk first; a way of life that nobody has is left out."""
+    rows = []
+    for index, habit in enumerate(HABITS):
+        own = city.habits == index
+        if own.any():
+            means = (float(column[own].mean()) for column in (worst.baseline, worst.risk, worst.added))
+            rows.append(WayOfLife(habit.name, int(own.sum()), *means))
+    return sorted(rows, key=lambda row: -row.added)
+
+
+def _alternatives(
+    population: Population, steps: list[StepSchedule], horizon: HorizonSettings
+) -> list[Alternative]:
+    """The schedule as it was and under other noise, for the first people of the city."""
+    some = population.subset(range(min(COMPARED_PEOPLE, len(population))))
+    horizon = replace(horizon, operations=COMPARED_OPERATIONS)
+    rows = [_row(RELEASED, account(some, steps, horizon, COMPARED_DRAWS), steps)]
+    for name, mechanism, parameters in ALTERNATIVES:
+        other = list(released_with(steps, parse(mechanism, parameters)))
+        rows.append(_row(name, account(some, other, horizon, COMPARED_DRAWS), other))
+    return rows
+
+
+def _row(name: str, accounted: Account, steps: list[StepSchedule]) -> Alternative:
+    return Alternative(
+        name,
+        accounted.mean_baseline,
+        accounted.mean_attack,
+        accounted.mean_risk,
+        accounted.people_at_risk(HIGH_RISK),
+        accounted.people_added(HIGH_ADDED),
+        mean_error(steps),
+    )

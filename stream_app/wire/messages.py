@@ -1,0 +1,531 @@
+"""Every message that enters or leaves, as JSON: one per line or record, with ``"v": 1`` and a ``"type"``.
+
+Unknown fields, types and versions are refused; :mod:`stream_app.wire.parsing` reads messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from accounting.decisions import BudgetReason
+from models.mechanisms import MECHANISMS
+
+# What fields of messages may hold, and what all messages share.
+
+MAX_COUNT = 2**40
+"""The largest count a reading may carry: far above any crowd, far below what 64-bit noise can overflow."""
+
+MAX_STEP = 2**53
+"""The largest step number that every JSON reader keeps exact."""
+
+MAX_INDEX = 2**31 - 1
+"""The largest index of a location."""
+
+
+def _a_share(text: str) -> str:
+    """A threshold or a quantile as JSON names it, "0.05"."""
+    if not 0.0 <= float(text) <= 1.0:
+        raise ValueError("must be a number from 0 to 1")
+    return text
+
+
+MAX_VERSION = 1000  # of one sensor's count of one step
+ReadingVersion = Annotated[int, Field(ge=1, le=MAX_VERSION)]
+Version = Annotated[int, Field(ge=1, le=1)]
+Step = Annotated[int, Field(ge=0, le=MAX_STEP)]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+FIRST_FAULT = Field(fail_fast=True)  # of a long list: a million faults would take a gigabyte to report
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Level = Annotated[str, Field(pattern=r"^[0-9][0-9.e-]{0,30}$"), AfterValidator(_a_share)]
+Index = Annotated[int, Field(ge=0, le=MAX_INDEX)]
+Names = Annotated[tuple[Name, ...], FIRST_FAULT]
+Numbers = Annotated[tuple[Finite, ...], FIRST_FAULT]
+Indices = Annotated[tuple[Index, ...], FIRST_FAULT]
+
+
+class BaseMessage(BaseModel):
+    """What all messages share, and records between workers too: frozen, strict, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    v: Version = 1
+
+    def line(self) -> bytes:
+        """The message as one line of ASCII JSON (no separator a reader could take for a line end)."""
+        return self.model_dump_json(exclude_none=True, ensure_ascii=True).encode() + b"\n"
+
+
+# What comes in: activations, readings, volunteers' true places; and dead letters, what was refused of it.
+
+
+class Reason(StrEnum):
+    """Why a message went to the dead letters; a fixed list, so that it can be a metrics label.
+
+    Those in :data:`PRIVATE_REASONS` are none.
+    """
+
+    NOT_JSON = "not_json"
+    NOT_CSV = "not_csv"
+    TOO_LONG = "too_long"
+    UNKNOWN_VERSION = "unknown_version"
+    UNKNOWN_TYPE = "unknown_type"
+    UNKNOWN_FIELD = "unknown_field"
+    MISSING_FIELD = "missing_field"
+    INVALID_FIELD = "invalid_field"
+    UNKNOWN_SENSOR = "unknown_sensor"
+    NEGATIVE_COUNT = "negative_count"
+    COUNT_NOT_INTEGER = "count_not_integer"
+    COUNT_TOO_LARGE = "count_too_large"
+    NO_ACTIVATION = "no_activation"
+    CONTRADICTING_READING = "contradicting_reading"
+    LATE_READING = "late_reading"
+    NOT_OVER = "not_over"
+    UNEXPECTED_VERSION = "unexpected_version"
+    TOO_FAR_AHEAD = "too_far_ahead"
+    TOO_MANY_WAITING = "too_many_waiting"
+    REPEATED_SENSOR = "repeated_sensor"
+    NO_WINDOW_ENDS = "no_window_ends"
+    CONTRADICTING_ACTIVATION = "contradicting_activation"
+    LATE_ACTIVATION = "late_activation"
+    RECORDS_LOST = "records_lost"
+
+
+PRIVATE_REASONS = frozenset({Reason.CONTRADICTING_READING})
+"""Reasons that depend on counts: they stand in the dead letters, and in nothing that others see.
+
+Who may send readings and see which of them were repeated and which contradicted would read the count that was
+sent before, guess by guess. So metrics, page, sums of a run and what follows of them know a reading that was
+sent again, whatever it says.
+"""
+
+
+class Outcome(StrEnum):
+    """What became of one reading; a duplicate is one that was sent before, with this count or another."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    REJECTED = "rejected"
+
+
+class Activation(BaseMessage):
+    """The schedule of one step: which sensors will count, announced before any count."""
+
+    v: Version
+    type: Literal["activation"] = "activation"
+    step: Step
+    sensors: Names
+
+
+class Reading(BaseMessage):
+    """One sensor's count of one step; ``version`` 2 and above for a corrected one, of a closed step."""
+
+    v: Version
+    type: Literal["reading"] = "reading"
+    step: Step
+    sensor: Name
+    count: Annotated[int, Field(ge=0, le=MAX_COUNT)]
+    version: ReadingVersion | None = None
+
+    @property
+    def which(self) -> int:
+        """The version's number; the first is 1."""
+        return self.version or 1
+
+
+class Readings(BaseMessage):
+    """Counts of one step by sensor; each is taken or refused as a reading of its own would be.
+
+    So the counts themselves are checked by the intake, one by one: a wrong one does not cost the others.
+    ``version`` holds for all of them.
+    """
+
+    v: Version
+    type: Literal["readings"] = "readings"
+    step: Step
+    counts: Mapping[str, Any]
+    version: ReadingVersion | None = None
+
+    @property
+    def which(self) -> int:
+        """The version's number; the first is 1."""
+        return self.version or 1
+
+    def single(self, sensor: str) -> dict[str, object]:
+        """The fields of one sensor's reading."""
+        version = {} if self.version is None else {"version": self.version}
+        fields = {"step": self.step, "sensor": sensor, "count": self.counts[sensor]}
+        return {"v": 1, "type": "reading", **fields, **version}
+
+
+class PlaceReport(BaseMessage):
+    """Where a volunteer truly was at a step: for the operator's own file, never published."""
+
+    v: Version
+    type: Literal["place"] = "place"
+    step: Step
+    person: Name
+    location: Name
+
+
+class Rejected(BaseMessage):
+    """A dead letter: nothing is dropped silently."""
+
+    type: Literal["rejected"] = "rejected"
+    source: str
+    payload: str
+    reason: Annotated[Reason, Field(strict=False)]
+    hint: str
+
+
+# What was decided of each step before any count was looked at: mechanisms, and why these.
+
+CROWD_SUMS = 15
+CrowdSums = Annotated[
+    tuple[Annotated[int, Field(ge=-(2**63), lt=2**63)], ...],
+    Field(min_length=CROWD_SUMS, max_length=CROWD_SUMS),
+]
+"""What a count hides among, in units of 1 / 2^32: see ``accounting.exposure.crowd.SensorCrowd``."""
+
+
+class SensorDecision(BaseModel):
+    """The mechanism decided for one sensor of a step: what is accounted; ``crowd`` where others hide it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    sensor: Name
+    mechanism: Name
+    parameters: Mapping[str, Finite] = Field(default_factory=dict)
+    crowd: CrowdSums | None = None
+
+
+class DecisionReason(BaseModel):
+    """Why a step is released as it is, under a risk budget.
+
+    Counts of people: ``over`` the limit because of releases, now or in the silence after them, ``natural``
+    by habit alone in this step's horizon, ``allowed`` to be over. ``cleared`` people are within the limit by
+    the refined bound only. ``adversary`` is ``crowd`` where the limit is on ceilings against that one.
+    Logs and workers of earlier versions know ``reason`` as ``because`` and ``cleared`` as ``dear``.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, validate_by_name=True, serialize_by_alias=True
+    )
+
+    reason: Annotated[BudgetReason, Field(alias="because", strict=False)]
+    people: int
+    allowed: int
+    natural: int
+    over: int
+    cleared: Annotated[int, Field(alias="dear")]
+    rounds: int
+    adversary: Literal["crowd"] | None = None
+
+
+class StepDecision(BaseMessage):
+    """The internal twin of a release: what was decided from the schedule, before any count was looked at.
+
+    ``why`` stands where a risk budget decided, ``deployment`` on Kafka: the digest of what accounts it.
+    """
+
+    type: Literal["decision"] = "decision"
+    step: Step
+    decisions: tuple[SensorDecision, ...]
+    why: DecisionReason | None = None
+    deployment: Name | None = None
+
+
+# What goes out: the values of each step, and what a tier added later received of earlier ones.
+
+
+class TierValue(BaseModel):
+    """What one tier of recipients receives, at its privacy level (nats).
+
+    ``drawn`` is what the chain gave where another value is released (0 for a negative one): for the owner
+    alone, who can only continue the chain from there.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    epsilon: float
+    value: int
+    drawn: int | None = None
+
+    @classmethod
+    def of(cls, epsilon: float, drawn: int, released: int) -> TierValue:
+        """A tier's value, as drawn and as released."""
+        return cls(epsilon=epsilon, value=released, drawn=None if drawn == released else drawn)
+
+    @property
+    def on_chain(self) -> int:
+        """The value as the chain gave it."""
+        return self.value if self.drawn is None else self.drawn
+
+
+class SensorValue(BaseModel):
+    """What one sensor publishes in one step; ``value`` is absent where nothing is published.
+
+    A tiered release has ``tiers``, least informed first, in the log of the deployment, where ``value`` and
+    ``epsilon`` are those of the least informed; in a tier's own file it has that tier's and no ``tiers``.
+    ``version`` is that of a corrected value, 2 and above. ``design`` and ``position`` name correlated noise
+    and the step's place in its noise window. A count over several steps has the first of them as
+    ``from_step``. Parameters of mechanisms that have no field here stand beside
+    them.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    __pydantic_extra__: dict[str, Finite] = Field(init=False)
+
+    sensor: Name
+    mechanism: Name
+    sigma: float | None = None
+    epsilon: float | None = None
+    design: int | None = None
+    position: int | None = None
+    value: int | None = None
+    version: int | None = None
+    from_step: int | None = None
+    tiers: Mapping[str, TierValue] | None = None
+
+    def first_step(self, step: int) -> int:
+        """The first step that the value covers, where it is published with ``step``."""
+        return step if self.from_step is None else self.from_step
+
+    @model_validator(mode="after")
+    def _has_parameters_of_its_mechanism(self) -> Self:
+        """Nothing stands in it that the mechanism does not have."""
+        known = MECHANISMS[self.mechanism].parameter_names if self.mechanism in MECHANISMS else ()
+        unknown = sorted(self.__pydantic_extra__.keys() - set(known))
+        if unknown:
+            raise ValueError(f"{self.mechanism!r} must have no parameter {unknown[0]!r}")
+        return self
+
+
+class StepRelease(BaseMessage):
+    """Everything published for one closed step; the public message, one per step, in order, no gap."""
+
+    type: Literal["release"] = "release"
+    step: Step
+    releases: tuple[SensorValue, ...]
+
+    @property
+    def published(self) -> dict[str, int]:
+        """The public value of each sensor that has one."""
+        return {entry.sensor: entry.value for entry in self.releases if entry.value is not None}
+
+
+class ContinuedStep(BaseMessage):
+    """What a tier added later received of a step already published; for the owner, by sensor."""
+
+    type: Literal["continued"] = "continued"
+    step: Step
+    tier: Name
+    values: Mapping[str, TierValue]
+
+
+# What releases reveal about people, as it is recorded: of each person, and of all of a partition.
+
+
+class PersonRisk(BaseMessage):
+    """One person's certified risk at a step, by pseudonym; ``crowd`` is that against the crowd adversary."""
+
+    type: Literal["risk"] = "risk"
+    step: Step
+    person: Name
+    risk: Probability
+    baseline: Probability
+    added: Probability
+    by: Name
+    crowd: Probability | None = None
+    crowd_by: Name | None = None
+
+
+class WorstMoment(BaseModel):
+    """The step so far at which the releases added most to one person, by pseudonym, and the figures there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    person: Name
+    step: Step
+    risk: Probability
+    baseline: Probability
+    added: Probability
+
+
+class AttackedPart(BaseModel):
+    """Of a part of so many ``people``: what so many ``draws`` added to the guess without releases.
+
+    In 256ths, rising; draws that added nothing are left out of ``added``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    people: int
+    draws: int
+    added: tuple[int, ...]
+
+
+class Attack(BaseModel):
+    """The mean success over people of an attack that was tried on drawn trajectories and releases.
+
+    With ``confidence`` it is in ``low..high``. The ``parts`` of several partitions are the parts of all.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    success: Probability
+    low: Probability
+    high: Probability
+    confidence: Probability
+    parts: tuple[AttackedPart, ...]
+
+    @property
+    def draws(self) -> int:
+        """How many it rests on."""
+        return sum(part.draws for part in self.parts)
+
+
+class CrowdSummary(BaseModel):
+    """The same people's risks against an adversary who does not know where the others are, packed.
+
+    Who knows all movements of ``known`` people; ``companions`` always move with whoever is guessed, and of
+    the others a share moves ``alone``. The other fields are as those of the summary they stand in.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    known: Annotated[int, Field(ge=0)]
+    companions: Annotated[int, Field(ge=0)]
+    alone: Probability
+    at_risk: Mapping[Level, int]
+    at_added_risk: Mapping[Level, int]
+    risk: Mapping[Level, Finite]
+    added: Mapping[Level, Finite]
+    mean_risk: Finite
+    mean_added: Finite
+    most_risk: Finite
+    most_added: Finite
+    not_reached: int = 0
+
+
+class OverLimitCounts(BaseModel):
+    """People over the limit of a rule after a step, by the ceilings that the rule is kept by.
+
+    ``by_releases`` and ``by_habits`` are over it now, nobody in both; ``ever`` were over it after this step
+    or one before, by releases or by habit, since the run began. The limit stands beside its counts, as a rule
+    may change. What a decision foresaw is another figure: see :class:`DecisionReason`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    risk: Probability | None = None
+    added: Probability | None = None
+    habits_apart: bool = False
+    adversary: Literal["crowd"] | None = None
+    by_releases: Annotated[int, Field(ge=0)]
+    by_habits: Annotated[int, Field(ge=0)]
+    ever: Annotated[int, Field(ge=0)]
+
+    @property
+    def now(self) -> int:
+        """Everybody over it now."""
+        return self.by_releases + self.by_habits
+
+
+class RiskSummary(BaseMessage):
+    """The risks of all people of a partition at a step, packed.
+
+    ``at_risk``, ``at_added_risk`` and ``at_baseline`` count the people at or above each threshold, by
+    ceiling, by what the releases added and by habit alone; the quantile tables are keyed by the quantile.
+    ``most_risk`` and ``most_added`` are the highest of anybody at any step so far; ``worst`` are the people
+    to whom most was added so far, where they are to be named. ``assumed`` says what habits rest on where
+    nobody was measured: the figures hold for those habits only. Without an ``attack`` none was measured.
+    ``not_reached`` people have the fast bound,
+    because the work of the step did not suffice for the tighter one. Risks hold for everybody ``within_nats``
+    of the prior (over all steps together, from the first horizon's first on); baseline, attack and what was
+    added are the prior's. Each figure is the mean over the ``draws`` chains that stand for a person;
+    ``chains`` is their fingerprint. ``crowd`` stands where risks against the crowd adversary are computed
+    too; all other fields are against whoever knows where everybody else is. ``over_limit`` stands where a
+    rule is set.
+    """
+
+    type: Literal["risk_summary"] = "risk_summary"
+    step: Step
+    partition: int = 0
+    people: Annotated[int, Field(ge=0)]
+    at_risk: Mapping[Level, int]
+    at_added_risk: Mapping[Level, int]
+    risk: Mapping[Level, Finite]
+    added: Mapping[Level, Finite]
+    baseline: Mapping[Level, Finite]
+    mean_risk: Finite
+    mean_added: Finite
+    mean_baseline: Finite
+    at_baseline: Mapping[Level, int] = Field(default_factory=dict)
+    most_risk: Finite | None = None
+    most_added: Finite | None = None
+    worst: tuple[WorstMoment, ...] = ()
+    assumed: Name | None = None
+    attack: Attack | None = None
+    not_reached: int = 0
+    within_nats: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
+    draws: Annotated[int, Field(ge=1)] = 1
+    chains: Name | None = None
+    crowd: CrowdSummary | None = None
+    over_limit: OverLimitCounts | None = None
+
+
+# A person's movement prior as a message.
+
+
+class SparseMatrix(BaseModel):
+    """Transition probabilities by row and column."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    row: Indices
+    col: Indices
+    probability: Numbers
+
+
+Matrix = Annotated[tuple[Numbers, ...], FIRST_FAULT] | SparseMatrix
+
+
+class Person(BaseMessage):
+    """A person's movement prior, in force from a step on.
+
+    ``deployment`` is the digest of what accounts it, ``assumed`` what the prior rests on where nobody was
+    measured, ``weight`` how many people are behind a persona.
+    """
+
+    type: Literal["person"] = "person"
+    person: Name
+    effective_from: Step = 0
+    deployment: Name | None = None
+    assumed: Name | None = None
+    weight: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | None = None
+    places: Indices | None = None
+    initial: Numbers | None = None
+    transition: Matrix | None = None
+    transitions: Annotated[tuple[Matrix, ...], FIRST_FAULT] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """The prior as an element of a priors file's ``people``."""
+        record: dict[str, Any] = {"person": self.person, "places": self.places, "initial": self.initial}
+        if self.weight is not None:
+            record["weight"] = self.weight
+        if self.places is not None:
+            record["places"] = list(self.places)
+        if self.transition is not None:
+            record["transition"] = _matrix_record(self.transition)
+        if self.transitions is not None:
+            record["transitions"] = [_matrix_record(matrix) for matrix in self.transitions]
+        return record
+
+
+def _matrix_record(matrix: Matrix) -> Any:
+    return matrix.__dict__ if isinstance(matrix, SparseMatrix) else matrix
