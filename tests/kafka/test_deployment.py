@@ -30,7 +30,9 @@ def test_a_process_with_other_settings_is_refused_by_name(kafka: Broker, tmp_pat
             assert {json.loads(value)["deployment"] for value in deployment.values(topic)} == {
                 deployment.digest
             }
-        assert len(deployment.values(deployment.topics.deployment)) == 2  # accounts and pseudonyms
+        assert (
+            len(deployment.values(deployment.topics.deployment)) == 3
+        )  # accounts, pseudonyms, the record's first entry
         locations = deployment.folder / "swapped.txt"
         names = population.location_names
         locations.write_text("\n".join((names[1], names[0], *names[2:])) + "\n")

@@ -173,7 +173,7 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
             "log_max_ratio": 1.0,
         },
     ),
-    "Radius.of_rows": (tg.Radius.of_rows, {"first": 0, "last": 1, "nats": 0.1, "tv": 1.0, "start": 0.0}),
+    "Radius.of_rows": (tg.Radius.of_rows, {"first": 0, "last": 1, "nats": 0.1, "start": 0.0}),
     "Radius.ceiling": (tg.Radius(0, 1, kl=0.1).ceiling, {"bound": 0.5}),
     "CrowdAdversary": (tg.CrowdAdversary, {"known": 0, "companions": 0, "alone": 1.0}),
     "Accountant": (
@@ -202,6 +202,7 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
             "reserve": 0.5,
         },
     ),
+    "check_mechanism": (tg.check_mechanism, {"mechanism": tg.Gaussian(1.0)}),
     "ledger": (tg.ledger, {"schedule": SCHEDULE, "delta": 1e-6, "neighbours": tg.Neighbours.MOVE}),
     "certify_windows": (
         tg.certify_windows,

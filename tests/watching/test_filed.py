@@ -168,7 +168,7 @@ def test_a_killed_run_says_that_it_did_not_end_and_which_steps_it_covers(
     folder = tmp_path / "run"
     ran(folder, BUDGET, steps=6)
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner.EmbeddedRunner, "_commit", killed)

@@ -195,7 +195,8 @@ The report to read or file: {files.report}
 What the public sees: {files.output}/releases.jsonl
 Everybody's risk, by pseudonym: {files.output}/risks.jsonl
 Change {files.settings} (more noise?) and run the same messages again, under another name:
-these people are simulated. Of real counts that is a second look, which no account adds to the first.
+these people are simulated. Of real counts that is a second look, which no
+account adds to the first.
 
   TALLYGUARD_DEPLOYMENT=again {command} run --config {files.settings} --priors {files.priors} \\
     --input {files.messages} --output {files.folder}/again

@@ -24,7 +24,7 @@ def verify(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Check that a run's record is whole and its logs are those it was written for.
+    """Check that the record and the logs of a run are whole.
 
     The record (record.jsonl) says under which rule each step was published, since when, by whom and why.
     Exit status 0 if nothing is missing and nothing was changed; else 1, with a sentence for each thing that

@@ -56,6 +56,8 @@ class ProgressLog:
         self._written = {step: _Written.of(entry) for step, entry in read.steps.items()}
         self._forgotten = read.forgotten
         self._lines = AppendFile(folder / CHANGES, SECRET_MODE)
+        if (folder / WHOLE).exists():
+            (folder / WHOLE).chmod(SECRET_MODE)  # earlier versions let others read it
         try:
             self._lines.truncate(read.line_bytes)  # durable, before anything is built on it
             sync_folder(folder)

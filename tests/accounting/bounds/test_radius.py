@@ -186,7 +186,7 @@ def test_rows_alone_say_nothing_of_where_somebody_settles() -> None:
     settled = {
         who: np.array([each[1, 0], each[0, 1]]) / (each[1, 0] + each[0, 1]) for who, each in moves.items()
     }
-    with pytest.raises(TypeError, match="start"):
+    with pytest.raises(HorizonError, match="start"):
         Radius.of_rows(0, 0, tv=0.02)  # type: ignore[call-arg]
     prior, person = (raw_exposure(settled[who], moves[who], [[]]) for who in "pq")
     certified = horizon_risk(prior, 0, 0, 0).certified

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.embedded.journal import REVISED
+from stream_app.embedded.journal import REVISED_FILE
 from stream_app.wire import Reading
 from tests.kafka.broker import Broker
 from tests.kafka.faults.dying import BEFORE, BETWEEN, COMMITTED, POINTS, PRODUCED
@@ -64,7 +64,7 @@ def test_late_and_corrected_counts_are_published_once_whenever_the_worker_dies(
         deployment.start("release")
         deployment.wait_for_steps(STEPS)
         releases, risks = deployment.embedded([line for step in sent for line in step])
-        revised = (deployment.folder / "embedded" / REVISED).read_bytes().splitlines()
+        revised = (deployment.folder / "embedded" / REVISED_FILE).read_bytes().splitlines()
         assert deployment.releases() == releases
         assert deployment.values(deployment.topics.revised) == revised
         assert deployment.person_risks() == risks

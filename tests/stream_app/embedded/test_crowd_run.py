@@ -171,7 +171,8 @@ def test_a_plan_decides_as_a_run_with_a_crowd_does(tmp_path: Path, adversary: st
     assert planned.crowd is not None
     for step, crowd, summary in zip(planned.steps, planned.crowd.steps, summaries, strict=True):
         in_crowd = crowd_message(crowd, given.crowd.adversary)
-        assert summary_message(step.risks, crowd=in_crowd).line() == summary.line()
+        figures = summary.model_copy(update={"over_limit": None})  # a run counts them, a plan forecasts
+        assert summary_message(step.risks, crowd=in_crowd).line() == figures.line()
     without = given.model_copy(update={"pseudonym_key_secret": None})
     assert planned.as_run and not plan_releases(without, file, population()).as_run
 

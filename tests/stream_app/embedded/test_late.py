@@ -14,7 +14,7 @@ from models.mechanisms import Gaussian, Raw, all_versions
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.analysis.released_rows import released_days
 from stream_app.analysis.run_log import read_run
-from stream_app.embedded.journal import REVISED, RevisedLog
+from stream_app.embedded.journal import REVISED_FILE, RevisedLog
 from stream_app.exceptions import OutputError, SettingsError
 from stream_app.kafka.processes import run_account_worker
 from stream_app.wire import PRIVATE_REASONS, Activation, Reading, Readings, Reason, SensorValue, StepRelease
@@ -70,9 +70,9 @@ def declared(folder: Path, corrections: int) -> dict[str, object]:
 
 def revised(folder: Path) -> list[dict[str, object]]:
     """The values of ``revised.jsonl``, each with its step."""
-    if not (folder / REVISED).exists():
+    if not (folder / REVISED_FILE).exists():
         return []
-    lines = json_lines(folder / REVISED)
+    lines = json_lines(folder / REVISED_FILE)
     return [{"step": line["step"], **entry} for line in lines for entry in line["releases"]]  # type: ignore[attr-defined]
 
 
@@ -93,7 +93,7 @@ def test_a_late_value_is_what_it_would_have_been_in_time_and_costs_no_more(tmp_p
     assert "value" not in missing
     risks = [(tmp_path / name / "risks.jsonl").read_bytes() for name in ("in time", "late")]
     assert risks[0] == risks[1]
-    assert not (tmp_path / "in time" / REVISED).exists()
+    assert not (tmp_path / "in time" / REVISED_FILE).exists()
 
 
 def test_without_the_setting_a_late_value_is_a_dead_letter(tmp_path: Path) -> None:
@@ -214,7 +214,9 @@ def test_a_crash_at_any_write_leads_to_the_same_files(
         disk.crash_at = -1
         run_on(folder, [text], settings=chosen)
         assert outputs_of(folder) == outputs_of(tmp_path / "whole"), crash_at
-        assert (folder / REVISED).read_bytes() == (tmp_path / "whole" / REVISED).read_bytes(), crash_at
+        assert (folder / REVISED_FILE).read_bytes() == (tmp_path / "whole" / REVISED_FILE).read_bytes(), (
+            crash_at
+        )
 
 
 def release_of(step: int, *entries: tuple[str, int, int | None]) -> StepRelease:
@@ -229,7 +231,7 @@ def test_what_was_published_after_the_last_commit_is_not_drawn_again(tmp_path: P
     committed = log.length
     log.publish(release_of(1, ("A", 6, 2)))
     log.close()
-    with (tmp_path / REVISED).open("ab") as file:
+    with (tmp_path / REVISED_FILE).open("ab") as file:
         file.write(b'{"v":1,"type":"rel')
     again = RevisedLog(tmp_path, committed)
     again.publish(release_of(1, ("A", 99, 2), ("B", 3, 2)))
@@ -266,7 +268,7 @@ def test_a_run_that_was_stopped_publishes_what_waited(tmp_path: Path) -> None:
         run_on(folder, [b"".join(lines[:cut])], settings=chosen, keep_open=True)
         run_on(folder, [text], settings=chosen)
         assert outputs_of(folder) == outputs_of(tmp_path / "whole")
-        assert (folder / REVISED).read_bytes() == (tmp_path / "whole" / REVISED).read_bytes()
+        assert (folder / REVISED_FILE).read_bytes() == (tmp_path / "whole" / REVISED_FILE).read_bytes()
 
 
 def test_open_data_hold_late_and_corrected_values(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import time
 import urllib.request
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import gettempdir
 
 import numpy as np
 import pytest
@@ -173,6 +174,10 @@ def test_a_panel_that_others_may_read_is_refused(tmp_path: Path) -> None:
     """Before anything is made, by run and by check; a file that is not there yet is an empty one."""
     panel = private(tmp_path / "panel.jsonl", [])
     panel.chmod(0o644)
+    for folder in (tmp_path, *tmp_path.parents):  # nobody gets through a closed one
+        if folder == Path(gettempdir()):
+            break
+        folder.chmod(0o755)
     with pytest.raises(SettingsError, match=r"panel must be readable by its owner only, got .*chmod 600"):
         watched(tmp_path / "out", panel)
     assert not (tmp_path / "out").exists()

@@ -182,7 +182,7 @@ def test_the_privacy_spend_in_the_metrics_goes_on_after_a_restart(
         assert 0 < (before["tallyguard_dp_rho"] or 0) < (whole["tallyguard_dp_rho"] or 0)
     else:
         disk = Disk(monkeypatch)
-        disk.crash_at = 25
+        disk.crash_at = 60
         with pytest.raises(Crash):
             spent(tmp_path / "parts", [day])
         disk.crash_at = -1

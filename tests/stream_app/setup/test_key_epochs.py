@@ -85,7 +85,7 @@ def test_a_step_that_was_begun_is_finished_with_its_own_key(
     after = Deployment(tmp_path / "after", epoch=1).run(HALF)
     disk = Disk(monkeypatch)
     Deployment(tmp_path / "counted").run(HALF)
-    refused, crashes = 0, range(20, disk.operations, 11)
+    refused, crashes = 0, range(40, disk.operations, 11)
     for crash_at in crashes:
         deployment = Deployment(tmp_path / str(crash_at))
         disk.operations, disk.crash_at = 0, crash_at

@@ -152,7 +152,7 @@ def test_a_run_refuses_to_go_on_over_what_was_changed(tmp_path: Path) -> None:
         (
             "releases.jsonl",
             b"".join([lines[1].replace(b'"step":1', b'"step":0'), *lines[1:]]),
-            "as it was written",
+            "must hold everything that was published with its noise key",
         ),
     ):
         (folder / name).write_bytes(content)

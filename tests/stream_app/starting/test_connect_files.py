@@ -279,7 +279,7 @@ def test_seen_devices_are_no_sensors(tmp_path: Path) -> None:
     ("text", "more", "words"),
     [
         ("t,s,n\n", {}, "no row|hold counts"),
-        ("t,s,n\n2026-01-01 00:00,a,\n", {}, "empty cells only"),
+        ("t,s,n\n2026-01-01 00:00,a,\n2026-01-01 01:00,a,\n", {}, "empty cells only"),
         ("t,s,n\n2026-01-01 00:00,,1\n", {}, "a sensor in each row"),
         ("t,s,n\n,a,1\n", {}, "a time in each row"),
         ("t,s,n\nsoon,a,1\n", {}, "times that can be read in one way"),
