@@ -45,7 +45,7 @@ def test_a_process_with_other_settings_is_refused_by_name(kafka: Broker, tmp_pat
                 process = deployment.command(*command, **changed)
                 assert process.ended() == 1
                 assert named in process.text
-        assert len(deployment.values(deployment.topics.deployment)) == 2
+        assert len(deployment.values(deployment.topics.deployment)) == 3
         assert deployment.command("replay").ended() == 0
 
 

@@ -18,6 +18,7 @@ from stream_app.exceptions import RunChangedError
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts, crowd_message, summary_message
 from stream_app.wire import Activation, RiskSummary, StepDecision, crowds_of, decision_of, schedule_of
+from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import (
     NAMES,
     PSEUDONYM_SECRET,
@@ -199,5 +200,6 @@ def test_a_budget_is_kept_by_the_adversary_that_the_settings_name(tmp_path: Path
     accounts = accounts_of(settings(**BUDGET), tmp_path / "crowd")
     assert accounts.crowd is not None
     assert (accounts.crowd.added() > 0.3).sum() <= 0.1 * PEOPLE
-    lines = json_lines(tmp_path / "crowd" / "risks.jsonl")
+    run_in_crowd(tmp_path / "scarce", 8, {**BUDGET, "pseudonym_key_secret": hex_key("46")})
+    lines = json_lines(tmp_path / "scarce" / "risks.jsonl")  # by this key not everybody comes to their turn
     assert {line["not_reached"] > 0 for line in lines if line["type"] == "risk_summary"} == {True, False}

@@ -258,8 +258,8 @@ def test_a_report_of_tiers_and_correlated_noise_is_made_by_another_process(tmp_p
     main = [sys.executable, "-c", "from stream_app.cli import main; main()"]
     command = [*main, "report", str(tmp_path / "out"), "--output", str(page)]
     subprocess.run(command, check=True, capture_output=True)
-    assert "Released, tiered" in page.read_text()
-    assert "Released, correlated" in page.read_text()
+    assert "Decided, tiered" in page.read_text()
+    assert "Decided, correlated" in page.read_text()
     (tmp_path / "noise.npy").rename(tmp_path / "elsewhere.npy")
     refused = subprocess.run(command, check=False, capture_output=True, text=True)
     assert "--covariance" in refused.stderr
