@@ -31,7 +31,7 @@ from stream_app.kafka.broker.clients import writing
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.process import Pulse, account_a_little
 from stream_app.setup.settings_sources import load_settings
-from stream_app.wire.decision_messages import decision_of
+from stream_app.wire.messages import decision_of
 from tests.kafka.broker import Broker, broker
 from tests.kafka.support import OnKafka
 

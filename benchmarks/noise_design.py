@@ -36,7 +36,7 @@ def measure_one(method: str, solver: str, points: int) -> dict[str, float]:
     """Seconds of one design (direct ones: the best of some), memory above the idle process, and its loss."""
     from models.gaussian_process import RBF, GaussianProcessPrior
     from models.noise_design import DesignProblem, design_noise, worst_information
-    from models.noise_design.closed_forms import sdp_a
+    from models.noise_design.design import sdp_a
     from models.noise_design.semidefinite import sdp_b
 
     prior = GaussianProcessPrior.at_steps(RBF(LENGTH_SCALE), points).covariance()

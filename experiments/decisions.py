@@ -23,7 +23,7 @@ from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import NEGLIGIBLE
 from accounting.continuous.crowd import CrowdAccount
 from accounting.decisions import SensorChoice, StepDecider, decide
-from accounting.decisions.search import schedule_of
+from accounting.decisions.step_decision import schedule_of
 from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.inferential import release_loss
+from accounting.ledgers import release_loss
 from experiments.inferential_privacy import pyplot, save, write_csv
 from models.gaussian_process import (
     RBF,

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.inferential import release_loss
+from accounting.ledgers import release_loss
 from models.gaussian_process import RBF, GaussianProcessPrior, Kernel, Periodic
 from models.noise_design import DesignProblem, design_noise
-from models.noise_design.closed_forms import multiple_secrets, sdp_a
+from models.noise_design.design import multiple_secrets, sdp_a
 
 Floats = NDArray[np.float64]
 

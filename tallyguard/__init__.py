@@ -27,7 +27,7 @@ from models.prior_files import save_population as save_priors
 from models.priors import MovementPrior as Prior
 from models.priors import Population
 from models.releases import MoveSensor, Schedule, Sensor, SensorRelease, StepSchedule, WindowRelease
-from stream_app.setup.own_version import own_version
+from stream_app.setup.this_process import own_version
 from tallyguard.attacks import Attacks, attack
 from tallyguard.audits import Audits, Why, audit, certify, explain
 from tallyguard.passages import WindowRisks, certify_windows, ledger_of_windows

@@ -27,12 +27,9 @@ import structlog  # noqa: F401
 from stream_app.cli import (
     app,  # noqa: F401
 )
-from stream_app.kafka import (
-    process,
-    processes,  # noqa: F401
-)
+from stream_app.kafka import process, processes  # noqa: F401
 from stream_app.kafka.regions import coordinator, intake_worker  # noqa: F401
-from stream_app.setup import logs  # noqa: F401
+from stream_app.setup import this_process  # noqa: F401
 from stream_app.starting.connect import http, intake, mqtt  # noqa: F401
 
 _ = faust.App, faust.Worker  # which Faust imports when they are asked for

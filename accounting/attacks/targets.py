@@ -24,13 +24,12 @@ from accounting.attacks.simulation.noised_draws_kernel import (
 )
 from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure, check_mistakes
-from accounting.exposure.drawing import released_steps
-from accounting.exposure.drawing.random_draws_kernel import new_walker
+from accounting.exposure.drawing import new_walker, released_steps
 from accounting.exposure.prior_constants_kernel import guess_success, most_likely_path
 from accounting.hmm.forward_viterbi import smallest_entry
-from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.numerics import PROVED, clopper_pearson
 from models.priors import ChainView
+from models.priors.chain import LocalChain
 
 # What trying an attack gives.
 

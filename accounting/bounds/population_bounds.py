@@ -29,9 +29,7 @@ from accounting.bounds.patterns.segments_kernel import own_hits
 from accounting.bounds.protocol import Effort
 from accounting.exceptions import EffortError
 from accounting.exposure import check_mistakes
-from accounting.exposure.drawing import released_steps
-from accounting.exposure.drawing.noised_steps_kernel import ReleasedSteps, ValueTables, value_tables
-from accounting.exposure.drawing.random_draws_kernel import Draws
+from accounting.exposure.drawing import Draws, ReleasedSteps, ValueTables, released_steps, value_tables
 from accounting.exposure.prior_constants_kernel import (
     constants_from_gaps,
     gaps_affordable,
@@ -40,12 +38,11 @@ from accounting.exposure.prior_constants_kernel import (
 )
 from accounting.exposure.step_information import observe
 from accounting.exposure.step_information.renewal_kernel import renewal_information
-from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from accounting.numerics import divergence_root, mean_interval
 from models.numerics.jit import jit, pjit
 from models.priors import Population
-from models.priors.chain import ChainView, PopulationArrays, chain_view
+from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_view
 from models.releases import Schedule
 
 # The certified bound of a raw schedule for a whole population, fast bounds before refined ones.

@@ -24,12 +24,13 @@ from accounting.continuous.accounts_kernel import (
     Constants,
     HorizonRules,
     Nonstationary,
+    advance_marginals,
+    empty_constants,
     empty_state,
+    fill_constants,
 )
 from accounting.continuous.cascade import Cascade, SeenHorizon, Units, alike_chains, find_due
-from accounting.continuous.constants_kernel import advance_marginals, empty_constants, fill_constants
 from accounting.continuous.horizon_kernel import KnownTerms, Transition, advance
-from accounting.continuous.operations_kernel import find_operations
 from accounting.continuous.people import (
     AccountPositions,
     Cells,
@@ -43,6 +44,7 @@ from accounting.continuous.people import (
     joined_names,
     take_people,
 )
+from accounting.continuous.refine_kernel import find_operations
 from accounting.continuous.saved_state import RunningAccount, digest_of
 from accounting.exceptions import SettingsError, StepOrderError
 from accounting.exposure.own_counts import RevealedInformation
@@ -54,7 +56,7 @@ from accounting.exposure.step_information import (
     seen_release,
     view_of,
 )
-from accounting.exposure.step_information.step_terms_kernel import StepView
+from accounting.exposure.step_information.observation import StepView
 from accounting.numerics import packed_positions
 from accounting.settings import HorizonSettings
 from models.arguments import checked

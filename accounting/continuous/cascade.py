@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 
 from accounting.bounds.radius import budget_within
 from accounting.continuous.accounts_kernel import NEGLIGIBLE, Accounts, HorizonState
-from accounting.continuous.operations_kernel import LEAST_OPERATIONS, find_operations
 from accounting.continuous.people import (
     CellPositions,
     ChainPositions,
@@ -38,9 +37,9 @@ from accounting.continuous.people import (
     PeopleShares,
     UnitPositions,
 )
-from accounting.continuous.refine_kernel import refine
+from accounting.continuous.refine_kernel import LEAST_OPERATIONS, find_operations, refine
 from accounting.exposure.step_information import seen_exactly
-from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
+from accounting.exposure.step_information.likelihood_levels import SeenSteps
 from accounting.settings import HorizonSettings, RiskBudget
 from models.priors import Population
 

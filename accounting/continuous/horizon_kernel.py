@@ -43,7 +43,7 @@ from accounting.continuous.accounts_kernel import (
     to_units,
 )
 from accounting.exposure.step_information.contraction_kernel import GAPS
-from accounting.exposure.step_information.step_terms_kernel import (
+from accounting.exposure.step_information.observation import (
     StepView,
     TermsScratch,
     new_terms_scratch,

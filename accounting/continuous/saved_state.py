@@ -16,8 +16,8 @@ from accounting.continuous.accounts_kernel import UNITS_PER_NAT, Accounts, Horiz
 from accounting.continuous.people import AccountPositions, Figures, GroupPositions, Groups, WorstMoments
 from accounting.exceptions import SnapshotError
 from accounting.exposure.step_information import is_whole, nothing_seen
-from accounting.exposure.step_information.seen_steps_kernel import LevelTables, SeenSteps
-from accounting.exposure.step_information.step_terms_kernel import StepView
+from accounting.exposure.step_information.likelihood_levels import LevelTables, SeenSteps
+from accounting.exposure.step_information.observation import StepView
 from accounting.numerics import fill_divergence_roots
 
 _BASIS = "basis"

@@ -1,11 +1,13 @@
 """Release decisions under a risk budget: from priors, schedule and what was accounted, never from a count."""
 
-from accounting.decisions.search import OPTIONS_A_ROUND, SearchSettings, SensorChoice
 from accounting.decisions.step_decision import (
+    OPTIONS_A_ROUND,
     BudgetReason,
     CandidateEffect,
     Decision,
     OverLimit,
+    SearchSettings,
+    SensorChoice,
     StepDecider,
     decide,
 )

@@ -1,12 +1,12 @@
 """One person under one schedule: released information, guesses from the prior alone, the history before."""
 
-from accounting.exposure.entropy import entropy_nats
 from accounting.exposure.exposure import (
     Exposure,
     Information,
     PriorGuess,
     baseline,
     check_mistakes,
+    entropy_nats,
     prior_guess,
     released_information,
 )

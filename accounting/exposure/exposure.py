@@ -10,9 +10,9 @@ from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr
 
 from accounting.exceptions import HorizonError
-from accounting.exposure.entropy import entropy_nats, row_entropies
 from accounting.exposure.prior_constants_kernel import (
     CONSTANT_GUESS,
     FRONTIER_GUESS,
@@ -23,16 +23,35 @@ from accounting.exposure.prior_constants_kernel import (
     shared_powers,
 )
 from accounting.exposure.step_information import StepObservation, nothing_seen, observe
-from accounting.exposure.step_information.renewal_kernel import renewal_information
-from accounting.exposure.step_information.step_terms_kernel import (
+from accounting.exposure.step_information.observation import (
     StepTerms,
     person_noised_terms,
     person_terms,
 )
-from accounting.hmm.local_chain_kernel import LocalChain
+from accounting.exposure.step_information.renewal_kernel import renewal_information, surprise
 from accounting.hmm.propagation import marginals
+from models.numerics.jit import jit
 from models.priors import ChainView
+from models.priors.chain import LocalChain
 from models.releases import Schedule
+
+# Entropy of a law, and of each move of a chain.
+
+
+def entropy_nats(probabilities: NDArray[np.float64]) -> float:
+    """Shannon entropy of a law, any shape, with ``0 ln 0 = 0``; never below 0, however the law rounds."""
+    return max(0.0, float(entr(probabilities).sum()))
+
+
+@jit
+def row_entropies(chain: ChainView) -> NDArray[np.float64]:
+    """``H(X_{t+1} | X_t = x)`` for each slot and place, nats, shape (C, K)."""
+    entropies = np.zeros(chain.start.shape)
+    for slot in range(chain.start.shape[0]):
+        for j in range(chain.column_start[slot, 0], chain.column_start[slot, -1]):
+            entropies[slot, chain.row[j]] += surprise(chain.value[j])
+    return entropies
+
 
 T = TypeVar("T")
 

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import HorizonError
-from accounting.exposure.entropy import entropy_nats
-from accounting.exposure.exposure import Exposure, person_step_terms
+from accounting.exposure.exposure import Exposure, entropy_nats, person_step_terms
 from accounting.exposure.step_information.contraction_kernel import contraction, dense_matrix
 from accounting.numerics import relative_entropy_term
 from models.numerics.jit import jit

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from accounting.exposure.step_information.renewal_kernel import normalise
 from accounting.hmm.frontier.search_kernel import affordable_expansions, best_guess
-from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.log_space import log_sum
 from accounting.hmm.propagation import gap_matrices, largest_product, marginals, predict
 from models.numerics.jit import bare_jit, jit
-from models.priors.chain import ChainView
+from models.priors.chain import ChainView, LocalChain
 
 # Exact success of a fixed guess: how often the person is where the guess says, step by step.
 

@@ -20,10 +20,9 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numpy.typing import NDArray
 
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.vectors import LANES, ZEROS, add, data_of, join, larger, load
 from models.numerics.jit import bare_jit, inline, intrinsic, jit
-from models.priors.chain import ChainView
+from models.priors.chain import ChainView, LocalChain, slot_of
 
 # Sum and maximum of products in eight lanes of a fixed order.
 #

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm.forward_viterbi import POSSIBLE, Filtered, Observed, Recursion, likeliest_end
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from models.numerics.jit import bare_jit, jit
-from models.priors.chain import ChainView
+from models.priors.chain import ChainView, LocalChain, slot_of
 
 # Sums of probabilities kept as logarithms.
 

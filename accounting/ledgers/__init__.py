@@ -17,7 +17,13 @@ from accounting.ledgers.differential_privacy import (
     step_cost,
     window_cost,
 )
-from accounting.ledgers.inferential_log import SecretQuestion, read_inferential
+from accounting.ledgers.inferential import (
+    InferentialLoss,
+    SecretQuestion,
+    prior_posterior_gap,
+    read_inferential,
+    release_loss,
+)
 from accounting.ledgers.oracle import oracle_epsilons
 from accounting.ledgers.release_log import ReleaseLog, read_reconstruction
 
@@ -25,6 +31,7 @@ __all__ = [
     "EVERY_GROUP",
     "Cost",
     "DpStatement",
+    "InferentialLoss",
     "Neighbours",
     "PrivacyAccount",
     "ReleaseLog",
@@ -36,10 +43,12 @@ __all__ = [
     "epsilon_from_zcdp",
     "log_distance",
     "oracle_epsilons",
+    "prior_posterior_gap",
     "pure_cost",
     "read_differential_privacy",
     "read_inferential",
     "read_reconstruction",
+    "release_loss",
     "step_cost",
     "window_cost",
 ]

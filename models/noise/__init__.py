@@ -3,19 +3,17 @@
 from models.noise.correlated_noise import CorrelatedNoise
 from models.noise.gaussian_shares import GaussianShare, gaussian_share
 from models.noise.integer_chain import (
-    chain_noise,
-    check_epsilon,
-    check_levels,
-    continued_value,
-    geometric_table,
-)
-from models.noise.integer_table import (
     FAITHFUL_LOG_RATIO,
     MIN_SIGMA,
     TOTAL,
     IntegerTable,
+    chain_noise,
+    check_epsilon,
+    check_levels,
     check_sigma,
+    continued_value,
     discrete_gaussian_table,
+    geometric_table,
 )
 from models.noise.noise_information import (
     EXACT_UP_TO_SIGMA,
@@ -24,18 +22,16 @@ from models.noise.noise_information import (
     binary_entropy,
     continuous_gaussian_information_table,
     fill_information,
-    large_sigma_information_table,
-    least_information,
-    noise_information_table,
-    scaled_entropy_table,
-    truncation_information_nats,
-)
-from models.noise.several_values import (
     joint_information_table,
     joint_outcomes,
     joint_shift_probability,
+    large_sigma_information_table,
+    least_information,
+    noise_information_table,
     own_count_information,
+    scaled_entropy_table,
     shift_probability,
+    truncation_information_nats,
 )
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.numerics.jit import inline, jit
+from models.numerics.jit import bare_jit, inline, jit
 
 
 class ChainView(NamedTuple):
@@ -28,6 +28,20 @@ class ChainView(NamedTuple):
     column_start: NDArray[np.int32]  # (C, K + 1), offsets into row and value
     row: NDArray[np.int32]  # (nnz of all slots,)
     value: NDArray[np.float64]  # (nnz of all slots,)
+
+
+class LocalChain(NamedTuple):
+    """A chain on ``K`` own places, the law of the place in the horizon's first step, and that step's slot."""
+
+    chain: ChainView
+    start: NDArray[np.float64]  # (K,)
+    first_slot: int
+
+
+@bare_jit
+def slot_of(person: LocalChain, step: int) -> int:
+    """The slot of a step of the horizon in the chain's cycle; its matrix moves on to the next step."""
+    return (person.first_slot + step) % person.chain.start.shape[0]
 
 
 class PopulationArrays(NamedTuple):

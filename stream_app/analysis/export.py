@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from models.text import safe_cell
-from stream_app.analysis.released_rows import ReleasedRow, RunTimes, released_days
 from stream_app.analysis.report import ANSWERS, sentence, verdict_of
-from stream_app.analysis.run_lines import complete_lines, record_of
+from stream_app.analysis.run_lines import ReleasedRow, RunTimes, complete_lines, record_of, released_days
 from stream_app.analysis.run_log import read_run
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.priors_verdict import priors_check_of

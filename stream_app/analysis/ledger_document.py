@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import QUANTILES, Ranked
-from accounting.inferential import prior_posterior_gap
 from accounting.ledgers import (
     DpStatement,
     Neighbours,
     ReleaseLog,
     SecretQuestion,
     oracle_epsilons,
+    prior_posterior_gap,
     read_differential_privacy,
     read_inferential,
     read_reconstruction,

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from stream_app.exceptions import OutputError
+from stream_app.setup.run_folder.run_settings import load_run
+from stream_app.steps import public_release
+from stream_app.wire import SensorValue, StepRelease
 
 Record = TypeVar("Record", bound=BaseModel)
 
@@ -33,3 +38,87 @@ def record_of(kind: type[Record], path: Path, line: bytes) -> Record:
             error.errors(include_url=False, include_input=False)[0]["msg"],
             "restore the file",
         ) from None
+
+
+# The public releases of a run as rows, a day at a time.
+
+
+class ReleasedRow(NamedTuple):
+    """What a sensor published of a step; ``value`` None where nothing was published, which is no 0.
+
+    ``sigma`` is the noise's standard deviation in people, ``epsilon`` the privacy level of a tier in nats,
+    ``version`` 2 and above for a corrected value.
+    """
+
+    step: int
+    start: datetime
+    end: datetime
+    sensor: str
+    mechanism: str
+    sigma: float | None
+    epsilon: float | None
+    value: int | None
+    version: int = 1
+
+
+class RunTimes:
+    """When the steps of a run begin and end, as ``run.json`` records it."""
+
+    def __init__(self, folder: Path) -> None:
+        run = load_run(folder)
+        self.deployment = str(run["deployment"])
+        self.step_seconds = int(run["step_seconds"])
+        self._origin = datetime.fromisoformat(run["origin"]).astimezone(UTC)
+
+    def start(self, step: int) -> datetime:
+        """The beginning of a step; its end is the beginning of the next."""
+        return self._origin + timedelta(seconds=step * self.step_seconds)
+
+
+def released_days(folder: Path) -> Iterator[tuple[date, list[ReleasedRow]]]:
+    """The days (UTC) of a run with what was released in each, in order, read while the run may go on.
+
+    Of tiered releases only what everybody may read.
+    """
+    times = RunTimes(folder)
+    rows = (row for release in public_releases(folder) for row in rows_of(release, times))
+    for day, of_day in groupby(rows, lambda row: row.start.date()):
+        yield day, list(of_day)
+
+
+def public_releases(folder: Path) -> Iterator[StepRelease]:
+    """What everybody may read of each closed step, late and corrected values among it."""
+    path, revised = folder / "releases.jsonl", _revised(folder)
+    for line in complete_lines(path):
+        release = record_of(StepRelease, path, line)
+        tiers = {name for entry in release.releases for name in entry.tiers or ()}
+        later = revised.get(release.step, ())
+        late = {entry.sensor for entry in later if entry.version is None}
+        first = tuple(entry for entry in release.releases if entry.sensor not in late)
+        yield public_release(release.model_copy(update={"releases": (*first, *later)}), tiers)
+
+
+def _revised(folder: Path) -> dict[int, tuple[SensorValue, ...]]:
+    """Late and corrected values by step."""
+    found: dict[int, tuple[SensorValue, ...]] = {}
+    path = folder / "revised.jsonl"
+    for line in complete_lines(path):
+        release = record_of(StepRelease, path, line)
+        found[release.step] = (*found.get(release.step, ()), *release.releases)
+    return found
+
+
+def rows_of(release: StepRelease, times: RunTimes) -> Iterator[ReleasedRow]:
+    """The rows of one step."""
+    for entry in release.releases:
+        yield ReleasedRow(
+            release.step,
+            times.start(entry.first_step(release.step)),
+            times.start(release.step + 1),
+            entry.sensor,
+            entry.mechanism,
+            entry.sigma,
+            entry.epsilon,
+            entry.value,
+            entry.version or 1,
+        )

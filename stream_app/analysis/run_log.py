@@ -17,8 +17,7 @@ from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
 from models.releases import Sensor, SensorRelease
 from stream_app.analysis.checked_run import SUMMARY, CheckedRun, check_run
-from stream_app.analysis.released_rows import public_releases
-from stream_app.analysis.run_lines import complete_lines, record_of
+from stream_app.analysis.run_lines import complete_lines, public_releases, record_of
 from stream_app.analysis.verdict import CeilingKind
 from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of

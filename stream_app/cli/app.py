@@ -70,7 +70,7 @@ app = typer.Typer(
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        from stream_app.setup.own_version import own_version
+        from stream_app.setup.this_process import own_version
 
         typer.echo(f"tallyguard {own_version()}")
         raise typer.Exit

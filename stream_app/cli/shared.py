@@ -178,8 +178,8 @@ def exit_on_known_errors() -> Iterator[None]:
 
 def settings_of(config: Path | None, flags: Mapping[str, object] | None = None) -> Settings:
     """The settings of file, environment and flags; from here on the command logs as they say."""
-    from stream_app.setup.logs import start_logging
     from stream_app.setup.settings_sources import load_settings
+    from stream_app.setup.this_process import start_logging
 
     settings = load_settings(config, flags)
     start_logging(settings.log)

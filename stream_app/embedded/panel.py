@@ -25,7 +25,7 @@ from models.text import DocumentError, parse_json
 from stream_app.exceptions import SettingsError
 from stream_app.setup.keys import require_private_panel
 from stream_app.setup.settings import Settings
-from stream_app.setup.signals import stop_on_signals
+from stream_app.setup.this_process import stop_on_signals
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, StepClosed
 from stream_app.watching.metrics import PriorMetrics
 from stream_app.watching.web import parse_address

@@ -15,8 +15,8 @@ import numpy as np
 
 from accounting.bounds.radius import ceiling_within
 from models.private_files import PRIVATE_FOLDER
-from stream_app.setup.own_version import own_version
 from stream_app.setup.run_folder.durable import SECRET_MODE, make_folder, replace_file
+from stream_app.setup.this_process import own_version
 from stream_app.steps.engine import RiskRecords
 from stream_app.wire import Attack, AttackedPart, CrowdSummary, OverLimitCounts, RiskSummary, WorstMoment
 

@@ -25,10 +25,10 @@ from accounting.ledgers import PrivacyAccount, ZcdpSpend
 from accounting.settings import RiskBudget
 from models.mechanisms import MECHANISMS, errors_of_recipients, public_error
 from models.releases import Sensor, StepSchedule
-from stream_app.setup.own_version import own_version
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.settings import Settings
+from stream_app.setup.this_process import own_version
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView, Standing
 from stream_app.wire import (

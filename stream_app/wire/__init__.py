@@ -1,7 +1,6 @@
 """Messages as they come in and go out: JSON lines, CSV, files and pipes."""
 
 from stream_app.wire.clock import Clock, ClockOff, SteadyTime, SystemClock
-from stream_app.wire.decision_messages import crowds_of, decision_of, fingerprint_of, schedule_of
 from stream_app.wire.followed_file import FollowedFile, find_start, is_regular
 from stream_app.wire.inputs import (
     MAX_LINE_BYTES,
@@ -50,6 +49,10 @@ from stream_app.wire.messages import (
     TierValue,
     Version,
     WorstMoment,
+    crowds_of,
+    decision_of,
+    fingerprint_of,
+    schedule_of,
 )
 from stream_app.wire.parsing import (
     FIRST_LOOK,

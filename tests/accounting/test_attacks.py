@@ -27,8 +27,7 @@ from accounting.attacks.simulation.noised_draws_kernel import WON
 from accounting.attacks.targets import draw_on_graph, draw_raw, draw_stepwise
 from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure
-from accounting.exposure.drawing import released_steps
-from accounting.exposure.drawing.random_draws_kernel import Draws, alias_tables, draw, new_stream
+from accounting.exposure.drawing import Draws, alias_tables, draw, new_stream, released_steps
 from accounting.exposure.step_information import StepObservation, observe
 from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
 from models.releases import Sensor, SensorRelease, StepSchedule

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from accounting.exceptions import HorizonError, ImpossibleObservationError
 from accounting.hmm import Filtering, decode
 from accounting.hmm.forward_viterbi import POSSIBLE, Observed, filter_steps, new_recursion, trace_back
-from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.log_space import log_filter_steps, log_trace_back
 from accounting.hmm.populations.population_decoding import (
     DecodedArrays,
@@ -24,6 +23,7 @@ from accounting.hmm.populations.population_decoding import (
 from accounting.hmm.populations.shared_matrix import SharedChain, decode_shared
 from accounting.hmm.trace_decoding import filter_small, new_lane_work
 from models.priors import MovementPrior, Population, Triplets
+from models.priors.chain import LocalChain
 from tests.accounting.chains import Case, chain_of, random_case, random_matrix
 from tests.accounting.enumeration import all_paths
 

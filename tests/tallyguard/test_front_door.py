@@ -15,7 +15,7 @@ from accounting.audit import AttackSettings
 from accounting.audit.audit import audit_person
 from models.noise import CorrelatedNoise
 from models.releases import SensorRelease, StepSchedule
-from stream_app.setup.own_version import own_version
+from stream_app.setup.this_process import own_version
 from tallyguard.results import in_100
 
 SCHEDULE = tg.Schedule.raw([[1], [], [1]])

@@ -19,8 +19,7 @@ from stream_app.analysis.report.page import axis
 from stream_app.exceptions import OutputError
 from stream_app.steps.engine import release_of
 from stream_app.watching.wording import DISTANCE
-from stream_app.wire.decision_messages import decision_of
-from stream_app.wire.messages import WorstMoment
+from stream_app.wire.messages import WorstMoment, decision_of
 from tests.stream_app.events_for_tests import SCHOOL, STATION, STREET, summary
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.attacks.simulation.hit_tables_kernel import HitTables
-from accounting.bounds.patterns.moment_kernel import multiply_into
+from accounting.bounds.patterns.moment import multiply_into
 from accounting.bounds.patterns.segments_kernel import Nodes, enter, next_node, walk_onwards
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
 from models.numerics.jit import jit
+from models.priors.chain import LocalChain, slot_of
 
 
 @jit

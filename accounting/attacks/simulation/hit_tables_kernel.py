@@ -30,9 +30,9 @@ from accounting.hmm.forward_viterbi import (
     predict_full,
     predict_sparse,
 )
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import retreat
 from models.numerics.jit import jit
+from models.priors.chain import LocalChain, slot_of
 
 
 class HitTables(NamedTuple):

@@ -23,16 +23,19 @@ from accounting.attacks.simulation.hit_graph_kernel import (
     weigh_nodes,
 )
 from accounting.attacks.simulation.hit_tables_kernel import HitTables
-from accounting.exposure.drawing.noised_steps_kernel import (
+from accounting.exposure.drawing import (
+    Draws,
     ReleasedSteps,
+    Walker,
+    new_stream,
     publish_trace,
     relative_likelihoods,
+    walk,
 )
-from accounting.exposure.drawing.random_draws_kernel import Draws, Walker, new_stream, walk
 from accounting.hmm.forward_viterbi import POSSIBLE, Observed
-from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.trace_decoding import decode_trace, likeliest_places, new_decode_work
 from models.numerics.jit import bare_jit, inline, jit
+from models.priors.chain import LocalChain
 
 MAP, MARGINAL = 0, 1
 """Columns of the results."""

@@ -11,8 +11,8 @@ from accounting.attacks.simulation.exact_law_kernel import WonByPattern
 from accounting.bounds.patterns.segments_kernel import Nodes
 from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_memory
 from accounting.hmm.frontier.search_kernel import best_guess
-from accounting.hmm.local_chain_kernel import LocalChain
 from models.numerics.jit import jit
+from models.priors.chain import LocalChain
 
 SEARCHED_FROM = 3  # guesses each pattern's ascents begin with
 _VECTORS = 2  # of the search that finds one of them

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.exposure.drawing.random_draws_kernel import Draws
+from accounting.exposure.drawing import Draws
 from models.numerics.threads import thread_count
 
 DRAWS_PER_BLOCK = 4096

@@ -28,9 +28,9 @@ from accounting.bounds.patterns.registry import least_raw_success
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure
 from accounting.exposure.step_information.renewal_kernel import renewal_information
-from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.numerics import divergence_root
 from models.numerics.jit import jit, pjit
+from models.priors.chain import LocalChain
 
 # Raw quantities for many sets of kept sensors at once: what the erasure bound averages.
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES, noised_frontier
 from accounting.bounds.noised.noised_history_kernel import LEAST_LAWS, noised_history_laws
 from accounting.bounds.patterns import Size, affordable_vectors
-from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort
+from accounting.bounds.patterns.frontier_bound import frontier_effort
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_step
-from accounting.exposure.step_information.seen_steps_kernel import SeenSteps, own_channels
-from accounting.hmm.local_chain_kernel import LocalChain
+from accounting.exposure.step_information.likelihood_levels import SeenSteps, own_channels
+from models.priors.chain import LocalChain
 
 _MOST_OPERATIONS = 2e9  # some seconds of one core
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.raw_frontier_kernel import (
+from accounting.bounds.patterns.frontier_bound import (
     FrontierEffort,
     SegmentLimits,
     add_convolution,
@@ -29,18 +29,17 @@ from accounting.bounds.patterns.raw_frontier_kernel import (
     bound_segment,
     departures,
 )
-from accounting.exposure.step_information.seen_steps_kernel import OwnChannels
-from accounting.hmm.frontier.completion_kernel import (
+from accounting.exposure.step_information.likelihood_levels import OwnChannels
+from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory
+from accounting.hmm.frontier.search_kernel import (
     Completions,
     gains_of,
     guess_and_be_shown,
     new_gains,
 )
-from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import dot, retreat
 from models.numerics.jit import bare_jit, inline, jit
-from models.priors.chain import Rows
+from models.priors.chain import LocalChain, Rows, slot_of
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 SEQUENCES = 8  # of levels that are distinguished, for each vector of the searches

@@ -24,10 +24,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.exposure.step_information.seen_steps_kernel import OwnChannels
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
+from accounting.exposure.step_information.likelihood_levels import OwnChannels
 from accounting.hmm.propagation import predict
 from models.numerics.jit import bare_jit, inline, jit
+from models.priors.chain import LocalChain, slot_of
 
 LEAST_LAWS = 8  # that cover a noised history, however few vectors the search has
 _AT_ONCE = 4  # laws before they are covered together, for each that stays

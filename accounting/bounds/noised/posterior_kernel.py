@@ -13,28 +13,33 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.moment_kernel import success_bound
+from accounting.bounds.patterns.moment import success_bound
 from accounting.bounds.patterns.segments_kernel import find_nodes, segment_polynomials
-from accounting.exposure.drawing.noised_steps_kernel import (
+from accounting.exposure.drawing import (
+    Draws,
     OwnReleases,
     ReleasedSteps,
     ValueTables,
+    Walker,
+    begin_stream,
     draw_likelihoods,
+    new_walker,
     own_releases,
-)
-from accounting.exposure.drawing.random_draws_kernel import Draws, Walker, begin_stream, new_walker, walk
-from accounting.hmm.frontier.completion_kernel import (
-    Completions,
-    completion_gains,
-    new_completions,
-    new_gains,
+    walk,
 )
 from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory
-from accounting.hmm.frontier.search_kernel import SearchQuestion, found_guess, search
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
+from accounting.hmm.frontier.search_kernel import (
+    Completions,
+    SearchQuestion,
+    completion_gains,
+    found_guess,
+    new_completions,
+    new_gains,
+    search,
+)
 from accounting.hmm.propagation import dot, marginals, predict, predict_rows, retreat
 from models.numerics.jit import bare_jit, inline, jit, pjit
-from models.priors.chain import ChainView
+from models.priors.chain import ChainView, LocalChain, slot_of
 
 _NEGLIGIBLE = 1e-4  # of the posterior's mass: what a search may leave open
 _MUCH_ABOVE = 1.1  # bound to attained, where a search is far from its end

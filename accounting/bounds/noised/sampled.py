@@ -25,11 +25,10 @@ from accounting.bounds.noised.posterior_kernel import (
 from accounting.bounds.patterns import MOST_OPERATIONS, Size
 from accounting.bounds.protocol import Bound, Effort, LogQuestion, Question, Scope
 from accounting.exposure import Exposure
-from accounting.exposure.drawing import released_steps
-from accounting.exposure.drawing.noised_steps_kernel import value_tables
+from accounting.exposure.drawing import released_steps, value_tables
 from accounting.hmm.frontier.search_kernel import affordable_expansions
-from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.numerics import upper_mean
+from models.priors.chain import LocalChain
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 

@@ -7,19 +7,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.moment import MOST_ENTRIES, MOST_OPERATIONS, HitMoments, hit_moments
-from accounting.bounds.patterns.moment_kernel import multiply_into, success_bound
+from accounting.bounds.patterns.moment import (
+    MOST_ENTRIES,
+    MOST_OPERATIONS,
+    HitMoments,
+    hit_moments,
+    multiply_into,
+    success_bound,
+)
 from accounting.bounds.patterns.raw_success_kernel import RawQuestion, SeenRaw
 from accounting.bounds.patterns.segments_kernel import Nodes, enter, next_node, no_hit_weight, walk_backwards
 from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
-from accounting.hmm.frontier.completion_kernel import (
+from accounting.hmm.frontier.search_kernel import (
     Completions,
     guess_and_be_shown,
     new_completions,
 )
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from models.numerics.jit import bare_jit, inline, jit
+from models.priors.chain import LocalChain, slot_of
 
 # The best an adversary can do to whom a genie shows, after each guess, where the person was.
 #

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes, no_hit_weight, segment_polynomials
 from accounting.exposure.history import renewal_mixture
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
 from models.numerics.jit import inline, jit
+from models.priors.chain import LocalChain, slot_of
 
 # What a raw log says about a horizon from outside: laws of its first place, likelihoods of its last one.
 #

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.prior_constants_kernel import raise_to
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import (
     add_rows,
     dot,
@@ -29,7 +28,7 @@ from accounting.hmm.propagation import (
     transposed,
 )
 from models.numerics.jit import jit
-from models.priors.chain import ChainView
+from models.priors.chain import ChainView, LocalChain, slot_of
 
 # One way through all sequences of nodes, depth first: what every bound and attack that tries them walks.
 #

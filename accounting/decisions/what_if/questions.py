@@ -1,6 +1,6 @@
 """What-if questions about the next step for all people of an accountant, without accounting anything.
 
-Each person's headroom (:mod:`accounting.decisions.what_if.headroom_kernel`) is found once a step. A candidate
+Each person's headroom (:mod:`accounting.decisions.what_if.limits_kernel`) is found once a step. A candidate
 then costs one look at the step's information about those people whom some candidate could put over the limit.
 """
 
@@ -20,12 +20,13 @@ from accounting.continuous.accounts_kernel import UNITS_PER_NAT, Accounts
 from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.horizon_kernel import Transition
 from accounting.decisions import CandidateEffect, OverLimit
-from accounting.decisions.what_if.headroom_kernel import Headroom, find_headroom
 from accounting.decisions.what_if.limits_kernel import (
     BudgetLevels,
+    Headroom,
     Limits,
     Terms,
     count_reaches,
+    find_headroom,
     find_largest_guesses,
     find_terms,
     reserve_for_hindsight,
@@ -34,7 +35,7 @@ from accounting.decisions.what_if.limits_kernel import (
 from accounting.decisions.what_if.refined_check import CrowdCheck, RefinedCheck, WorkOfStep
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.exposure.step_information import SensorInformation, observe
-from accounting.exposure.step_information.step_terms_kernel import StepView
+from accounting.exposure.step_information.observation import StepView
 from accounting.settings import RiskBudget
 from models.mechanisms import Mechanism, Raw, Suppressed, Tabulated
 from models.noise import binary_entropy, fill_information

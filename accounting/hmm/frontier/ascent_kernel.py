@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict, retreat
 from models.numerics.jit import jit
+from models.priors.chain import LocalChain, slot_of
 
 _MOST_SWEEPS = 16
 _LEAST = 1e-9  # of what is won: a sweep that wins less is the last

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from accounting.hmm.frontier.memory_kernel import SearchMemory
 from accounting.hmm.frontier.search_kernel import SearchQuestion, search
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
 from models.numerics.jit import bare_jit, jit
+from models.priors.chain import LocalChain, slot_of
 
 _SLACK = 1e-3  # of what is left to win: a search may end so early
 

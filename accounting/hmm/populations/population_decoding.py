@@ -27,9 +27,8 @@ from accounting.hmm.forward_viterbi import (
     predict_sparse,
     smallest_entry,
 )
-from accounting.hmm.local_chain_kernel import LocalChain
-from accounting.hmm.place_lanes import WIDTH
 from accounting.hmm.trace_decoding import (
+    WIDTH,
     DecodeWork,
     LaneWork,
     decode_trace,
@@ -38,7 +37,7 @@ from accounting.hmm.trace_decoding import (
     new_decode_work,
 )
 from models.numerics.jit import bare_jit, bare_pjit, inline, pjit
-from models.priors.chain import ChainView, PopulationArrays, inlined_chain_view
+from models.priors.chain import ChainView, LocalChain, PopulationArrays, inlined_chain_view
 
 LEAST_PEOPLE = 64  # worth a thread with scratch of its own
 

@@ -19,32 +19,425 @@ instead: ``alpha <- (alpha F / F^)^(lambda / (1 + lambda))``, and factors stay b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import PersonaError
-from models.fitting.personas.calibration_kernel import (
-    Masses,
-    advance,
-    backward,
-    begin_day,
-    close_day,
-    slot_flows,
-    write_days,
-)
-from models.fitting.personas.flows import (
-    Constraint,
-    Flows,
-    MeanCounts,
-    blocks_of,
-    expected_flows,
-    masses_of,
-)
 from models.numerics.elementwise import exp, log
+from models.numerics.jit import jit, pjit
 from models.priors import Lists, Moves, Population
+from models.priors.chain import ChainView, PopulationArrays, chain_view
+
+# Kernels of calibration: forward and backward passes over all personas' days, and what they weigh together.
+#
+# Arrays and scalars only. A day has the slots 0..C; slot C is slot 0 of the next day. ``factor`` (C, M, M)
+# are the factors ``alpha_t`` on moves between locations; a place whose ``tilt`` is zero is one where a day
+# neither begins nor ends. Forward and backward masses are scaled to a largest entry of one: only their
+# ratios within a persona matter, and so no product of factors leaves the range of numbers.
+
+
+class Masses(NamedTuple):
+    """``exp(nu)`` and the forward mass of each place, the backward masses of each slot."""
+
+    tilt: NDArray[np.float64]  # K a persona
+    forward: NDArray[np.float64]  # K a persona
+    beta: NDArray[np.float64]  # C * K a persona, laid out like the distributions
+
+
+class Blocks(NamedTuple):
+    """Fixed blocks of personas whose flows are added one after the other: threads change no bit."""
+
+    edges: NDArray[np.int64]  # (B + 1,) where each block begins, and the end of the last
+    weight: NDArray[np.float64]  # (N,)
+    flows: NDArray[np.float64]  # (B, M, M) from location to location
+
+
+@jit
+def _scale(mass: NDArray[np.float64]) -> None:
+    """Divide by the largest entry, unless all are zero."""
+    largest = mass.max()
+    if largest > 0.0:
+        mass /= largest
+
+
+@jit
+def _end(tilt: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``beta_C = exp(-nu)``; zero where a day may not end."""
+    end = np.zeros(tilt.size)
+    for x in range(tilt.size):
+        end[x] = 1.0 / tilt[x] if tilt[x] > 0.0 else 0.0
+    _scale(end)
+    return end
+
+
+@jit
+def _after(slot: int, tilt: NDArray[np.float64], beta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The backward mass one slot after ``slot``."""
+    return beta[slot + 1] if slot + 1 < beta.shape[0] else _end(tilt)
+
+
+@jit
+def _day(population: PopulationArrays, person: int, masses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """One persona's part (C, K) of an array laid out like the distributions."""
+    first, last = population.distribution_start[person], population.distribution_start[person + 1]
+    slots = population.slots[person]
+    return masses[first:last].reshape(slots, (last - first) // slots)
+
+
+@jit
+def _own(population: PopulationArrays, person: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """One persona's part (K,) of an array laid out like the places."""
+    return values[population.places_start[person] : population.places_start[person + 1]]
+
+
+@pjit(lambda population, *_: population.slots.size, least=64)
+def backward(
+    begin: int,
+    end: int,
+    population: PopulationArrays,
+    factor: NDArray[np.float64],
+    masses: Masses,
+) -> None:
+    """``beta_t(x) = sum_y P_t(x, y) alpha_t(x, y) beta_{t+1}(y)`` from the end of the day to its start."""
+    for person in range(begin, end):
+        view, beta = chain_view(population, person), _day(population, person, masses.beta)
+        tilt = _own(population, person, masses.tilt)
+        for slot in range(beta.shape[0] - 1, -1, -1):
+            after, before = _after(slot, tilt, beta), beta[slot]
+            before[:] = 0.0
+            for y in range(after.size):
+                for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
+                    x = view.row[j]
+                    before[x] += view.value[j] * factor[slot, view.places[x], view.places[y]] * after[y]
+            _scale(before)
+
+
+@pjit(lambda population, *_: population.slots.size, least=256)
+def begin_day(begin: int, end: int, population: PopulationArrays, masses: Masses) -> None:
+    """The forward mass at slot 0: ``pi_0 exp(nu)``."""
+    for person in range(begin, end):
+        start, own = chain_view(population, person).start[0], _own(population, person, masses.forward)
+        own[:] = start * _own(population, person, masses.tilt)
+        _scale(own)
+
+
+@jit
+def _joint(
+    view: ChainView,
+    slot: int,
+    factor: NDArray[np.float64],
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    joint: NDArray[np.float64],
+) -> float:
+    """``before(x) P(x, y) factor(x, y) after(y)`` of each entry in turn, and their sum."""
+    total, first = 0.0, view.column_start[slot, 0]
+    for y in range(after.size):
+        for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
+            x = view.row[j]
+            mass = before[x] * view.value[j] * factor[view.places[x], view.places[y]] * after[y]
+            joint[j - first] = mass
+            total += mass
+    return total
+
+
+@jit
+def _add(
+    view: ChainView, slot: int, joint: NDArray[np.float64], scale: float, flows: NDArray[np.float64]
+) -> None:
+    first = view.column_start[slot, 0]
+    for y in range(view.places.size):
+        for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
+            flows[view.places[view.row[j]], view.places[y]] += scale * joint[j - first]
+
+
+@jit
+def _widest(population: PopulationArrays) -> int:
+    """The most places of anybody."""
+    most = 0
+    for person in range(population.slots.size):
+        most = max(most, population.places_start[person + 1] - population.places_start[person])
+    return most
+
+
+@pjit(lambda blocks, *_: blocks.edges.size - 1)
+def slot_flows(
+    begin: int,
+    end: int,
+    blocks: Blocks,
+    population: PopulationArrays,
+    slot: int,
+    factor: NDArray[np.float64],
+    masses: Masses,
+) -> None:
+    """The flows of a slot as the factors are now, ``factor`` (M, M) being the slot's."""
+    joint = np.empty(_widest(population) ** 2)
+    for block in range(begin, end):
+        blocks.flows[block] = 0.0
+        for person in range(blocks.edges[block], blocks.edges[block + 1]):
+            view, beta = chain_view(population, person), _day(population, person, masses.beta)
+            before = _own(population, person, masses.forward)
+            after = _after(slot, _own(population, person, masses.tilt), beta)
+            total = _joint(view, slot, factor, before, after, joint)
+            if total > 0.0:
+                _add(view, slot, joint, blocks.weight[person] / total, blocks.flows[block])
+
+
+@pjit(lambda blocks, *_: blocks.edges.size - 1)
+def own_flows(begin: int, end: int, blocks: Blocks, population: PopulationArrays, slot: int) -> None:
+    """The same of people who move as they are: from where they are in the long run, by their own moves."""
+    for block in range(begin, end):
+        flows = blocks.flows[block]
+        flows[:] = 0.0
+        for person in range(blocks.edges[block], blocks.edges[block + 1]):
+            view, weight = chain_view(population, person), blocks.weight[person]
+            at = slot % view.start.shape[0]
+            for y in range(view.places.size):
+                for j in range(view.column_start[at, y], view.column_start[at, y + 1]):
+                    x = view.row[j]
+                    flows[view.places[x], view.places[y]] += weight * view.start[at, x] * view.value[j]
+
+
+@pjit(lambda population, *_: population.slots.size, least=64)
+def advance(
+    begin: int,
+    end: int,
+    population: PopulationArrays,
+    slot: int,
+    factor: NDArray[np.float64],
+    masses: Masses,
+) -> None:
+    """The forward mass one slot later: ``a'(y) = sum_x a(x) P(x, y) alpha(x, y)``."""
+    for person in range(begin, end):
+        view, own = chain_view(population, person), _own(population, person, masses.forward)
+        later = np.zeros(own.size)
+        for y in range(own.size):
+            for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
+                x = view.row[j]
+                later[y] += own[x] * view.value[j] * factor[view.places[x], view.places[y]]
+        _scale(later)
+        own[:] = later
+
+
+@pjit(lambda population, *_: population.slots.size, least=64)
+def close_day(
+    begin: int,
+    end: int,
+    population: PopulationArrays,
+    masses: Masses,
+    gap: NDArray[np.float64],
+) -> None:
+    """``nu <- nu + ln(law at C / law at 0) / 2``; ``gap`` (N,): how far the laws were apart, -1 for none.
+
+    ``forward`` is the mass at slot C. A place where days begin or end only is neither from then on.
+    """
+    for person in range(begin, end):
+        start, own = chain_view(population, person).start[0], _own(population, person, masses.tilt)
+        first = start * own * _day(population, person, masses.beta)[0]
+        last = _own(population, person, masses.forward) * _end(own)
+        if not (first.sum() > 0.0 and last.sum() > 0.0):
+            gap[person] = -1.0
+            continue
+        first, last = first / first.sum(), last / last.sum()
+        gap[person] = np.abs(last - first).sum()
+        for x in range(own.size):
+            own[x] *= math.sqrt(last[x] / first[x]) if first[x] > 0.0 else 0.0
+        _scale(own)
+
+
+@pjit(lambda chosen, *_: chosen.size, least=64)
+def write_days(
+    begin: int,
+    end: int,
+    chosen: NDArray[np.int64],
+    population: PopulationArrays,
+    factor: NDArray[np.float64],
+    masses: Masses,
+    days: NDArray[np.float64],
+) -> None:
+    """``P_t(x, y) alpha_t(x, y) beta_{t+1}(y) / beta_t(x)`` of some personas, dense (n, C, K, K).
+
+    A place where the persona never is in a slot goes on as everybody else there: its row is the law one slot
+    later, so that no such place is a world of its own.
+    """
+    for number in range(begin, end):
+        person = chosen[number]
+        view, beta = chain_view(population, person), _day(population, person, masses.beta)
+        tilt, size = _own(population, person, masses.tilt), view.places.size
+        law = view.start[0] * tilt * beta[0]
+        law /= law.sum()
+        for slot in range(beta.shape[0]):
+            after, matrix = _after(slot, tilt, beta), days[number, slot]
+            matrix[:] = 0.0
+            for y in range(size):
+                for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
+                    x = view.row[j]
+                    matrix[x, y] = view.value[j] * factor[slot, view.places[x], view.places[y]] * after[y]
+            law = _normalise_rows(matrix, law, size)
+
+
+@jit
+def _normalise_rows(matrix: NDArray[np.float64], law: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Rows that sum to one, and the law after them."""
+    later = np.zeros(size)
+    for x in range(size):
+        total = matrix[x, :size].sum()
+        if law[x] > 0.0 and total > 0.0:
+            matrix[x, :size] /= total
+            later += law[x] * matrix[x, :size]
+    later /= later.sum()
+    for x in range(size):
+        if not (law[x] > 0.0 and matrix[x, :size].sum() > 0.0):
+            matrix[x, :size] = later
+    return later
+
+
+# What a city knows of all people together: how many go from where to where, and how many are where.
+
+_BLOCKS = 16  # of personas whose masses are added one after the other; fixed, so that threads change no bit
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """Masses that moves of one slot must have, as shares of all people.
+
+    ``group`` (M, M) is the group of the move from one location to another, ``mass`` (G,) what each group
+    weighs; the groups are all moves, so masses sum to one. ``names`` (G,) are how groups are called.
+    """
+
+    slot: int
+    group: NDArray[np.int64]
+    mass: NDArray[np.float64]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """``people`` who go from location ``origin`` to ``destination`` between a slot and the next, by slot.
+
+    Who stays is listed like everybody else. What a slot's table leaves out is one more cell: everybody else.
+    """
+
+    slot: NDArray[np.int64]
+    origin: NDArray[np.int64]
+    destination: NDArray[np.int64]
+    people: NDArray[np.float64]
+
+    def constraints(self, total: float, locations: Sequence[str], slots: int) -> list[Constraint]:
+        """A constraint for each slot there is a table of."""
+        _check_columns(
+            "flows", (self.slot, self.origin, self.destination, self.people), slots, len(locations)
+        )
+        found = []
+        for slot in np.unique(self.slot):
+            of_slot = self.slot == slot
+            i, j = self.origin[of_slot], self.destination[of_slot]
+            group = np.zeros((len(locations),) * 2, dtype=np.int64)
+            group[i, j] = np.arange(1, i.size + 1)
+            if np.unique(i * len(locations) + j).size < i.size:
+                raise PersonaError(
+                    "flows must list each move of a slot once", f"one twice in slot {slot}", "add them up"
+                )
+            names = [
+                "all other moves",
+                *(f"{locations[a]} to {locations[b]}" for a, b in zip(i, j, strict=True)),
+            ]
+            found.append(_constraint(int(slot), group, self.people[of_slot] / total, names))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class MeanCounts:
+    """How many ``people`` are at a ``location`` in a slot on average, as its sensor counts them."""
+
+    slot: NDArray[np.int64]
+    location: NDArray[np.int64]
+    people: NDArray[np.float64]
+
+    def constraints(self, total: float, locations: Sequence[str], slots: int) -> list[Constraint]:
+        """A constraint for each slot in which anything was counted: whoever is there, wherever they go."""
+        _check_columns("mean counts", (self.slot, self.location, self.people), slots, len(locations))
+        found = []
+        for slot in np.unique(self.slot):
+            of_slot = self.slot == slot
+            where = self.location[of_slot]
+            group = np.zeros((len(locations),) * 2, dtype=np.int64)
+            group[where] = np.arange(1, where.size + 1)[:, None]
+            if np.unique(where).size < where.size:
+                raise PersonaError(
+                    "mean counts must list each location of a slot once",
+                    f"one twice in slot {slot}",
+                    "add them",
+                )
+            names = ["elsewhere", *(f"at {locations[place]}" for place in where)]
+            found.append(_constraint(int(slot), group, self.people[of_slot] / total, names))
+        return found
+
+
+def expected_flows(population: Population, slots: int) -> NDArray[np.float64]:
+    """People (C, M, M) who go from each location to each in every slot, in the long run."""
+    count, places = len(population), population.location_count
+    weight = np.ones(count) if population.weights is None else population.weights
+    flows, blocks = np.empty((slots, places, places)), blocks_of(population, weight)
+    for slot in range(slots):
+        own_flows(blocks, population.arrays, slot)
+        flows[slot] = blocks.flows.sum(axis=0)
+    return flows
+
+
+def masses_of(group: NDArray[np.int64], flows: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
+    """What each group of moves weighs."""
+    masses = np.bincount(group.ravel(), weights=flows.ravel(), minlength=groups)
+    return masses.astype(np.float64)
+
+
+def blocks_of(population: Population, weight: NDArray[np.float64]) -> Blocks:
+    """Empty arrays for the flows of personas of these weights."""
+    edges = np.arange(_BLOCKS + 1, dtype=np.int64) * len(population) // _BLOCKS
+    return Blocks(edges, weight, np.empty((_BLOCKS, population.location_count, population.location_count)))
+
+
+def _constraint(
+    slot: int, group: NDArray[np.int64], listed: NDArray[np.float64], names: Sequence[str]
+) -> Constraint:
+    """The listed masses and the rest; nothing is left for the rest where every move is listed."""
+    rest = 1.0 - float(listed.sum())
+    is_full = bool(group.all())
+    if rest < -_ROUNDING * max(1, listed.size) or (is_full and rest > 1e-6):
+        raise PersonaError(
+            f"people in the tables of slot {slot} must be {'' if is_full else 'at most '}as many as personas "
+            "stand for",
+            f"{1.0 - rest:.6g} times as many",
+            "scale the table, or say how many people there are",
+        )
+    rest = 0.0 if is_full or rest < _ROUNDING * max(1, listed.size) else rest
+    masses = np.concatenate(([rest], listed / (1.0 if rest > 0.0 else listed.sum())))
+    return Constraint(slot, group, masses, tuple(names))
+
+
+def _check_columns(
+    what: str, columns: tuple[NDArray[np.int64] | NDArray[np.float64], ...], slots: int, locations: int
+) -> None:
+    """Slots, locations and people, each in its range."""
+    if len({column.size for column in columns}) != 1:
+        raise PersonaError(f"columns of {what} must be equally long", "some that are not", "fill them")
+    slot, *where, people = columns
+    for name, column, end in (("slot", slot, slots), *(("location", column, locations) for column in where)):
+        wrong = np.flatnonzero((column < 0) | (column >= end))
+        if wrong.size:
+            raise PersonaError(
+                f"each {name} of {what} must be in 0..{end - 1}", column[wrong[0]], "correct the table"
+            )
+    wrong = np.flatnonzero(~((people >= 0.0) & (people < np.inf)))
+    if wrong.size:
+        raise PersonaError(f"people in {what} must be numbers of 0 or more", people[wrong[0]], "correct it")
+
 
 # Days written as full matrices, part by part, become a population without ever being in memory at once.
 

@@ -19,8 +19,7 @@ from stream_app.analysis.report.page import audit_report, run_report
 from stream_app.analysis.report.sections import exposed_in_hindsight
 from stream_app.analysis.run_log import read_run
 from stream_app.exceptions import OutputError
-from stream_app.setup.logs import only_errors_of
-from stream_app.setup.own_version import own_version
+from stream_app.setup.this_process import only_errors_of, own_version
 
 # The report as a PDF to file: the same page, set by WeasyPrint, which needs Pango from the system.
 

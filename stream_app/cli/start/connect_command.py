@@ -110,7 +110,7 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
       tallyguard connect mqtt --config tallyguard.toml --output from-broker --releases out
     """
     from stream_app.cli.shared import settings_of
-    from stream_app.setup.signals import stop_on_signals
+    from stream_app.setup.this_process import stop_on_signals
     from stream_app.starting.connect import resolved_map
     from stream_app.starting.connect.intake import open_intake
     from stream_app.starting.connect.journal import MESSAGES, announced_sensors
@@ -152,7 +152,7 @@ def sensorthings(
       tallyguard connect sensorthings --config tallyguard.toml --output from-frost --releases out --once
     """
     from stream_app.cli.shared import settings_of
-    from stream_app.setup.signals import stop_on_signals
+    from stream_app.setup.this_process import stop_on_signals
     from stream_app.starting.connect.intake import open_intake
     from stream_app.starting.connect.sensorthings import Way, exchange, observation_map
 

@@ -11,7 +11,7 @@ import typer
 from stream_app.cli.shared import JsonOption, print_json, stderr, stdout
 
 if TYPE_CHECKING:
-    from accounting.inferential import InferentialLoss
+    from accounting.ledgers import InferentialLoss
     from models.gaussian_process import Kernel
     from models.noise_design import DesignProblem, NoiseDesign
 
@@ -129,7 +129,7 @@ def _worst_loss(
     problem: DesignProblem, designed: NoiseDesign, order: float, radius: float
 ) -> InferentialLoss:
     """The loss at the secret, or at the single time where it is largest."""
-    from accounting.inferential import release_loss
+    from accounting.ledgers import release_loss
 
     losses = [
         release_loss(problem.prior, designed.covariance, secret, order, radius) for secret in problem.secrets

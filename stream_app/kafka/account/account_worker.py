@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from models.exceptions import MechanismError, ScheduleError, SensorError
+from models.exceptions import MechanismError, ScheduleError, SensorError, TallyguardError
 from models.keys import SnapshotKey
+from stream_app.exceptions import restoring
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import Arrival, PartitionAccounts
-from stream_app.kafka.account.partition_loader import PartitionLoader
-from stream_app.kafka.account.person_source import SegmentMarks
-from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper, WorkThread
-from stream_app.kafka.broker.clients import LogEnds, reachable, said_while_waiting
+from stream_app.kafka.account.person_source import Changes, PersonSource, Refuse, SegmentMarks
+from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper, WorkThread, records_of
+from stream_app.kafka.broker.clients import LogEnds, LogError, reachable, said_while_waiting
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
@@ -32,14 +32,110 @@ from stream_app.kafka.deployment.log_reader import (
     last_risk_step,
     last_step,
     offset_before,
+    read_steps,
     reading,
 )
-from stream_app.kafka.deployment.records import DECISION, PROPOSAL, RefusedRecord
+from stream_app.kafka.deployment.records import DECISION, PROPOSAL, RefusedRecord, refused_person
 from stream_app.kafka.process import Job, Pulse, account_a_little, heed_cancellation
 from stream_app.steps import JsonlRisks, RiskRecords
 from stream_app.steps.policy import Decided
 from stream_app.steps.policy.proposals import Answer, CrowdAnswer, CrowdQuestion, Proposal
 from stream_app.wire import Rejected, RiskSummary, StepDecision
+
+# Bringing the accounts of a partition to a step: a snapshot where there is a sound one, people, the log.
+
+logger = logging.getLogger(__name__)
+
+_STEPS_AT_A_TIME = 200  # caught up between two signs of life
+
+
+class PartitionLoader:
+    """Makes accounts that have applied every step before some step, from the topics alone."""
+
+    def __init__(
+        self, deployment: Deployment, thread: WorkThread, snapshots: SnapshotKeeper, refuse: Refuse
+    ) -> None:
+        self._deployment = deployment
+        self._thread = thread
+        self._moved = thread.pulse.progress
+        self._snapshots = snapshots
+        self._refuse = refuse
+        self.persons = PersonSource(deployment, refuse)
+
+    async def load(self, partition: int, step: int) -> PartitionAccounts:
+        """A partition's accounts before ``step``, or before a later one that a snapshot stands at.
+
+        Whoever has another prior than in the snapshot, or was not in it, is accounted from their first step.
+        """
+        accounts = PartitionAccounts(partition, self._deployment)
+        records = await self._take_over(accounts)
+        people = await self.persons.load(partition, self._moved, records)
+        self._snapshots.entered(partition, {name: records[name] for name in people.unchanged})
+        for name in records.keys() - people.unchanged:
+            people.changes.setdefault(name, None)
+        first, known, changed = accounts.next_step, len(people.unchanged), len(people.changes)
+        known -= len(people.unchanged & people.changes.keys())
+        await self.enter(accounts, people.changes)
+        async for steps in self.logged(max(0, first - accounts.recent_step_count), first):
+            await self._thread.do(partial(accounts.note_recent, steps))
+        async for steps in self.logged(first, step):
+            await self._thread.do(partial(accounts.apply_all, steps, self._moved))
+        logger.info(
+            "partition %d: %d people, next step %d; from a snapshot %d steps of %d people, %d have changed",
+            *(partition, len(accounts.pseudonyms), accounts.next_step, first, known, changed),
+        )
+        return accounts
+
+    async def enter(self, accounts: PartitionAccounts, changes: Changes) -> None:
+        """Bring changes into the accounts; records that are no priors go to the dead letters."""
+        records = records_of(changes)
+        self._snapshots.entering(accounts.partition)
+        newcomers = await self._thread.do(lambda: accounts.newcomers(changes, self._moved))
+        async for steps in self.logged(newcomers.next_step, accounts.next_step):
+            await self._thread.do(partial(newcomers.apply, steps, self._moved))
+        await self._thread.do(lambda: accounts.change(newcomers, self._moved))
+        for person in newcomers.refused:
+            source = f"{self._deployment.topics.persons}/{accounts.partition}:{person.offset}"
+            await self._refuse(refused_person(source, person.pseudonym.encode(), person.reason))
+            records.pop(person.pseudonym)
+        self._snapshots.entered(accounts.partition, records)
+
+    async def logged(self, first: int, until: int) -> AsyncIterator[list[Decided]]:
+        """The decided steps ``first..until - 1`` of the log, some at a time: the log may be long."""
+        connection, decisions = self._deployment.connection, self._deployment.topics.decisions
+        found: list[Decided] = []
+        due = first
+        async with aclosing(read_steps(connection, decisions, first, until)) as steps:
+            async for decision in steps:
+                if decision.step != due:
+                    break
+                due += 1
+                found.append(self._deployment.decided(decision))
+                self._moved()
+                if len(found) == _STEPS_AT_A_TIME:
+                    yield found
+                    found = []
+        if found:
+            yield found
+        if due < until:
+            raise LogError(
+                f"{decisions} must hold every step from {first} to {until - 1}",
+                f"none of step {due}",
+                f"its retention must be unlimited; {restoring(decisions)}",
+            )
+
+    async def _take_over(self, accounts: PartitionAccounts) -> dict[str, bytes]:
+        """Go on from a partition's snapshot; the records of its people, nobody's where there is none."""
+        saved = await self._snapshots.find(accounts.partition, self._moved)
+        if saved is None:
+            return {}
+        try:
+            await self._thread.do(partial(accounts.take_over, saved, self._moved))
+        except (TallyguardError, ValueError, KeyError) as error:
+            self._snapshots.refuse(accounts.partition, error)
+            return {}
+        return dict(zip(saved.people.names, saved.people.records, strict=True))
+
 
 # The log of decisions, followed by a worker from the first step that its partitions have not accounted.
 
@@ -187,8 +283,6 @@ def _keyed(
             yield people[next(persons)].encode(), line
     yield str(summary.step).encode(), summary.line().rstrip()
 
-
-logger = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 0.5
 _LAST_STEP_SECONDS, _LAST_SNAPSHOTS_SECONDS = 1.0, 3.0  # of an end in order

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from models.keys import NoiseKey
 from stream_app.kafka.broker.clients import BrokerError, patiently, reachable
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.deployment.deployment import administration
+from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP
+from stream_app.setup.run_folder.key_record import claim_for_kafka, record_file
 from stream_app.wire import StepDecision
 
 # A task that hears records beside a worker's own: what the sources of records have in common.
@@ -378,3 +380,19 @@ def topics_seen(connection: Connection, topics: Iterable[str]) -> dict[str, Topi
 def topic_ids(connection: Connection, topics: Iterable[str]) -> dict[str, str]:
     """The broker's id of each of these topics there is."""
     return {name: seen.identity for name, seen in topics_seen(connection, topics).items()}
+
+
+# The noise key of a log on Kafka: no run in a folder uses it and no other log, as far as its note says.
+
+
+async def claim_key(deployment: Deployment, key: NoiseKey, partition: int, next_step: int) -> None:
+    """:class:`stream_app.exceptions.KeyUsedError` where something else has published with the key.
+
+    A key that is in no file has no note, but where `key_record` says.
+    """
+    settings, releases = deployment.settings, deployment.topics.releases
+    if settings.noise_key is None and settings.key_record is None:
+        return
+    identity = (await asyncio.to_thread(topic_ids, deployment.connection, [releases]))[releases]
+    path = record_file(settings, None, key)
+    await asyncio.to_thread(claim_for_kafka, path, identity, partition, next_step)

@@ -14,8 +14,7 @@ from models.releases import StepSchedule
 from stream_app.exceptions import restoring
 from stream_app.kafka.broker.clients import FencedError, LogError
 from stream_app.kafka.deployment.deployment import Deployment, check_basis, require_requests
-from stream_app.kafka.deployment.key_claim import claim_key
-from stream_app.kafka.deployment.log_reader import last_record, latest_records
+from stream_app.kafka.deployment.log_reader import claim_key, last_record, latest_records
 from stream_app.kafka.deployment.records import DECISION, RefusedRecord
 from stream_app.kafka.process import Job, RegionCounters, heed_cancellation
 from stream_app.kafka.regions.region_records import LastPublished, PublishedStep, RegionProgress, SealedStep

@@ -34,9 +34,9 @@ from stream_app.kafka.deployment.deployment import (
     check_basis,
     require_requests,
 )
-from stream_app.kafka.deployment.key_claim import claim_key
 from stream_app.kafka.deployment.log_reader import (
     BackgroundListener,
+    claim_key,
     last_decision,
     latest_records,
     read_steps,

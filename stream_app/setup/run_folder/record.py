@@ -30,8 +30,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stream_app.exceptions import OutputError, restoring
-from stream_app.setup.own_version import own_version
 from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, sync_folder
+from stream_app.setup.this_process import own_version
 
 RECORD = "record.jsonl"
 MOST_REASON = 500  # characters

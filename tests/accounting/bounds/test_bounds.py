@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from accounting.audit import AttackSettings, Audit, audit_exposure
 from accounting.bounds import Effort
 from accounting.bounds.information_bounds import loose_bound, tight_bound
-from accounting.bounds.patterns.moment import moment_bound
-from accounting.bounds.patterns.moment_kernel import bound_by_hits, bound_by_pattern, moments_by_hits
+from accounting.bounds.patterns.moment import bound_by_hits, bound_by_pattern, moment_bound, moments_by_hits
 from accounting.bounds.patterns.segments_kernel import (
     avoiding_moves,
     find_nodes,

@@ -23,9 +23,8 @@ from accounting.bounds.noised.posterior_kernel import (
 )
 from accounting.bounds.noised.sampled import sampled_success
 from accounting.exposure import Exposure
-from accounting.exposure.drawing import released_steps
-from accounting.exposure.drawing.noised_steps_kernel import value_tables
-from accounting.hmm.local_chain_kernel import LocalChain
+from accounting.exposure.drawing import released_steps, value_tables
+from models.priors.chain import LocalChain
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import all_paths, within
 from tests.accounting.exposures import exposure_to, gaussian, koga_chain, noised_case, step_of

@@ -10,13 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.raw_frontier_kernel import FrontierEffort, raw_frontier
+from accounting.bounds.patterns.frontier_bound import FrontierEffort, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws
-from accounting.hmm.frontier.completion_kernel import completion_gains, new_completions, new_gains
 from accounting.hmm.frontier.memory_kernel import new_memory
-from accounting.hmm.frontier.search_kernel import Found, SearchQuestion, found_guess, search
-from accounting.hmm.local_chain_kernel import LocalChain
+from accounting.hmm.frontier.search_kernel import (
+    Found,
+    SearchQuestion,
+    completion_gains,
+    found_guess,
+    new_completions,
+    new_gains,
+    search,
+)
 from accounting.hmm.propagation import marginals
+from models.priors.chain import LocalChain
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import all_paths, optimum_success, within
 

@@ -9,7 +9,7 @@ import pytest
 
 from accounting.bounds import Effort, all_bounds, question
 from accounting.bounds.certified import horizon_risk
-from accounting.exposure.entropy import entropy_nats
+from accounting.exposure.exposure import entropy_nats
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import optimum_success
 from tests.accounting.exposure.test_history import exposure_of

@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 
 from accounting.bounds.noised.noised_frontier_kernel import noised_frontier
 from accounting.bounds.noised.noised_history_kernel import noised_history_laws
-from accounting.bounds.patterns.raw_frontier_kernel import FrontierEffort
+from accounting.bounds.patterns.frontier_bound import FrontierEffort
 from accounting.bounds.patterns.raw_success_kernel import future_ends
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_release
-from accounting.exposure.step_information.likelihood_levels import levels_of
-from accounting.exposure.step_information.seen_steps_kernel import (
+from accounting.exposure.step_information.likelihood_levels import (
     THREE,
     TWO,
     WAYS,
     WHOLE,
     WIDE,
     SeenSteps,
+    levels_of,
     own_channels,
 )
-from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from models.mechanisms import Correlated, Mechanism, Tiered
 from models.noise import CorrelatedNoise
+from models.priors.chain import LocalChain
 from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import all_paths, window_optimum

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from accounting.bounds import horizon_risk
-from accounting.bounds.radius import Radius, horizon_within
-from accounting.bounds.radius.path_divergence_kernel import raised_by_renyi, raised_by_reversed
+from accounting.bounds.radius import Radius, horizon_within, raised_by_renyi, raised_by_reversed
 from accounting.exceptions import HorizonError
 from accounting.exposure import Exposure
 from tests.accounting.chains import random_matrix

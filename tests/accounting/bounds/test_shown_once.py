@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_memory
-from accounting.hmm.frontier.completion_kernel import completion_gains, new_completions, new_gains
 from accounting.hmm.frontier.memory_kernel import new_memory
+from accounting.hmm.frontier.search_kernel import completion_gains, new_completions, new_gains
 from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions, new_first_right
-from accounting.hmm.local_chain_kernel import LocalChain
+from models.priors.chain import LocalChain
 from tests.accounting.bounds.test_frontier import masses_won, seeds
 from tests.accounting.chains import Case, random_case
 

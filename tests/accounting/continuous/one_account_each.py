@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant, PeopleShares, find_due
 from accounting.continuous.cascade import FEW_VECTORS, SeenHorizon, alike_chains
-from accounting.continuous.operations_kernel import find_operations
 from accounting.continuous.people import Groups
-from accounting.continuous.refine_kernel import refine
+from accounting.continuous.refine_kernel import find_operations, refine
 from accounting.exposure.step_information import seen_exactly
-from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
+from accounting.exposure.step_information.likelihood_levels import SeenSteps
 
 
 class OneAccountEach(ContinuousAccountant):

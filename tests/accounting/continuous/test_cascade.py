@@ -10,7 +10,7 @@ import pytest
 from accounting.bounds.radius import bound_for
 from accounting.continuous import ContinuousAccountant, PeopleShares, cascade
 from accounting.continuous.accounts_kernel import HISTORY
-from accounting.continuous.operations_kernel import count_hits, find_operations
+from accounting.continuous.refine_kernel import count_hits, find_operations
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_release
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Mechanism, Raw

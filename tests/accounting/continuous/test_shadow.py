@@ -15,12 +15,12 @@ from accounting.continuous.shadow import (
     MeanAttack,
     PriorGuesses,
     Shadow,
+    attack_people,
     drawn_parts,
     mean_attack,
+    recent_log,
     recent_step_count,
 )
-from accounting.continuous.shadow.adversary import recent_log
-from accounting.continuous.shadow.adversary_kernel import attack_people
 from accounting.exceptions import StepOrderError
 from accounting.settings import HorizonSettings
 from models.mechanisms import Correlated, Mechanism, Raw, Suppressed, Tiered

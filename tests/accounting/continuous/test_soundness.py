@@ -16,7 +16,7 @@ import pytest
 from accounting.bounds import Effort, horizon_risk
 from accounting.bounds.noised.noised_frontier_kernel import noised_frontier
 from accounting.bounds.noised.noised_history_kernel import noised_history_laws
-from accounting.bounds.patterns.raw_frontier_kernel import FrontierEffort, raw_frontier
+from accounting.bounds.patterns.frontier_bound import FrontierEffort, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure, window_of
@@ -26,7 +26,7 @@ from accounting.exposure.step_information import (
     observe,
     seen_release,
 )
-from accounting.exposure.step_information.seen_steps_kernel import own_channels
+from accounting.exposure.step_information.likelihood_levels import own_channels
 from accounting.settings import HorizonSettings
 from models.mechanisms import Raw
 from models.releases import StepSchedule

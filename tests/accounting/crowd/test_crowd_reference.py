@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accounting.exposure.crowd.hiding import left_of_entropy
+from accounting.exposure.crowd.others import left_of_entropy
 from accounting.exposure.crowd.variance_kernel import COINS, RATES, TRANSFORMS, VARIANCE, difference_masses
 from tests.accounting.crowd.side_information import free_bits, neighbours
 

@@ -10,8 +10,7 @@ import pytest
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import OPTIONS_A_ROUND, Decision, SearchSettings, SensorChoice, StepDecider, decide
-from accounting.decisions.search import Assignment, Search, cost_of, schedule_of
-from accounting.decisions.step_decision import select_sensors
+from accounting.decisions.step_decision import Assignment, Search, cost_of, schedule_of, select_sensors
 from accounting.decisions.what_if import AnnouncedStep, NextStep, WhatIf
 from accounting.exceptions import SettingsError
 from accounting.settings import HorizonSettings, RiskBudget

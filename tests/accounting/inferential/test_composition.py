@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.exceptions import InferentialPrivacyError
-from accounting.inferential import (
+from accounting.ledgers.inferential import (
     ReleasedSeries,
     Window,
     conditional_divergence,

@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.stats import multivariate_normal, norm
 
 from accounting.exceptions import InferentialPrivacyError
-from accounting.inferential import (
+from accounting.ledgers.inferential import (
     gaussian_renyi_divergence,
     per_value_loss,
     prior_posterior_gap,

@@ -10,7 +10,7 @@ from scipy import stats
 
 from accounting.exceptions import InferentialPrivacyError, LedgerError, UnknownReleaseError
 from accounting.ledgers import SecretQuestion, read_inferential
-from accounting.ledgers.inferential_log import noise_covariance
+from accounting.ledgers.inferential import noise_covariance
 from models.gaussian_process import RBF
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
 from models.noise import CorrelatedNoise

@@ -16,7 +16,7 @@ from scipy import stats
 from models.exceptions import MechanismError
 from models.mechanisms import Gaussian
 from models.noise import TOTAL, discrete_gaussian_table
-from models.noise.integer_table import MAX_SIGMA, MIN_SIGMA
+from models.noise.integer_chain import MAX_SIGMA, MIN_SIGMA
 from tests.shared_files import shared
 
 SIGMAS = [0.05, 0.1, 0.3, 0.48, 1.0, 2.5, 10.0, 123.456]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from models.mechanisms import Gaussian, most_revealed
 from models.noise import own_count_information, shift_probability
-from models.noise.integer_table import discrete_gaussian_table
+from models.noise.integer_chain import discrete_gaussian_table
 
 
 def total_variation(noise: np.ndarray, shift: int) -> float:

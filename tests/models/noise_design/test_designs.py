@@ -19,7 +19,7 @@ from models.noise_design import (
     secret_information,
     worst_information,
 )
-from models.noise_design.closed_forms import sdp_b, surrogate_optimum
+from models.noise_design.design import sdp_b, surrogate_optimum
 from models.noise_design.problem import block_noise
 
 ONE_SECRET = ["exact", "unrestricted", "sdp-a", "uniform"]

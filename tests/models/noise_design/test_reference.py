@@ -18,7 +18,7 @@ from models.noise_design import (
     secret_information,
     worst_information,
 )
-from models.noise_design.closed_forms import multiple_secrets, sdp_a
+from models.noise_design.design import multiple_secrets, sdp_a
 from tests.shared_files import shared
 
 CASES = [((24,), 2), ((24,), 4), ((24,), 6), ((24, 25), 2), ((24, 25), 4), ((24, 25), 6)]

@@ -11,7 +11,7 @@ import pytest
 from models.exceptions import NoiseDesignError
 from models.gaussian_process import RBF, GaussianProcessPrior, Matern
 from models.noise_design import METHODS, DesignProblem, design_noise, semidefinite, worst_information
-from models.noise_design.closed_forms import sdp_b, surrogate_optimum
+from models.noise_design.design import sdp_b, surrogate_optimum
 from models.noise_design.semidefinite import SemidefiniteSolution
 
 pytest.importorskip("cvxpy", reason="the extra 'design' is not installed")

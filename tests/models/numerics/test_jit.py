@@ -22,6 +22,8 @@ from tests import ROOT
 
 NOT_COMPILED = {
     "accounting.exceptions",
+    "accounting.settings",
+    "models.arguments",
     "accounting.bounds.protocol",
     *("models.numerics.compiling", "models.numerics.front_end", "models.numerics.threads"),
     "models.numerics.kernel_cache",

@@ -96,7 +96,7 @@ def test_weights_of_parquet_are_checked(tmp_path):
 
 
 def test_several_batches_of_people_are_one_population(tmp_path, monkeypatch):
-    monkeypatch.setattr("models.prior_files.files._PEOPLE_A_BATCH", 3)
+    monkeypatch.setattr("models.prior_files._PEOPLE_A_BATCH", 3)
     people = [MovementPrior.from_dense(f"p{i}", [[1.0]], [i]) for i in range(8)]
     population = Population.pack(people, [f"L{i}" for i in range(9)])
     save_population(population, tmp_path / "priors.parquet")
@@ -416,7 +416,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch
     def torn(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("models.prior_files.files.chain_to_record", torn)
+    monkeypatch.setattr("models.prior_files.chain_to_record", torn)
     with pytest.raises(OSError, match="disk full"):
         save_population(population, path)
     assert path.read_bytes() == before

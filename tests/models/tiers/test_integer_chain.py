@@ -19,11 +19,11 @@ from models.noise import TOTAL, chain_noise, geometric_table
 from models.noise.integer_chain import (
     MAX_EPSILON,
     MIN_EPSILON,
+    IntegerTable,
     ReleasedNoise,
     between_weights,
     increment_table,
 )
-from models.noise.integer_table import IntegerTable
 
 LEVELS = st.lists(st.floats(0.05, 6.0), min_size=2, max_size=4, unique=True).map(sorted)
 

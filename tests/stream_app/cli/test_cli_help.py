@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 
 from stream_app.cli.app import app
-from stream_app.setup.own_version import own_version
+from stream_app.setup.this_process import own_version
 from tests import ROOT
 from tests.stream_app.cli.test_cli import Tallyguard, tallyguard
 from tests.stream_app.command_tree import leaves

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from stream_app.embedded.assembly import FILE as SNAPSHOT
 from stream_app.embedded.journal import Commit, Journal
-from stream_app.embedded.snapshots import FILE as SNAPSHOT
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError
 from stream_app.setup.run_folder import durable
 from stream_app.setup.run_folder.record import Author

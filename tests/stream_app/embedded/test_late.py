@@ -12,7 +12,7 @@ from accounting.continuous import ContinuousAccountant
 from accounting.settings import HorizonSettings
 from models.mechanisms import Gaussian, Raw, all_versions
 from models.releases import Sensor, SensorRelease, StepSchedule
-from stream_app.analysis.released_rows import released_days
+from stream_app.analysis.run_lines import released_days
 from stream_app.analysis.run_log import read_run
 from stream_app.embedded.journal import REVISED_FILE, RevisedLog
 from stream_app.exceptions import OutputError, SettingsError

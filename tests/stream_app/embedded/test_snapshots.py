@@ -9,7 +9,7 @@ import pytest
 
 from accounting.continuous import ContinuousAccountant
 from models.releases import StepSchedule
-from stream_app.embedded.snapshots import FILE, SnapshotCache
+from stream_app.embedded.assembly import FILE, SnapshotCache
 from tests.stream_app.engine_support import accountant, lines_of, messages_of_a_day, outputs_of, run_on
 
 LINES = [message.line() for message in messages_of_a_day(30, 11, faults=True)]

@@ -24,7 +24,7 @@ from models.releases import (
     window_release,
 )
 from models.releases.publish import CountToPublish, publish_step
-from stream_app.analysis.released_rows import released_days
+from stream_app.analysis.run_lines import released_days
 from stream_app.exceptions import RunChangedError
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.sections import PayloadSettings

@@ -23,7 +23,7 @@ from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.run_folder.manifest import check_reason
 from stream_app.setup.run_folder.record import Author, RecordError, check_head
 from stream_app.setup.settings import Settings
-from stream_app.wire.decision_messages import decision_of
+from stream_app.wire.messages import decision_of
 from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import population
 

@@ -27,8 +27,7 @@ from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import Decided
 from stream_app.steps.policy.proposals import Limit, Option, Proposal, SensorOptions, Source
-from stream_app.wire.decision_messages import decision_of
-from stream_app.wire.messages import RiskSummary, StepDecision
+from stream_app.wire.messages import RiskSummary, StepDecision, decision_of
 from tests.stream_app.engine_support import population
 
 
@@ -155,7 +154,7 @@ def test_a_long_log_is_read_some_steps_at_a_time_and_without_gaps(
             assert len(schedules) <= 200
         return steps
 
-    monkeypatch.setattr("stream_app.kafka.account.partition_loader.read_steps", read_steps)
+    monkeypatch.setattr("stream_app.kafka.account.account_worker.read_steps", read_steps)
     steps: list[int] = []
     if missing is None:
         assert asyncio.run(work()) == list(range(20, 450))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from accounting.decisions.search import most_candidates
+from accounting.decisions.step_decision import most_candidates
 from accounting.exposure.crowd import SensorCrowd
 from models.mechanisms import Gaussian, Tiered
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
@@ -22,8 +22,7 @@ from stream_app.kafka.deployment.deployment import (
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, policy_from
 from stream_app.steps.policy.proposals import CrowdAnswer, CrowdQuestion, Negotiation, Source
-from stream_app.wire.decision_messages import decision_of
-from stream_app.wire.messages import MAX_COUNT, Activation, SensorValue, StepRelease
+from stream_app.wire.messages import MAX_COUNT, Activation, SensorValue, StepRelease, decision_of
 
 TOPICS = Topics("city.", tiers=("partner", "public"), has_revised=True)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from stream_app.cli.app import app
-from stream_app.setup.logs import start_logging
 from stream_app.setup.settings import LogSettings
+from stream_app.setup.this_process import start_logging
 from tests import ROOT
 from tests.stream_app.engine_support import (
     NAMES,

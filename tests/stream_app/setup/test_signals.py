@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from stream_app.setup.signals import stop_on_signals
+from stream_app.setup.this_process import stop_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

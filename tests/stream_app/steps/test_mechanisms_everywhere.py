@@ -17,8 +17,7 @@ from stream_app.setup.schedule_files import parse_schedule
 from stream_app.setup.settings import Settings
 from stream_app.steps.engine import release_of
 from stream_app.steps.policy import policy_from
-from stream_app.wire.decision_messages import decision_of, schedule_of
-from stream_app.wire.messages import StepDecision, StepRelease
+from stream_app.wire.messages import StepDecision, StepRelease, decision_of, schedule_of
 from tests.models.mechanisms.test_mechanism_conformance import DESIGNS, MECHANISMS_TO_TEST
 from tests.stream_app.kafka.test_kafka_sizes import TOPICS
 

@@ -25,8 +25,7 @@ from stream_app.setup.settings import Settings
 from stream_app.steps.policy import FixedPolicy
 from stream_app.watching.events import Observer, StepClosed
 from stream_app.watching.metrics import EngineMetrics
-from stream_app.wire.decision_messages import decision_of, fingerprint_of
-from stream_app.wire.messages import StepDecision
+from stream_app.wire.messages import StepDecision, decision_of, fingerprint_of
 from tests.hex_keys import hex_key
 
 SENSORS = tuple(Sensor(name, (k,), "west" if k < 2 else "east") for k, name in enumerate("ABC"))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.exceptions import InputError
-from stream_app.setup.signals import StopRequest
+from stream_app.setup.this_process import StopRequest
 from stream_app.wire import inputs
 from stream_app.wire.inputs import FileChunks, LineReader, open_input
 

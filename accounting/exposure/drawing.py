@@ -1,0 +1,410 @@
+"""Drawn trajectories and what is published of them, for simulated adversaries and bounds by sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.exceptions import UnknownReleaseError
+from accounting.exposure.step_information import StepObservation
+from models.mechanisms import Mechanism, NoiseLaw
+from models.numerics.elementwise import log
+from models.numerics.jit import bare_jit, jit
+from models.priors.chain import ChainView, LocalChain
+
+# Seeded draws for simulated adversaries: SplitMix64 streams and alias tables.
+#
+# A stream is a number inside a kernel. It shares no type with the keyed uniform bits that published noise
+# is made of, so neither can be passed for the other. SplitMix64: Steele, Lea, Flood, "Fast splittable
+# pseudorandom number generators" (OOPSLA 2014). Alias tables: Vose (1991).
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+_TO_UNIT = 2.0**-53
+
+
+class AliasTables(NamedTuple):
+    """Many discrete laws, one after the other; law ``i`` owns ``[first[i], first[i + 1])`` of the rest.
+
+    Of its ``n`` cells one is chosen uniformly; ``value`` is drawn with ``threshold``, ``other`` otherwise.
+    """
+
+    first: NDArray[np.int64]  # (laws + 1,)
+    threshold: NDArray[np.float64]
+    value: NDArray[np.int64]
+    other: NDArray[np.int64]
+
+
+class Walker(NamedTuple):
+    """What simulating trajectories of one person needs: law 0 is the start, law ``1 + slot K + x`` a row."""
+
+    places: int
+    slots: int
+    first_slot: int
+    tables: AliasTables
+
+
+class Draws(NamedTuple):
+    """Which draws: ``number`` of them from the stream that ``seed`` and ``block`` name."""
+
+    seed: int
+    block: int
+    number: int
+
+
+@bare_jit
+def _mix(state: np.uint64) -> np.uint64:
+    z = state
+    z = (z ^ (z >> _S30)) * _MIX_1
+    z = (z ^ (z >> _S27)) * _MIX_2
+    return z ^ (z >> _S31)
+
+
+@jit
+def new_stream(draws: Draws) -> NDArray[np.uint64]:
+    """The stream (1,) of one block of draws: blocks can be drawn in any order, by any thread."""
+    stream = np.empty(1, np.uint64)
+    begin_stream(draws, stream)
+    return stream
+
+
+@bare_jit
+def begin_stream(draws: Draws, stream: NDArray[np.uint64]) -> None:
+    """Let a stream (1,) be that of one block of draws."""
+    stream[0] = _mix(_mix(np.uint64(draws.seed) + _GOLDEN) + np.uint64(draws.block) * _GOLDEN)
+
+
+@bare_jit
+def uniform(stream: NDArray[np.uint64]) -> float:
+    """The next number in [0, 1) with 53 bits."""
+    stream[0] += _GOLDEN
+    return np.float64(_mix(stream[0]) >> _S11) * _TO_UNIT
+
+
+@bare_jit
+def draw(tables: AliasTables, law: int, stream: NDArray[np.uint64]) -> int:
+    """One value of a law, from one uniform number: leading bits choose the cell, the rest decides in it."""
+    first = tables.first[law]
+    scaled = uniform(stream) * (tables.first[law + 1] - first)
+    cell = int(scaled)
+    # Both are loaded, so that the processor has no branch to guess.
+    value, other = tables.value[first + cell], tables.other[first + cell]
+    return value if scaled - cell < tables.threshold[first + cell] else other
+
+
+@jit
+def _fill_alias(weight: NDArray[np.float64], first: int, last: int, tables: AliasTables) -> None:
+    """Vose's construction for the law ``weight[first:last]``; zero weights are never drawn."""
+    count = last - first
+    scaled = weight[first:last] * (count / weight[first:last].sum())
+    small = np.empty(count, np.int64)
+    large = np.empty(count, np.int64)
+    smalls = larges = 0
+    for i in range(count):
+        tables.threshold[first + i] = 1.0
+        tables.other[first + i] = tables.value[first + i]
+        if scaled[i] < 1.0:
+            small[smalls] = i
+            smalls += 1
+        else:
+            large[larges] = i
+            larges += 1
+    while smalls > 0 and larges > 0:
+        low, high = small[smalls - 1], large[larges - 1]
+        tables.threshold[first + low] = scaled[low]
+        tables.other[first + low] = tables.value[first + high]
+        scaled[high] -= 1.0 - scaled[low]
+        smalls -= 1
+        if scaled[high] < 1.0:
+            larges -= 1
+            small[smalls] = high
+            smalls += 1
+    for i in range(smalls):  # left over by rounding: of weight one, unless it must never be drawn
+        if weight[first + small[i]] == 0.0:
+            tables.threshold[first + small[i]] = 0.0
+            tables.other[first + small[i]] = tables.value[first + weight[first:last].argmax()]
+
+
+@jit
+def alias_tables(
+    first: NDArray[np.int64], value: NDArray[np.int64], weight: NDArray[np.float64]
+) -> AliasTables:
+    """Tables of the laws ``weight[first[i]:first[i + 1]]`` on ``value``; weights need not sum to one."""
+    tables = AliasTables(first, np.ones(weight.size), value, value.copy())
+    for law in range(first.size - 1):
+        if first[law + 1] > first[law]:
+            _fill_alias(weight, first[law], first[law + 1], tables)
+    return tables
+
+
+@jit
+def _count_rows(chain: ChainView) -> NDArray[np.int64]:
+    """Entries before each law of a walker: the start, then each slot's rows."""
+    slots, places = chain.start.shape
+    first = np.zeros(2 + slots * places, np.int64)
+    first[1] = places
+    for slot in range(slots):
+        for j in range(chain.column_start[slot, 0], chain.column_start[slot, places]):
+            first[2 + slot * places + chain.row[j]] += 1
+    return first.cumsum()
+
+
+@jit
+def new_walker(person: LocalChain) -> Walker:
+    """Alias tables of a person's start and rows, turned around from the columns."""
+    chain = person.chain
+    slots, places = chain.start.shape
+    first = _count_rows(chain)
+    value = np.empty(first[-1], np.int64)
+    weight = np.empty(first[-1])
+    value[:places] = np.arange(places)
+    weight[:places] = person.start
+    filled = first.copy()
+    for slot in range(slots):
+        for y in range(places):
+            for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
+                law = 1 + slot * places + chain.row[j]
+                value[filled[law]] = y
+                weight[filled[law]] = chain.value[j]
+                filled[law] += 1
+    return Walker(places, slots, person.first_slot, alias_tables(first, value, weight))
+
+
+@bare_jit
+def walk(walker: Walker, stream: NDArray[np.uint64], trace: NDArray[np.int32]) -> None:
+    """One trajectory into ``trace`` (T,)."""
+    place = draw(walker.tables, 0, stream)
+    trace[0] = place
+    for step in range(1, trace.size):
+        slot = (walker.first_slot + step - 1) % walker.slots
+        place = draw(walker.tables, 1 + slot * walker.places + place, stream)
+        trace[step] = place
+
+
+# What noised and mixed releases show: drawing published values, and how likely they are per outcome.
+#
+# A raw sensor is one whose noise is always 0, so raw, noised and mixed schedules are one case here. The
+# noise's own probabilities are used: an observation can exclude an outcome altogether.
+
+
+class ReleasedSteps(NamedTuple):
+    """All releases of ``T`` steps; ``R`` is the most in one step, ``O`` the most outcomes.
+
+    ``law`` indexes the noise laws; law ``l`` gives the value ``first[l] + i`` the probability
+    ``e^log_probability[tables.first[l] + i]``.
+    """
+
+    releases: NDArray[np.int64]  # (T,) how many
+    outcomes: NDArray[np.int64]  # (T,) how many
+    law: NDArray[np.int64]  # (T, R)
+    counted: NDArray[np.int64]  # (T, O, R) 1 where the outcome is counted by the sensor
+    first: NDArray[np.int64]  # (laws,)
+    log_probability: NDArray[np.float64]
+    tables: AliasTables  # of the noise laws
+
+
+@bare_jit
+def log_noise(steps: ReleasedSteps, law: int, noise: int) -> float:
+    """Log-probability of a noise value, -inf outside the law's support."""
+    index = noise - steps.first[law]
+    begin, end = steps.tables.first[law], steps.tables.first[law + 1]
+    if index < 0 or index >= end - begin:
+        return -np.inf
+    return steps.log_probability[begin + index]
+
+
+@bare_jit
+def log_likelihoods(
+    steps: ReleasedSteps, step: int, outcome: int, stream: NDArray[np.uint64], found: NDArray[np.float64]
+) -> None:
+    """Publish ``step`` for a person in ``outcome``; every outcome's log-likelihood into ``found`` (O,)."""
+    for other in range(steps.outcomes[step]):
+        found[other] = 0.0
+    for r in range(steps.releases[step]):
+        law = steps.law[step, r]
+        noise = steps.first[law] + draw(steps.tables, law, stream)
+        seen = steps.counted[step, outcome, r] + noise
+        for other in range(steps.outcomes[step]):
+            found[other] += log_noise(steps, law, seen - steps.counted[step, other, r])
+
+
+@bare_jit
+def publish_trace(
+    steps: ReleasedSteps,
+    labels: NDArray[np.int32],
+    stream: NDArray[np.uint64],
+    log_likelihood: NDArray[np.float64],
+) -> None:
+    """Publish every step for somebody whose outcomes are ``labels`` (T,); fills ``log_likelihood`` (T, O)."""
+    for step in range(labels.size):
+        log_likelihoods(steps, step, labels[step], stream, log_likelihood[step])
+
+
+@bare_jit
+def relative_likelihoods(
+    log_likelihood: NDArray[np.float64], outcomes: NDArray[np.int64], likelihood: NDArray[np.float64]
+) -> None:
+    """Likelihoods (T, O), the largest of each step 1."""
+    for step in range(outcomes.size):
+        top = log_likelihood[step, 0]
+        for outcome in range(1, outcomes[step]):
+            top = max(top, log_likelihood[step, outcome])
+        for outcome in range(outcomes[step]):
+            likelihood[step, outcome] = np.exp(log_likelihood[step, outcome] - top)
+
+
+# What is released about one person's own places, drawn as likelihoods of these places.
+#
+# A sensor's count shows the noise, or the noise and one more. Of the value drawn only the ratio of the two
+# probabilities matters, so both are kept divided by the larger one.
+
+
+class ValueTables(NamedTuple):
+    """How likely each value is without and with the person; law ``l``'s values begin at ``first[l]``."""
+
+    first: NDArray[np.int64]  # (laws,)
+    absent: NDArray[np.float64]
+    present: NDArray[np.float64]
+    noise: AliasTables
+
+
+class OwnReleases(NamedTuple):
+    """Releases that tell a person's places apart; those of step ``t`` are ``first[t]..first[t + 1] - 1``."""
+
+    first: NDArray[np.int64]  # (T + 1,)
+    law: NDArray[np.int64]  # (R,)
+    counted: NDArray[np.bool_]  # (R, K) whether a place is counted
+    values: ValueTables
+
+
+@jit
+def value_tables(steps: ReleasedSteps) -> ValueTables:
+    """Tables of a schedule's noise laws: value ``i`` is noise number ``i``, or number ``i - 1`` and one."""
+    noise = steps.tables.first
+    laws = noise.size - 1
+    first = noise[:-1] + np.arange(laws)
+    absent, present = np.zeros(noise[laws] + laws), np.zeros(noise[laws] + laws)
+    for law in range(laws):
+        size = noise[law + 1] - noise[law]
+        for i in range(size + 1):
+            without = steps.log_probability[noise[law] + i] if i < size else -np.inf
+            counted = steps.log_probability[noise[law] + i - 1] if i > 0 else -np.inf
+            if max(without, counted) > -np.inf:
+                absent[first[law] + i] = np.exp(min(0.0, without - counted)) if without > -np.inf else 0.0
+                present[first[law] + i] = np.exp(min(0.0, counted - without)) if counted > -np.inf else 0.0
+    return ValueTables(first, absent, present, steps.tables)
+
+
+@jit
+def own_releases(steps: ReleasedSteps, labels: NDArray[np.int32], values: ValueTables) -> OwnReleases:
+    """The releases that tell places apart, for somebody whose places have the outcomes ``labels`` (T, K).
+
+    A release that counts all of them or none shows the same noise wherever the person is.
+    """
+    count, places = labels.shape
+    most = steps.releases.sum()
+    first, law = np.zeros(count + 1, np.int64), np.empty(most, np.int64)
+    counted = np.empty((most, places), np.bool_)
+    own = 0
+    for t in range(count):
+        for r in range(steps.releases[t]):
+            inside = 0
+            for x in range(places):
+                counted[own, x] = steps.counted[t, labels[t, x], r] > 0
+                inside += counted[own, x]
+            if 0 < inside < places:
+                law[own] = steps.law[t, r]
+                own += 1
+        first[t + 1] = own
+    return OwnReleases(first, law[:own], counted[:own], values)
+
+
+@bare_jit
+def draw_likelihoods(
+    releases: OwnReleases,
+    trace: NDArray[np.int32],
+    stream: NDArray[np.uint64],
+    likelihood: NDArray[np.float64],
+) -> None:
+    """Publish every step of a ``trace`` (T,); ``likelihood`` (T, K) of the values up to a factor a step."""
+    values, counted = releases.values, releases.counted
+    likelihood[:] = 1.0
+    for t in range(trace.size):
+        here = np.uint64(t)
+        for r in range(np.uint64(releases.first[t]), np.uint64(releases.first[t + 1])):
+            law = releases.law[r]
+            value = values.first[law] + draw(values.noise, law, stream) + counted[r, trace[t]]
+            absent, present = values.absent[value], values.present[value]
+            for x in range(np.uint64(likelihood.shape[1])):
+                likelihood[here, x] *= present if counted[r, x] else absent
+
+
+# Observations in the form the simulating kernels want.
+
+
+def released_steps(observations: Sequence[StepObservation]) -> ReleasedSteps:
+    """Pack the observations of ``T`` steps; equal mechanisms share one table of their noise's law.
+
+    :class:`UnknownReleaseError` where steps share noise, which these tables cannot express.
+    """
+    if not all(observation.can_be_drawn for observation in observations):
+        raise UnknownReleaseError(
+            "an attack must be tried on releases whose noise is independent from step to step",
+            "correlated noise",
+            "leave attacks out; bounds hold for correlated noise too",
+        )
+    laws: dict[Mechanism, int] = {}
+    for observation in observations:
+        for mechanism in observation.mechanisms:
+            laws.setdefault(mechanism, len(laws))
+    most_releases = max(1, *(len(observation.mechanisms) for observation in observations))
+    most_outcomes = max(len(observation.outcomes) for observation in observations)
+    law = np.zeros((len(observations), most_releases), np.int64)
+    counted = np.zeros((len(observations), most_outcomes, most_releases), np.int64)
+    for t, observation in enumerate(observations):
+        law[t, : len(observation.mechanisms)] = [laws[mechanism] for mechanism in observation.mechanisms]
+        for outcome, sensors in enumerate(observation.outcomes):
+            counted[t, outcome, list(sensors)] = 1
+    return _with_laws(
+        np.array([len(observation.mechanisms) for observation in observations]),
+        np.array([len(observation.outcomes) for observation in observations]),
+        law,
+        counted,
+        [_law(mechanism) for mechanism in laws],
+    )
+
+
+def noise_values(mechanisms: Sequence[Mechanism]) -> ValueTables:
+    """What the noise of these mechanisms shows about one person, one law each, in their order."""
+    nothing = np.zeros(0, np.int64)
+    table = np.zeros((0, 0), np.int64)
+    laws = [_law(mechanism) for mechanism in mechanisms]
+    return value_tables(_with_laws(nothing, nothing, table, table[np.newaxis], laws))
+
+
+def _with_laws(
+    releases: NDArray[np.int64],
+    outcomes: NDArray[np.int64],
+    law: NDArray[np.int64],
+    counted: NDArray[np.int64],
+    laws: Sequence[NoiseLaw],
+) -> ReleasedSteps:
+    """Join the laws into flat tables; without any release there is one law that is never drawn."""
+    probabilities = [found.probabilities for found in laws] or [np.ones(1)]
+    starts = np.array([found.first for found in laws] or [0], np.int64)
+    first = np.concatenate([[0], np.cumsum([len(each) for each in probabilities])]).astype(np.int64)
+    value = np.concatenate([np.arange(len(each)) for each in probabilities])
+    weight = np.concatenate(probabilities)
+    tables = alias_tables(first, value, weight)
+    return ReleasedSteps(releases, outcomes, law, counted, starts, log(weight), tables)
+
+
+def _law(mechanism: Mechanism) -> NoiseLaw:
+    law = mechanism.noise_law()
+    assert law is not None, "observations leave suppressed sensors out"
+    return law
