@@ -14,12 +14,11 @@ import yaml
 from typer.main import get_command
 
 from stream_app.cli.app import app
-from stream_app.cli.reference_page import commands_page
+from stream_app.setup.settings_sources import describe
 from tests import ROOT
+from tests.documents import DOCS, PAGES, shown
 from tests.stream_app.command_tree import leaves
 
-DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.rglob("*.md"))
 COMMANDS = dict(leaves(get_command(app)))
 OFFICER = ("guarantees", "prior-quality", "ceiling-and-attack", "high-ceiling", "decisions")
 
@@ -82,9 +81,14 @@ def test_linting_builds_the_site() -> None:
     assert "mkdocs build --strict" in makefile
 
 
-def test_the_page_of_commands_is_what_help_prints() -> None:
-    """``python -m stream_app.cli.reference_page`` makes it."""
-    assert (DOCS / "reference" / "commands.md").read_text() == commands_page()
+@pytest.mark.slow
+def test_the_site_has_the_help_of_every_command_and_every_setting(site: Path) -> None:
+    """The pages of the repository have marks in their place."""
+    commands = (site / "reference" / "commands.html").read_text()
+    assert [name for name in COMMANDS if f'id="tallyguard-{"-".join(name)}"' not in commands] == []
+    settings = (site / "reference" / "settings.html").read_text()
+    assert [row.name for row in describe() if f"<code>{row.name}</code>" not in settings] == []
+    assert "<!-- built:" not in commands + settings
 
 
 def test_the_page_of_alerts_has_each_with_its_severity_and_runbook() -> None:
@@ -108,13 +112,14 @@ def as_shown(rule: dict[str, Any]) -> tuple[str, ...]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_every_command_and_option_shown_exists(page: Path) -> None:
     """`tallyguard run --priors …` in a line of code can be typed."""
-    for words in re.findall(r"(?:`|^ *|\| )tallyguard ([a-z][^`\n]*)", page.read_text(), re.MULTILINE):
+    for words in re.findall(r"(?:`|^ *|\| )tallyguard ([a-z][^`\n]*)", shown(page), re.MULTILINE):
         typed = re.split(r"\s+#|\s\||>", words)[0].split()
         command = next((name for name in COMMANDS if list(name) == typed[: len(name)]), None)
         groups = {name[0] for name in COMMANDS if len(name) > 1}
         assert command is not None or typed in ([group] for group in groups), words
         for option in re.findall(r"(?<=\s)--[a-z-]+", " ".join(["", *typed])):
-            known = {o for one in COMMANDS[command].params for o in (*one.opts, *one.secondary_opts)}
+            params = COMMANDS[command].params
+            known = {"--help"}.union(*((*one.opts, *one.secondary_opts) for one in params))
             assert option in known, (words, option)
 
 
@@ -129,7 +134,7 @@ def test_the_officers_pages_have_no_formulas(name: str) -> None:
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_bounds_are_fast_or_tight_and_counts_reveal(page: Path) -> None:
     """One word for one thing: generated pages have the words of help, settings, metrics and glossary."""
-    text = " ".join(page.read_text().split())
+    text = " ".join(shown(page).split())
     assert not re.search(r"\b(?:dear|cheap)(?:er)? (?:bound|evaluation)", text, re.IGNORECASE)
     assert not re.search(r"\b(?:sensors?|counts?|releases?) (?:that )?(?:tells?|told)\b", text, re.IGNORECASE)
     assert "their risk to the counts" not in text

@@ -121,14 +121,6 @@ def _shown(default: object) -> str:
     return "none" if default in (None, "", {}) else str(default)
 
 
-def markdown_table() -> str:
-    """The settings as the table of ``docs/reference/settings.md``."""
-    rows = [
-        f"| `{row.name}` | `{row.variable}` | `{row.default}` | {row.description} |" for row in describe()
-    ]
-    return "\n".join(["| setting | variable | default | meaning |", "|---|---|---|---|", *rows, ""])
-
-
 def _describe(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[SettingDescription]:
     """The settings of one section and of the sections in it."""
     for name, field in model.model_fields.items():
@@ -248,7 +240,3 @@ def settings_error(error: ValidationError) -> SettingsError:
     return SettingsError(
         f"setting {name} must be valid" if name else "settings must fit together", message, "correct it"
     )
-
-
-if __name__ == "__main__":
-    print(markdown_table(), end="")

@@ -15,7 +15,7 @@ from models.exceptions import MechanismError, NoiseKeyError
 from stream_app.exceptions import SettingsError
 from stream_app.setup.keys import load_keys
 from stream_app.setup.settings import Settings
-from stream_app.setup.settings_sources import check_environment, describe, load_settings, markdown_table
+from stream_app.setup.settings_sources import check_environment, describe, load_settings
 from stream_app.steps.policy import policy_from
 from tests import ROOT
 from tests.hex_keys import hex_key
@@ -248,12 +248,6 @@ def test_a_key_given_twice_and_a_named_file_that_is_missing_are_errors(tmp_path:
         load_keys(both, tmp_path)
     with pytest.raises(NoiseKeyError, match="must be readable"):
         load_keys(Settings.model_validate({"noise_key": tmp_path / "none"}), tmp_path)
-
-
-def test_the_documentation_has_the_table_of_settings() -> None:
-    """``python -m stream_app.setup.settings_sources`` makes it."""
-    page = ROOT / "docs" / "reference" / "settings.md"
-    assert page.read_text().endswith(markdown_table())
 
 
 def texts(path: Path) -> Iterator[str]:
