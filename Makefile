@@ -86,10 +86,10 @@ bench: install-dev ## each speed claim as a table of ratios measured in one run
 	@$(BIN)/python -m benchmarks
 
 fuzz: install-dev ## a million changed inputs at every parser of bytes from outside (INPUTS=1000000)
-	@nice -n 19 $(BIN)/python -m tests.fuzzing --inputs $(or $(INPUTS),1000000) --results docs/results
+	@nice -n 19 $(BIN)/python -m tests.fuzzing --inputs $(or $(INPUTS),1000000) --results docs/results/tables
 
 soak: install-dev services fuzz ## a hundred killed workers and two hours of events on a real broker (KILLS=100 MINUTES=120)
-	@$(BIN)/python -m benchmarks.soak --kills $(or $(KILLS),100) --minutes $(or $(MINUTES),120) --results docs/results
+	@$(BIN)/python -m benchmarks.soak --kills $(or $(KILLS),100) --minutes $(or $(MINUTES),120) --results docs/results/tables
 
 rehearsal: | $(VENV)/bin/python ## images built and the compose file run by Podman, everything killed once (as root, on Debian)
 	@$(BIN)/python -m tests.rehearsal
@@ -101,35 +101,35 @@ rehearsal-cluster: install-dev services ## three brokers lose each other, worker
 	@$(BIN)/python -m tests.rehearsal.cluster
 
 held-out: install-dev ## the paper's summary on real check-ins (DATA=folder with the Parquet files)
-	@$(BIN)/python -m experiments.held_out $(if $(DATA),--data $(DATA)) --results docs/results
+	@$(BIN)/python -m experiments.held_out $(if $(DATA),--data $(DATA)) --results docs/results/tables
 
 figures: install-dev ## the paper's figures 3 to 8, new bounds beside its own (DATA=folder ONLY="5 7")
 	@$(BIN)/python -m experiments.figures $(if $(DATA),--data $(DATA)) $(if $(ONLY),--only $(ONLY))
 
 tightness: install-dev ## certified bound against the best attack on the paper's synthetic sweep
-	@$(BIN)/python -m experiments.tightness --results docs/results
+	@$(BIN)/python -m experiments.tightness --results docs/results/tables
 
 ceilings: install-dev ## guess, best attack and running ceiling on the demo's city
-	@$(BIN)/python -m experiments.ceilings --results docs/results
+	@$(BIN)/python -m experiments.ceilings --results docs/results/tables
 
 crowd: install-dev ## what a crowd hides on the demo's city and real check-ins, three attacks beside (DATA=folder)
-	@$(BIN)/python -m experiments.crowd $(if $(DATA),--data $(DATA)) --results docs/results
+	@$(BIN)/python -m experiments.crowd $(if $(DATA),--data $(DATA)) --results docs/results/tables
 
 prior-check: install-dev ## priors held against the real windows they were not fitted to (DATA=folder)
-	@$(BIN)/python -m experiments.prior_check $(if $(DATA),--data $(DATA)) --results docs/results
+	@$(BIN)/python -m experiments.prior_check $(if $(DATA),--data $(DATA)) --results docs/results/tables
 
 personas: install-dev ## personas where the truth is known: simulated agents, half of a survey (DATA=folder)
-	@$(BIN)/python -m experiments.persona_loops $(if $(DATA),--data $(DATA)) --results docs/results
+	@$(BIN)/python -m experiments.persona_loops $(if $(DATA),--data $(DATA)) --results docs/results/tables
 
 real-checkins: install-dev ## every bound for every person of the real check-ins (DATA=folder)
-	@$(BIN)/python -m experiments.real_checkins $(if $(DATA),--data $(DATA)) --results docs/results
+	@$(BIN)/python -m experiments.real_checkins $(if $(DATA),--data $(DATA)) --results docs/results/tables
 
 designs: install-dev ## noise designs and inferential privacy, figures and tables (DATA=folder: real series too)
-	@$(BIN)/python -m experiments.inferential_privacy --results docs/results
-	@$(if $(DATA),$(BIN)/python -m experiments.gaussian_process_fits --data $(DATA) --results docs/results)
+	@$(BIN)/python -m experiments.inferential_privacy --results docs/results/tables
+	@$(if $(DATA),$(BIN)/python -m experiments.gaussian_process_fits --data $(DATA) --results docs/results/tables)
 
 decisions: install-dev ## utility against risk: risk budgets beside fixed noise (DATA=folder)
-	@$(BIN)/python -m experiments.decisions $(if $(DATA),--data $(DATA)) --results docs/results
+	@$(BIN)/python -m experiments.decisions $(if $(DATA),--data $(DATA)) --results docs/results/tables
 
 readme: install-dev ## refresh the README's picture and example from a run of the demo
 	@$(BIN)/python -m experiments.readme

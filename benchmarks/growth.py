@@ -1,7 +1,7 @@
 """How the work grows in people N, locations M, own places K, steps T and mistakes s: one log-log figure.
 
 Decoding a population, the exact law of an attack and the certified bound, each varied around one base case.
-``python -m benchmarks.growth`` prints seconds and slopes and draws ``docs/results/growth.png``.
+``python -m benchmarks.growth`` prints seconds and slopes and draws ``docs/results/tables/growth.png``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from models.mechanisms import Raw
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 
-FIGURE = Path("docs/results/growth.png")
+FIGURE = Path("docs/results/tables/growth.png")
 REPEATS = 7
 
 

@@ -130,7 +130,7 @@ def _write(path: Path, columns: list[str], rows: list[list[str]]) -> None:
     lines = [
         "# Speed of personas",
         "",
-        "`python -m benchmarks.personas --results docs/results`, two cores: personas of a made-up city of",
+        "`python -m benchmarks.personas --results docs/results/tables`, two cores: personas of a made-up city of",
         "350 zones, 24 slots, home, work and two places for each of three other activities, calibrated to",
         "the hourly trips of the same people on other days (24 tables of 350 x 350), until less than one in",
         "10,000 of all people is off. *Peak* is the memory of the whole process so far, *priors* what packed",

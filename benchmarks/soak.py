@@ -118,7 +118,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", default=list(PARTS), help="which; all unless named")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=120.0)
-    parser.add_argument("--results", type=Path, default=Path("docs/results"))
+    parser.add_argument("--results", type=Path, default=Path("docs/results/tables"))
     chosen = parser.parse_args()
     chosen.results.mkdir(parents=True, exist_ok=True)
     is_sound = True

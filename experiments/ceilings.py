@@ -1,6 +1,6 @@
 """How close the running ceiling is to what an adversary achieves, on the demo's city.
 
-``python -m experiments.ceilings --results docs/results`` (or ``make ceilings``)
+``python -m experiments.ceilings --results docs/results/tables`` (or ``make ceilings``)
 
 After 40 hours of counts: the guess from the prior alone, the best attack on the last ten hours that sees the
 whole log (drawn trajectories and noise; its success given the outputs is exact), the bound by sampling, the
@@ -130,7 +130,7 @@ def table(rows: Sequence[Row]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and write page and figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=Path("docs/results"))
+    parser.add_argument("--results", type=Path, default=Path("docs/results/tables"))
     options = parser.parse_args(arguments)
     rows = measure_all()
     write_csv(rows, options.results / "ceilings.csv")

@@ -15,7 +15,7 @@ _PAGE = """# What a crowd hides, on the demo's city and on check-ins
 Made by `make crowd`; the figures are in [crowd.csv](crowd.csv). Raw counts of some sensors by turns,
 nothing released before, every step to be named right. *City*: 10 hours from 8 o'clock, 32 sensors.
 *Foursquare*, *Gowalla*: the fitted people of [real check-ins](real-checkins.md), 5 windows of 20 days, up
-to 100 sensors, one a place. Means over 60 people. {missing}[A crowd to hide in](../explanation/crowd.md)
+to 100 sensors, one a place. Means over 60 people. {missing}[A crowd to hide in](../../explanation/crowd.md)
 
 {table}
 

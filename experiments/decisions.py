@@ -1,6 +1,6 @@
 """Utility against risk: one noise for everything beside the least noise that a risk budget allows.
 
-``python -m experiments.decisions --data FOLDER --results docs/results`` (or ``make decisions DATA=FOLDER``)
+``python -m experiments.decisions --data FOLDER --results docs/results/tables`` (or ``make decisions DATA=FOLDER``)
 
 For check-ins (priors as in Koga, Meehan, Chaudhuri) and the simulated city a schedule is drawn: some sensors
 a step at random places. It is released raw, with each fixed noise, and under a risk budget, first come first
@@ -289,7 +289,7 @@ people gain that much at any step. No count is needed for any of it.
 ## Kept against the crowd
 
 The first {steps} hours of the same city, with the same limit and sensors, first come first served, and the
-budget kept against [who does not know where the others are](../explanation/crowd.md) (`known = 0`).
+budget kept against [who does not know where the others are](../../explanation/crowd.md) (`known = 0`).
 **in the crowd**: of that budget, with people over the limit by that adversary's ceilings.
 
 {crowd}
@@ -301,7 +301,7 @@ quarter of `sharpen_operations`, here as set by default.
 
 
 def report(rows: Sequence[Row], settings: Sequence[Setting], before: Before, crowd: Sequence[Row]) -> str:
-    """The page for ``docs/results``."""
+    """The page for ``docs/results/tables``."""
     schedules = "; ".join(
         f"{each.name}: {len(each.steps)} steps of {len(each.steps[0])} sensors, T = {each.horizon.horizon}, "
         f"s = {each.horizon.mistakes}"

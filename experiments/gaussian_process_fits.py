@@ -1,6 +1,6 @@
 """Gaussian-process priors of real count series: how periodic and how smooth hourly counts are.
 
-``python -m experiments.gaussian_process_fits --data FOLDER --results docs/results`` fits hourly pedestrians
+``python -m experiments.gaussian_process_fits --data FOLDER --results docs/results/tables`` fits hourly pedestrians
 of Melbourne (every sensor with a long record) and bicycles over the Fremont Bridge. Each series is four weeks
 of square roots of counts, cut into pieces of two days of mean 0 and variance 1: the preparation of Meehan and
 Chaudhuri (appendix 7.4). ``gp-fits`` holds the fits as CSV, and as PNG a week that is predicted from the four
@@ -171,7 +171,7 @@ def main() -> None:
     """Fit every series; write the table and the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--results", type=Path, default=Path("docs/results"))
+    parser.add_argument("--results", type=Path, default=Path("docs/results/tables"))
     arguments = parser.parse_args()
     every = [*melbourne(arguments.data), *fremont(arguments.data)]
     fits = [fit(series) for series in every]

@@ -1,6 +1,6 @@
 """The figures of conditional inferential privacy, with the papers' designs and better ones.
 
-``python -m experiments.inferential_privacy --results docs/results`` draws, each as PNG with a CSV beside it:
+``python -m experiments.inferential_privacy --results docs/results/tables`` draws, each as PNG with a CSV beside it:
 
 - ``cip-loss``: loss against noise variance for several length scales (figure 2(a) of Meehan, Chaudhuri,
   "Location Trace Privacy Under Conditional Priors", workshop version);
@@ -273,7 +273,7 @@ def save(figure: Any, path: Path) -> None:
 def main() -> None:
     """Write every figure and table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--results", type=Path, default=Path("docs/results"))
+    parser.add_argument("--results", type=Path, default=Path("docs/results/tables"))
     results = parser.parse_args().results
     results.mkdir(parents=True, exist_ok=True)
     losses, points = loss_rows(), posterior_points(SETTINGS)

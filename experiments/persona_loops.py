@@ -1,6 +1,6 @@
 """Personas where the truth is known: two closed loops, and a real home-work table on a map.
 
-``python -m experiments.persona_loops --data FOLDER --results docs/results`` (or ``make personas``). Without
+``python -m experiments.persona_loops --data FOLDER --results docs/results/tables`` (or ``make personas``). Without
 the folder's ``sf_survey`` and ``ny_commuting`` only the loop on the demo's city runs.
 """
 
@@ -27,11 +27,11 @@ _PAGE = """# Personas where the truth is known
 
 Made by `make personas`; figures in [personas-city.csv](personas-city.csv) and
 [personas-survey.csv](personas-survey.csv).
-[How personas are made, and what may be said of them](../how-to/where-priors-come-from.md).
+[How personas are made, and what may be said of them](../../how-to/where-priors-come-from.md).
 
 ## Simulated agents, aggregates only, personas
 
-{people} people of [the demo's city](../explanation/city.md). Known of them: a home-work table, one drawn day
+{people} people of [the demo's city](../../explanation/city.md). Known of them: a home-work table, one drawn day
 of everybody as activities by kind of day (by whether one works; or, as a survey that asks for occupations, by
 five ways of life), visits of locations, and how many go from where to where in each
 hour. Ceilings after {hours} hours of counts for the last ten hours, one mistake allowed. *Off* is a persona's
@@ -53,7 +53,7 @@ are what an adversary armed with personas guesses, who knows where each lives an
 mistake allowed. Zones have no coordinates; differences of their numbers stand for distances, so gravity is
 poorer here than on a map. *Unknown* are moves to where the persona never goes. Predicted against realised, by
 quarter of the prediction; *radius* is `kappa_min`: the data refute any smaller one, for everybody and for the
-worst quarter. *Ceilings* and *guesses* are the verdicts of [priors check](../explanation/prior-quality.md)
+worst quarter. *Ceilings* and *guesses* are the verdicts of [priors check](../../explanation/prior-quality.md)
 on the attack (in one direction) and on the best guess without counts (in both).
 
 {survey}

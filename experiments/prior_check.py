@@ -1,6 +1,6 @@
 """Priors fitted to real check-ins, held against the windows they were not fitted to.
 
-``python -m experiments.prior_check --data FOLDER --results docs/results`` (or ``make prior-check``)
+``python -m experiments.prior_check --data FOLDER --results docs/results/tables`` (or ``make prior-check``)
 
 Windows of 20 days, T = 5 held-out windows of which s = 1 may be wrong, nothing released: is the best guess
 from the priors right as often as they say? Beside what the fitted chains predict stands what they predict
@@ -290,7 +290,7 @@ _PAGE = """# Priors held against real traces
 
 Made by `make prior-check`; every group of every case is in [prior-check.csv](prior-check.csv). Windows of 20
 days, T = {steps} held-out windows of which s = {mistakes} may be wrong.
-[What follows for an officer](../explanation/prior-quality.md).
+[What follows for an officer](../../explanation/prior-quality.md).
 
 ## The best guess, with nothing released
 
@@ -349,7 +349,7 @@ def findings(found: Sequence[Case]) -> str:
 
 
 def page(found: Sequence[Case], draws: int) -> str:
-    """The page for ``docs/results``."""
+    """The page for ``docs/results/tables``."""
     return _PAGE.format(
         steps=found[0].check.steps,
         mistakes=found[0].check.mistakes,

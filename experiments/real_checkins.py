@@ -1,6 +1,6 @@
 """The bounds on real check-ins, beside what attacks achieve under the prior and on the real traces.
 
-``python -m experiments.real_checkins --data FOLDER --results docs/results`` (or ``make real-checkins``)
+``python -m experiments.real_checkins --data FOLDER --results docs/results/tables`` (or ``make real-checkins``)
 
 Priors as in Koga, Meehan, Chaudhuri, section 4.1, with the choices it leaves open as documented in
 ``models.fitting.fit_options``; five held-out windows of which one may be wrong, one raw sensor a step at a
@@ -192,7 +192,7 @@ is the share of people whose bound is 1 (at least 1 - 1e-9).
 
 
 def report(rows: Sequence[Row], fits: Mapping[str, FitResult]) -> str:
-    """The page for ``docs/results``."""
+    """The page for ``docs/results/tables``."""
     people = ", ".join(f"{name.capitalize()} {len(fit.population)} people" for name, fit in fits.items())
     notes = [f"- {name}: {note}." for name, fit in fits.items() for note in fit.options.looks_ahead]
     schedules = len({row.schedule for row in rows})

@@ -17,8 +17,8 @@ from tests.rehearsal.composition import Composition, copied_tree
 from tests.rehearsal.machine import Engine
 from tests.rehearsal.resources import Watch
 
-PAGE = (ROOT / "docs/results/rehearsal.md").read_text()
-MANIFESTS_PAGE = (ROOT / "docs/results/rehearsal-kubernetes.md").read_text()
+PAGE = (ROOT / "docs/results/tables/rehearsal.md").read_text()
+MANIFESTS_PAGE = (ROOT / "docs/results/tables/rehearsal-kubernetes.md").read_text()
 SERVICES = {name: service for name, service in compose()["services"].items() if "profiles" not in service}
 MIB = {"Mi": 1, "Gi": 1024}
 

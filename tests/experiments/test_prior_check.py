@@ -17,7 +17,7 @@ from models.fitting.checkins import Checkins
 from tests import ROOT
 from tests.shared_files import shared
 
-COMMITTED = ROOT / "docs" / "results" / "prior-check.csv"
+COMMITTED = ROOT / "docs" / "results" / "tables" / "prior-check.csv"
 
 
 @pytest.fixture(scope="module")

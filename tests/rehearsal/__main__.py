@@ -118,7 +118,7 @@ def _bring_up(engine: Engine, composition: Composition, killing: Killing, found:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.rehearsal", description=__doc__)
-    results = images.ROOT / "docs" / "results" / "rehearsal.md"
+    results = images.ROOT / "docs" / "results" / "tables" / "rehearsal.md"
     parser.add_argument("--output", type=Path, default=results, help="the report")
     parser.add_argument("--folder", type=Path, help="where images are kept; a temporary one if left out")
     parser.add_argument("--keep", action="store_true", help="leave images for the next time")

@@ -107,7 +107,7 @@ def _play(stage: Stage, last: Path, options: argparse.Namespace) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.rehearsal.cluster", description=__doc__)
-    results = ROOT / "docs" / "results" / "rehearsal-cluster.md"
+    results = ROOT / "docs" / "results" / "tables" / "rehearsal-cluster.md"
     parser.add_argument("--output", type=Path, default=results, help="the report")
     parser.add_argument("--folder", type=Path, help="where everything is kept; a temporary one if left out")
     parser.add_argument("--keep", action="store_true", help="leave the folder, to look at")

@@ -23,7 +23,7 @@ do.
 
 Brokers were cut off by links that pass nothing on and tell nobody. Days passed by clocks of brokers and
 workers that were set ahead, with the topics as `tallyguard topics create` makes them. What an operator does
-is in [Run a cluster](../how-to/run-a-cluster.md).
+is in [Run a cluster](../../how-to/run-a-cluster.md).
 """
 
 

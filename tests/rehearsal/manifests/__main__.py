@@ -59,7 +59,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.rehearsal.manifests", description=__doc__)
-    results = ROOT / "docs" / "results" / "rehearsal-kubernetes.md"
+    results = ROOT / "docs" / "results" / "tables" / "rehearsal-kubernetes.md"
     parser.add_argument("--output", type=Path, default=results, help="the report")
     parser.add_argument("--folder", type=Path, help="where programs are kept; a temporary one if left out")
     return parser.parse_args()
