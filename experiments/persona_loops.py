@@ -27,7 +27,7 @@ _PAGE = """# Personas where the truth is known
 
 Made by `make personas`; figures in [personas-city.csv](personas-city.csv) and
 [personas-survey.csv](personas-survey.csv).
-[How personas are made, and what may be said of them](../../how-to/where-priors-come-from.md).
+[How personas are made, and what may be said of them](../../how-to/get-a-prior.md).
 
 ## Simulated agents, aggregates only, personas
 

@@ -86,7 +86,7 @@ def personas(
     A persona is a way of living that so many people share: a home, a place of work, a kind of day. Homes and
     work come from a table, days from a survey (or are assumed), other places from attraction and distance.
     Flows and mean counts calibrate them; cells that cannot be met are named. What may be said of a persona:
-    docs/how-to/where-priors-come-from.md.
+    docs/how-to/get-a-prior.md.
 
     \b
     Examples:
