@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.simulation import count_successes
-from accounting.attacks.simulation.exact_law_kernel import law_work, segment_laws
-from accounting.attacks.simulation.hit_graph_kernel import walk_tables
-from accounting.attacks.simulation.hit_tables_kernel import HitTables, hit_tables, likeliest_between
-from accounting.attacks.simulation.noised_draws_kernel import (
+from accounting.attacks.exact_law_kernel import law_work, segment_laws
+from accounting.attacks.hit_graph_kernel import walk_tables
+from accounting.attacks.hit_tables_kernel import HitTables, hit_tables, likeliest_between
+from accounting.attacks.noised_draws_kernel import (
     IMPOSSIBLE,
-    Recording,
     Simulation,
     graph_successes,
     raw_successes,
@@ -24,12 +23,34 @@ from accounting.attacks.simulation.noised_draws_kernel import (
 )
 from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure, check_mistakes
-from accounting.exposure.drawing import new_walker, released_steps
+from accounting.exposure.drawing import Draws, new_walker, released_steps
 from accounting.exposure.prior_constants_kernel import guess_success, most_likely_path
 from accounting.hmm.forward_viterbi import smallest_entry
-from accounting.numerics import PROVED, clopper_pearson
+from accounting.numerics import PROVED, Interval, clopper_pearson
+from models.numerics.threads import thread_count
 from models.priors import ChainView
 from models.priors.chain import LocalChain
+
+DRAWS_PER_BLOCK = 4096
+"""Draws that share one stream. Part of what a seed means: another number gives other draws."""
+
+
+def count_successes(
+    kernel: Callable[..., NDArray[np.int64]], arguments: tuple[object, ...], draws: int, seed: int
+) -> NDArray[np.int64]:
+    """Successes per attack in ``draws`` draws; the same for any number of threads.
+
+    ``kernel(*arguments, Draws)`` counts those of one block, compiled without the interpreter lock.
+    """
+    blocks = range((draws + DRAWS_PER_BLOCK - 1) // DRAWS_PER_BLOCK)
+    sizes = [min(DRAWS_PER_BLOCK, draws - block * DRAWS_PER_BLOCK) for block in blocks]
+    if len(blocks) == 1:
+        return kernel(*arguments, Draws(seed, 0, draws))
+    with ThreadPoolExecutor(thread_count()) as threads:
+        counts = threads.map(lambda block: kernel(*arguments, Draws(seed, block, sizes[block])), blocks)
+        total: NDArray[np.int64] = np.sum(list(counts), axis=0)
+    return total
+
 
 # What trying an attack gives.
 
@@ -39,7 +60,7 @@ class AttackResult:
     """``success`` is ``Pr[at most s steps guessed wrong]``; ``low = high = success`` where it is exact.
 
     Otherwise ``[low, high]`` holds the true success with the confidence that was asked for, and ``proved`` is
-    a lower end that misses it once in a thousand million times.
+    a lower end that fails once in a thousand million times.
     """
 
     success: float
@@ -60,7 +81,7 @@ class AttackResult:
         return cls(successes / draws, interval.low, interval.high, surely.low)
 
     @classmethod
-    def beside_blind(
+    def relative_to_blind(
         cls, blind: float, found: NDArray[np.int64], draws: int, confidence: float
     ) -> AttackResult:
         """An attack whose blind guess is right with the known probability ``blind``, from its draws.
@@ -78,16 +99,16 @@ class AttackResult:
             # The same confidence as below: which of the two is shown has been decided by looking.
             half, surely = (clopper_pearson(won, draws, 0.5 * (1.0 + each)) for each in (confidence, PROVED))
             return cls(won / draws, half.low, half.high, surely.low)
-        low, high = _beside(blind, gained, lost, draws, confidence)
+        around = _around_blind(blind, gained, lost, draws, confidence)
         success = min(1.0, max(0.0, blind + (gained - lost) / draws))
-        return cls(success, low, high, _beside(blind, gained, lost, draws, PROVED)[0])
+        return cls(success, around.low, around.high, _around_blind(blind, gained, lost, draws, PROVED).low)
 
 
-def _beside(blind: float, gained: int, lost: int, draws: int, confidence: float) -> tuple[float, float]:
+def _around_blind(blind: float, gained: int, lost: int, draws: int, confidence: float) -> Interval:
     """``blind`` and an interval for the difference to it, which misses in half of ``1 - confidence``."""
     each = 1.0 - (1.0 - confidence) / 4.0
     more, less = clopper_pearson(gained, draws, each), clopper_pearson(lost, draws, each)
-    return max(0.0, blind + more.low - less.high), min(1.0, blind + more.high - less.low)
+    return Interval(max(0.0, blind + more.low - less.high), min(1.0, blind + more.high - less.low))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +206,7 @@ class Target:
     def sampled(self, attack: int) -> AttackResult:
         """The simulated success of MAP or marginals, as the kernels number them."""
         blind = guess_success(*self.chain, self.blind_guesses[attack].astype(np.int64), self.mistakes)
-        return AttackResult.beside_blind(blind, self.successes[:, attack], self.draws, self.confidence)
+        return AttackResult.relative_to_blind(blind, self.successes[:, attack], self.draws, self.confidence)
 
     @property
     def simulation(self) -> Simulation:
@@ -299,7 +320,7 @@ class RecordedTarget:
         """Successes of MAP and marginals, and draws the prior excludes (3,)."""
         target, exposure = self.target, self.target.exposure
         pairs = zip(exposure.observations, self.trace, strict=True)
-        recording = Recording(
+        arguments = (
             target.chain,
             target.smallest,
             released_steps(exposure.observations),
@@ -307,8 +328,9 @@ class RecordedTarget:
             self._own,
             np.array([observation.labels[at] for observation, at in pairs], np.int32),
             target.blind_guesses,
+            target.mistakes,
         )
-        return count_successes(replay_successes, (recording, target.mistakes), self._draws, target.seed)
+        return count_successes(replay_successes, arguments, self._draws, target.seed)
 
 
 def own_places(chain: ChainView, trace: NDArray[np.integer]) -> NDArray[np.int32]:
@@ -318,27 +340,17 @@ def own_places(chain: ChainView, trace: NDArray[np.integer]) -> NDArray[np.int32
     return np.where(known, position, -1).astype(np.int32)
 
 
-# What every attack answers. One attack is one file a folder above, and one line in ``registry.py`` there.
-
-
-@runtime_checkable
-class Attack(Protocol):
+@dataclass(frozen=True, slots=True)
+class Attack:
     """A named way to guess where a person was.
 
-    What several attacks need of a person (tables, laws, simulated draws) they find in the target, which
-    computes it once.
+    ``success`` is ``Pr[at most s steps guessed wrong]``, None where the attack is not computed for a target;
+    ``replay`` the same on one recorded trace, None for an attack that is not replayed. What several attacks
+    need of a person (tables, laws, simulated draws) they find in the target, which computes it once. One that
+    ``is_blind`` looks at no release; others are not tried where steps share noise.
     """
 
-    @property
-    def name(self) -> str:
-        """The name in results and documents."""
-
-    @property
-    def is_blind(self) -> bool:
-        """Whether it looks at no release; others are not tried where steps share noise."""
-
-    def success(self, target: Target) -> AttackResult | None:
-        """``Pr[at most s steps guessed wrong]``; None where this attack is not computed for the target."""
-
-    def replay(self, recorded: RecordedTarget) -> RecordedResult | None:
-        """The same on one recorded trace; None for an attack that is not replayed."""
+    name: str
+    success: Callable[[Target], AttackResult | None]
+    replay: Callable[[RecordedTarget], RecordedResult | None]
+    is_blind: bool = False

@@ -118,8 +118,8 @@ def audit_exposure(
 ) -> Audit:
     """Audit one person's exposure; without ``attacks`` none is tried.
 
-    Against the informed adversary, or against whoever sees the releases in a crowd (``seen``). Attacks that
-    look at releases know where the others are, and are not tried then.
+    Against the informed adversary, or with ``seen`` against the crowd adversary. Attacks that look at
+    releases know where the others are, so they are not tried as the latter.
 
     :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``;
     :class:`~accounting.exceptions.AttackAboveCeilingError` if an attack refutes the ceiling.
@@ -150,16 +150,17 @@ def audit_exposure(
         adversary=INFORMED if seen is None else CROWD,
         certified_informed=informed.value,
         baseline=without,
-        # Who sees nothing does no better than who sees the releases: the certified bound holds for them too.
+        # An adversary who sees nothing does no better than one who sees the releases: the certified bound
+        # holds against both.
         baseline_bound=max(without, min(baseline_bound(bound_question), certified.value)),
         attacks=_at_most(certified.value, tried),
     )
 
 
 def _against_crowd(bound_question: Question, seen: SeenInCrowd, baseline: float) -> Certified:
-    """The smaller of what the crowd leaves and what whoever knows where the others are can do.
+    """The smaller of the ceilings against the crowd adversary and the informed one.
 
-    The latter is not known of a group that moves together: its count is off by more than one.
+    The latter is not known of a group that moves together, whose count is off by more than one.
     """
     found = certify_in_crowd(
         bound_question.exposure, seen, bound_question.mistakes, bound_question.effort, baseline
@@ -180,8 +181,8 @@ def audit_person(
 ) -> Audit:
     """Audit person number ``person``; the horizon is the schedule, from its first step on.
 
-    The seeds of bounds and attacks are counted on by the person's number, so that errors of sampling average
-    out over people.
+    The person's number is added to the seeds of bounds and attacks, so that errors of sampling average out
+    over people.
     """
     if effort is not None:
         effort = replace(effort, seed=effort.seed + person)
@@ -313,9 +314,13 @@ def posterior_ceiling(
     effort = effort or Effort()
     chains = posterior_draws(population, person, evidence, draws, effort.seed)
     certain = replace(effort, draws=0)
-    return summary_of(
-        np.array([_ceiling(chains, number, schedule, mistakes, certain) for number in range(draws)])
-    )
+    ceilings = np.empty(draws)
+    for number in range(draws):
+        chain, start = chains.chain(number), chains.initial(number)
+        exposure = Exposure.of(chain, schedule, chains.location_count, start)
+        without = baseline(exposure, mistakes).success
+        ceilings[number] = certify(question(exposure, mistakes, certain), without).value
+    return summary_of(ceilings)
 
 
 def summary_of(ceilings: NDArray[np.float64]) -> PosteriorCeiling:
@@ -333,12 +338,6 @@ def summary_of(ceilings: NDArray[np.float64]) -> PosteriorCeiling:
         credible=float(ranked[min(draws, ceil(LEVEL * (draws + 1))) - 1]),
         credible_high=float(ranked[unlikely[0] - 1]) if unlikely.size else 1.0,
     )
-
-
-def _ceiling(chains: Population, number: int, schedule: Schedule, mistakes: int, effort: Effort) -> float:
-    """The certified bound of one chain, as an audit computes it."""
-    exposure = Exposure.of(chains.chain(number), schedule, chains.location_count, chains.initial(number))
-    return certify(question(exposure, mistakes, effort), baseline(exposure, mistakes).success).value
 
 
 # Which release did it: every release's share of what one person's horizon gave away, largest first.

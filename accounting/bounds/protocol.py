@@ -118,7 +118,7 @@ class LogQuestion:
     """How often can anyone be wrong in at most ``mistakes`` of the steps ``first..last`` of a longer log?
 
     ``exposure`` is the whole log; the adversary sees its first ``seen`` steps. ``ends`` (E, K) is the
-    likelihood of what exact counts after ``last`` would show (``patterns.outside_kernel.future_ends``).
+    likelihood of what exact counts after ``last`` would show (``patterns.raw_success_kernel.future_ends``).
     """
 
     exposure: Exposure

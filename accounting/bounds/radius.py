@@ -18,6 +18,7 @@ from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.hmm.log_space import log_sum
 from accounting.numerics import (
     ROOT_MARGIN,
+    bracket,
     divergence_root,
     relative_entropy_term,
 )
@@ -222,8 +223,6 @@ def _log_ratio(q: float, p: float) -> float:
 # event are two laws put further apart than by the paths themselves (data processing). Each root is taken at
 # its upper end.
 
-_HALVINGS = 100
-
 
 @jit
 def _bernoulli(p: float, q: float) -> float:
@@ -243,36 +242,22 @@ def _renyi_bernoulli(u: float, bound: float, order: float) -> float:
     return np.log1p(total) / (order - 1.0)
 
 
-@jit
 def raised_by_reversed(bound: float, relative_entropy: float) -> float:
     """``sup {u : d(B || u) <= KL(P || Q)}``."""
     if bound >= 1.0 or relative_entropy <= 0.0:
         return min(1.0, bound)
-    low, high = bound, 1.0
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if _bernoulli(bound, middle) <= relative_entropy:
-            low = middle
-        else:
-            high = middle
-    return min(1.0, high * (1.0 + ROOT_MARGIN))
+    root = bracket(lambda u: _bernoulli(bound, u) <= relative_entropy, bound, 1.0).first_false
+    return min(1.0, root * (1.0 + ROOT_MARGIN))
 
 
-@jit
 def raised_by_renyi(bound: float, divergence: float, order: float) -> float:
     """``sup {u : d_a(u || B) <= D_a(Q || P)}``."""
     if bound >= 1.0 or divergence <= 0.0:
         return min(1.0, bound)
     if divergence >= -np.log(bound):
         return 1.0
-    low, high = bound, 1.0
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if _renyi_bernoulli(middle, bound, order) <= divergence:
-            low = middle
-        else:
-            high = middle
-    return min(1.0, high * (1.0 + ROOT_MARGIN))
+    root = bracket(lambda u: _renyi_bernoulli(u, bound, order) <= divergence, bound, 1.0).first_false
+    return min(1.0, root * (1.0 + ROOT_MARGIN))
 
 
 @pjit(lambda _, bounds, __: bounds.size)

@@ -209,31 +209,6 @@ class ReleasedSteps(NamedTuple):
 
 
 @bare_jit
-def log_noise(steps: ReleasedSteps, law: int, noise: int) -> float:
-    """Log-probability of a noise value, -inf outside the law's support."""
-    index = noise - steps.first[law]
-    begin, end = steps.tables.first[law], steps.tables.first[law + 1]
-    if index < 0 or index >= end - begin:
-        return -np.inf
-    return steps.log_probability[begin + index]
-
-
-@bare_jit
-def log_likelihoods(
-    steps: ReleasedSteps, step: int, outcome: int, stream: NDArray[np.uint64], found: NDArray[np.float64]
-) -> None:
-    """Publish ``step`` for a person in ``outcome``; every outcome's log-likelihood into ``found`` (O,)."""
-    for other in range(steps.outcomes[step]):
-        found[other] = 0.0
-    for r in range(steps.releases[step]):
-        law = steps.law[step, r]
-        noise = steps.first[law] + draw(steps.tables, law, stream)
-        seen = steps.counted[step, outcome, r] + noise
-        for other in range(steps.outcomes[step]):
-            found[other] += log_noise(steps, law, seen - steps.counted[step, other, r])
-
-
-@bare_jit
 def publish_trace(
     steps: ReleasedSteps,
     labels: NDArray[np.int32],
@@ -242,7 +217,18 @@ def publish_trace(
 ) -> None:
     """Publish every step for somebody whose outcomes are ``labels`` (T,); fills ``log_likelihood`` (T, O)."""
     for step in range(labels.size):
-        log_likelihoods(steps, step, labels[step], stream, log_likelihood[step])
+        for other in range(steps.outcomes[step]):
+            log_likelihood[step, other] = 0.0
+        for r in range(steps.releases[step]):
+            law = steps.law[step, r]
+            begin, end = steps.tables.first[law], steps.tables.first[law + 1]
+            seen = steps.counted[step, labels[step], r] + draw(steps.tables, law, stream)
+            for other in range(steps.outcomes[step]):
+                index = seen - steps.counted[step, other, r]  # of the noise value among the law's
+                is_possible = 0 <= index < end - begin
+                log_likelihood[step, other] += (
+                    steps.log_probability[begin + index] if is_possible else -np.inf
+                )
 
 
 @bare_jit

@@ -300,16 +300,9 @@ def person_step_terms(exposure: Exposure, step: int) -> StepTerms:
     """Information of one step, as the accountant of a population computes it; see :class:`StepTerms`."""
     before = max(0, step - 1)
     view = exposure.observations[step].view
-    return StepTerms(
-        *person_terms(
-            exposure.chain,
-            exposure.slot(before),
-            exposure.marginal[before],
-            exposure.marginal[step],
-            exposure.observations[before].view if step else nothing_seen(view.labels.size),
-            view,
-        )
-    )
+    view_before = exposure.observations[before].view if step else nothing_seen(view.labels.size)
+    marginals_of_both = exposure.marginal[before], exposure.marginal[step]
+    return person_terms(exposure.chain, exposure.slot(before), *marginals_of_both, view_before, view)
 
 
 def pairwise_information(exposure: Exposure, step: int) -> float:

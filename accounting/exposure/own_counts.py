@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.exposure import Exposure, check_window, entropy_nats, reversed_contraction
-from accounting.exposure.step_information.contraction_kernel import contraction, dense_matrix
+from accounting.exposure.exposure import Exposure, entropy_nats
+from accounting.exposure.history import carried_backward, carried_forward, check_window
+from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from models.mechanisms import Tabulated, most_revealed, revealed_by_shift
 from models.noise import own_count_information
 from models.noise.noise_information import InformationTable, table_information
@@ -22,45 +22,41 @@ from models.releases import MoveSensor, RevealedAmount, RevealedMove, WindowRele
 # What single moves reveal about everybody.
 
 
-class MovesInto(NamedTuple):
-    """Moves into a step, from one set of places to another each, and what a noised count of them reveals."""
-
-    before: NDArray[np.bool_]  # (R, M)
-    after: NDArray[np.bool_]  # (R, M)
-    slot_before: int  # of the step before, not yet within anybody's cycle
-    table: InformationTable
-
-
 @pjit(lambda population, *_: population.slots.size, least=256)
 def add_move_information(
     begin: int,
     end: int,
     population: PopulationArrays,
     own_before: NDArray[np.float64],
-    moves: MovesInto,
+    before: NDArray[np.bool_],
+    after: NDArray[np.bool_],
+    slot_before: int,
+    table: InformationTable,
     nats: NDArray[np.float64],
 ) -> None:
     """Add to ``nats`` (N,) the information of "makes one of the moves" and its noised count.
 
-    ``own_before`` has the law of the place in the step before of those who start from a distribution of their
-    own, packed like the population's.
+    The ``R`` moves lead from the places ``before`` (R, M) to those ``after`` (R, M); ``table`` says what
+    their noised count reveals. ``slot_before`` is the slot of the step before, not yet modulo a cycle.
+    ``own_before`` has the law of the place in that step of people with an initial distribution, packed like
+    the population's.
     """
     for person in range(begin, end):
         chain = chain_view(population, person)
-        slot = moves.slot_before % chain.start.shape[0]
+        slot = slot_before % chain.start.shape[0]
         law = chain.start[slot]
         first, last = population.initial_start[person], population.initial_start[person + 1]
         if first < last:
             law = own_before[first:last]
         probability = 0.0
-        for pair in range(moves.after.shape[0]):
+        for pair in range(after.shape[0]):
             for y in range(chain.places.size):
-                if moves.after[pair, chain.places[y]]:
+                if after[pair, chain.places[y]]:
                     for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
                         x = chain.row[j]
-                        if moves.before[pair, chain.places[x]]:
+                        if before[pair, chain.places[x]]:
                             probability += law[x] * chain.value[j]
-        nats[person] += table_information(moves.table, min(probability, 1.0))
+        nats[person] += table_information(table, min(probability, 1.0))
 
 
 # What counts of windows and moves reveal about everybody, nats, added up by the step in which it comes out.
@@ -107,8 +103,8 @@ class RevealedInformation:
                 continue
             assert isinstance(each.mechanism, Tabulated)
             before, after = (np.stack([self._at(pair[side]) for pair in each.counted]) for side in (0, 1))
-            moves = MovesInto(before, after, slot_before, each.mechanism.information_table())
-            add_move_information(self._population, own_before, moves, found)
+            table = each.mechanism.information_table()
+            add_move_information(self._population, own_before, before, after, slot_before, table, found)
         return found
 
     def _at(self, locations: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -295,24 +291,6 @@ def window_information(
             after[own.release.earliest_place] += own.information_nats
         else:
             inside += own.information_nats
-    return WindowInformation(
-        _carried_forward(exposure, before, first), inside, _carried_backward(exposure, after, last)
-    )
-
-
-def _carried_forward(exposure: Exposure, ending: NDArray[np.float64], first: int) -> float:
-    """``J_w`` from the information (T,) of the windows that end in each step."""
-    carried = 0.0
-    for t in range(first + 1):
-        kept = 0.0 if t == 0 else float(contraction(dense_matrix(exposure.chain, exposure.slot(t - 1))))
-        carried = min(entropy_nats(exposure.marginal[t]), kept * carried + float(ending[t]))
-    return carried
-
-
-def _carried_backward(exposure: Exposure, beginning: NDArray[np.float64], last: int) -> float:
-    """Its mirror image, with the contraction of each reversed move."""
-    carried = 0.0
-    for t in range(exposure.steps - 1, last - 1, -1):
-        kept = 0.0 if t == exposure.steps - 1 else reversed_contraction(exposure, t)
-        carried = min(entropy_nats(exposure.marginal[t]), kept * carried + float(beginning[t]))
-    return carried
+    nothing = np.zeros(exposure.steps)
+    carried = carried_forward(exposure, nothing, before, first)
+    return WindowInformation(carried, inside, carried_backward(exposure, nothing, after, last))

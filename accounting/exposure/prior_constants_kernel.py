@@ -279,6 +279,13 @@ def guess_bounds(
     )
 
 
+class ConstantGuess(NamedTuple):
+    """One place guessed for every step; -1 where there is none."""
+
+    place: int
+    success: float
+
+
 @jit
 def promising_constants(
     chain: ChainView,
@@ -287,8 +294,8 @@ def promising_constants(
     marginal: NDArray[np.float64],
     mistakes: int,
     most: int,
-) -> tuple[int, float]:
-    """The best constant guess among the ``most`` places visited most; its place and success.
+) -> ConstantGuess:
+    """The best constant guess among the ``most`` places visited most.
 
     By Markov's inequality a place expected to be visited ``v`` times succeeds with at most ``v / (T - s)``:
     the search ends when that is less than what was found by more than rounding.
@@ -305,7 +312,7 @@ def promising_constants(
         reached = guess_success(chain, start, first_slot, np.full(steps, place), mistakes)
         if reached > success:
             best, success = place, reached
-    return best, success
+    return ConstantGuess(best, success)
 
 
 @jit
@@ -330,15 +337,6 @@ def best_constant_place(
 
 
 @jit
-def row_argmax(table: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The lowest index of each row's maximum."""
-    best = np.empty(table.shape[0], np.int64)
-    for t in range(table.shape[0]):
-        best[t] = table[t].argmax()
-    return best
-
-
-@jit
 def best_baseline(
     chain: ChainView,
     start: NDArray[np.float64],
@@ -352,7 +350,9 @@ def best_baseline(
     guess = most_likely_path(chain, start, first_slot, steps)
     success = guess_success(chain, start, first_slot, guess, mistakes)
     kind = MAP_GUESS
-    likeliest = row_argmax(marginal)
+    likeliest = np.empty(steps, np.int64)
+    for t in range(steps):
+        likeliest[t] = marginal[t].argmax()
     reached = guess_success(chain, start, first_slot, likeliest, mistakes)
     if reached > success:
         guess, success, kind = likeliest, reached, MARGINAL_GUESS

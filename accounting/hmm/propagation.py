@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.numerics.jit import bare_jit, inline, jit
-from models.priors.chain import ChainView
+from models.priors.chain import ChainView, PopulationArrays
 
 _0, _1, _2, _3, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
@@ -140,6 +140,17 @@ def retreat(chain: ChainView, slot: int, after: NDArray[np.float64], before: NDA
             else:
                 for j in range(first, last):
                     before[np.uint64(chain.row[j])] += chain.value[j] * weight
+
+
+@inline
+def first_place_law(population: PopulationArrays, person: int, first_slot: int) -> NDArray[np.float64]:
+    """A person's initial distribution (K,), or the (cyclo-)stationary one of the slot of the first step."""
+    first, last = population.initial_start[person], population.initial_start[person + 1]
+    if last > first:
+        return population.initial[first:last]
+    places = population.places_start[person + 1] - population.places_start[person]
+    offset = population.distribution_start[person] + (first_slot % population.slots[person]) * places
+    return population.distribution[offset : offset + places]
 
 
 @jit

@@ -54,6 +54,25 @@ WIDTH = 2 * LANES
 _HALVES = (whole(0), whole(LANES))
 
 
+class Observations(NamedTuple):
+    """What was observed of everybody: outcomes are the same for all, their likelihoods each person's own."""
+
+    labels: NDArray[np.int32]  # (T, M) outcome of each location
+    likelihood: NDArray[np.float64]  # (N, T, O)
+
+
+class DecodedArrays(NamedTuple):
+    """What decoding found, filled by the kernels; natural logarithms.
+
+    ``status`` is POSSIBLE or the first impossible step; ``path`` holds indices of the person's own places.
+    """
+
+    status: NDArray[np.int32]  # (N,)
+    log_likelihood: NDArray[np.float64]  # (N,)
+    log_path: NDArray[np.float64]  # (N,)
+    path: NDArray[np.int32]  # (N, T)
+
+
 class _Predicted(NamedTuple):
     """Belief and score before the observation, in halves of eight places."""
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from accounting.attacks import ATTACKS, AttackResult, Target, attack_person, attack_recorded
 from accounting.attacks.attacks import best_constant
-from accounting.attacks.simulation import count_successes
-from accounting.attacks.simulation.hit_graph_kernel import (
+from accounting.attacks.hit_graph_kernel import (
     best_walk,
     likeliest_graph,
     new_graph_work,
@@ -23,8 +22,8 @@ from accounting.attacks.simulation.hit_graph_kernel import (
     walk_tables,
     weigh_nodes,
 )
-from accounting.attacks.simulation.noised_draws_kernel import WON
-from accounting.attacks.targets import draw_on_graph, draw_raw, draw_stepwise
+from accounting.attacks.noised_draws_kernel import WON
+from accounting.attacks.targets import count_successes, draw_on_graph, draw_raw, draw_stepwise
 from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure
 from accounting.exposure.drawing import Draws, alias_tables, draw, new_stream, released_steps

@@ -15,7 +15,7 @@ from accounting.bounds.patterns.frontier_bound import frontier_effort
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_step
-from accounting.exposure.step_information.likelihood_levels import SeenSteps, own_channels
+from accounting.exposure.step_information.likelihood_levels import own_channels
 from models.priors.chain import LocalChain
 
 _MOST_OPERATIONS = 2e9  # some seconds of one core
@@ -37,7 +37,9 @@ def levels_success(
     vectors = min(wanted, _affordable(Size.of(window_of(exposure, first, last)), mistakes, len(ends)))
     if seen.is_raw or vectors == 0:
         return None
-    chain, hits, marginal, steps = exposure.chain, seen.hits, seen.marginal, _seen(seen)
+    chain, hits, marginal = exposure.chain, seen.hits, seen.marginal
+    nothing = nothing_seen_for(len(seen.observations), seen.observations[0].labels.size)
+    steps = reduce(followed_by, map(seen_step, seen.observations), nothing)
     before = own_channels(chain, hits[:first], marginal[:first], steps, 0, 0)
     nobody = np.zeros(exposure.place_count)
     laws = noised_history_laws(exposure.person, before, first, nobody, max(vectors, LEAST_LAWS))
@@ -65,13 +67,6 @@ def _affordable(size: Size, mistakes: int, ends: int) -> int:
     a_search = size.steps * (mistakes + 1) ** 2 * (size.moves + 2 * size.places)
     vectors = int(sqrt(_MOST_OPERATIONS / (SEQUENCES * (size.hits + ends) * a_search)))
     return min(vectors, affordable_vectors(size, mistakes, max(vectors, 1)))
-
-
-def _seen(exposure: Exposure) -> SeenSteps:
-    """What the horizon shows, row by row."""
-    observations = exposure.observations
-    nothing = nothing_seen_for(len(observations), observations[0].labels.size)
-    return reduce(followed_by, map(seen_step, observations), nothing)
 
 
 LEVELS = Bound(

@@ -1,6 +1,6 @@
 """What a history of noised counts says of the place where a horizon begins: a few laws that cover them all.
 
-Every sequence of levels of evidence (``seen_steps_kernel``) leaves a law ``f`` of the place, with its mass;
+Every sequence of levels of evidence (``likelihood_levels``) leaves a law ``f`` of the place, with its mass;
 whoever is shown begins anew at a known place. What can be won behind a law, ``V(f)``, is a maximum of sums
 that are linear in ``f`` with coefficients of at least 0. So a law nowhere below ``f`` bounds what ``f`` wins,
 and for any ``r > 0``

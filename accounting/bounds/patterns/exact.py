@@ -153,7 +153,7 @@ def exact_bound(question: Question) -> float | None:
 
 
 @inline
-def exact_of_everybody(seen: SeenRaw, question: RawQuestion) -> float:
+def exact_kernel(seen: SeenRaw, question: RawQuestion) -> float:
     """By renewals, where no guess may be wrong."""
     if question.mistakes > 0:
         return 1.0
@@ -170,6 +170,6 @@ EXACT = Bound(
     scope=Scope.RAW,
     cost="O(hits T nnz); trajectories times guesses near each",
     compute=exact_bound,
-    kernel=exact_of_everybody,
+    kernel=exact_kernel,
     knows_history=True,
 )

@@ -323,19 +323,7 @@ def _lay_out(crowd: Crowd, person: int, chain: ChainView, state: int, scratch: C
     return int(places)
 
 
-@bare_jit
-def revealed_next(state: int) -> int:
-    """State after a step in which nothing was asked of the person; counting stops at ``MOST_STEPS_BACK``."""
-    if state >= NOT_YET:
-        return state
-    return min(state + 1, MOST_STEPS_BACK)
-
-
-def _blocks(crowd: Crowd, state: NDArray[np.int8], sums: NDArray[np.int64]) -> int:
-    return int(sums.shape[0])
-
-
-@pjit(_blocks)
+@pjit(lambda crowd, state, sums: sums.shape[0])
 def add_up_crowd(
     begin: int, end: int, crowd: Crowd, state: NDArray[np.int8], sums: NDArray[np.int64]
 ) -> None:
@@ -376,7 +364,8 @@ def _add_person(
         state[person] = 1
         return
     if sensors < 0:
-        state[person] = revealed_next(before)
+        if before < NOT_YET:  # nothing is asked of the person; counting stops at ``MOST_STEPS_BACK``
+            state[person] = min(before + 1, MOST_STEPS_BACK)
         return
     state[person] = 1
     if sensors == 0 or before == NOT_YET_LATE:
@@ -392,11 +381,7 @@ def _add_person(
             _units_of(scratch.sums, k, sums[scratch.sensor[k]])
 
 
-def _people(population: PopulationArrays, people: NDArray[np.int64], *_: object) -> int:
-    return int(people.size)
-
-
-@bare_pjit(_people)
+@bare_pjit(lambda population, people, *_: people.size)
 def advance_laws(
     begin: int,
     end: int,

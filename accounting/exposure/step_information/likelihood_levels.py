@@ -1,4 +1,4 @@
-"""Mechanisms as channels with a few levels of evidence; why they bound from above: ``seen_steps_kernel``."""
+"""Mechanisms as channels with a few levels of evidence, which reveal at least as much."""
 
 from __future__ import annotations
 

@@ -137,15 +137,6 @@ def nowhere_mass(seen: Seen, count: int) -> float:
 
 
 @bare_jit
-def outcome_entropy(seen: Seen, count: int) -> float:
-    """``H(Y_t)`` of a raw step."""
-    entropy = surprise(nowhere_mass(seen, count))
-    for k in range(count):
-        entropy += surprise(seen.mass[seen.outcome[k]])
-    return entropy
-
-
-@bare_jit
 def overlap(step: StepView, one: int, other: int) -> float:
     """``exp(-D)``, ``D`` the divergence between two outcomes, a sum over the sensors in which they differ."""
     i, last_i = step.outcome_start[one], step.outcome_start[one + 1]
@@ -281,7 +272,9 @@ def step_terms(
     count = collect_outcomes(chain.places, now, step.labels, scratch.now)
     if count == 0:
         return StepTerms(0.0, 0.0)
-    unconditioned = outcome_entropy(scratch.now, count)
+    unconditioned = surprise(nowhere_mass(scratch.now, count))  # H(Y_t) of the raw step
+    for k in range(count):
+        unconditioned += surprise(scratch.now.mass[scratch.now.outcome[k]])
     if not step.is_raw:
         noised = noised_terms(scratch, count, step)
         # The entropy holds too: by data processing the raw step reveals more.
@@ -382,7 +375,9 @@ class StepObservation:
         """The step in the form kernels read. A mechanism without a table counts as exact: errs upwards."""
         counts = [len(sensors) for sensors in self.outcomes]
         divergence = [mechanism.divergence() for mechanism in self.mechanisms]
-        truncation = {mechanism: _truncation_nats(mechanism) for mechanism in self._different}
+        truncation = {
+            mechanism: truncation_information_nats(truncated_mass(mechanism)) for mechanism in self._different
+        }
         members = list(chain.from_iterable(self.outcomes))
         rows: dict[Mechanism, int] = {}
         tables: list[InformationTable] = []
@@ -405,11 +400,6 @@ class StepObservation:
             is_disjoint=self.is_disjoint,
             is_raw=self.is_raw,
         )
-
-
-def _truncation_nats(mechanism: Mechanism) -> float:
-    """What the sampler's distance from the ideal noise can add to the information."""
-    return truncation_information_nats(truncated_mass(mechanism))
 
 
 def nothing_seen(location_count: int) -> StepView:

@@ -118,31 +118,16 @@ def renewal_optimum(
                     log_weights[count] = log_weight
                     count += 1
         if t + 1 < steps:
-            count = advance_all(
-                chain, (first_slot + t) % chain.start.shape[0], vectors, log_weights, count, moved
-            )
+            alive = 0
+            for r in range(count):
+                predict_largest(chain, (first_slot + t) % chain.start.shape[0], vectors[r], moved)
+                taken_out = normalise(moved)
+                if taken_out > -np.inf:
+                    vectors[alive] = moved
+                    log_weights[alive] = log_weights[r] + taken_out
+                    alive += 1
+            count = alive
     total = -np.inf
     for r in range(count):
         total = log_sum(total, log_weights[r] + normalise(vectors[r]))
     return total
-
-
-@jit
-def advance_all(
-    chain: ChainView,
-    slot: int,
-    vectors: NDArray[np.float64],
-    log_weights: NDArray[np.float64],
-    count: int,
-    moved: NDArray[np.float64],
-) -> int:
-    """Move every renewal's max-product vector one step; drop those that ended; how many are left."""
-    alive = 0
-    for r in range(count):
-        predict_largest(chain, slot, vectors[r], moved)
-        taken_out = normalise(moved)
-        if taken_out > -np.inf:
-            vectors[alive] = moved
-            log_weights[alive] = log_weights[r] + taken_out
-            alive += 1
-    return alive

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_memory
-from accounting.hmm.frontier.memory_kernel import new_memory
-from accounting.hmm.frontier.search_kernel import completion_gains, new_completions, new_gains
+from accounting.hmm.frontier.search_kernel import completion_gains, new_completions, new_gains, new_memory
 from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions, new_first_right
 from models.priors.chain import LocalChain
 from tests.accounting.bounds.test_frontier import masses_won, seeds
@@ -64,7 +63,7 @@ def test_completions_lie_between_the_best_guess_and_the_genie(seed: int) -> None
     for t, m, x in np.ndindex(*least.shape):
         assert least[t, m, x] >= best_from(case, evidence, t, x, m) * (1 - 1e-12)
     bounds, work = np.ones(mistakes + 1), new_first_right(case.start.size, mistakes)
-    first_right_bound(person_of(case), evidence, case.start, (0, steps - 1), lowered, bounds, work)
+    first_right_bound(person_of(case), evidence, case.start, 0, steps - 1, lowered, bounds, work)
     for m in range(mistakes + 1):
         assert bounds[m] >= max(masses_won(case, evidence, m).values()) * (1 - 1e-12)
 
@@ -93,7 +92,7 @@ def test_the_worked_example_of_being_shown_when_right() -> None:
     evidence = np.ones((2, 7))
     assert max(masses_won(case, evidence, 1).values()) == pytest.approx(7 / 16)
     bounds, gains = np.ones(2), genie_gains(case, evidence, 1)
-    first_right_bound(person_of(case), evidence, law, (0, 1), gains, bounds, new_first_right(7, 1))
+    first_right_bound(person_of(case), evidence, law, 0, 1, gains, bounds, new_first_right(7, 1))
     assert bounds[1] == pytest.approx(1 / 2)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.simulation.hit_tables_kernel import HitTables
+from accounting.attacks.hit_tables_kernel import HitTables
 from accounting.bounds.patterns.moment import multiply_into
 from accounting.bounds.patterns.segments_kernel import Nodes, enter, next_node, walk_onwards
 from accounting.hmm.propagation import predict
@@ -44,25 +44,21 @@ def _count_mistakes(now: NDArray[np.float64], right: int, rows: int) -> None:
     now[0, right] = kept
 
 
-class SegmentWork(NamedTuple):
-    """Scratch of one segment: ``[j, x]`` is the probability of being at ``x`` with ``j`` mistakes."""
-
-    now: NDArray[np.float64]  # (s + 1, K)
-    after: NDArray[np.float64]  # (s + 1, K)
-
-
 @jit
 def _segment_law(
     person: LocalChain,
     tables: HitTables,
-    pair: tuple[int, int],
+    a: int,
+    b: int,
     guess: NDArray[np.int32],
-    work: SegmentWork,
+    now: NDArray[np.float64],
+    after: NDArray[np.float64],
     law: NDArray[np.float64],
 ) -> None:
-    """One pair's ``law`` (s + 1,) of :func:`segment_laws`; ``guess`` (T,) is the attack's between the two."""
-    a, b = pair
-    now, after = work
+    """The ``law`` (s + 1,) of :func:`segment_laws` from ``a`` to ``b``; ``guess`` (T,) is the attack's there.
+
+    ``now`` and ``after`` (s + 1, K) are scratch: the probability of being at ``x`` with ``j`` mistakes.
+    """
     begin, finish, place = tables.nodes.time[a], tables.nodes.time[b], tables.nodes.place[b]
     steps, places = tables.node_of.shape
     now[:] = 0.0
@@ -102,11 +98,11 @@ def segment_laws(
     count = tables.nodes.time.size
     laws = np.zeros((count, count, mistakes + 1))
     places = tables.node_of.shape[1]
-    work = SegmentWork(np.empty((mistakes + 1, places)), np.empty((mistakes + 1, places)))
+    now, after = np.empty((mistakes + 1, places)), np.empty((mistakes + 1, places))
     for a in range(count - 1):
         for b in range(a + 1, count):
             if tables.log_sum[b, a] > -np.inf:
-                _segment_law(person, tables, (a, b), guess[a, b], work, laws[b, a])
+                _segment_law(person, tables, a, b, guess[a, b], now, after, laws[b, a])
     return laws
 
 

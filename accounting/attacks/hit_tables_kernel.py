@@ -61,15 +61,6 @@ def _log(value: float) -> float:
 
 
 @jit
-def index_nodes(nodes: Nodes, steps: int, places: int) -> NDArray[np.int32]:
-    """The node at each time and place, -1 for none; (T, K)."""
-    node_of = np.full((steps, places), -1, np.int32)
-    for node in range(1, nodes.time.size - 1):
-        node_of[nodes.time[node], nodes.place[node]] = node
-    return node_of
-
-
-@jit
 def _mask(node_of: NDArray[np.int32], step: int, work: Recursion) -> tuple[float, float]:
     """Drop the possible hits of ``step`` from what was predicted; the rest's sum and maximum."""
     total = 0.0
@@ -193,9 +184,12 @@ def hit_tables(person: LocalChain, hits: NDArray[np.bool_]) -> HitTables:
     steps, places = hits.shape
     nodes = find_nodes(hits)
     count = nodes.time.size
+    node_of = np.full((steps, places), -1, np.int32)
+    for node in range(1, count - 1):
+        node_of[nodes.time[node], nodes.place[node]] = node
     tables = HitTables(
         nodes,
-        index_nodes(nodes, steps, places),
+        node_of,
         np.full((count, count), -np.inf),
         np.full((count, count), -np.inf),
         np.zeros((count, count, steps), np.int32),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.simulation.hit_tables_kernel import HitTables
+from accounting.attacks.hit_tables_kernel import HitTables
 from models.numerics.jit import jit
 
 SAFE_SWING = 300.0

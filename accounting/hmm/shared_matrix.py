@@ -16,7 +16,7 @@ from numba.core import cgutils, types
 from numpy.typing import NDArray
 
 from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, likeliest_end, smallest_entry
-from accounting.hmm.populations.population_decoding import DecodedArrays, Observations
+from accounting.hmm.trace_decoding import DecodedArrays, Observations
 from accounting.hmm.vectors import (
     INFINITIES,
     LANES,
