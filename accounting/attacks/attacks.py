@@ -38,13 +38,13 @@ def _likeliest_path(target: Target) -> AttackResult:
 
 def _prior_path(target: Target) -> AttackResult:
     """The most likely path before anything is released (Koga et al., section 3.2); exact."""
-    return AttackResult.exact(guess_success(*target.chain, target.prior_path, target.mistakes))
+    return AttackResult.exact(guess_success(target.person, target.prior_path, target.mistakes))
 
 
 def best_constant(target: Target) -> ConstantGuess:
     """The own place ``c`` with the largest ``Pr[d(X, (c, ..., c)) <= s]``."""
     marginal = target.exposure.marginal
-    return promising_constants(*target.chain, marginal, target.mistakes, marginal.shape[1])
+    return promising_constants(target.person, marginal, target.mistakes, marginal.shape[1])
 
 
 def _constant_place(target: Target) -> AttackResult:
@@ -92,7 +92,7 @@ def _searched_guess(target: Target) -> AttackResult | None:
     if target.mistakes == 0:
         least = inf  # MAP is the best there is
     success = searched_success(
-        target.chain,
+        target.person,
         won,
         tables.nodes,
         no_hit_weight(target.exposure.hits),

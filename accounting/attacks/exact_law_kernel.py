@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from accounting.attacks.hit_tables_kernel import HitTables
 from accounting.bounds.patterns.moment import multiply_into
 from accounting.bounds.patterns.segments_kernel import Nodes, enter, next_node, walk_onwards
-from accounting.hmm.propagation import predict
+from accounting.hmm.propagation import count_mistakes, predict
 from models.numerics.jit import jit
 from models.priors.chain import LocalChain, slot_of
 
@@ -30,18 +30,6 @@ def law_work(tables: HitTables, entries: int, mistakes: int) -> float:
                 for gap in range(1, tables.nodes.time[b] - tables.nodes.time[a]):
                     total += min(gap, mistakes + 1)
     return total * entries
-
-
-@jit
-def _count_mistakes(now: NDArray[np.float64], right: int, rows: int) -> None:
-    """``now[j, x]``: at ``x`` with ``j`` mistakes; everybody not at ``right`` has made one more."""
-    for j in range(rows, 0, -1):
-        kept = now[j, right]
-        now[j] = now[j - 1]
-        now[j, right] = kept
-    kept = now[0, right]
-    now[0] = 0.0
-    now[0, right] = kept
 
 
 @jit
@@ -78,7 +66,7 @@ def _segment_law(
                     if tables.node_of[step, x] >= 0:
                         now[j, x] = 0.0
             rows = min(rows + 1, now.shape[0] - 1)
-            _count_mistakes(now, guess[step], rows)
+            count_mistakes(now, guess[step], rows)
     for j in range(now.shape[0]):
         law[j] = now[j].sum() if place < 0 else now[j, place]
 

@@ -30,6 +30,7 @@ from accounting.hmm.forward_viterbi import (
     predict_full,
     predict_sparse,
 )
+from accounting.hmm.log_space import log_of
 from accounting.hmm.propagation import retreat
 from models.numerics.jit import jit
 from models.priors.chain import LocalChain, slot_of
@@ -53,11 +54,6 @@ class HitTables(NamedTuple):
     forward_scale: NDArray[np.float64]  # (n, T)
     backward: NDArray[np.float64]  # (n, T, K)
     backward_scale: NDArray[np.float64]  # (n, T)
-
-
-@jit
-def _log(value: float) -> float:
-    return np.log(value) if value > 0.0 else -np.inf
 
 
 @jit
@@ -89,8 +85,8 @@ def _reach(tables: HitTables, a: int, step: int, log_sum: float, log_best: float
     for x in range(tables.node_of.shape[1]):
         b = tables.node_of[step, x]
         if b >= 0:
-            tables.log_sum[b, a] = log_sum + _log(work.next_belief[x])
-            tables.log_best[b, a] = log_best + _log(work.next_score[x])
+            tables.log_sum[b, a] = log_sum + log_of(work.next_belief[x])
+            tables.log_best[b, a] = log_best + log_of(work.next_score[x])
 
 
 @jit

@@ -1,4 +1,4 @@
-"""Who is attacked and what trying an attack gives: what all attacks are made of."""
+"""The person who is attacked, and the result of an attack: what all attacks are made of."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ class AttackResult:
         ``blind + gained - lost``, whichever varies less. Each interval may miss in half of the failures, so
         that the choice between them costs nothing.
 
-        With 1000 draws, 601 won, 3 gained and 2 lost beside a guess that is right in 0.6, the estimate is
-        0.601, and [0.591, 0.611] at 95 % where the draws alone would say [0.570, 0.632].
+        With 1000 draws, 601 won, 3 gained and 2 lost against a blind guess that is right in 0.6, the estimate
+        is 0.601, and [0.591, 0.611] at 95 % where the draws alone would say [0.570, 0.632].
         """
         won, gained, lost = (int(each) for each in found)
         spread_of_difference = gained + lost - (gained - lost) ** 2 / draws
@@ -153,8 +153,8 @@ class Target:
         check_draws(self.draws, self.seed)
 
     @cached_property
-    def chain(self) -> LocalChain:
-        """The chain with its own places as the locations, for labels of the shape (T, K)."""
+    def person(self) -> LocalChain:
+        """The chain with its own places as the locations, for labels of the shape (T, K), and its start."""
         chain = self.exposure.chain
         own = chain._replace(places=np.arange(chain.places.size, dtype=np.int32))
         return LocalChain(own, self.exposure.start, self.exposure.first_slot)
@@ -167,7 +167,7 @@ class Target:
     @cached_property
     def prior_path(self) -> NDArray[np.int64]:
         """The most likely path (T,) before anything is released."""
-        return most_likely_path(*self.chain, self.exposure.steps)
+        return most_likely_path(self.person, self.exposure.steps)
 
     @cached_property
     def blind_guesses(self) -> NDArray[np.int32]:
@@ -177,17 +177,17 @@ class Target:
     @cached_property
     def tables(self) -> HitTables:
         """What lies between possible hits."""
-        return hit_tables(self.chain, self.exposure.hits)
+        return hit_tables(self.person, self.exposure.hits)
 
     @cached_property
     def path_laws(self) -> NDArray[np.float64]:
         """Laws of the mistakes of the most likely path between hits."""
-        return segment_laws(self.chain, self.tables, self.tables.best_path, self.mistakes)
+        return segment_laws(self.person, self.tables, self.tables.best_path, self.mistakes)
 
     @cached_property
     def place_laws(self) -> NDArray[np.float64]:
         """Laws of the mistakes of the most likely places between hits."""
-        return segment_laws(self.chain, self.tables, likeliest_between(self.tables), self.mistakes)
+        return segment_laws(self.person, self.tables, likeliest_between(self.tables), self.mistakes)
 
     @cached_property
     def successes(self) -> NDArray[np.int64]:
@@ -205,7 +205,7 @@ class Target:
 
     def sampled(self, attack: int) -> AttackResult:
         """The simulated success of MAP or marginals, as the kernels number them."""
-        blind = guess_success(*self.chain, self.blind_guesses[attack].astype(np.int64), self.mistakes)
+        blind = guess_success(self.person, self.blind_guesses[attack].astype(np.int64), self.mistakes)
         return AttackResult.relative_to_blind(blind, self.successes[:, attack], self.draws, self.confidence)
 
     @property
@@ -213,8 +213,8 @@ class Target:
         """What is simulated, for kernels."""
         exposure = self.exposure
         steps = released_steps(exposure.observations)
-        walker, labels = new_walker(self.chain), exposure.labels
-        return Simulation(walker, steps, labels, self.chain, self.smallest, self.blind_guesses)
+        walker, labels = new_walker(self.person), exposure.labels
+        return Simulation(walker, steps, labels, self.person, self.smallest, self.blind_guesses)
 
     @property
     def _shows_places(self) -> bool:
@@ -253,7 +253,7 @@ def check_draws(draws: int, seed: int) -> None:
 def draw_raw(target: Target) -> NDArray[np.int64]:
     """Successes (3, 2) on raw counts, the guesses between two hits looked up."""
     guesses = np.stack([target.tables.best_path, likeliest_between(target.tables)])
-    arguments = (new_walker(target.chain), target.tables, guesses, target.blind_guesses, target.mistakes)
+    arguments = (new_walker(target.person), target.tables, guesses, target.blind_guesses, target.mistakes)
     return count_successes(raw_successes, arguments, target.draws, target.seed)
 
 
@@ -321,7 +321,7 @@ class RecordedTarget:
         target, exposure = self.target, self.target.exposure
         pairs = zip(exposure.observations, self.trace, strict=True)
         arguments = (
-            target.chain,
+            target.person,
             target.smallest,
             released_steps(exposure.observations),
             exposure.labels,

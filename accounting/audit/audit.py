@@ -220,7 +220,7 @@ def audit_population(
 
 
 def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdversary) -> SeenInCrowd:
-    """The schedule among everybody of the population, who is there from its first step on."""
+    """The schedule among all people of the population, who are there from its first step on."""
     first = schedule.steps[0].step if schedule.steps else 0
     others = Others(population, schedule.first_slot - first, first)
     return SeenInCrowd(schedule.steps, [others.apply(step) for step in schedule.steps], adversary)
@@ -229,7 +229,7 @@ def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdver
 def _attacks(
     exposure: Exposure, mistakes: int, settings: AttackSettings | None, only_blind: bool
 ) -> Mapping[str, AttackResult] | None:
-    """What each adversary who can be tried achieves; None when none is."""
+    """What each attack that can be tried achieves; None where none is to be tried."""
     if settings is None:
         return None
     from accounting.attacks import ATTACKS, attack_person
@@ -264,8 +264,8 @@ def _at_most(
 
 # How sure a ceiling is where priors were fitted to few data: its mean and an upper quantile over draws.
 #
-# A plug-in ceiling is that of the mean chain, and the mean chain is not what is known: whoever knows the
-# person's own chain may do better, on average, than the ceiling of the mean. The mean of the ceilings of
+# A plug-in ceiling is that of the mean chain, and the mean chain is not what is known: an adversary who knows
+# the person's own chain may do better, on average, than the ceiling of the mean. The mean of the ceilings of
 # chains drawn from the posterior bounds the success, averaged over it, of any adversary who knows the
 # person's chain, and so of one who knows only the data. Figures with an error of drawing, never
 # certificates.
@@ -425,7 +425,7 @@ def explain(
 
 
 def mean_explanation(each: Sequence[Explanation]) -> Explanation:
-    """The mean over several chains that stand for one person; a release that one leaves out is 0 there."""
+    """The mean over several chains drawn for one person; a release that one leaves out counts as 0 there."""
     count = len(each)
     nats: dict[tuple[int, str, str], float] = defaultdict(float)
     drop: dict[tuple[int, str, str], float] = defaultdict(float)

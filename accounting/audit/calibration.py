@@ -1,4 +1,4 @@
-"""Priors held against traces they were not fitted to: what they predict, and what really happened."""
+"""Priors compared with traces they were not fitted to: what they predict, and what really happened."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class RunningCheck:
 
 @dataclass
 class _Volunteer:
-    """One person's places since the horizon at hand began, and the last place known before it."""
+    """One person's places since the present horizon began, and the last place known before it."""
 
     trace: list[int] = field(default_factory=list)  # location indices
     first: int = 0
@@ -424,7 +424,7 @@ _VERDICTS_A_CHECK = 4
 
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
-    """What is asked of the priors, fixed before a trace is looked at.
+    """How priors are checked, fixed before any trace is looked at.
 
     ``mistakes`` of the horizon's steps may be wrong. ``attack`` is tried under a schedule, or with nothing
     released. People are put in ``groups`` by what is predicted of them. ``level`` is the probability that
@@ -516,7 +516,7 @@ def check_priors(
     settings: CheckSettings | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> PriorsCheck:
-    """Hold priors against traces they were not fitted to, over so many steps or those of a schedule.
+    """Compare priors with traces they were not fitted to, over so many steps or those of a schedule.
 
     Without a schedule nothing is released. Everybody starts from their long-run law. ``progress`` is called
     with the number of people done.

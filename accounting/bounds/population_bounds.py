@@ -63,9 +63,9 @@ def certified_person(
 ) -> CertifiedPerson:
     """The refined bound only where the fast one leaves open on which side of ``threshold`` the person is.
 
-    A negative threshold asks for the refined bound in any case.
+    With a negative threshold the refined bound is always computed.
     """
-    chain, start, first_slot = person
+    chain, start = person.chain, person.start
     steps, mistakes = counted.shape[0], question.mistakes
     powers = shared_powers(chain, steps if question.order > 1 else 0)
     if powers.shape[0] > 0 and gaps_affordable(start.size, 1, steps, mistakes):
@@ -74,9 +74,9 @@ def certified_person(
     else:
         prior = prior_constants(person, steps, mistakes, False)
     baseline = prior.baseline.success
-    marginal = marginals(chain, start, first_slot, steps)
+    marginal = marginals(person, steps)
     hits = own_hits(chain, marginal, counted)
-    information = renewal_information(chain, start, first_slot, hits, marginal).sum()
+    information = renewal_information(person, hits, marginal).sum()
     if baseline >= 1.0:
         return CertifiedPerson(1.0, 1.0, information, BY_BASELINE)
     guess = min(1.0, prior.guess.subsets, prior.guess.markov, prior.guess.frontier)
@@ -286,7 +286,7 @@ def mean_added(
         schedule.first_slot,
         labels,
         steps,
-        value_tables(steps),
+        value_tables(steps.noise),
         people,
         np.append(begin, effort.draws),
         order,

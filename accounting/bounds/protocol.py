@@ -93,7 +93,7 @@ class Question:
         return {}
 
     def once(self, compute: Callable[[Question], T]) -> T:
-        """``compute`` of this question, the same object whenever it is asked for."""
+        """``compute`` of this question, computed once."""
         if compute not in self._answers:
             self._answers[compute] = compute(self)
         return cast(T, self._answers[compute])
@@ -137,10 +137,10 @@ class Bound:
     ``compute`` gives a value in [0, 1], or None where the bound does not apply or the effort does not
     suffice. One that is not ``is_certain`` holds with the effort's confidence only.
 
-    A bound on raw counts that is fast enough for everybody has a ``kernel`` as well, which gives 1 where it
-    is not asked for (``patterns.raw_success_kernel`` has question and answer). Population bounds and the
-    erasure bound then take it, and continuous accounts if it ``knows_history``: if it holds with whatever was
-    released before the horizon (``SeenRaw.outside``).
+    A bound on raw counts that is fast enough for everybody has a ``kernel`` as well, which gives 1 where the
+    question does not want it (``patterns.raw_success_kernel`` has question and answer). Population bounds and
+    the erasure bound then take it, and continuous accounts if it ``knows_history``: if it holds with whatever
+    was released before the horizon (``SeenRaw.outside``).
 
     One that can take in what was released before and after a horizon has ``within_log`` as well; the others
     bound it by what the outside says about the ends (:mod:`accounting.bounds.certified`).

@@ -25,7 +25,7 @@ from accounting.numerics import (
 from accounting.settings import RiskBudget
 from models.arguments import checked
 from models.mechanisms import Raw
-from models.numerics.jit import jit, pjit
+from models.numerics.jit import inline, jit, pjit
 from models.releases import Sensor, SensorRelease, StepSchedule
 
 # How far the law of one Markov path is from another's: each quantity by one pass over the steps.
@@ -48,6 +48,12 @@ class PathLaw(NamedTuple):
     matrices: NDArray[np.float64]
     first_slot: int
     steps: int
+
+
+@inline
+def _moves(law: PathLaw, t: int) -> NDArray[np.float64]:
+    """The matrix (K, K) of the move after step ``t``."""
+    return law.matrices[(law.first_slot + t) % law.matrices.shape[0]]
 
 
 class RowDistances(NamedTuple):
@@ -78,8 +84,7 @@ def expected_distances(law: PathLaw, other: PathLaw) -> RowDistances:
     places = law.start.size
     here = law.start.copy()
     for t in range(law.steps - 1):
-        moves = law.matrices[(law.first_slot + t) % law.matrices.shape[0]]
-        others = other.matrices[(other.first_slot + t) % other.matrices.shape[0]]
+        moves, others = _moves(law, t), _moves(other, t)
         moved = np.zeros(places)
         for x in range(places):
             if here[x] > 0.0:
@@ -106,8 +111,9 @@ def _tilted(q: float, p: float, order: float) -> float:
 def renyi_divergence(person: PathLaw, prior: PathLaw, order: float) -> float:
     """``D_a(Q || P)`` (nats) of order ``a``, neither 0 nor 1: one pass with ``Q^a P^(1 - a)``.
 
-    By logarithms where a power is too small or too large a number: the rare step whose weight is lost may
-    be followed by one that the prior all but rules out.
+    The Renyi divergence of van Erven and Harremoes (2014), which for Markov paths is a product of matrices.
+    By logarithms where a power is too small or too large a number: the rare step whose weight is lost may be
+    followed by one that the prior all but rules out.
     """
     places = person.start.size
     weight = np.zeros(places)
@@ -121,14 +127,14 @@ def renyi_divergence(person: PathLaw, prior: PathLaw, order: float) -> float:
         if total <= 0.0 or total == np.inf:
             return np.inf
         log_scale += np.log(total)
-        moves = person.matrices[(person.first_slot + t) % person.matrices.shape[0]]
-        others = prior.matrices[(prior.first_slot + t) % prior.matrices.shape[0]]
+        moves, others = _moves(person, t), _moves(prior, t)
         moved = np.zeros(places)
         for x in range(places):
             if weight[x] > 0.0:
                 for y in range(places):
                     tilted = _tilted(moves[x, y], others[x, y], order)
                     added = weight[x] / total * tilted
+                    # Lost digits: in the power itself, or in its product with a small weight.
                     if not _is_ordinary(tilted, moves[x, y], others[x, y]) or 0.0 < tilted > added <= _TINY:
                         return _renyi_by_logarithms(person, prior, order)
                     moved[y] += added
@@ -154,8 +160,7 @@ def _renyi_by_logarithms(person: PathLaw, prior: PathLaw, order: float) -> float
     for x in range(places):
         weight[x] = _log_tilted(person.start[x], prior.start[x], order)
     for t in range(person.steps - 1):
-        moves = person.matrices[(person.first_slot + t) % person.matrices.shape[0]]
-        others = prior.matrices[(prior.first_slot + t) % prior.matrices.shape[0]]
+        moves, others = _moves(person, t), _moves(prior, t)
         moved = np.full(places, -np.inf)
         for x in range(places):
             if weight[x] > -np.inf:
@@ -196,8 +201,7 @@ def log_largest_ratio(person: PathLaw, prior: PathLaw) -> float:
     for x in range(places):
         best[x] = _log_ratio(person.start[x], prior.start[x])
     for t in range(person.steps - 1):
-        moves = person.matrices[(person.first_slot + t) % person.matrices.shape[0]]
-        others = prior.matrices[(prior.first_slot + t) % prior.matrices.shape[0]]
+        moves, others = _moves(person, t), _moves(prior, t)
         moved = np.full(places, -np.inf)
         for x in range(places):
             if best[x] > -np.inf:
@@ -264,7 +268,7 @@ def raised_by_renyi(bound: float, divergence: float, order: float) -> float:
 def raise_each(
     begin: int, end: int, relative_entropy: float, bounds: NDArray[np.float64], raised: NDArray[np.float64]
 ) -> None:
-    """``sup {u : d(u || B) <= KL(Q || P)}`` of each bound; who cannot succeed at all stays so."""
+    """``sup {u : d(u || B) <= KL(Q || P)}`` of each bound; a bound of 0 stays 0."""
     for k in range(begin, end):
         raised[k] = divergence_root(relative_entropy, bounds[k]) if bounds[k] > 0.0 else 0.0
 
@@ -296,8 +300,8 @@ class Radius:
 
     ``is_markov`` declares more of the person than a distance: given the place in step ``first``, what comes
     after it does not depend on what was before, and given the one in step ``last`` what was before it not on
-    what comes after. A radius that leaves out steps of the log needs it. Somebody who repeats the last four
-    steps for ever may have the prior's very law over any four steps, and whoever saw four knows all others.
+    what comes after. A radius that leaves out steps of the log needs it. A person who repeats the last four
+    steps for ever may have exactly the prior's law over any four steps, and four of them reveal all others.
     """
 
     first: int
@@ -396,7 +400,7 @@ class Radius:
         }
         for order, divergence in self.renyi.items():
             raised[f"renyi_{order:g}"] = float(raised_by_renyi(bound, divergence, order))
-        raised["max_ratio"] = min(1.0, bound * exp(min(self.log_max_ratio, 700.0)))
+        raised["max_ratio"] = min(1.0, bound * exp(min(self.log_max_ratio, 700.0)))  # e^700: no overflow
         return raised
 
     @checked(HorizonError)
@@ -410,7 +414,7 @@ class Radius:
 def _path_law(exposure: Exposure, places: NDArray[np.int32], first: int, last: int) -> PathLaw:
     """The law of the places in ``first..last``, on ``places``, of which the person's own are some.
 
-    Who never is at a place never leaves it: what its row says has no weight.
+    A place where the person never is is never left: its row in the matrix has no weight.
     """
     own = np.searchsorted(places, exposure.chain.places)
     start = np.zeros(places.size)
@@ -470,8 +474,8 @@ def bound_for(nats: float, level: float) -> float:
 def budget_within(nats: float, limit: RiskBudget) -> RiskBudget:
     """The budget on bounds under the prior that keeps this one within so many nats.
 
-    What releases may add is limited under the prior: raised ceilings have no *added*. Who is over by habit
-    alone is another question, asked of the guess under the prior and the limit as it was set.
+    What releases may add is limited under the prior: raised ceilings have no *added*. Whether a person is
+    over the limit by habit alone is decided by the guess under the prior and the limit as it was set.
     """
     return limit if limit.risk is None else replace(limit, risk=bound_for(nats, limit.risk))
 
@@ -481,8 +485,8 @@ def budget_within(nats: float, limit: RiskBudget) -> RiskBudget:
 # History counts: a person who forgets more slowly than the prior says is given away by old releases, and
 # nothing in the horizon's own steps shows it. So the bound that is raised never uses the prior for what
 # lies outside the radius's steps: the adversary is *shown* the place at which the radius begins (and in
-# hindsight the one at which it ends). To somebody who is Markov there (:attr:`Radius.is_markov`) that is
-# worth more than all releases beyond it. Of anybody else nothing is known but a radius over the whole log.
+# hindsight the one at which it ends). For a person who is Markov there (:attr:`Radius.is_markov`) that is
+# worth more than all releases beyond it. For other people only a radius over the whole log helps.
 
 
 @dataclass(frozen=True, slots=True)

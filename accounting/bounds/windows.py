@@ -18,9 +18,10 @@ from models.releases import MoveSensor, Sensor, SensorRelease, StepSchedule, Win
 
 # A release over a window as raw counts of places in its fine steps, which reveal at least as much.
 #
-# What a person adds is a function of the places at the ends of the moves in the window, so whoever is shown
-# the places knows it (data processing). A sensor on places is shown as it is, in each of its steps; for one
-# on moves the places it counts from, at the beginning of each move, and those it counts to, at its end.
+# What a person adds is a function of the places at the ends of the moves in the window, so an adversary who
+# is shown the places knows it (data processing). A sensor on places is shown as it is, in each of its steps;
+# for one on moves the places it counts from, at the beginning of each move, and those it counts to, at its
+# end.
 
 _RAW = Raw()
 
@@ -64,7 +65,7 @@ def _places(release: WindowRelease) -> Iterable[tuple[int, tuple[int, ...]]]:
 #
 #     success <= E[ success where the releases whose coin fell are shown ].
 #
-# Where somebody is rarely counted more often than ``k``, such a person may be charged as found, and
+# Where a person is rarely counted more often than ``k``, those cases may be charged as found, and
 # everybody else's coin falls with the smaller ``delta_k``: whatever is guessed, success together with
 # "nobody was counted more than ``k`` times" has at most the probability that the coins leave.
 #

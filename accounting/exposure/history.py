@@ -24,7 +24,7 @@ from accounting.exposure.exposure import Exposure, entropy_nats, person_step_ter
 from accounting.exposure.step_information.contraction_kernel import contraction, dense_matrix
 from accounting.numerics import relative_entropy_term
 from models.numerics.jit import jit
-from models.priors.chain import ChainView
+from models.priors.chain import ChainView, LocalChain, slot_of
 
 # What a raw history says about where the horizon starts, and a raw future about where it ends.
 #
@@ -41,24 +41,18 @@ class Mixture(NamedTuple):
 
 
 @jit
-def renewal_mixture(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    hits: NDArray[np.bool_],
-    marginal: NDArray[np.float64],
-) -> Mixture:
+def renewal_mixture(person: LocalChain, hits: NDArray[np.bool_], marginal: NDArray[np.float64]) -> Mixture:
     """The posteriors at the step after the ``n`` raw steps ``hits`` (n, K); ``marginal`` is theirs, (n, K).
 
     A hit reveals the place, so the posterior depends on the last hit alone: one belief for each (time,
     place) of a hit and one for no hit at all.
     """
     steps, place_count = hits.shape
-    slots, column_start, row, value = chain.start.shape[0], chain.column_start, chain.row, chain.value
+    column_start, row, value = person.chain.column_start, person.chain.row, person.chain.value
     capacity = 1 + hits.sum()
     vectors = np.zeros((capacity, place_count))
     moved = np.empty(place_count)
-    vectors[0] = start
+    vectors[0] = person.start
     count = 1
     for t in range(steps):
         for r in range(count):
@@ -69,7 +63,7 @@ def renewal_mixture(
             if hits[t, x]:
                 vectors[count, x] = marginal[t, x]
                 count += 1
-        slot = (first_slot + t) % slots
+        slot = slot_of(person, t)
         for r in range(count):
             for y in range(place_count):
                 total = 0.0
@@ -202,8 +196,7 @@ def window_of(exposure: Exposure, first: int, last: int) -> Exposure:
 
 def history_mixture(exposure: Exposure, first: int) -> Mixture:
     """Posteriors of the place in step ``first`` given the raw version of all steps before it."""
-    hits, marginal = exposure.hits[:first], exposure.marginal[:first]
-    return renewal_mixture(exposure.chain, exposure.start, exposure.first_slot, hits, marginal)
+    return renewal_mixture(exposure.person, exposure.hits[:first], exposure.marginal[:first])
 
 
 def horizon_information(exposure: Exposure, first: int, last: int) -> HorizonInformation:

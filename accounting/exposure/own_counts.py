@@ -72,13 +72,13 @@ def add_move_information(
 #   it;
 # - a trace that ends with ``t`` learns ``i`` more than the one before it did.
 #
-# So ``i`` may stand among the terms of step ``t`` (:mod:`accounting.continuous.horizon_kernel`), though the
+# So ``i`` may be added to the terms of step ``t`` (:mod:`accounting.continuous.horizon_kernel`), though the
 # release also reveals earlier places. It does not bound what is left of it once the horizon is shown: for a
 # horizon that begins within a window the account as if every count were exact must add it.
 
 
 class RevealedInformation:
-    """Of one population; places it has been asked about are kept."""
+    """What counts of windows and moves reveal about each person of one population; lookups are kept."""
 
     def __init__(self, population: PopulationArrays, locations: int) -> None:
         self._population = population
@@ -114,7 +114,7 @@ class RevealedInformation:
         return found
 
     def _reaches(self, locations: tuple[int, ...]) -> NDArray[np.bool_]:
-        """Who can be at one of them, (N,)."""
+        """Which people can be at one of them, (N,)."""
         if locations not in self._reach:
             arrays = self._population
             owner = np.repeat(np.arange(arrays.slots.size), np.diff(arrays.places_start))
@@ -137,8 +137,8 @@ class OwnCount:
     that it reveals nothing about them.
 
     Of a device that miscounts nothing may be concluded from ``law``. One that is down for a part of the
-    window misses somebody because of *when* they were counted: what it reads is no function of ``n``, only
-    of what is counted in each fine step. Somebody who changes place at every step is counted once in two
+    window misses a person because of *when* they were counted: what it reads is no function of ``n``, only
+    of what is counted in each fine step. A person who changes place at every step is counted once in two
     steps for sure; a device that is down in the second reads where they began.
     """
 

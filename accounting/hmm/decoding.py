@@ -72,7 +72,7 @@ class FilterArrays(NamedTuple):
 
 @bare_jit
 def largest_place_count(population: PopulationArrays) -> int:
-    """The number of places of the person who has most."""
+    """The largest number of places that a person has."""
     most = 1
     for person in range(population.slots.size):
         most = max(most, population.places_start[person + 1] - population.places_start[person])

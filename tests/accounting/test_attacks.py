@@ -325,7 +325,7 @@ def test_streams_of_different_blocks_and_seeds_differ() -> None:
 
 def test_equal_mechanisms_share_one_noise_table() -> None:
     observations = [step_observation([((0,), Gaussian(1.0)), ((1,), Gaussian(2.0))], 3) for _ in range(5)]
-    assert released_steps(observations).first.size == 2
+    assert released_steps(observations).noise.first.size == 2
 
 
 def test_recorded_trace_is_replayed_and_impossible_observations_fall_back_to_the_prior() -> None:

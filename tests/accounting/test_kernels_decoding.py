@@ -113,7 +113,7 @@ def test_impossible_observation_is_reported_at_the_first_step_that_is_impossible
     ]
     expected = possible.index(False) if False in possible else POSSIBLE
     work = new_recursion(steps, len(case.start))
-    person = LocalChain(case.view, case.start, case.first_slot)
+    person = case.person
     arguments = (person, 1e-9, Observed(case.labels, likelihood))
     assert filter_steps(*arguments, work).status == expected
     assert filter_small(*arguments, new_lane_work(steps)).status == expected

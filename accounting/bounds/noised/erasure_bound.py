@@ -73,7 +73,7 @@ def _fill_kept_sets(
     """
     for i in range(begin, end):
         hits = kept_hits(sensors, kept[i])
-        shown = renewal_information(person.chain, person.start, person.first_slot, hits, marginal)
+        shown = renewal_information(person, hits, marginal)
         information = shown.sum()
         outside, order = unobserved(person.start), question.order if question.mistakes > 0 else 0
         seen = seen_raw(person, hits, marginal, outside, order, powers)

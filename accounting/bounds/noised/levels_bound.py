@@ -27,10 +27,10 @@ def levels_success(
     """Success of any adversary who sees the log and guesses the steps of ``window`` (inclusive).
 
     Of what comes after the window only ``ends`` (E, K) is seen, of ``future_ends`` as if every count were
-    exact; one row of ones for nothing. That bounds whoever sees later counts with their noise: the levels of
-    the steps, each independent of the others given the trajectory, reveal at least as much as the log does,
-    and a step's exact counts reveal at least as much as its levels. None where no count until the window's
-    end is noised, and where it is too expensive.
+    exact; one row of ones for nothing. That bounds any adversary who sees later counts with their noise: the
+    levels of the steps, each independent of the others given the trajectory, reveal at least as much as the
+    log does, and a step's exact counts reveal at least as much as its levels. None where no count until the
+    window's end is noised, and where it is too expensive.
     """
     first, last = window
     seen = exposure.under(exposure.observations[: last + 1])

@@ -50,21 +50,21 @@ _SHARE = 0.1  # of a search's tolerance, for each of the many there are
 
 
 class Sight(NamedTuple):
-    """Which sensor sees whom when."""
+    """Which sensor counts at which place in which step."""
 
     channels: OwnChannels
     sensor: NDArray[np.int64]  # (T, K), number of the channel that counts there; -1 = none
     first: NDArray[np.int64]  # (T + 1,), first channel of each step
     sequences: NDArray[np.int64]  # (T,), combinations of levels in each step
-    unshown: NDArray[np.float64]  # (T, K), probability that nobody is shown there
+    unshown: NDArray[np.float64]  # (T, K), probability that the person is not shown there
 
 
 class Sources(NamedTuple):
-    """Where segments begin: where somebody was shown the step before; at first, the history's laws."""
+    """Where segments begin: at a place shown in the step before; at first, with the history's laws."""
 
-    law: NDArray[np.float64]  # (T, K, K), of the place in step t of who was shown at x in step t - 1
+    law: NDArray[np.float64]  # (T, K, K), of the place in step t, given that x was shown in step t - 1
     share: NDArray[np.float64]  # (T, K), probability of being shown at x in step t
-    success: NDArray[np.float64]  # (T, K, s + 1), S of who is shown there
+    success: NDArray[np.float64]  # (T, K, s + 1), S after being shown there
     first_law: NDArray[np.float64]  # (R, K)
     first_success: NDArray[np.float64]  # (R, s + 1)
 
@@ -73,9 +73,9 @@ class SegmentTarget(NamedTuple):
     """Where segments end."""
 
     last: int  # step before it
-    shown: float  # probability that whoever is there is shown
+    shown: float  # probability that a person who is there is shown
     success: NDArray[np.float64]  # (s + 1,), S behind it
-    expansions: int  # of the searches up to this target's, and once more of what bounds a segment without
+    expansions: int  # of all searches up to this target's; twice as many end following sequences of levels
 
 
 class Trail(NamedTuple):
@@ -268,9 +268,9 @@ def _follow_back(
 
 @jit
 def _add_light(person: LocalChain, sight: Sight, trail: Trail, sources: Sources, t: int) -> None:
-    """Add to ``S`` of who was shown in step ``t - 1`` what needs no search, and move ``light`` back to there.
+    """Add to ``S`` of step ``t - 1`` what needs no search, and move ``light`` back to there.
 
-    These are the sequences charged in full, and who is shown again in step ``t``.
+    That is what the sequences charged in full win, and what is won if the place is shown again in step ``t``.
     """
     places, light = trail.reach.shape[1], trail.light
     won, moved = np.empty(places), np.empty(places)
@@ -294,7 +294,7 @@ def _add_light(person: LocalChain, sight: Sight, trail: Trail, sources: Sources,
 
 @inline
 def _expansions_up_to(number: int, targets: int, effort: FrontierEffort) -> int:
-    """What the searches up to this target's may take: 3/4 are for who comes first, the longest segments."""
+    """What searches up to this target's may take: 3/4 are for the first targets, of the longest segments."""
     return effort.expansions * (3 * targets + number) // (4 * targets)
 
 

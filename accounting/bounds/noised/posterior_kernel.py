@@ -62,7 +62,7 @@ class Success(NamedTuple):
 
     bound: float  # on any guess
     attained: float  # by the best guess found
-    unmoved: float  # of whoever keeps to the guess fixed beforehand
+    unmoved: float  # by the guess that was fixed beforehand
 
 
 class PosteriorWork(NamedTuple):
@@ -159,7 +159,7 @@ def _scale_evidence(horizon: LocalChain, evidence: NDArray[np.float64], work: Po
         total = _condition(law, evidence, t, given)
         if t == steps - 1:
             total *= dot(given, work.won)
-        if not total > 0.0:
+        if not total > 0.0:  # an underflow, or no number after one
             return False
         scale = 1.0 / total
         for x in range(places):
@@ -252,7 +252,7 @@ def fill_prior_guess(person: LocalChain, horizon: LogHorizon, work: PosteriorWor
 
     ``person`` starts with the log.
     """
-    law = marginals(person.chain, person.start, person.first_slot, horizon.first + 1)[horizon.first]
+    law = marginals(person, horizon.first + 1)[horizon.first]
     inside = LocalChain(person.chain, law, slot_of(person, horizon.first))
     work.weight[:] = 1.0
     work.won[:] = 1.0
@@ -284,7 +284,7 @@ class DrawWork(NamedTuple):
 def own_log(
     person: LocalChain, labels: NDArray[np.int32], steps: ReleasedSteps, values: ValueTables
 ) -> OwnLog:
-    """What is released of somebody whose places have the outcomes ``labels`` (L, K)."""
+    """What is released of a person whose places have the outcomes ``labels`` (L, K)."""
     return OwnLog(person, new_walker(person), own_releases(steps, labels, values))
 
 

@@ -53,7 +53,7 @@ def sampled_success(
     person = LocalChain(exposure.chain._replace(places=own), exposure.start, exposure.first_slot)
     without = fill_prior_guess(person, horizon, new_posterior_work(horizon, person.chain))
     steps = released_steps(exposure.observations)
-    log = own_log(person, exposure.labels, steps, value_tables(steps))
+    log = own_log(person, exposure.labels, steps, value_tables(steps.noise))
     found = np.empty((effort.draws, 3))
     judge_draws(found, log, horizon, effort.seed)
     added = np.maximum(0.0, found[:, 0] - found[:, 2])

@@ -146,9 +146,7 @@ def exact_bound(question: Question) -> float | None:
         return everything.optimum(exposure.labels)
     if mistakes > 0:
         return None
-    log_success = renewal_optimum(
-        exposure.chain, exposure.start[np.newaxis], exposure.first_slot, exposure.hits
-    )
+    log_success = renewal_optimum(exposure.person, exposure.start[np.newaxis], exposure.hits)
     return min(1.0, exp(log_success))
 
 
@@ -160,7 +158,7 @@ def exact_kernel(seen: SeenRaw, question: RawQuestion) -> float:
     laws, shown = seen.outside.laws, seen.outside.shown
     if shown.any():
         laws = np.concatenate((laws, np.diag(shown)))
-    log_success = renewal_optimum(seen.person.chain, laws, seen.person.first_slot, seen.hits)
+    log_success = renewal_optimum(seen.person, laws, seen.hits)
     return min(1.0, np.exp(log_success) * (1.0 + _ROUNDING))
 
 

@@ -33,7 +33,7 @@ from accounting.hmm.frontier.search_kernel import (
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import LocalChain, slot_of
 
-# The best an adversary can do to whom a genie shows the place after each guess: the recursion of
+# The best success of an adversary who is shown the place after each guess: the recursion of
 # :func:`accounting.hmm.frontier.search_kernel.guess_and_be_shown` with the evidence of a hit pattern.
 #
 # That adversary knows more than one without a genie, so the bound holds for everybody. A hit reveals the
@@ -41,9 +41,9 @@ from models.priors.chain import LocalChain, slot_of
 # and one pass serves all patterns that end alike. At ``s = 0`` this is the optimum itself, and it stays
 # close while mistakes are few; the moment bound is the better one where they are many. Beyond Koga et al.
 #
-# For example a person who moves between two places as a coin falls, two steps, nothing seen, one mistake
-# allowed: after the last guess all is won, W(0) = W(1) = 1; before step 2 W(0) = 1/2 (one of two places is
-# right) and W(1) = 1; before step 1 a right guess leaves one mistake and a wrong one none, so that
+# For example a person who is at one of two places with probability 1/2 each, two steps, nothing seen, one
+# mistake allowed: after the last guess all is won, W(0) = W(1) = 1; before step 2 W(0) = 1/2 (one of two
+# places is right) and W(1) = 1; before step 1 a right guess leaves one mistake and a wrong one none, so that
 # 1/2 * 1 + 1/2 * 1/2 = 3/4 is won. It is the optimum here: only two wrong guesses lose.
 
 

@@ -52,7 +52,7 @@ from models.priors.chain import ChainView, LocalChain, slot_of
 
 
 class PatternWalk(NamedTuple):
-    """Where a walk stands: the path so far, and the next candidate behind each of its nodes."""
+    """State of a walk: the path so far, and the next candidate after each of its nodes."""
 
     time: NDArray[np.int64]  # (N,) of all nodes, increasing
     direction: int  # 1 onwards, -1 backwards

@@ -47,7 +47,7 @@ from models.releases import SensorRelease, StepSchedule
 
 @dataclass(frozen=True, slots=True)
 class Crowded(SeenRelease):
-    """A release as seen by somebody who does not know where the others are; ``inner`` is the release itself.
+    """The release ``inner`` as seen by the crowd adversary, who does not know the others' places.
 
     It reveals at most ``share`` of the entropy of being counted.
 
@@ -113,7 +113,7 @@ class CrowdAdversary:
 
     @property
     def not_counted(self) -> int:
-        """People among everybody who hide nobody: the one whose trace is guessed, companions, the known."""
+        """How many people of the population hide nothing: the target, companions and the known."""
         return 1 + self.companions + self.known
 
 
@@ -128,7 +128,7 @@ class SensorCrowd:
         return SensorCrowd(tuple(a + b for a, b in zip(self.units, other.units, strict=True)))
 
     def variance(self, adversary: CrowdAdversary) -> float:
-        """Mean of ``V`` over what is revealed, of those who hide somebody from this adversary."""
+        """Mean of ``V`` over what is revealed, of the people who hide the target from this adversary."""
         return max(0.0, self._of_independent(VARIANCE, adversary) - 0.25 * adversary.not_counted)
 
     def coins(self, adversary: CrowdAdversary) -> float:
@@ -190,7 +190,7 @@ def left_of_entropy(coins: float) -> float:
 def in_crowd(step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary) -> StepSchedule:
     """The step as this adversary sees it, for bounds on information.
 
-    With companions the noise by itself is not known to hide the group. A count then stands as an exact one,
+    With companions the noise by itself is not known to hide the group. A count then counts as exact,
     and the noise as part of its crowd.
     """
     return _replaced(step, crowds, adversary, partial(_hidden, adversary=adversary))
@@ -212,7 +212,7 @@ def _replaced(
 ) -> StepSchedule:
     """The step with other mechanisms; what is not released stays as it is.
 
-    A crowd is not known to hide anybody at a sensor that can count somebody twice, nor in the difference of
+    A crowd is not known to hide a person at a sensor that can count a person twice, nor in the difference of
     several values of one count. For such releases noise is not known to hide a group either.
     """
     releases = (
@@ -269,14 +269,14 @@ _Key = tuple[object, ...]
 
 
 class _KnownStep(NamedTuple):
-    """What a step gave, and who is in which state after it."""
+    """The sums of a step, and every person's state after it."""
 
     sums: NDArray[np.int64]  # (S, COLUMNS)
     state: NDArray[np.int8]  # (N,)
 
 
 class _StepAnswer(NamedTuple):
-    """The next step as it was asked about: by these sensors, with this answer and the states after it."""
+    """The crowds of the next step for these sensors, and every person's state after it."""
 
     sensors: bytes
     crowds: StepCrowd
@@ -390,7 +390,7 @@ class Others:
 
     @property
     def next_step(self) -> int:
-        """The step that is asked about next."""
+        """The step whose crowds come next."""
         return self._next_step
 
     def _of(self, population: Population) -> Others:
@@ -439,7 +439,7 @@ class Others:
     ) -> NDArray[np.int64]:
         """The sums of people without an initial distribution; looked up where step and states are known."""
         slot = (self.first_slot + self._next_step) % self._period
-        if int(here.sum()) != self._is_here:  # nobody leaves
+        if int(here.sum()) != self._is_here:  # the number tells: people come and never leave
             self._is_here = int(here.sum())
             self._habitual = np.flatnonzero(here & ~self._has_initial)
         people = self._habitual

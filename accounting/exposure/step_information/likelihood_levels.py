@@ -19,13 +19,13 @@ from models.releases import SensorRelease, StepSchedule
 
 # What a run of steps shows, noise included: each sensor as a channel with a few levels of evidence.
 #
-# A published count reveals "the person is counted here" through its likelihood ratio ``l(y) = P1(y) /
-# P0(y)`` alone. Take levels ``l_1 < .. < l_n``. A value between two of them is as good as a random one of
-# the two, with odds that keep its ratio on average: whoever is told which of the two it was knows more. A
-# value above ``l_n`` becomes ``l_n`` or *shown* (the person is here, for certain), one below ``l_1``
-# becomes ``l_1`` or "certainly not here". So a channel with these few outcomes reveals at least as much as
-# the noised count does; that is Blackwell's order (1951), and the levels beyond Koga et al. "Certainly not
-# here" joins the level ``l_1``, which weighs no place less.
+# A published count reveals "the person is counted here" through its likelihood ratio ``l(y) = P1(y) / P0(y)``
+# alone. Take levels ``l_1 < .. < l_n``. A value between two of them is as good as a random one of the two,
+# with odds that keep its ratio on average: an adversary who learns which of the two it was knows more. A
+# value above ``l_n`` becomes ``l_n`` or *shown* (the person is here, for certain), one below ``l_1`` becomes
+# ``l_1`` or "certainly not here". So a channel with these few outcomes reveals at least as much as the noised
+# count does; that is Blackwell's order (1951), and the levels beyond Koga et al. "Certainly not here" joins
+# the level ``l_1``, which weighs no place less.
 #
 # For example noise that makes the ratio 1/2 or 2. Levels (1/2, 2) say all there is. With the one level 1 a
 # ratio of 2 becomes 1, or the person is shown, each half of the time; a ratio of 1/2 becomes 1 or
@@ -35,7 +35,7 @@ WHOLE, WIDE, TWO, THREE = range(4)
 """Ways to put a channel in levels: one level; two far apart; two; three."""
 WAYS, MOST_LEVELS = 4, 3
 
-_RARELY = 5e-3  # who is counted less often, or more often than all but this, is not worth two levels
+_RARELY = 5e-3  # a person counted less often, or nearly always but this, is not worth two levels
 
 
 class LevelTables(NamedTuple):
@@ -147,7 +147,7 @@ def own_channels(
 ) -> OwnChannels:
     """The sensor-steps behind ``hits`` (T, K), which begin with row ``first_row`` of what was seen.
 
-    Levels go to those that count the person neither hardly ever nor nearly always, the likeliest first: two,
+    Levels go to those that count the person neither rarely nor nearly always, the likeliest first: two,
     then three, until their product is ``most``. With ``most = 0`` they have two far apart, whatever it costs.
     """
     time, channel, cover = _find_sensors(chain, hits, seen, first_row)

@@ -89,7 +89,7 @@ def new_seen(step: StepView) -> Seen:
 
 @jit
 def new_terms_scratch(step_before: StepView, step: StepView, most_places: int) -> TermsScratch:
-    """Working memory for one task; nobody has more than ``most_places`` places."""
+    """Working memory for one task, for people with at most ``most_places`` places."""
     rows = min(step_before.outcome_start.size, most_places + 1)
     columns = min(step.outcome_start.size, most_places + 1)
     sensors = step.divergence.size
@@ -337,7 +337,7 @@ class StepObservation:
 
     @cached_property
     def _different(self) -> tuple[Mechanism, ...]:
-        """Each mechanism once: sensors share few, and asking what one can do takes longer than comparing."""
+        """Each mechanism once: sensors share few, and comparing is faster than computing what each can do."""
         return tuple(dict.fromkeys(self.mechanisms))
 
     @cached_property
@@ -358,7 +358,7 @@ class StepObservation:
     def can_be_drawn(self) -> bool:
         """Whether what is released here has a law of this step alone.
 
-        Not where steps share noise, where nobody knows how often somebody is counted, nor where several
+        Not where steps share noise, where it is not known how often a person is counted, or where several
         values are published of one count.
         """
         is_composite = any(isinstance(own, Composite) for own in self._different)

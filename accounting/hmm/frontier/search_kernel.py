@@ -180,10 +180,10 @@ def take_child(memory: SearchMemory, open_count: int, attained: float) -> tuple[
 
 # What is left to win with a genie's help: the completion that a guess given up is charged.
 #
-# A genie shows, after each guess, where the person was. Whoever has one knows more than whoever has none,
-# so their success bounds everybody's; and their best guesses need no search: after step ``t`` only the
-# place and the number of mistakes left matter. With evidence ``w`` and ``V(m, y) = w(t + 1, y) W(t + 1, m,
-# y)``,
+# A genie shows, after each guess, where the person was. An adversary with a genie knows more than one
+# without, so their success bounds every adversary's; and their best guesses need no search: after step ``t``
+# only the place and the number of mistakes left matter (dynamic programming, beyond Koga et al.). With
+# evidence ``w`` and ``V(m, y) = w(t + 1, y) W(t + 1, m, y)``,
 #
 #     W(t, m, x) = sum_y P(x, y) V(m - 1, y) + max_y P(x, y) (V(m, y) - V(m - 1, y)).
 #
@@ -329,7 +329,8 @@ def lengthen(memory: SearchMemory, expanded: int, parent: int, guess: int, mista
 def is_dominated(memory: SearchMemory, expanded: int, mistakes: int) -> bool:
     """Whether the last one is nowhere above another of its length and last guess.
 
-    If not, it is known as one of these. Behind another last guess somebody who makes no mistake is nowhere.
+    If not, it is kept as one of these. Only prefixes with the same last guess are compared: after another one
+    the mass without a mistake is at another place, so neither is ever nowhere above the other.
     """
     prefix, alike, newest = memory.prefix, memory.alike, memory.newest
     _, rows, width = prefix.shape
@@ -431,7 +432,7 @@ def complete(
     ahead, child = memory.ahead, memory.child
     _, rows, width = ahead.shape
     here, there = expanded * rows * width, step * gains.shape[1] * width
-    missed = 0.0  # what is left if the guess is wrong wherever the person is
+    missed = 0.0  # what is left if the guess is wrong at every place
     for m in range(mistakes):
         for x in range(gains.shape[2]):
             missed += ahead[expanded, m, x] * gains[step, mistakes - m - 1, x]

@@ -1,7 +1,7 @@
-"""Tighter completions: what is left to win for whoever is shown the place once, and never again.
+"""Tighter completions: what is left to win for an adversary who is shown the place once, and never again.
 
 The genie of :mod:`~accounting.hmm.frontier.search_kernel` shows the place after every guess, which is worth a
-lot where many guesses may be wrong. One who shows it once bounds everybody's success too. Let ``V(t, m, x)``
+lot where many guesses may be wrong. A genie who shows it once bounds every success too. Let ``V(t, m, x)``
 bound what is won after step ``t`` from place ``x`` with ``m`` mistakes left, by guesses that see nothing
 more. Then a law ``f`` of the place in step ``u`` wins, with fewer mistakes ``m`` than there are steps from
 there on, at most

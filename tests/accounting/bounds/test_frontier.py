@@ -35,7 +35,7 @@ def searched(
 ) -> tuple[Found, NDArray[np.int64]]:
     """The search over a whole horizon with this evidence (T, K), and its guess."""
     steps, places = evidence.shape
-    person = LocalChain(case.view, case.start, case.first_slot)
+    person = case.person
     gains = new_gains(steps, mistakes, places)
     completion_gains(person, evidence, steps - 1, np.ones(places), new_completions(mistakes, places), gains)
     memory = new_memory(case.view, max(expansions, steps), mistakes)
@@ -81,7 +81,7 @@ def test_gains_of_another_width_are_refused() -> None:
     """The search reads whole eights, which would be others' numbers."""
     law = np.full(3, 1 / 3)
     case = Case(law, np.array([[law] * 3]), np.zeros((2, 3), np.int32))
-    person = LocalChain(case.view, case.start, case.first_slot)
+    person = case.person
     with pytest.raises(ValueError, match="gains must be those of new_gains"):
         memory = new_memory(case.view, 2, 0)
         search(person, np.ones((2, 3)), law, 0, 1, np.ones((2, 1, 3)), 0, 2, 0.0, memory)
@@ -101,9 +101,9 @@ def horizon_bound(
 ) -> float:
     """The frontier bound of a window of a raw log, at most ``most`` hits outside told apart."""
     first, last = window
-    marginal = marginals(case.view, case.start, case.first_slot, len(case.labels))
+    marginal = marginals(case.person, len(case.labels))
     hits = (case.labels > 0) & (marginal > 0.0)
-    person = LocalChain(case.view, case.start, case.first_slot)
+    person = case.person
     laws, shown = history_laws(person, hits[:first], marginal[:first], most)
     after = hits[last + 1 :] if is_hindsight else hits[:0]
     ends = future_ends(person, last, after, marginal[last], most)
