@@ -109,7 +109,7 @@ def count_draw(
 def _count_guess(
     found: NDArray[np.int64], attack: int, seen: TraceWork, blind: NDArray[np.int32], mistakes: int
 ) -> None:
-    """The same of the guess in ``seen``."""
+    """:func:`count_draw` of the guess in ``seen``."""
     count_draw(found, attack, wrong_steps(seen.guess, seen.trace), blind, seen.trace, mistakes)
 
 

@@ -210,7 +210,7 @@ class Target:
 
     @property
     def simulation(self) -> Simulation:
-        """What is simulated, for kernels."""
+        """The simulation as kernels take it."""
         exposure = self.exposure
         steps = released_steps(exposure.observations)
         walker, labels = new_walker(self.person), exposure.labels

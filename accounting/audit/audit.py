@@ -271,7 +271,7 @@ def _at_most(
 # certificates.
 
 LEVEL = 0.9
-"""Of the credible ceiling: so likely is a person's own ceiling not above it, given the data."""
+"""Probability, given the data, that a person's own ceiling is not above the credible one."""
 _CONFIDENCE = 0.95  # of both intervals
 
 

@@ -108,7 +108,7 @@ def tail_probabilities(probabilities: NDArray[np.float64], hits: int) -> TailPro
 # One group of people: predicted and realised success, how surprising that is, and what it refutes.
 
 CONFIDENCE = 0.95
-"""Of the interval of a realised share, and of the lower bounds on the radius of all groups together."""
+"""Confidence of the interval of a realised share, and of all groups' lower bounds on the radius together."""
 
 
 class Verdict(StrEnum):
@@ -205,7 +205,7 @@ def worst(verdicts: list[Verdict]) -> Verdict:
 # The check while an engine runs: evidence against the priors that may be looked at after every guess.
 
 STAKE = 0.5
-"""Of the evidence at each guess; from 0.3 to 1 the same faults are found within a few guesses."""
+"""Share of the evidence staked at each guess; from 0.3 to 1 the same faults are found a few guesses apart."""
 
 
 class RunningCheck:
@@ -489,7 +489,7 @@ class PriorsCheck:
 
     @property
     def verdict(self) -> str:
-        """The same in words."""
+        """The verdict in words."""
         is_open = self.refuted is Verdict.NOT_REFUTED
         return self.guess.everybody.verdict if is_open else self.refuted.value
 

@@ -29,7 +29,7 @@ from accounting.numerics import divergence_root, most_moved
 from models.releases import StepSchedule
 
 ROUNDING = 1e-9
-"""What sums of floating-point numbers may lose on either side of a comparison; most lose 1e-13."""
+"""How much rounding may take from either side of a comparison; most sums lose 1e-13."""
 
 
 class Bounds(BaseModel):

@@ -1,4 +1,4 @@
-"""What every bound is given and must answer."""
+"""The question that every bound gets and the answer it must give."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Question:
         return cast(T, self._answers[compute])
 
     def once_raw(self, compute: Callable[[Question], T]) -> T:
-        """The same of what only depends on the raw version of the schedule, also for other noise."""
+        """:meth:`once` for what depends on the raw schedule alone, and is kept for other noise, too."""
         what = compute, self.mistakes, self.effort
         return self.exposure.of_raw_version(what, lambda: compute(self))
 

@@ -154,7 +154,7 @@ def _is_ordinary(tilted: float, q: float, p: float) -> bool:
 
 @jit
 def _renyi_by_logarithms(person: PathLaw, prior: PathLaw, order: float) -> float:
-    """The same pass with the logarithm of each weight."""
+    """The pass of :func:`renyi_divergence` with the logarithm of each weight."""
     places = person.start.size
     weight = np.empty(places)
     for x in range(places):
@@ -453,7 +453,7 @@ def ceilings_within(nats: float, bounds: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def ceiling_within(nats: float, bound: float) -> float:
-    """The same of one bound."""
+    """:func:`ceilings_within` of one bound."""
     return float(ceilings_within(nats, np.array([bound]))[0])
 
 

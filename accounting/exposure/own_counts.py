@@ -149,7 +149,7 @@ class OwnCount:
     is_constant: bool = False
 
     def reveal_probability(self) -> float:
-        """Of the noise, for any two values that the person can have."""
+        """Reveal probability of the noise for any two values that the person can have."""
         return revealed_by_shift(self.release.mechanism, self.spread)
 
     def probability_above(self, value: int) -> float:
@@ -237,7 +237,7 @@ def _move(
 
 
 def _raised(reached: NDArray[np.float64], times: int) -> NDArray[np.float64]:
-    """The same masses counted ``times`` more, at most to the last row."""
+    """Masses by count so far, counted ``times`` more, at most to the last row."""
     if times == 0:
         return reached
     raised = np.zeros_like(reached)
@@ -270,7 +270,7 @@ class WindowInformation:
 
     @property
     def total(self) -> float:
-        """Of everything together."""
+        """The bound on what everything together reveals."""
         return self.carried + self.inside + self.later
 
 

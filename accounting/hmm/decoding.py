@@ -167,7 +167,7 @@ def _move_small_person(
     score: NDArray[np.float64],
     work: LaneWork,
 ) -> Scale:
-    """The same in lanes."""
+    """:func:`_move_person` of at most sixteen places, in lanes."""
     places = belief.size
     for x in range(WIDTH):
         work.belief[x] = belief[x] if x < places else 0.0
@@ -272,7 +272,7 @@ def decode(
 
 
 def _outcomes(labels: ArrayLike) -> NDArray[np.int32]:
-    """Which outcome each location leads to."""
+    """The outcome that each location leads to, as whole numbers; :class:`HorizonError` for others."""
     found = np.asarray(labels)
     if found.dtype.kind == "f" and not np.all(found == np.rint(found)):
         raise HorizonError("outcomes must be whole numbers", "others", "count outcomes from 0")
@@ -321,7 +321,7 @@ def _decode_all(
 
 @checked(HorizonError)
 class Filtering:
-    """Where everybody may be, step by step as observations arrive: the forward recursion alone.
+    """The place law of every person, step by step as observations arrive: the forward recursion alone.
 
     ``log_likelihood`` (N,) and ``log_path`` (N,) are those of :class:`Decoded` for the steps so far.
     Where ``is_exact`` (N,) is False underflow may have hidden a path: decode the whole trace then.

@@ -50,7 +50,7 @@ def levels_success(
 
 
 def levels_bound(question: Question) -> float | None:
-    """Of the horizon on its own; None where every count is exact, or where it is too expensive."""
+    """The bound of the horizon on its own; None where every count is exact, or where it is too expensive."""
     exposure = question.exposure
     window, ends = (0, exposure.steps - 1), np.ones((1, exposure.place_count))
     return levels_success(exposure, window, question.mistakes, ends, question.effort.vectors)

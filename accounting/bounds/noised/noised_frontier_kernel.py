@@ -127,7 +127,7 @@ def _sources(
     first_law: NDArray[np.float64],
     mistakes: int,
 ) -> Sources:
-    """All of them, with nothing won yet."""
+    """All sources of a horizon, with nothing won yet."""
     steps, places = marginal.shape
     law, share = np.zeros((steps, places, places)), np.zeros((steps, places))
     for t in range(steps):

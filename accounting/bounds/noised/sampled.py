@@ -61,7 +61,7 @@ def sampled_success(
 
 
 def _horizon(exposure: Exposure, window: tuple[int, int], mistakes: int, effort: Effort) -> LogHorizon:
-    """What is asked; the work of the moment bound is shared out over the draws."""
+    """The question, with the work of the moment bound divided among the draws."""
     first, last = window
     steps = last - first + 1
     size = replace(Size.of(exposure), steps=steps, hits=0, has_cycle=True)

@@ -94,7 +94,7 @@ class Targets(NamedTuple):
 def _targets(
     person: LocalChain, weight: NDArray[np.float64], nodes: Nodes, ends: NDArray[np.float64], mistakes: int
 ) -> Targets:
-    """All of them, with nothing known of what is won behind the hits."""
+    """All targets of a horizon; what is won behind the hits is filled later."""
     steps, places = weight.shape
     hits = nodes.time.size - 2
     size = hits + ends.shape[0]
@@ -140,7 +140,7 @@ def _spread(
     mass: NDArray[np.float64],
     likeliest: NDArray[np.float64],
 ) -> None:
-    """Where ``mass[first]`` comes if there is no hit on the way, in all and on the likeliest path.
+    """Move ``mass[first]`` on to the end without a hit on the way, in all and on the likeliest path.
 
     Row ``t`` of both, (T + 1, K), is before the evidence of step ``t``, row ``T`` after the last.
     """
@@ -426,7 +426,7 @@ def frontier_success(exposure: Exposure, mistakes: int, outside: Outside, wanted
 
 
 def frontier_bound(question: Question) -> float | None:
-    """Of the horizon on its own; an upper bound for the noised schedule, which reveals less."""
+    """The frontier bound of the horizon on its own; it holds for the noised schedule, which reveals less."""
     exposure = question.exposure
     return frontier_success(exposure, question.mistakes, unobserved(exposure.start), question.effort.vectors)
 

@@ -173,7 +173,7 @@ class HitMoments:
 
 
 def hit_moments(question: Question) -> HitMoments | None:
-    """Of the raw version of the schedule, of the order that is usable; None where even 1 is too expensive."""
+    """Segment polynomials of the raw schedule, of the usable order; None where order 1 is too expensive."""
     exposure = question.exposure
     order = usable_order(exposure, question.mistakes, question.effort)
     if order == 0:

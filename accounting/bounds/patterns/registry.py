@@ -31,7 +31,7 @@ CODES = {
     bound.name: BY_RAW_SUCCESS if bound in (EXACT, FRONTIER) else BY_LEVELS + 1 + number
     for number, bound in enumerate(RAW_BOUNDS)
 }
-"""Of each bound, where it decides. Snapshots of accounts keep them, so new bounds come last."""
+"""The code of each bound, for where it decides. Snapshots of accounts keep codes, so new bounds come last."""
 
 _Least = Callable[[SeenRaw, RawQuestion], RawSuccess]
 
@@ -78,5 +78,5 @@ def least_raw_success(seen: SeenRaw, question: RawQuestion) -> RawSuccess:
 
 @inline
 def least_after_history(seen: SeenRaw, question: RawQuestion) -> RawSuccess:
-    """The same where releases before the horizon count too; for continuous accounts and decisions."""
+    """:func:`least_raw_success` where earlier releases count too; for continuous accounts and decisions."""
     return _LEAST_AFTER_HISTORY(seen, question)

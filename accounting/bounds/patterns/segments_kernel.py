@@ -224,7 +224,7 @@ def avoiding_moves(
 
 @jit
 def subtract_hits(powers: NDArray[np.float64], nodes: Nodes, moves: NDArray[np.float64]) -> None:
-    """The same for one full matrix and few sensors: powers less the paths through a first hit.
+    """:func:`avoiding_moves` of one full matrix with few sensors: powers less the paths through a first hit.
 
     ``K^2`` instead of ``K^3`` operations for each pair of times. Differences round both ways: what that can
     amount to, relative to the power, is added, so the result is never too small.

@@ -63,7 +63,7 @@ class Crowded(SeenRelease):
     name: ClassVar[str] = "crowded"
 
     def reveal_probability(self) -> float:
-        """Of the erasure; else that of the noise alone."""
+        """The erasure's probability, or that of the noise alone."""
         return self.share if self.is_erased else self.inner.reveal_probability()
 
     def information_table(self) -> InformationTable:
@@ -124,7 +124,7 @@ class SensorCrowd:
     units: tuple[int, ...] = (0,) * COLUMNS
 
     def __add__(self, other: SensorCrowd) -> SensorCrowd:
-        """Of two groups of people together; exact."""
+        """The sums of two groups of people together; exact."""
         return SensorCrowd(tuple(a + b for a, b in zip(self.units, other.units, strict=True)))
 
     def variance(self, adversary: CrowdAdversary) -> float:
@@ -150,7 +150,7 @@ class SensorCrowd:
         return max(0.0, found * (1.0 - _ROUNDING) - 0.25 * adversary.not_counted)
 
     def _of_independent(self, column: int, adversary: CrowdAdversary) -> float:
-        """Of those who move alone, rounded down."""
+        """A sum's part of the people who move alone, rounded down."""
         share, whole = adversary.alone.as_integer_ratio()
         return (self.units[column] * share // whole) / UNITS
 
@@ -340,7 +340,7 @@ class Others:
         return answer.crowds
 
     def apply(self, step: StepSchedule) -> StepCrowd:
-        """The same, and on to the step after it; steps come in order without gaps, empty ones included."""
+        """:meth:`ask`, then move on to the step after it; steps come in order, empty ones included."""
         crowds = self.ask(step)
         if self._last_answer is not None:
             self._state = self._last_answer.state

@@ -276,7 +276,7 @@ def nothing_seen_for(steps: int, location_count: int) -> SeenSteps:
 
 def is_whole(seen: SeenSteps) -> bool:
     """Whether the arrays, which may come from a snapshot, belong together."""
-    count = _count(seen)
+    count = len(seen.tables.size)
     shapes = [(count, WAYS), (count, WAYS, MOST_LEVELS), (count, WAYS, MOST_LEVELS), (count, WAYS)]
     if [array.shape for array in seen.tables] != shapes:
         return False
@@ -286,8 +286,9 @@ def is_whole(seen: SeenSteps) -> bool:
 
 def followed_by(seen: SeenSteps, step: SeenSteps) -> SeenSteps:
     """The rows moved on by one: without the first, with ``step``. Channels without a row are dropped."""
-    channel = np.concatenate((seen.channel[1:], np.where(step.channel < 0, -1, step.channel + _count(seen))))
-    is_needed = np.zeros(_count(seen) + _count(step) + 1, np.bool_)  # the last one for "counted nowhere"
+    count, added = len(seen.tables.size), len(step.tables.size)
+    channel = np.concatenate((seen.channel[1:], np.where(step.channel < 0, -1, step.channel + count)))
+    is_needed = np.zeros(count + added + 1, np.bool_)  # the last one for "counted nowhere"
     is_needed[channel] = True
     needed = np.flatnonzero(is_needed[:-1])
     place = np.full(is_needed.size, -1, np.int32)
@@ -298,11 +299,6 @@ def followed_by(seen: SeenSteps, step: SeenSteps) -> SeenSteps:
         place[channel],
         LevelTables(*tables),
     )
-
-
-def _count(seen: SeenSteps) -> int:
-    """How many channels there are."""
-    return len(seen.tables.size)
 
 
 def _joined(tables: Sequence[LevelTables]) -> LevelTables:

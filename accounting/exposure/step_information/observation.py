@@ -179,7 +179,7 @@ def _pairwise_information(seen: Seen, count: int, step: StepView) -> float:
 
 @bare_jit
 def _factorised_information(seen: Seen, count: int, closeness: NDArray[np.float64], rest: float) -> float:
-    """The same where the overlap of two outcomes is a product, in time linear in the outcomes."""
+    """:func:`_pairwise_information` where overlaps are products, in time linear in the outcomes."""
     near = rest
     for k in range(count):
         near += seen.mass[seen.outcome[k]] * closeness[seen.outcome[k]]

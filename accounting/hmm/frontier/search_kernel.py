@@ -237,7 +237,7 @@ def guess_and_be_shown(chain: ChainView, slot: int, walk: Completions) -> None:
 
 @inline
 def gains_of(won: NDArray[np.float64], gains: NDArray[np.float64]) -> None:
-    """What each mistake adds to ``won`` (s + 1, K), the ``W`` of one step; ``gains`` is :func:`padded`."""
+    """Fill ``gains``, :func:`padded`, with what each mistake adds to ``won`` (s + 1, K), ``W`` of a step."""
     for m in range(won.shape[0]):
         for x in range(won.shape[1]):
             less = won[m - 1, x] if m > 0 else 0.0
