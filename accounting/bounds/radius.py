@@ -111,9 +111,9 @@ def _tilted(q: float, p: float, order: float) -> float:
 def renyi_divergence(person: PathLaw, prior: PathLaw, order: float) -> float:
     """``D_a(Q || P)`` (nats) of order ``a``, neither 0 nor 1: one pass with ``Q^a P^(1 - a)``.
 
-    The Renyi divergence of van Erven and Harremoes (2014), which for Markov paths is a product of matrices.
-    By logarithms where a power is too small or too large a number: the rare step whose weight is lost may be
-    followed by one that the prior all but rules out.
+    Of Markov paths it is a product of matrices (Rached, Alajaji and Campbell, *Renyi's divergence and entropy
+    rates for finite alphabet Markov sources*, 2001). By logarithms where a power is too small or too large a
+    number: the rare step whose weight is lost may be followed by one that the prior all but rules out.
     """
     places = person.start.size
     weight = np.zeros(places)

@@ -35,7 +35,7 @@ WHOLE, WIDE, TWO, THREE = range(4)
 """Ways to put a channel in levels: one level; two far apart; two; three."""
 WAYS, MOST_LEVELS = 4, 3
 
-_RARELY = 5e-3  # a person counted less often, or nearly always but this, is not worth two levels
+_RARELY = 5e-3  # a sensor that counts the person less often, or misses less often, is not worth two levels
 
 
 class LevelTables(NamedTuple):

@@ -92,7 +92,7 @@ def renewal_optimum(person: LocalChain, laws: NDArray[np.float64], hits: NDArray
     ``laws`` (R, K) are the mass at each first place, a row for each thing the adversary may know beforehand;
     without any history the one law ``person.start``. Each renewal carries the max-product vector since its
     hit, scaled to maximum 1 so that long horizons do not underflow, and the logarithm of the summed weight of
-    all histories that end in it. Beyond Koga et al., who leave the exact optimum open.
+    all histories that end in it. Beyond Koga et al.
     """
     steps, place_count = hits.shape
     count = laws.shape[0]
