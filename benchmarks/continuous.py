@@ -16,7 +16,7 @@ from itertools import count
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
-from accounting.hmm.frontier.memory_kernel import new_memory
+from accounting.hmm.frontier.search_kernel import new_memory
 from accounting.settings import OPERATIONS, HorizonSettings
 from benchmarks.forward_viterbi import LOCATIONS, random_population
 from benchmarks.harness import Contestant, measure, rate, show

@@ -12,14 +12,13 @@ from collections.abc import Callable
 import numpy as np
 
 from accounting.hmm import Filtering
-from accounting.hmm.populations.population_decoding import (
-    DecodedArrays,
-    Observations,
+from accounting.hmm.decoding import (
     People,
     decode_people,
     smallest_entries,
 )
-from accounting.hmm.populations.shared_matrix import SharedChain, decode_shared
+from accounting.hmm.shared_matrix import SharedChain, decode_shared
+from accounting.hmm.trace_decoding import DecodedArrays, Observations
 from benchmarks.harness import Contestant, measure, rate, show, times
 from benchmarks.peers import PROCESSES, Problem, hmmlearn_run, start_pool
 from benchmarks.roofline import CHUNK, read_all

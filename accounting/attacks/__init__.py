@@ -1,4 +1,4 @@
-"""What a named adversary achieves: a lower bound on the risk, beside the certified upper one."""
+"""What a named adversary achieves: a lower bound on the risk, where certified ones are upper bounds."""
 
 from accounting.attacks.attacks import ATTACKS, attack_person, attack_recorded
 from accounting.attacks.targets import (

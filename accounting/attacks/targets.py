@@ -1,21 +1,20 @@
-"""Who is attacked and what trying an attack gives: what all attacks are made of."""
+"""The person who is attacked, and the result of an attack: what all attacks are made of."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.simulation import count_successes
-from accounting.attacks.simulation.exact_law_kernel import law_work, segment_laws
-from accounting.attacks.simulation.hit_graph_kernel import walk_tables
-from accounting.attacks.simulation.hit_tables_kernel import HitTables, hit_tables, likeliest_between
-from accounting.attacks.simulation.noised_draws_kernel import (
+from accounting.attacks.exact_law_kernel import law_work, segment_laws
+from accounting.attacks.hit_graph_kernel import walk_tables
+from accounting.attacks.hit_tables_kernel import HitTables, hit_tables, likeliest_between
+from accounting.attacks.noised_draws_kernel import (
     IMPOSSIBLE,
-    Recording,
     Simulation,
     graph_successes,
     raw_successes,
@@ -24,12 +23,34 @@ from accounting.attacks.simulation.noised_draws_kernel import (
 )
 from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure, check_mistakes
-from accounting.exposure.drawing import new_walker, released_steps
+from accounting.exposure.drawing import Draws, new_walker, released_steps
 from accounting.exposure.prior_constants_kernel import guess_success, most_likely_path
 from accounting.hmm.forward_viterbi import smallest_entry
-from accounting.numerics import PROVED, clopper_pearson
+from accounting.numerics import PROVED, Interval, clopper_pearson
+from models.numerics.threads import thread_count
 from models.priors import ChainView
 from models.priors.chain import LocalChain
+
+DRAWS_PER_BLOCK = 4096
+"""Draws that share one stream. Part of what a seed means: another number gives other draws."""
+
+
+def count_successes(
+    kernel: Callable[..., NDArray[np.int64]], arguments: tuple[object, ...], draws: int, seed: int
+) -> NDArray[np.int64]:
+    """Successes per attack in ``draws`` draws; the same for any number of threads.
+
+    ``kernel(*arguments, Draws)`` counts those of one block, compiled without the interpreter lock.
+    """
+    blocks = range((draws + DRAWS_PER_BLOCK - 1) // DRAWS_PER_BLOCK)
+    sizes = [min(DRAWS_PER_BLOCK, draws - block * DRAWS_PER_BLOCK) for block in blocks]
+    if len(blocks) == 1:
+        return kernel(*arguments, Draws(seed, 0, draws))
+    with ThreadPoolExecutor(thread_count()) as threads:
+        counts = threads.map(lambda block: kernel(*arguments, Draws(seed, block, sizes[block])), blocks)
+        total: NDArray[np.int64] = np.sum(list(counts), axis=0)
+    return total
+
 
 # What trying an attack gives.
 
@@ -39,7 +60,7 @@ class AttackResult:
     """``success`` is ``Pr[at most s steps guessed wrong]``; ``low = high = success`` where it is exact.
 
     Otherwise ``[low, high]`` holds the true success with the confidence that was asked for, and ``proved`` is
-    a lower end that misses it once in a thousand million times.
+    a lower end that fails once in a thousand million times.
     """
 
     success: float
@@ -60,7 +81,7 @@ class AttackResult:
         return cls(successes / draws, interval.low, interval.high, surely.low)
 
     @classmethod
-    def beside_blind(
+    def relative_to_blind(
         cls, blind: float, found: NDArray[np.int64], draws: int, confidence: float
     ) -> AttackResult:
         """An attack whose blind guess is right with the known probability ``blind``, from its draws.
@@ -69,8 +90,8 @@ class AttackResult:
         ``blind + gained - lost``, whichever varies less. Each interval may miss in half of the failures, so
         that the choice between them costs nothing.
 
-        With 1000 draws, 601 won, 3 gained and 2 lost beside a guess that is right in 0.6, the estimate is
-        0.601, and [0.591, 0.611] at 95 % where the draws alone would say [0.570, 0.632].
+        With 1000 draws, 601 won, 3 gained and 2 lost against a blind guess that is right in 0.6, the estimate
+        is 0.601, and [0.591, 0.611] at 95 % where the draws alone would say [0.570, 0.632].
         """
         won, gained, lost = (int(each) for each in found)
         spread_of_difference = gained + lost - (gained - lost) ** 2 / draws
@@ -78,16 +99,16 @@ class AttackResult:
             # The same confidence as below: which of the two is shown has been decided by looking.
             half, surely = (clopper_pearson(won, draws, 0.5 * (1.0 + each)) for each in (confidence, PROVED))
             return cls(won / draws, half.low, half.high, surely.low)
-        low, high = _beside(blind, gained, lost, draws, confidence)
+        around = _around_blind(blind, gained, lost, draws, confidence)
         success = min(1.0, max(0.0, blind + (gained - lost) / draws))
-        return cls(success, low, high, _beside(blind, gained, lost, draws, PROVED)[0])
+        return cls(success, around.low, around.high, _around_blind(blind, gained, lost, draws, PROVED).low)
 
 
-def _beside(blind: float, gained: int, lost: int, draws: int, confidence: float) -> tuple[float, float]:
+def _around_blind(blind: float, gained: int, lost: int, draws: int, confidence: float) -> Interval:
     """``blind`` and an interval for the difference to it, which misses in half of ``1 - confidence``."""
     each = 1.0 - (1.0 - confidence) / 4.0
     more, less = clopper_pearson(gained, draws, each), clopper_pearson(lost, draws, each)
-    return max(0.0, blind + more.low - less.high), min(1.0, blind + more.high - less.low)
+    return Interval(max(0.0, blind + more.low - less.high), min(1.0, blind + more.high - less.low))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +153,8 @@ class Target:
         check_draws(self.draws, self.seed)
 
     @cached_property
-    def chain(self) -> LocalChain:
-        """The chain with its own places as the locations, for labels of the shape (T, K)."""
+    def person(self) -> LocalChain:
+        """The chain with its own places as the locations, for labels of the shape (T, K), and its start."""
         chain = self.exposure.chain
         own = chain._replace(places=np.arange(chain.places.size, dtype=np.int32))
         return LocalChain(own, self.exposure.start, self.exposure.first_slot)
@@ -146,7 +167,7 @@ class Target:
     @cached_property
     def prior_path(self) -> NDArray[np.int64]:
         """The most likely path (T,) before anything is released."""
-        return most_likely_path(*self.chain, self.exposure.steps)
+        return most_likely_path(self.person, self.exposure.steps)
 
     @cached_property
     def blind_guesses(self) -> NDArray[np.int32]:
@@ -156,17 +177,17 @@ class Target:
     @cached_property
     def tables(self) -> HitTables:
         """What lies between possible hits."""
-        return hit_tables(self.chain, self.exposure.hits)
+        return hit_tables(self.person, self.exposure.hits)
 
     @cached_property
     def path_laws(self) -> NDArray[np.float64]:
         """Laws of the mistakes of the most likely path between hits."""
-        return segment_laws(self.chain, self.tables, self.tables.best_path, self.mistakes)
+        return segment_laws(self.person, self.tables, self.tables.best_path, self.mistakes)
 
     @cached_property
     def place_laws(self) -> NDArray[np.float64]:
         """Laws of the mistakes of the most likely places between hits."""
-        return segment_laws(self.chain, self.tables, likeliest_between(self.tables), self.mistakes)
+        return segment_laws(self.person, self.tables, likeliest_between(self.tables), self.mistakes)
 
     @cached_property
     def successes(self) -> NDArray[np.int64]:
@@ -184,16 +205,16 @@ class Target:
 
     def sampled(self, attack: int) -> AttackResult:
         """The simulated success of MAP or marginals, as the kernels number them."""
-        blind = guess_success(*self.chain, self.blind_guesses[attack].astype(np.int64), self.mistakes)
-        return AttackResult.beside_blind(blind, self.successes[:, attack], self.draws, self.confidence)
+        blind = guess_success(self.person, self.blind_guesses[attack].astype(np.int64), self.mistakes)
+        return AttackResult.relative_to_blind(blind, self.successes[:, attack], self.draws, self.confidence)
 
     @property
     def simulation(self) -> Simulation:
-        """What is simulated, for kernels."""
+        """The simulation as kernels take it."""
         exposure = self.exposure
         steps = released_steps(exposure.observations)
-        walker, labels = new_walker(self.chain), exposure.labels
-        return Simulation(walker, steps, labels, self.chain, self.smallest, self.blind_guesses)
+        walker, labels = new_walker(self.person), exposure.labels
+        return Simulation(walker, steps, labels, self.person, self.smallest, self.blind_guesses)
 
     @property
     def _shows_places(self) -> bool:
@@ -232,7 +253,7 @@ def check_draws(draws: int, seed: int) -> None:
 def draw_raw(target: Target) -> NDArray[np.int64]:
     """Successes (3, 2) on raw counts, the guesses between two hits looked up."""
     guesses = np.stack([target.tables.best_path, likeliest_between(target.tables)])
-    arguments = (new_walker(target.chain), target.tables, guesses, target.blind_guesses, target.mistakes)
+    arguments = (new_walker(target.person), target.tables, guesses, target.blind_guesses, target.mistakes)
     return count_successes(raw_successes, arguments, target.draws, target.seed)
 
 
@@ -299,16 +320,17 @@ class RecordedTarget:
         """Successes of MAP and marginals, and draws the prior excludes (3,)."""
         target, exposure = self.target, self.target.exposure
         pairs = zip(exposure.observations, self.trace, strict=True)
-        recording = Recording(
-            target.chain,
+        arguments = (
+            target.person,
             target.smallest,
             released_steps(exposure.observations),
             exposure.labels,
             self._own,
             np.array([observation.labels[at] for observation, at in pairs], np.int32),
             target.blind_guesses,
+            target.mistakes,
         )
-        return count_successes(replay_successes, (recording, target.mistakes), self._draws, target.seed)
+        return count_successes(replay_successes, arguments, self._draws, target.seed)
 
 
 def own_places(chain: ChainView, trace: NDArray[np.integer]) -> NDArray[np.int32]:
@@ -318,27 +340,17 @@ def own_places(chain: ChainView, trace: NDArray[np.integer]) -> NDArray[np.int32
     return np.where(known, position, -1).astype(np.int32)
 
 
-# What every attack answers. One attack is one file a folder above, and one line in ``registry.py`` there.
-
-
-@runtime_checkable
-class Attack(Protocol):
+@dataclass(frozen=True, slots=True)
+class Attack:
     """A named way to guess where a person was.
 
-    What several attacks need of a person (tables, laws, simulated draws) they find in the target, which
-    computes it once.
+    ``success`` is ``Pr[at most s steps guessed wrong]``, None where the attack is not computed for a target;
+    ``replay`` the same on one recorded trace, None for an attack that is not replayed. What several attacks
+    need of a person (tables, laws, simulated draws) they find in the target, which computes it once. One that
+    ``is_blind`` looks at no release; others are not tried where steps share noise.
     """
 
-    @property
-    def name(self) -> str:
-        """The name in results and documents."""
-
-    @property
-    def is_blind(self) -> bool:
-        """Whether it looks at no release; others are not tried where steps share noise."""
-
-    def success(self, target: Target) -> AttackResult | None:
-        """``Pr[at most s steps guessed wrong]``; None where this attack is not computed for the target."""
-
-    def replay(self, recorded: RecordedTarget) -> RecordedResult | None:
-        """The same on one recorded trace; None for an attack that is not replayed."""
+    name: str
+    success: Callable[[Target], AttackResult | None]
+    replay: Callable[[RecordedTarget], RecordedResult | None]
+    is_blind: bool = False

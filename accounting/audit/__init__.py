@@ -1,8 +1,6 @@
 """Everything known about one person under one schedule, and which release caused it."""
 
 from accounting.audit.audit import (
-    CROWD,
-    INFORMED,
     AttackReport,
     AttackSettings,
     Audit,
@@ -20,8 +18,6 @@ from accounting.audit.audit import (
 )
 
 __all__ = [
-    "CROWD",
-    "INFORMED",
     "AttackReport",
     "AttackSettings",
     "Audit",

@@ -118,8 +118,8 @@ def audit_exposure(
 ) -> Audit:
     """Audit one person's exposure; without ``attacks`` none is tried.
 
-    Against the informed adversary, or against whoever sees the releases in a crowd (``seen``). Attacks that
-    look at releases know where the others are, and are not tried then.
+    Against the informed adversary, or with ``seen`` against the crowd adversary. Attacks that look at
+    releases know where the others are, so they are not tried as the latter.
 
     :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``;
     :class:`~accounting.exceptions.AttackAboveCeilingError` if an attack refutes the ceiling.
@@ -150,16 +150,17 @@ def audit_exposure(
         adversary=INFORMED if seen is None else CROWD,
         certified_informed=informed.value,
         baseline=without,
-        # Who sees nothing does no better than who sees the releases: the certified bound holds for them too.
+        # An adversary who sees nothing does no better than one who sees the releases: the certified bound
+        # holds against both.
         baseline_bound=max(without, min(baseline_bound(bound_question), certified.value)),
         attacks=_at_most(certified.value, tried),
     )
 
 
 def _against_crowd(bound_question: Question, seen: SeenInCrowd, baseline: float) -> Certified:
-    """The smaller of what the crowd leaves and what whoever knows where the others are can do.
+    """The smaller of the ceilings against the crowd adversary and the informed one.
 
-    The latter is not known of a group that moves together: its count is off by more than one.
+    The latter is not known of a group that moves together, whose count is off by more than one.
     """
     found = certify_in_crowd(
         bound_question.exposure, seen, bound_question.mistakes, bound_question.effort, baseline
@@ -180,8 +181,8 @@ def audit_person(
 ) -> Audit:
     """Audit person number ``person``; the horizon is the schedule, from its first step on.
 
-    The seeds of bounds and attacks are counted on by the person's number, so that errors of sampling average
-    out over people.
+    The person's number is added to the seeds of bounds and attacks, so that errors of sampling average out
+    over people.
     """
     if effort is not None:
         effort = replace(effort, seed=effort.seed + person)
@@ -219,7 +220,7 @@ def audit_population(
 
 
 def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdversary) -> SeenInCrowd:
-    """The schedule among everybody of the population, who is there from its first step on."""
+    """The schedule among all people of the population, who are there from its first step on."""
     first = schedule.steps[0].step if schedule.steps else 0
     others = Others(population, schedule.first_slot - first, first)
     return SeenInCrowd(schedule.steps, [others.apply(step) for step in schedule.steps], adversary)
@@ -228,7 +229,7 @@ def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdver
 def _attacks(
     exposure: Exposure, mistakes: int, settings: AttackSettings | None, only_blind: bool
 ) -> Mapping[str, AttackResult] | None:
-    """What each adversary who can be tried achieves; None when none is."""
+    """What each attack that can be tried achieves; None where none is to be tried."""
     if settings is None:
         return None
     from accounting.attacks import ATTACKS, attack_person
@@ -263,14 +264,14 @@ def _at_most(
 
 # How sure a ceiling is where priors were fitted to few data: its mean and an upper quantile over draws.
 #
-# A plug-in ceiling is that of the mean chain, and the mean chain is not what is known: whoever knows the
-# person's own chain may do better, on average, than the ceiling of the mean. The mean of the ceilings of
+# A plug-in ceiling is that of the mean chain, and the mean chain is not what is known: an adversary who knows
+# the person's own chain may do better, on average, than the ceiling of the mean. The mean of the ceilings of
 # chains drawn from the posterior bounds the success, averaged over it, of any adversary who knows the
 # person's chain, and so of one who knows only the data. Figures with an error of drawing, never
 # certificates.
 
 LEVEL = 0.9
-"""Of the credible ceiling: so likely is a person's own ceiling not above it, given the data."""
+"""Probability, given the data, that a person's own ceiling is not above the credible one."""
 _CONFIDENCE = 0.95  # of both intervals
 
 
@@ -313,9 +314,13 @@ def posterior_ceiling(
     effort = effort or Effort()
     chains = posterior_draws(population, person, evidence, draws, effort.seed)
     certain = replace(effort, draws=0)
-    return summary_of(
-        np.array([_ceiling(chains, number, schedule, mistakes, certain) for number in range(draws)])
-    )
+    ceilings = np.empty(draws)
+    for number in range(draws):
+        chain, start = chains.chain(number), chains.initial(number)
+        exposure = Exposure.of(chain, schedule, chains.location_count, start)
+        without = baseline(exposure, mistakes).success
+        ceilings[number] = certify(question(exposure, mistakes, certain), without).value
+    return summary_of(ceilings)
 
 
 def summary_of(ceilings: NDArray[np.float64]) -> PosteriorCeiling:
@@ -333,12 +338,6 @@ def summary_of(ceilings: NDArray[np.float64]) -> PosteriorCeiling:
         credible=float(ranked[min(draws, ceil(LEVEL * (draws + 1))) - 1]),
         credible_high=float(ranked[unlikely[0] - 1]) if unlikely.size else 1.0,
     )
-
-
-def _ceiling(chains: Population, number: int, schedule: Schedule, mistakes: int, effort: Effort) -> float:
-    """The certified bound of one chain, as an audit computes it."""
-    exposure = Exposure.of(chains.chain(number), schedule, chains.location_count, chains.initial(number))
-    return certify(question(exposure, mistakes, effort), baseline(exposure, mistakes).success).value
 
 
 # Which release did it: every release's share of what one person's horizon gave away, largest first.
@@ -426,7 +425,7 @@ def explain(
 
 
 def mean_explanation(each: Sequence[Explanation]) -> Explanation:
-    """The mean over several chains that stand for one person; a release that one leaves out is 0 there."""
+    """The mean over several chains drawn for one person; a release that one leaves out counts as 0 there."""
     count = len(each)
     nats: dict[tuple[int, str, str], float] = defaultdict(float)
     drop: dict[tuple[int, str, str], float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""Priors held against traces they were not fitted to: what they predict, and what really happened."""
+"""Priors compared with traces they were not fitted to: what they predict, and what really happened."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ChosenHorizon(NamedTuple):
 def chosen_horizons(
     population: Population, recorded: RecordedPeople, steps: int, seed: int, only_slot: int | None
 ) -> Iterator[ChosenHorizon]:
-    """One horizon a person, drawn among all with ``steps`` known steps; who has none is left out.
+    """One horizon a person, drawn among all with ``steps`` known steps; people without one are left out.
 
     One a person, because only different people are independent under the priors. ``only_slot`` keeps those
     that begin in this slot of the cycle.
@@ -71,7 +71,8 @@ def chosen_horizons(
         if only_slot is not None:
             known &= slot == only_slot % slots
         starts = np.flatnonzero(known)
-        draw = random.random()  # also for who is left out: nobody's horizon depends on the others' traces
+        # Drawn for people who are left out, too: no horizon depends on the traces of others.
+        draw = random.random()
         if starts.size:
             start = int(starts[int(draw * starts.size)])
             yield ChosenHorizon(position, int(slot[start]), places[start : start + steps])
@@ -107,7 +108,7 @@ def tail_probabilities(probabilities: NDArray[np.float64], hits: int) -> TailPro
 # One group of people: predicted and realised success, how surprising that is, and what it refutes.
 
 CONFIDENCE = 0.95
-"""Of the interval of a realised share, and of the lower bounds on the radius of all groups together."""
+"""Confidence of the interval of a realised share, and of all groups' lower bounds on the radius together."""
 
 
 class Verdict(StrEnum):
@@ -148,21 +149,17 @@ class GroupCheck:
         return f"not refuted by {self.people:,} people" if is_open else self.refuted.value
 
 
-@dataclass(frozen=True, slots=True)
-class Looks:
-    """How a group is judged: one of ``groups``, refuted where a p-value is at most ``level``."""
+def check_group(
+    predicted: NDArray[np.float64], hit: NDArray[np.bool_], groups: int, level: float, *, are_ceilings: bool
+) -> GroupCheck:
+    """Predicted probabilities of success (n,) against what happened (n,), n at least 1.
 
-    groups: int
-    level: float
-    are_ceilings: bool
-
-
-def check_group(predicted: NDArray[np.float64], hit: NDArray[np.bool_], looks: Looks) -> GroupCheck:
-    """Predicted probabilities of success (n,) against what happened (n,), n at least 1."""
+    The group is one of ``groups`` and is refuted where a p-value is at most ``level``.
+    """
     people, hits = predicted.size, int(hit.sum())
     tails = tail_probabilities(predicted, hits)
-    p_higher = min(1.0, looks.groups * tails.higher)
-    p_lower = None if looks.are_ceilings else min(1.0, looks.groups * tails.lower)
+    p_higher = min(1.0, groups * tails.higher)
+    p_lower = None if are_ceilings else min(1.0, groups * tails.lower)
     interval = clopper_pearson(hits, people, CONFIDENCE)
     return GroupCheck(
         people=people,
@@ -175,8 +172,8 @@ def check_group(predicted: NDArray[np.float64], hit: NDArray[np.bool_], looks: L
         high=interval.high,
         p_higher=p_higher,
         p_lower=p_lower,
-        kappa_min=least_radius(hits, people, float(predicted.mean()), (1.0 - CONFIDENCE) / looks.groups),
-        refuted=_refuted(p_higher, p_lower, looks.level),
+        kappa_min=least_radius(hits, people, float(predicted.mean()), (1.0 - CONFIDENCE) / groups),
+        refuted=_refuted(p_higher, p_lower, level),
     )
 
 
@@ -208,19 +205,19 @@ def worst(verdicts: list[Verdict]) -> Verdict:
 # The check while an engine runs: evidence against the priors that may be looked at after every guess.
 
 STAKE = 0.5
-"""Of the evidence at each guess; from 0.3 to 1 the same faults are found within a few guesses."""
+"""Share of the evidence staked at each guess; from 0.3 to 1 the same faults are found a few guesses apart."""
 
 
 class RunningCheck:
     """Evidence that guesses succeed more often than ceilings say: ``M = prod(1 + stake (a_i - b_i))``.
 
-    While every ``b_i`` bounds the probability of success given all that came before, ``M`` grows on average
-    never, so that it ever reaches ``1 / level`` has at most probability ``level``, whenever one looks and
-    stops (Ville's inequality). ``b_i`` must be fixed before the guess is judged.
+    While every ``b_i`` bounds the probability of success given all that came before, ``M`` never grows on
+    average. So the probability that it ever reaches ``1 / level`` is at most ``level``, whenever one looks
+    and stops (Ville's inequality). ``b_i`` must be fixed before the guess is judged.
     """
 
     def __init__(self, level: float = 0.05, stake: float = STAKE, log_evidence: float = 0.0) -> None:
-        """``log_evidence`` is that of an earlier check of the same people, which goes on."""
+        """``log_evidence`` is that of an earlier check of the same people, which this one continues."""
         if not 0.0 < level < 1.0:
             raise SettingsError("the level of an alarm must lie between 0 and 1", level, "use 0.05, say")
         if not 0.0 < stake <= 1.0:
@@ -254,7 +251,7 @@ class RunningCheck:
 
 @dataclass
 class _Volunteer:
-    """One person's places since the horizon at hand began, and the last place known before it."""
+    """One person's places since the present horizon began, and the last place known before it."""
 
     trace: list[int] = field(default_factory=list)  # location indices
     first: int = 0
@@ -281,13 +278,13 @@ class PanelCheck:
 
     @property
     def people(self) -> int:
-        """Volunteers who were heard of."""
+        """How many volunteers have reported a place."""
         return len(self._volunteers)
 
     def record(self, person: int, step: int, location: int) -> bool:
-        """Take in where a volunteer was; whether that step was later than what is known of them.
+        """Record where a volunteer was; False, and nothing recorded, for a step no later than the last.
 
-        A step that is left out ends a horizon unjudged, and the next one begins behind it.
+        A step that is left out ends a horizon unjudged; the next horizon begins after it.
         """
         volunteer = self._volunteers.setdefault(person, _Volunteer(first=step))
         if step < volunteer.next_step:
@@ -304,7 +301,7 @@ class PanelCheck:
         return True
 
     def _judge(self, person: int, volunteer: _Volunteer) -> None:
-        """Hold the best guess against what happened."""
+        """Compare the best guess with what happened."""
         settings, chain = self._settings, self._population.chain(person)
         slot = settings.first_slot + volunteer.first
         nothing = Schedule(tuple(map(StepSchedule, range(settings.horizon))), slot)
@@ -319,9 +316,9 @@ class PanelCheck:
         self.check.record(is_right, min(1.0, best.success))
 
     def _start(self, person: int, chain: ChainView, volunteer: _Volunteer) -> NDArray[np.float64] | None:
-        """The law of the horizon's first place given the last one known; None for the long-run law.
+        """The law of the horizon's first place given the last place known; None for the long-run law.
 
-        Of a place that the prior excludes nothing follows.
+        A place that the prior excludes says nothing: the long-run law again.
         """
         if volunteer.before is not None:
             step, location = volunteer.before
@@ -368,7 +365,7 @@ class Sharpness:
     z_by_person: float | None
 
 
-class _Person(NamedTuple):
+class _PersonMoves(NamedTuple):
     """Sums over the moves of one person."""
 
     moves: int
@@ -381,10 +378,10 @@ class _Person(NamedTuple):
 def sharpness(population: Population, recorded: RecordedPeople) -> Sharpness:
     """The sum of ``-ln P(x'|x) - H(P(.|x))`` is a martingale under the priors: its z over all moves."""
     people = [
-        _one_person(population.chain(position), places, recorded.first_slot)
+        _moves_of(population.chain(position), places, recorded.first_slot)
         for position, places in zip(recorded.positions.tolist(), recorded.places, strict=True)
     ]
-    sums = np.array(people, dtype=np.float64).reshape(-1, len(_Person._fields))
+    sums = np.array(people, dtype=np.float64).reshape(-1, len(_PersonMoves._fields))
     moves, unknown, surprise, expected, variance = sums.sum(axis=0).tolist()
     spread = float(((sums[:, 2] - sums[:, 3]) ** 2).sum())
     return Sharpness(
@@ -397,7 +394,7 @@ def sharpness(population: Population, recorded: RecordedPeople) -> Sharpness:
     )
 
 
-def _one_person(chain: ChainView, places: NDArray[np.int32], first_slot: int) -> _Person:
+def _moves_of(chain: ChainView, places: NDArray[np.int32], first_slot: int) -> _PersonMoves:
     """The moves between successive known steps."""
     known = (places[:-1] >= 0) & (places[1:] >= 0)
     own = own_places(chain, places)
@@ -410,7 +407,7 @@ def _one_person(chain: ChainView, places: NDArray[np.int32], first_slot: int) ->
     nats = -elementwise.log(np.where(left > 0.0, left, 1.0))
     entropy = (left * nats).sum(axis=1)
     variance = (left * nats**2).sum(axis=1) - entropy**2
-    return _Person(
+    return _PersonMoves(
         int(possible.sum()),
         int((~possible).sum()),
         float(-elementwise.log(probability[possible]).sum()),
@@ -427,7 +424,7 @@ _VERDICTS_A_CHECK = 4
 
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
-    """What is asked of the priors, fixed before a trace is looked at.
+    """How priors are checked, fixed before any trace is looked at.
 
     ``mistakes`` of the horizon's steps may be wrong. ``attack`` is tried under a schedule, or with nothing
     released. People are put in ``groups`` by what is predicted of them. ``level`` is the probability that
@@ -492,7 +489,7 @@ class PriorsCheck:
 
     @property
     def verdict(self) -> str:
-        """The same in words."""
+        """The verdict in words."""
         is_open = self.refuted is Verdict.NOT_REFUTED
         return self.guess.everybody.verdict if is_open else self.refuted.value
 
@@ -503,7 +500,7 @@ class PriorsCheck:
         return max(row.kappa_min for row in rows)
 
 
-class _Outcome(NamedTuple):
+class _CheckedPerson(NamedTuple):
     """What was predicted of one person, and what happened."""
 
     guess_predicted: float
@@ -519,7 +516,7 @@ def check_priors(
     settings: CheckSettings | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> PriorsCheck:
-    """Hold priors against traces they were not fitted to, over so many steps or those of a schedule.
+    """Compare priors with traces they were not fitted to, over so many steps or those of a schedule.
 
     Without a schedule nothing is released. Everybody starts from their long-run law. ``progress`` is called
     with the number of people done.
@@ -531,7 +528,7 @@ def check_priors(
     check_mistakes(settings.mistakes, steps)
     slot = None if given is None else given.first_slot
     schedule = Schedule(tuple(map(StepSchedule, range(steps)))) if given is None else given
-    outcomes: list[_Outcome] = []
+    outcomes: list[_CheckedPerson] = []
     for horizon in chosen_horizons(population, recorded, steps, settings.seed, slot):
         outcomes.append(_outcome(population, horizon, schedule, settings))
         if progress is not None:
@@ -556,7 +553,7 @@ def check_priors(
 
 def _outcome(
     population: Population, horizon: ChosenHorizon, schedule: Schedule, settings: CheckSettings
-) -> _Outcome:
+) -> _CheckedPerson:
     """One person: predictions from prior and schedule, hits from the trace."""
     there = Schedule(schedule.steps, horizon.first_slot)
     exposure = Exposure.of(population.chain(horizon.person), there, population.location_count)
@@ -571,7 +568,7 @@ def _outcome(
             settings.attack,
             "choose one",
         )
-    return _Outcome(
+    return _CheckedPerson(
         min(1.0, best.success),
         recorded.blind(best.guess).success == 1.0,
         certify(question(exposure, settings.mistakes, Effort()), best.success).value,
@@ -587,8 +584,10 @@ def _grouped(
     parts: Sequence[NDArray[np.int64]] = np.array_split(
         np.argsort(predicted, kind="stable"), min(settings.groups, predicted.size)
     )
-    looks = Looks(len(parts), level, are_ceilings)
     return GroupedCheck(
-        check_group(predicted, hit, Looks(1, level, are_ceilings)),
-        tuple(check_group(predicted[part], hit[part], looks) for part in parts),
+        check_group(predicted, hit, 1, level, are_ceilings=are_ceilings),
+        tuple(
+            check_group(predicted[part], hit[part], len(parts), level, are_ceilings=are_ceilings)
+            for part in parts
+        ),
     )

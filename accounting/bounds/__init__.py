@@ -5,7 +5,6 @@ from accounting.bounds.certified import (
     BY_LEVELS,
     Bounds,
     Certified,
-    HorizonRisk,
     SeenInCrowd,
     Tried,
     all_bounds,
@@ -14,9 +13,8 @@ from accounting.bounds.certified import (
     certify_in_crowd,
     horizon_risk,
     horizon_risk_in_crowd,
-    smallest,
 )
-from accounting.bounds.population_bounds import MeanAdded, mean_added
+from accounting.bounds.population_bounds import mean_added
 from accounting.bounds.protocol import Effort, Question
 from accounting.bounds.registry import BOUNDS, deciding_bound, question
 
@@ -27,8 +25,6 @@ __all__ = [
     "Bounds",
     "Certified",
     "Effort",
-    "HorizonRisk",
-    "MeanAdded",
     "Question",
     "SeenInCrowd",
     "Tried",
@@ -41,5 +37,4 @@ __all__ = [
     "horizon_risk_in_crowd",
     "mean_added",
     "question",
-    "smallest",
 ]

@@ -29,7 +29,7 @@ from accounting.numerics import divergence_root, most_moved
 from models.releases import StepSchedule
 
 ROUNDING = 1e-9
-"""What sums of floating-point numbers may lose on either side of a comparison; most lose 1e-13."""
+"""How much rounding may take from either side of a comparison; most sums lose 1e-13."""
 
 
 class Bounds(BaseModel):
@@ -190,7 +190,7 @@ def horizon_risk(
 def log_question(
     exposure: Exposure, horizon: tuple[int, int], mistakes: int, in_hindsight: bool, effort: Effort
 ) -> LogQuestion:
-    """What bounds are asked who can take in the log before and, in hindsight, after the ``horizon``."""
+    """The question for bounds that can use the log before and, in hindsight, after the ``horizon``."""
     first, last = horizon
     seen = exposure.steps if in_hindsight else last + 1
     after = exposure.hits[last + 1 : seen]
@@ -200,7 +200,7 @@ def log_question(
 
 # Certified success of an adversary who does not know where the others are; see ``exposure.crowd``.
 #
-# Two ways, and whoever knows where the others are does no worse:
+# There are two ways; the informed adversary does no worse than either says:
 #
 # - *information*: each count is worth the mean of what it reveals over all that may be revealed of the
 #   others. Terms add up, and the binary divergence follows.
@@ -217,7 +217,7 @@ BY_INFORMATION, BY_LEVELS = "crowd_divergence", "crowd_levels"
 
 @dataclass(frozen=True, slots=True)
 class SeenInCrowd:
-    """Steps, what each hides among, and from whom."""
+    """A log of steps as the crowd adversary sees it: each step, its crowd, and what the adversary knows."""
 
     steps: Sequence[StepSchedule]
     crowds: Sequence[StepCrowd]
@@ -234,12 +234,13 @@ class SeenInCrowd:
 
     def at_level(self, exposure: Exposure, level: float) -> Exposure:
         """The person under counts of which any reveals more with a probability of ``level`` at most."""
-        share = level / _power_of_two(counts_that_see(exposure))
+        # Rounded up to a power of two, so that people share what is computed for a share.
+        share = level / (1 << max(0, counts_that_see(exposure) - 1).bit_length())
         pairs = zip(self.steps, self.crowds, strict=True)
         return self._under(exposure, [at_level(*pair, self.adversary, share) for pair in pairs])
 
     def of_everything(self, exposure: Exposure) -> Exposure:
-        """What whoever knows where the others are sees; with companions no noise is known to hide them."""
+        """The person under the steps as the informed adversary sees them; noise hides no companions."""
         return self.at_level(exposure, 0.0)
 
     def _under(self, exposure: Exposure, steps: Sequence[StepSchedule]) -> Exposure:
@@ -256,16 +257,11 @@ def counts_that_see(exposure: Exposure) -> int:
     return found
 
 
-def _power_of_two(count: int) -> int:
-    """At least the count: people share what is computed for it."""
-    return 1 << max(0, count - 1).bit_length()
-
-
 def over_levels(ceiling: Callable[[float], float], everything: float) -> float:
     """``(1 - b_1) f(b_1) + .. + b_k f(1)`` of a bound ``ceiling(b)``; ``everything``: of all counts."""
     total, smaller, least = LEVELS[-1] * everything, LEVELS[-1], everything
     for level, larger in zip(reversed(LEVELS), (*reversed(LEVELS[:-1]), 1.0), strict=True):
-        least = min(least, ceiling(level))  # who sees less than at this level does no better
+        least = min(least, ceiling(level))  # an adversary who sees less does no better
         total += (larger - smaller) * least
         smaller = larger
     return total
@@ -277,7 +273,9 @@ def certify_in_crowd(
     """The smallest ceiling against the crowd adversary, raised to the baseline; holds with certainty."""
     certain = replace(effort, draws=0)
     everything = certify(question(seen.of_everything(exposure), mistakes, certain), baseline)
-    found = {BY_INFORMATION: _by_information(exposure, seen, mistakes, certain)}
+    nats = released_information(seen.for_information(exposure)).best
+    guess = prior_guess(exposure, mistakes).best
+    found = {BY_INFORMATION: float(divergence_root(nats, guess))}
     if everything.value > baseline:
 
         def ceiling(level: float) -> float:
@@ -298,11 +296,10 @@ def horizon_risk_in_crowd(
     in_hindsight: bool = False,
     effort: Effort | None = None,
 ) -> HorizonRisk:
-    """Risk of the steps ``first..last`` of a log against the crowd adversary; as ``horizon_risk`` else.
+    """Risk of the steps ``first..last`` of a log against the crowd adversary; otherwise as ``horizon_risk``.
 
-    ``seen`` is the log, whose every step is in ``exposure``. What is revealed of the others is
-    revealed of the whole log at once, so history and future enter as they do for
-    whoever knows where the others are.
+    ``seen`` is the log, whose every step is in ``exposure``. What is revealed of the others is revealed of
+    the whole log at once, so history and future enter as they do for the informed adversary.
     """
     first, last = window
     shown = exposure.steps if in_hindsight else last + 1
@@ -330,8 +327,3 @@ def horizon_risk_in_crowd(
         by=least.by,
         information_nats=min(nats, everything.information_nats),
     )
-
-
-def _by_information(exposure: Exposure, seen: SeenInCrowd, mistakes: int, effort: Effort) -> float:
-    nats = released_information(seen.for_information(exposure)).best
-    return float(divergence_root(nats, question(exposure, mistakes, effort).guess.best))

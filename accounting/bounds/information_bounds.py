@@ -101,7 +101,7 @@ TIGHT = Bound(
 
 
 def _compute_divergence(question: Question) -> float:
-    """With the smaller amount of information, what the releases reveal or what is left of it by erasure."""
+    """From the smaller amount of information: that of the releases, or what erasure leaves of it."""
     erased = question.once(expected_under_erasure)
     information = question.information.best
     nats = information if erased is None else min(information, erased.information_nats)

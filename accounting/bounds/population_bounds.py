@@ -38,21 +38,14 @@ from accounting.exposure.prior_constants_kernel import (
 )
 from accounting.exposure.step_information import observe
 from accounting.exposure.step_information.renewal_kernel import renewal_information
-from accounting.hmm.propagation import marginals
+from accounting.hmm.propagation import first_place_law, marginals
 from accounting.numerics import divergence_root, mean_interval
 from models.numerics.jit import jit, pjit
 from models.priors import Population
-from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_view
+from models.priors.chain import LocalChain, PopulationArrays, chain_view
 from models.releases import Schedule
 
 # The certified bound of a raw schedule for a whole population, fast bounds before refined ones.
-
-
-class Counted(NamedTuple):
-    """A raw schedule."""
-
-    first_slot: int
-    counted: NDArray[np.bool_]  # (T, M), where it counts
 
 
 class CertifiedPerson(NamedTuple):
@@ -64,24 +57,15 @@ class CertifiedPerson(NamedTuple):
     by: int  # BY_BASELINE where the baseline is 1, else the bound that gave ``certified``
 
 
-class CertifiedArrays(NamedTuple):
-    """The same for everybody, each (N,)."""
-
-    certified: NDArray[np.float64]
-    baseline: NDArray[np.float64]
-    information: NDArray[np.float64]
-    by: NDArray[np.int64]
-
-
 @jit
 def certified_person(
     person: LocalChain, counted: NDArray[np.bool_], question: RawQuestion, threshold: float
 ) -> CertifiedPerson:
     """The refined bound only where the fast one leaves open on which side of ``threshold`` the person is.
 
-    A negative threshold asks for the refined bound in any case.
+    With a negative threshold the refined bound is always computed.
     """
-    chain, start, first_slot = person
+    chain, start = person.chain, person.start
     steps, mistakes = counted.shape[0], question.mistakes
     powers = shared_powers(chain, steps if question.order > 1 else 0)
     if powers.shape[0] > 0 and gaps_affordable(start.size, 1, steps, mistakes):
@@ -90,9 +74,9 @@ def certified_person(
     else:
         prior = prior_constants(person, steps, mistakes, False)
     baseline = prior.baseline.success
-    marginal = marginals(chain, start, first_slot, steps)
+    marginal = marginals(person, steps)
     hits = own_hits(chain, marginal, counted)
-    information = renewal_information(chain, start, first_slot, hits, marginal).sum()
+    information = renewal_information(person, hits, marginal).sum()
     if baseline >= 1.0:
         return CertifiedPerson(1.0, 1.0, information, BY_BASELINE)
     guess = min(1.0, prior.guess.subsets, prior.guess.markov, prior.guess.frontier)
@@ -108,104 +92,79 @@ def certified_person(
     return CertifiedPerson(max(certified, baseline), baseline, information, by)
 
 
-@jit
-def first_place_law(
-    population: PopulationArrays, person: int, chain: ChainView, slot: int
-) -> NDArray[np.float64]:
-    """The person's own start, else the (cyclo-)stationary law of the slot."""
-    begin, end = population.initial_start[person], population.initial_start[person + 1]
-    return population.initial[begin:end] if end > begin else chain.start[slot]
-
-
-def certify_everybody(
-    population: PopulationArrays,
-    people: tuple[int, int],
-    releases: Counted,
-    question: RawQuestion,
-    threshold: float,
-) -> CertifiedArrays:
-    """The people ``first..last - 1``; they are independent, so threads do not change a bit."""
-    first, last = people
-    size = last - first
-    found = CertifiedArrays(np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64))
-    _certify(found, population, first, releases, question, threshold)
-    return found
-
-
-@pjit(lambda found, *_: found.certified.size)
+@pjit(lambda certified, *_: certified.size)
 def _certify(
     begin: int,
     end: int,
-    found: CertifiedArrays,
+    certified: NDArray[np.float64],
+    baseline: NDArray[np.float64],
+    information: NDArray[np.float64],
+    by: NDArray[np.int64],
     population: PopulationArrays,
     first: int,
-    releases: Counted,
+    first_slot: int,
+    counted: NDArray[np.bool_],
     question: RawQuestion,
     threshold: float,
 ) -> None:
+    """Fill the four columns, each (n,), for the people from ``first`` on.
+
+    ``counted`` (T, M) is where the raw schedule counts. People are independent, so threads do not change a
+    bit.
+    """
     for i in range(begin, end):
         chain = chain_view(population, first + i)
-        slot = releases.first_slot % population.slots[first + i]
-        person = LocalChain(chain, first_place_law(population, first + i, chain, slot), slot)
-        one = certified_person(person, releases.counted, question, threshold)
-        found.certified[i], found.baseline[i] = one.certified, one.baseline
-        found.information[i], found.by[i] = one.information, one.by
+        slot = first_slot % population.slots[first + i]
+        person = LocalChain(chain, first_place_law(population, first + i, slot), slot)
+        one = certified_person(person, counted, question, threshold)
+        certified[i], baseline[i] = one.certified, one.baseline
+        information[i], by[i] = one.information, one.by
 
 
 # Draws of a whole population: each of a person chosen at random, judged by the posterior it leads to.
 
 
-class Released(NamedTuple):
-    """A log of ``L`` steps, as everybody sees it."""
-
-    first_slot: int
-    labels: NDArray[np.int32]  # (L, M) outcome of each location
-    steps: ReleasedSteps
-    values: ValueTables
-
-
-class Sample(NamedTuple):
-    """Whose draws are whose: person ``people[i]`` has the draws ``draw[first[i]:first[i + 1]]``."""
-
-    people: NDArray[np.int64]  # (P,)
-    first: NDArray[np.int64]  # (P + 1,)
-    draw: NDArray[np.int64]  # (n,) the number of the draw, which names its stream
-    seed: int
-
-
-@pjit(lambda found, population, released, sample, horizon: sample.people.size, least=16)
+@pjit(lambda found, population, first_slot, labels, steps, values, people, *_: people.size, least=16)
 def judge_people(
     begin: int,
     end: int,
     found: NDArray[np.float64],
     population: PopulationArrays,
-    released: Released,
-    sample: Sample,
+    first_slot: int,
+    labels: NDArray[np.int32],
+    steps: ReleasedSteps,
+    values: ValueTables,
+    people: NDArray[np.int64],
+    first: NDArray[np.int64],
+    draws: NDArray[np.int64],
+    seed: int,
     horizon: LogHorizon,
 ) -> None:
     """Fill ``found`` (n, 3) with bound, attained and unmoved success of each draw.
 
-    The guess of ``horizon`` is not read: everybody has their own.
+    The log has ``L`` steps, in which each location has the outcome ``labels`` (L, M). Person ``people[i]``
+    has the draws ``draws[first[i]:first[i + 1]]``, whose numbers name their streams. The guess of ``horizon``
+    is not read: everybody has their own.
     """
     for i in range(begin, end):
-        chain = chain_view(population, sample.people[i])
-        slot = released.first_slot % population.slots[sample.people[i]]
+        chain = chain_view(population, people[i])
+        slot = first_slot % population.slots[people[i]]
         places = chain.places.size
-        labels = np.empty((released.labels.shape[0], places), np.int32)
+        own_labels = np.empty((labels.shape[0], places), np.int32)
         for x in range(places):
-            labels[:, x] = released.labels[:, chain.places[x]]
-        start = first_place_law(population, sample.people[i], chain, slot)
-        log = own_log(LocalChain(chain, start, slot), labels, released.steps, released.values)
+            own_labels[:, x] = labels[:, chain.places[x]]
+        start = first_place_law(population, people[i], slot)
+        log = own_log(LocalChain(chain, start, slot), own_labels, steps, values)
         guess = np.empty(horizon.guess.size, np.int64)
         own_horizon = LogHorizon(
             horizon.first, horizon.last, horizon.mistakes, guess, horizon.vectors, horizon.order
         )
         work = new_draw_work(log, own_horizon)
         fill_prior_guess(log.person, own_horizon, work.posterior)
-        for j in range(sample.first[i], sample.first[i + 1]):
-            draw = sample.draw[j]
-            success = judge_draw(log, own_horizon, Draws(sample.seed, draw, 1), work)
-            found[draw, 0], found[draw, 1], found[draw, 2] = success.bound, success.attained, success.unmoved
+        for j in range(first[i], first[i + 1]):
+            success = judge_draw(log, own_horizon, Draws(seed, draws[j], 1), work)
+            own = found[draws[j]]
+            own[0], own[1], own[2] = success.bound, success.attained, success.unmoved
 
 
 _PEOPLE_PER_CALL = 1024
@@ -243,7 +202,7 @@ def certify_population(
 ) -> PopulationBounds:
     """The least of divergence, frontier (``vectors``), moment (``order``, if any) and exact bounds.
 
-    All are of the raw version of the schedule.
+    Each bound is that of the raw version of the schedule.
 
     With a ``threshold`` the refined bounds are computed only where the fast one is above it and the baseline
     is not: on which side of it ``certified`` lies is the same for everybody, and most people cost little.
@@ -253,16 +212,28 @@ def certify_population(
     """
     check_mistakes(mistakes, len(schedule.steps))
     counted = np.stack([observe(step, population.location_count).labels > 0 for step in schedule.steps])
-    releases = Counted(schedule.first_slot, counted)
     question = RawQuestion(mistakes, order, NO_PATTERNS, vectors, False)
     limit = -1.0 if threshold is None else threshold
-    parts = []
-    for first in range(0, len(population), _PEOPLE_PER_CALL):
-        last = min(first + _PEOPLE_PER_CALL, len(population))
-        parts.append(certify_everybody(population.arrays, (first, last), releases, question, limit))
+    size = len(population)
+    certified, baseline, information = np.empty(size), np.empty(size), np.empty(size)
+    by = np.empty(size, np.int64)
+    for first in range(0, size, _PEOPLE_PER_CALL):
+        last = min(first + _PEOPLE_PER_CALL, size)
+        _certify(
+            certified[first:last],
+            baseline[first:last],
+            information[first:last],
+            by[first:last],
+            population.arrays,
+            first,
+            schedule.first_slot,
+            counted,
+            question,
+            limit,
+        )
         if progress is not None:
             progress(last)
-    return PopulationBounds(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return PopulationBounds(certified, baseline, information, by)
 
 
 # What a log adds to a population's mean risk, between an attack and a bound: a few thousand draws say it.
@@ -273,7 +244,7 @@ class MeanAdded:
     """What releases add, on average over people, to the success of the best guess found without them.
 
     ``attack`` is what an adversary gains who searches each posterior for its best guess, ``bound`` what
-    nobody exceeds, both estimated; the best adversary's gain is in ``low..high`` with probability
+    no adversary exceeds, both estimated; the best adversary's gain is in ``low..high`` with probability
     ``confidence``.
     """
 
@@ -301,22 +272,30 @@ def mean_added(
     observations = [observe(step, population.location_count) for step in schedule.steps]
     steps = released_steps(observations)
     labels = np.stack([observation.labels for observation in observations])
-    released = Released(schedule.first_slot, labels, steps, value_tables(steps))
     guess = np.empty(last - first + 1, np.int64)
     found = np.empty((effort.draws, 3))
     horizon = LogHorizon(first, last, mistakes, guess, max(1, effort.vectors), 0)
-    judge_people(found, population.arrays, released, _sample(len(population), effort), horizon)
+    # Everybody is equally likely at each draw; draws in the order of people, so that each is prepared once.
+    random = np.random.Generator(np.random.Philox(effort.seed))
+    chosen = random.integers(0, len(population), effort.draws)
+    order = np.argsort(chosen, kind="stable")
+    people, begin = np.unique(chosen[order], return_index=True)
+    judge_people(
+        found,
+        population.arrays,
+        schedule.first_slot,
+        labels,
+        steps,
+        value_tables(steps.noise),
+        people,
+        np.append(begin, effort.draws),
+        order,
+        effort.seed,
+        horizon,
+    )
     bound, unmoved = found[:, 0], found[:, 2]
     attack = np.maximum(0.0, found[:, 1] - unmoved)
     bound = np.clip(bound - unmoved, attack, 1.0)
     failure = 1.0 - effort.confidence
     low, high = mean_interval(attack, failure).low, mean_interval(bound, failure).high
     return MeanAdded(float(attack.mean()), float(bound.mean()), max(0.0, low), high, effort.confidence)
-
-
-def _sample(people: int, effort: Effort) -> Sample:
-    """Everybody equally likely at each draw; draws in the order of people, so that each is prepared once."""
-    chosen = np.random.Generator(np.random.Philox(effort.seed)).integers(0, people, effort.draws)
-    order = np.argsort(chosen, kind="stable")
-    drawn, first = np.unique(chosen[order], return_index=True)
-    return Sample(drawn, np.append(first, effort.draws), order, effort.seed)

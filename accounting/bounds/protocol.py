@@ -1,4 +1,4 @@
-"""What every bound is given and must answer."""
+"""The question that every bound gets and the answer it must give."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ class Question:
         return {}
 
     def once(self, compute: Callable[[Question], T]) -> T:
-        """``compute`` of this question, the same object whenever it is asked for."""
+        """``compute`` of this question, computed once."""
         if compute not in self._answers:
             self._answers[compute] = compute(self)
         return cast(T, self._answers[compute])
 
     def once_raw(self, compute: Callable[[Question], T]) -> T:
-        """The same of what only depends on the raw version of the schedule, also for other noise."""
+        """:meth:`once` for what depends on the raw schedule alone, and is kept for other noise, too."""
         what = compute, self.mistakes, self.effort
         return self.exposure.of_raw_version(what, lambda: compute(self))
 
@@ -118,7 +118,7 @@ class LogQuestion:
     """How often can anyone be wrong in at most ``mistakes`` of the steps ``first..last`` of a longer log?
 
     ``exposure`` is the whole log; the adversary sees its first ``seen`` steps. ``ends`` (E, K) is the
-    likelihood of what exact counts after ``last`` would show (``patterns.outside_kernel.future_ends``).
+    likelihood of what exact counts after ``last`` would show (``patterns.raw_success_kernel.future_ends``).
     """
 
     exposure: Exposure
@@ -137,10 +137,10 @@ class Bound:
     ``compute`` gives a value in [0, 1], or None where the bound does not apply or the effort does not
     suffice. One that is not ``is_certain`` holds with the effort's confidence only.
 
-    A bound on raw counts that is fast enough for everybody has a ``kernel`` as well, which gives 1 where it
-    is not asked for (``patterns.raw_success_kernel`` has question and answer). Population bounds and the
-    erasure bound then take it, and continuous accounts if it ``knows_history``: if it holds with whatever was
-    released before the horizon (``SeenRaw.outside``).
+    A bound on raw counts that is fast enough for everybody has a ``kernel`` as well, which gives 1 where the
+    question does not want it (``patterns.raw_success_kernel`` has question and answer). Population bounds and
+    the erasure bound then take it, and continuous accounts if it ``knows_history``: if it holds with whatever
+    was released before the horizon (``SeenRaw.outside``).
 
     One that can take in what was released before and after a horizon has ``within_log`` as well; the others
     bound it by what the outside says about the ends (:mod:`accounting.bounds.certified`).

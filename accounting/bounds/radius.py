@@ -18,13 +18,14 @@ from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.hmm.log_space import log_sum
 from accounting.numerics import (
     ROOT_MARGIN,
+    bracket,
     divergence_root,
     relative_entropy_term,
 )
 from accounting.settings import RiskBudget
 from models.arguments import checked
 from models.mechanisms import Raw
-from models.numerics.jit import jit, pjit
+from models.numerics.jit import inline, jit, pjit
 from models.releases import Sensor, SensorRelease, StepSchedule
 
 # How far the law of one Markov path is from another's: each quantity by one pass over the steps.
@@ -47,6 +48,12 @@ class PathLaw(NamedTuple):
     matrices: NDArray[np.float64]
     first_slot: int
     steps: int
+
+
+@inline
+def _moves(law: PathLaw, t: int) -> NDArray[np.float64]:
+    """The matrix (K, K) of the move after step ``t``."""
+    return law.matrices[(law.first_slot + t) % law.matrices.shape[0]]
 
 
 class RowDistances(NamedTuple):
@@ -77,8 +84,7 @@ def expected_distances(law: PathLaw, other: PathLaw) -> RowDistances:
     places = law.start.size
     here = law.start.copy()
     for t in range(law.steps - 1):
-        moves = law.matrices[(law.first_slot + t) % law.matrices.shape[0]]
-        others = other.matrices[(other.first_slot + t) % other.matrices.shape[0]]
+        moves, others = _moves(law, t), _moves(other, t)
         moved = np.zeros(places)
         for x in range(places):
             if here[x] > 0.0:
@@ -105,8 +111,9 @@ def _tilted(q: float, p: float, order: float) -> float:
 def renyi_divergence(person: PathLaw, prior: PathLaw, order: float) -> float:
     """``D_a(Q || P)`` (nats) of order ``a``, neither 0 nor 1: one pass with ``Q^a P^(1 - a)``.
 
-    By logarithms where a power is too small or too large a number: the rare step whose weight is lost may
-    be followed by one that the prior all but rules out.
+    Of Markov paths it is a product of matrices (Rached, Alajaji and Campbell, *Renyi's divergence and entropy
+    rates for finite alphabet Markov sources*, 2001). By logarithms where a power is too small or too large a
+    number: the rare step whose weight is lost may be followed by one that the prior all but rules out.
     """
     places = person.start.size
     weight = np.zeros(places)
@@ -120,14 +127,14 @@ def renyi_divergence(person: PathLaw, prior: PathLaw, order: float) -> float:
         if total <= 0.0 or total == np.inf:
             return np.inf
         log_scale += np.log(total)
-        moves = person.matrices[(person.first_slot + t) % person.matrices.shape[0]]
-        others = prior.matrices[(prior.first_slot + t) % prior.matrices.shape[0]]
+        moves, others = _moves(person, t), _moves(prior, t)
         moved = np.zeros(places)
         for x in range(places):
             if weight[x] > 0.0:
                 for y in range(places):
                     tilted = _tilted(moves[x, y], others[x, y], order)
                     added = weight[x] / total * tilted
+                    # Lost digits: in the power itself, or in its product with a small weight.
                     if not _is_ordinary(tilted, moves[x, y], others[x, y]) or 0.0 < tilted > added <= _TINY:
                         return _renyi_by_logarithms(person, prior, order)
                     moved[y] += added
@@ -147,14 +154,13 @@ def _is_ordinary(tilted: float, q: float, p: float) -> bool:
 
 @jit
 def _renyi_by_logarithms(person: PathLaw, prior: PathLaw, order: float) -> float:
-    """The same pass with the logarithm of each weight."""
+    """The pass of :func:`renyi_divergence` with the logarithm of each weight."""
     places = person.start.size
     weight = np.empty(places)
     for x in range(places):
         weight[x] = _log_tilted(person.start[x], prior.start[x], order)
     for t in range(person.steps - 1):
-        moves = person.matrices[(person.first_slot + t) % person.matrices.shape[0]]
-        others = prior.matrices[(prior.first_slot + t) % prior.matrices.shape[0]]
+        moves, others = _moves(person, t), _moves(prior, t)
         moved = np.full(places, -np.inf)
         for x in range(places):
             if weight[x] > -np.inf:
@@ -195,8 +201,7 @@ def log_largest_ratio(person: PathLaw, prior: PathLaw) -> float:
     for x in range(places):
         best[x] = _log_ratio(person.start[x], prior.start[x])
     for t in range(person.steps - 1):
-        moves = person.matrices[(person.first_slot + t) % person.matrices.shape[0]]
-        others = prior.matrices[(prior.first_slot + t) % prior.matrices.shape[0]]
+        moves, others = _moves(person, t), _moves(prior, t)
         moved = np.full(places, -np.inf)
         for x in range(places):
             if best[x] > -np.inf:
@@ -222,8 +227,6 @@ def _log_ratio(q: float, p: float) -> float:
 # event are two laws put further apart than by the paths themselves (data processing). Each root is taken at
 # its upper end.
 
-_HALVINGS = 100
-
 
 @jit
 def _bernoulli(p: float, q: float) -> float:
@@ -243,43 +246,29 @@ def _renyi_bernoulli(u: float, bound: float, order: float) -> float:
     return np.log1p(total) / (order - 1.0)
 
 
-@jit
 def raised_by_reversed(bound: float, relative_entropy: float) -> float:
     """``sup {u : d(B || u) <= KL(P || Q)}``."""
     if bound >= 1.0 or relative_entropy <= 0.0:
         return min(1.0, bound)
-    low, high = bound, 1.0
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if _bernoulli(bound, middle) <= relative_entropy:
-            low = middle
-        else:
-            high = middle
-    return min(1.0, high * (1.0 + ROOT_MARGIN))
+    root = bracket(lambda u: _bernoulli(bound, u) <= relative_entropy, bound, 1.0).first_false
+    return min(1.0, root * (1.0 + ROOT_MARGIN))
 
 
-@jit
 def raised_by_renyi(bound: float, divergence: float, order: float) -> float:
     """``sup {u : d_a(u || B) <= D_a(Q || P)}``."""
     if bound >= 1.0 or divergence <= 0.0:
         return min(1.0, bound)
     if divergence >= -np.log(bound):
         return 1.0
-    low, high = bound, 1.0
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if _renyi_bernoulli(middle, bound, order) <= divergence:
-            low = middle
-        else:
-            high = middle
-    return min(1.0, high * (1.0 + ROOT_MARGIN))
+    root = bracket(lambda u: _renyi_bernoulli(u, bound, order) <= divergence, bound, 1.0).first_false
+    return min(1.0, root * (1.0 + ROOT_MARGIN))
 
 
 @pjit(lambda _, bounds, __: bounds.size)
 def raise_each(
     begin: int, end: int, relative_entropy: float, bounds: NDArray[np.float64], raised: NDArray[np.float64]
 ) -> None:
-    """``sup {u : d(u || B) <= KL(Q || P)}`` of each bound; who cannot succeed at all stays so."""
+    """``sup {u : d(u || B) <= KL(Q || P)}`` of each bound; a bound of 0 stays 0."""
     for k in range(begin, end):
         raised[k] = divergence_root(relative_entropy, bounds[k]) if bounds[k] > 0.0 else 0.0
 
@@ -311,8 +300,8 @@ class Radius:
 
     ``is_markov`` declares more of the person than a distance: given the place in step ``first``, what comes
     after it does not depend on what was before, and given the one in step ``last`` what was before it not on
-    what comes after. A radius that leaves out steps of the log needs it. Somebody who repeats the last four
-    steps for ever may have the prior's very law over any four steps, and whoever saw four knows all others.
+    what comes after. A radius that leaves out steps of the log needs it. A person who repeats the last four
+    steps for ever may have exactly the prior's law over any four steps, and four of them reveal all others.
     """
 
     first: int
@@ -411,7 +400,7 @@ class Radius:
         }
         for order, divergence in self.renyi.items():
             raised[f"renyi_{order:g}"] = float(raised_by_renyi(bound, divergence, order))
-        raised["max_ratio"] = min(1.0, bound * exp(min(self.log_max_ratio, 700.0)))
+        raised["max_ratio"] = min(1.0, bound * exp(min(self.log_max_ratio, 700.0)))  # e^700: no overflow
         return raised
 
     @checked(HorizonError)
@@ -425,7 +414,7 @@ class Radius:
 def _path_law(exposure: Exposure, places: NDArray[np.int32], first: int, last: int) -> PathLaw:
     """The law of the places in ``first..last``, on ``places``, of which the person's own are some.
 
-    Who never is at a place never leaves it: what its row says has no weight.
+    A place where the person never is is never left: its row in the matrix has no weight.
     """
     own = np.searchsorted(places, exposure.chain.places)
     start = np.zeros(places.size)
@@ -464,7 +453,7 @@ def ceilings_within(nats: float, bounds: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def ceiling_within(nats: float, bound: float) -> float:
-    """The same of one bound."""
+    """:func:`ceilings_within` of one bound."""
     return float(ceilings_within(nats, np.array([bound]))[0])
 
 
@@ -485,8 +474,8 @@ def bound_for(nats: float, level: float) -> float:
 def budget_within(nats: float, limit: RiskBudget) -> RiskBudget:
     """The budget on bounds under the prior that keeps this one within so many nats.
 
-    What releases may add is limited under the prior: raised ceilings have no *added*. Who is over by habit
-    alone is another question, asked of the guess under the prior and the limit as it was set.
+    What releases may add is limited under the prior: raised ceilings have no *added*. Whether a person is
+    over the limit by habit alone is decided by the guess under the prior and the limit as it was set.
     """
     return limit if limit.risk is None else replace(limit, risk=bound_for(nats, limit.risk))
 
@@ -496,8 +485,8 @@ def budget_within(nats: float, limit: RiskBudget) -> RiskBudget:
 # History counts: a person who forgets more slowly than the prior says is given away by old releases, and
 # nothing in the horizon's own steps shows it. So the bound that is raised never uses the prior for what
 # lies outside the radius's steps: the adversary is *shown* the place at which the radius begins (and in
-# hindsight the one at which it ends). To somebody who is Markov there (:attr:`Radius.is_markov`) that is
-# worth more than all releases beyond it. Of anybody else nothing is known but a radius over the whole log.
+# hindsight the one at which it ends). For a person who is Markov there (:attr:`Radius.is_markov`) that is
+# worth more than all releases beyond it. For other people only a radius over the whole log helps.
 
 
 @dataclass(frozen=True, slots=True)

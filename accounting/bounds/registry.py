@@ -30,7 +30,7 @@ BOUNDS: tuple[Bound, ...] = (
 
 
 def deciding_bound(code: int, mistakes: int) -> str:
-    """The name behind the code that accountants keep of whoever gave a person's certified value."""
+    """The name of the bound that gave a person's certified value, from the code that accountants keep."""
     names = {
         **{code: name for name, code in CODES.items()},
         BY_BASELINE: "baseline",

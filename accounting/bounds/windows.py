@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from accounting.bounds import HorizonRisk, horizon_risk, smallest
+from accounting.bounds.certified import HorizonRisk, horizon_risk, smallest
 from accounting.bounds.protocol import Effort
 from accounting.exceptions import HorizonError
 from accounting.exposure import Exposure, baseline, check_mistakes, prior_guess, window_of
@@ -18,23 +18,24 @@ from models.releases import MoveSensor, Sensor, SensorRelease, StepSchedule, Win
 
 # A release over a window as raw counts of places in its fine steps, which reveal at least as much.
 #
-# What a person adds is a function of the places at the ends of the moves in the window, so whoever is shown
-# the places knows it (data processing). A sensor on places is shown as it is, in each of its steps; for one
-# on moves the places it counts from, at the beginning of each move, and those it counts to, at its end.
+# What a person adds is a function of the places at the ends of the moves in the window, so an adversary who
+# is shown the places knows it (data processing). A sensor on places is shown as it is, in each of its steps;
+# for one on moves the places it counts from, at the beginning of each move, and those it counts to, at its
+# end.
 
 _RAW = Raw()
 
 
 def shown_schedule(
-    steps: int, shown: Iterable[WindowRelease], beside: Iterable[WindowRelease] = ()
+    steps: int, shown: Iterable[WindowRelease], presence: Iterable[WindowRelease]
 ) -> list[StepSchedule]:
-    """Steps ``0..steps - 1`` with the places of releases, each place once a step.
+    """Steps ``0..steps - 1`` with the places of the releases ``shown``, each place once a step.
 
-    ``beside`` are releases of one step's presence, as they are.
+    Releases of one step's ``presence`` are added as they are.
     """
     counted: list[dict[tuple[int, ...], SensorRelease]] = [{} for _ in range(steps)]
     as_they_are: list[list[SensorRelease]] = [[] for _ in range(steps)]
-    for release in beside:
+    for release in presence:
         if release.as_step is not None:
             as_they_are[release.first].append(release.as_step)
     for release in shown:
@@ -56,7 +57,7 @@ def _places(release: WindowRelease) -> Iterable[tuple[int, tuple[int, ...]]]:
             yield step, (end,)
 
 
-# Noised releases over windows as coins: each is shown as a whole, or not at all.
+# Noised releases over windows as coins: each is shown as a whole, or not at all. Beyond the papers.
 #
 # All values that a person's own count can have leave ``1 - delta`` of the noise's law in common, so a
 # noised release is a function of a channel that shows the own count with probability ``delta`` and nothing
@@ -64,7 +65,7 @@ def _places(release: WindowRelease) -> Iterable[tuple[int, tuple[int, ...]]]:
 #
 #     success <= E[ success where the releases whose coin fell are shown ].
 #
-# Where somebody is rarely counted more often than ``k``, such a person may be charged as found, and
+# Where a person is rarely counted more often than ``k``, those cases may be charged as found, and
 # everybody else's coin falls with the smaller ``delta_k``: whatever is guessed, success together with
 # "nobody was counted more than ``k`` times" has at most the probability that the coins leave.
 #
@@ -75,21 +76,19 @@ MOST_COINS = 6
 """Sets of shown releases double with each coin; more releases share coins, neighbours in time together."""
 
 
-def by_the_spread(own_counts: Sequence[OwnCount]) -> tuple[list[float], float]:
-    """Each release's probability of being shown, and 0: the probability charged beside."""
-    return [own.reveal_probability() for own in own_counts], 0.0
-
-
 def with_large_counts_charged(own_counts: Sequence[OwnCount]) -> tuple[list[float], float]:
-    """The same with, for each release, the ``k`` that makes ``delta_k + Pr[n > k]`` least."""
+    """Each release's probability of being shown, and the probability charged for large counts.
+
+    ``k`` is, release by release, the one that makes ``delta_k + Pr[n > k]`` least.
+    """
     shown, charged = [], 0.0
     for own in own_counts:
         mechanism, spread = own.release.mechanism, own.spread
         thresholds = [spread] if own.release.miscounts else range(spread + 1)
         choices = [(revealed_by_shift(mechanism, k), own.probability_above(k)) for k in thresholds]
-        kept, beside = min(choices, key=sum)
-        shown.append(kept)
-        charged += beside
+        probability, of_large = min(choices, key=sum)
+        shown.append(probability)
+        charged += of_large
     return shown, charged
 
 
@@ -124,9 +123,8 @@ def expected_success(
 #
 # Every bound holds for any adversary; the least counts:
 #
-# - ``shown``: the places of all windows, raw (:mod:`accounting.bounds.windows`);
-# - ``erasure`` and ``large_counts``: noised windows as coins
-#   (:mod:`accounting.bounds.windows`);
+# - ``shown``: the places of all windows, raw;
+# - ``erasure`` and ``large_counts``: noised windows as coins;
 # - ``divergence``: the information of all own counts under the binary divergence;
 # - ``shifted``: without the windows, plus ``sqrt(I / 2)`` for what their own counts reveal (Pinsker,
 #   Jensen).
@@ -187,10 +185,7 @@ def window_risk(
         for own in owns
         if own.release.mechanism.is_released and (in_hindsight or own.release.last <= last)
     ]
-    question = _WindowQuestion(
-        exposure, (first, last), mistakes, in_hindsight, effort, tuple(published), owns
-    )
-    bounds = question.bounds()
+    bounds = _bounds_by_name(exposure, owns, published, horizon, mistakes, in_hindsight, effort)
     without = baseline(window_of(exposure, first, last), mistakes).success
     least = smallest(bounds, without, effort)
     return WindowRisk(
@@ -207,57 +202,54 @@ def window_risk(
     )
 
 
-@dataclass(frozen=True)
-class _WindowQuestion:
-    """A horizon, and the own counts of what the adversary has seen."""
+def _bounds_by_name(
+    exposure: Exposure,
+    owns: Sequence[OwnCount],
+    published: Sequence[OwnCount],
+    horizon: tuple[int, int],
+    mistakes: int,
+    in_hindsight: bool,
+    effort: Effort,
+) -> dict[str, float]:
+    """Every bound given the own counts of what the adversary has seen, ``published``.
 
-    exposure: Exposure
-    horizon: tuple[int, int]
-    mistakes: int
-    in_hindsight: bool
-    effort: Effort
-    seen: tuple[OwnCount, ...]
-    all: tuple[OwnCount, ...]  # those to come too: the risk of steps leaves them out where it must
+    Releases of one step's presence stay as they are, those to come too (``owns`` has all): the risk of steps
+    leaves them out where it must.
+    """
+    first, last = horizon
+    locations = exposure.observations[0].labels.size
+    presence = [own.release for own in owns if own.release.as_step is not None]
 
-    def bounds(self) -> dict[str, float]:
-        """Every bound by its name."""
-        steps = [own.release for own in self.all if own.release.as_step is not None]
-        windows = [own for own in self.seen if own.release.as_step is None and not own.is_constant]
-        if not windows:
-            found = self._step_risk(shown_schedule(self.exposure.steps, (), steps), self.effort)
-            return {found.by: found.certified}
-        effort = replace(self.effort, draws=0)
-        raw = [own for own in windows if own.release.mechanism.is_exact]
-        noised = [own for own in windows if not own.release.mechanism.is_exact]
-        groups = coin_groups(noised, min(MOST_COINS, max(0, effort.patterns.bit_length() - 1)))
+    def step_risk(shown: Iterable[WindowRelease], work: Effort) -> HorizonRisk:
+        schedule = shown_schedule(exposure.steps, shown, presence)
+        seen = exposure.under(tuple(observe(step, locations) for step in schedule))
+        return horizon_risk(seen, first, last, mistakes, in_hindsight=in_hindsight, effort=work)
 
-        def success(shown: Sequence[int]) -> float:
-            kept = [noised[each].release for k in shown for each in groups[k]]
-            places = shown_schedule(self.exposure.steps, [own.release for own in raw] + kept, steps)
-            return self._step_risk(places, effort).certified
+    windows = [own for own in published if own.release.as_step is None and not own.is_constant]
+    if not windows:
+        found = step_risk((), effort)
+        return {found.by: found.certified}
+    certain = replace(effort, draws=0)
+    raw = [own.release for own in windows if own.release.mechanism.is_exact]
+    noised = [own for own in windows if not own.release.mechanism.is_exact]
+    groups = coin_groups(noised, min(MOST_COINS, max(0, effort.patterns.bit_length() - 1)))
 
-        without = self._step_risk(shown_schedule(self.exposure.steps, (), steps), effort).certified
-        revealed = sum(own.information_nats for own in windows)  # given the steps' releases: not carried
-        bounds = {
-            "divergence": self._by_information(),
-            "shifted": min(1.0, without + most_moved(revealed)),
-            "shown": success(range(len(groups))),
-        }
-        if groups:
-            values = success_of_sets(len(groups), success)
-            shown, _ = by_the_spread(noised)
-            bounds["erasure"] = expected_success(values, groups, shown)
-            shown, charged = with_large_counts_charged(noised)
-            bounds["large_counts"] = min(1.0, charged + expected_success(values, groups, shown))
-        return bounds
+    def success(shown: Sequence[int]) -> float:
+        kept = [noised[each].release for k in shown for each in groups[k]]
+        return step_risk([*raw, *kept], certain).certified
 
-    def _by_information(self) -> float:
-        information = window_information(self.exposure, self.seen, *self.horizon)
-        guess = prior_guess(window_of(self.exposure, *self.horizon), self.mistakes)
-        return float(divergence_root(information.total, guess.best))
-
-    def _step_risk(self, schedule: Sequence[StepSchedule], effort: Effort) -> HorizonRisk:
-        locations = self.exposure.observations[0].labels.size
-        seen = self.exposure.under(tuple(observe(step, locations) for step in schedule))
-        first, last = self.horizon
-        return horizon_risk(seen, first, last, self.mistakes, in_hindsight=self.in_hindsight, effort=effort)
+    information = window_information(exposure, published, first, last).total
+    guess = prior_guess(window_of(exposure, first, last), mistakes).best
+    revealed = sum(own.information_nats for own in windows)  # given the steps' releases: not carried
+    bounds = {
+        "divergence": float(divergence_root(information, guess)),
+        "shifted": min(1.0, step_risk((), certain).certified + most_moved(revealed)),
+        "shown": success(range(len(groups))),
+    }
+    if groups:
+        values = success_of_sets(len(groups), success)
+        by_the_spread = [own.reveal_probability() for own in noised]
+        bounds["erasure"] = expected_success(values, groups, by_the_spread)
+        shown, charged = with_large_counts_charged(noised)
+        bounds["large_counts"] = min(1.0, charged + expected_success(values, groups, shown))
+    return bounds

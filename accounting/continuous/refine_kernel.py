@@ -117,11 +117,11 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
     law_before, law = _first_laws(accounts, person, chain, earliest, begin)
     horizon = LocalChain(chain, law, account_slot(accounts, person, begin))
     before = LocalChain(chain, law_before, account_slot(accounts, person, earliest))
-    marginal = marginals(chain, law, horizon.first_slot, steps)
+    marginal = marginals(horizon, steps)
     hits = np.zeros(marginal.shape, np.bool_)
     rows = slice(counted_from - first_row, steps - first_row)
     hits[rows] = own_hits(chain, marginal[rows], labels[HISTORY + counted_from :])
-    marginal_before = marginals(chain, law_before, before.first_slot, max(known_steps, 1))[:known_steps]
+    marginal_before = marginals(before, max(known_steps, 1))[:known_steps]
     hits_before = own_hits(chain, marginal_before, labels[HISTORY - known_steps :])
     is_cut = first - since > HISTORY
     if is_cut:
@@ -175,9 +175,9 @@ def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules) -> f
 @jit
 def _exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> RefinedBounds:
     """Both, as if every count were exact."""
-    chain, start, slot = raw.person
+    slot = raw.person.first_slot
     guess = accounts.constants.guess[accounts.constants.phase_start[person] + slot]
-    information = renewal_information(chain, start, slot, raw.hits, raw.marginal).sum() + carried
+    information = renewal_information(raw.person, raw.hits, raw.marginal).sum() + carried
     divergence = divergence_root(information * (1.0 + 1e-12), guess)
     success = least_exact_bound(raw, accounts.horizon)
     return RefinedBounds(success.value, success.by, divergence)

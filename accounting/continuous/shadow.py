@@ -256,7 +256,7 @@ def attack_people(
         if has_start or not sampled.is_known[i, slot]:
             law = own.chain.start[slot]
             if has_start:
-                law = marginals(own.chain, own.start, own.first_slot, window.known + 1)[window.known]
+                law = marginals(own, window.known + 1)[window.known]
             _fill_guess(LocalChain(own.chain, law, slot), horizon, accounts.state.baseline[person], work)
             sampled.is_known[i, slot] = True
         for j in range(first, last):

@@ -11,10 +11,7 @@ from accounting.exposure.exposure import (
     released_information,
 )
 from accounting.exposure.history import (
-    check_window,
-    history_mixture,
     horizon_information,
-    reversed_contraction,
     window_of,
 )
 
@@ -24,12 +21,9 @@ __all__ = [
     "PriorGuess",
     "baseline",
     "check_mistakes",
-    "check_window",
     "entropy_nats",
-    "history_mixture",
     "horizon_information",
     "prior_guess",
     "released_information",
-    "reversed_contraction",
     "window_of",
 ]

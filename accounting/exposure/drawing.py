@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from accounting.exceptions import UnknownReleaseError
 from accounting.exposure.step_information import StepObservation
-from models.mechanisms import Mechanism, NoiseLaw
+from models.mechanisms import Mechanism
 from models.numerics.elementwise import log
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView, LocalChain
@@ -192,45 +192,25 @@ def walk(walker: Walker, stream: NDArray[np.uint64], trace: NDArray[np.int32]) -
 # noise's own probabilities are used: an observation can exclude an outcome altogether.
 
 
-class ReleasedSteps(NamedTuple):
-    """All releases of ``T`` steps; ``R`` is the most in one step, ``O`` the most outcomes.
+class NoiseTables(NamedTuple):
+    """Noise laws, one after the other.
 
-    ``law`` indexes the noise laws; law ``l`` gives the value ``first[l] + i`` the probability
-    ``e^log_probability[tables.first[l] + i]``.
+    Law ``l`` gives the value ``first[l] + i`` the probability ``e^log_probability[tables.first[l] + i]``.
     """
+
+    first: NDArray[np.int64]  # (laws,)
+    log_probability: NDArray[np.float64]
+    tables: AliasTables
+
+
+class ReleasedSteps(NamedTuple):
+    """All releases of ``T`` steps; ``R`` is the most in one step, ``O`` the most outcomes."""
 
     releases: NDArray[np.int64]  # (T,) how many
     outcomes: NDArray[np.int64]  # (T,) how many
-    law: NDArray[np.int64]  # (T, R)
+    law: NDArray[np.int64]  # (T, R) of the noise
     counted: NDArray[np.int64]  # (T, O, R) 1 where the outcome is counted by the sensor
-    first: NDArray[np.int64]  # (laws,)
-    log_probability: NDArray[np.float64]
-    tables: AliasTables  # of the noise laws
-
-
-@bare_jit
-def log_noise(steps: ReleasedSteps, law: int, noise: int) -> float:
-    """Log-probability of a noise value, -inf outside the law's support."""
-    index = noise - steps.first[law]
-    begin, end = steps.tables.first[law], steps.tables.first[law + 1]
-    if index < 0 or index >= end - begin:
-        return -np.inf
-    return steps.log_probability[begin + index]
-
-
-@bare_jit
-def log_likelihoods(
-    steps: ReleasedSteps, step: int, outcome: int, stream: NDArray[np.uint64], found: NDArray[np.float64]
-) -> None:
-    """Publish ``step`` for a person in ``outcome``; every outcome's log-likelihood into ``found`` (O,)."""
-    for other in range(steps.outcomes[step]):
-        found[other] = 0.0
-    for r in range(steps.releases[step]):
-        law = steps.law[step, r]
-        noise = steps.first[law] + draw(steps.tables, law, stream)
-        seen = steps.counted[step, outcome, r] + noise
-        for other in range(steps.outcomes[step]):
-            found[other] += log_noise(steps, law, seen - steps.counted[step, other, r])
+    noise: NoiseTables
 
 
 @bare_jit
@@ -240,9 +220,20 @@ def publish_trace(
     stream: NDArray[np.uint64],
     log_likelihood: NDArray[np.float64],
 ) -> None:
-    """Publish every step for somebody whose outcomes are ``labels`` (T,); fills ``log_likelihood`` (T, O)."""
+    """Publish every step of a person with the outcomes ``labels`` (T,); fills ``log_likelihood`` (T, O)."""
     for step in range(labels.size):
-        log_likelihoods(steps, step, labels[step], stream, log_likelihood[step])
+        for other in range(steps.outcomes[step]):
+            log_likelihood[step, other] = 0.0
+        for r in range(steps.releases[step]):
+            law = steps.law[step, r]
+            begin, end = steps.noise.tables.first[law], steps.noise.tables.first[law + 1]
+            seen = steps.counted[step, labels[step], r] + draw(steps.noise.tables, law, stream)
+            for other in range(steps.outcomes[step]):
+                index = seen - steps.counted[step, other, r]  # of the noise value among the law's
+                is_possible = 0 <= index < end - begin
+                log_likelihood[step, other] += (
+                    steps.noise.log_probability[begin + index] if is_possible else -np.inf
+                )
 
 
 @bare_jit
@@ -283,26 +274,26 @@ class OwnReleases(NamedTuple):
 
 
 @jit
-def value_tables(steps: ReleasedSteps) -> ValueTables:
-    """Tables of a schedule's noise laws: value ``i`` is noise number ``i``, or number ``i - 1`` and one."""
-    noise = steps.tables.first
-    laws = noise.size - 1
-    first = noise[:-1] + np.arange(laws)
-    absent, present = np.zeros(noise[laws] + laws), np.zeros(noise[laws] + laws)
+def value_tables(noise: NoiseTables) -> ValueTables:
+    """Tables of noise laws: value ``i`` is noise number ``i``, or noise number ``i - 1`` and the person."""
+    begin, log_probability = noise.tables.first, noise.log_probability
+    laws = begin.size - 1
+    first = begin[:-1] + np.arange(laws)
+    absent, present = np.zeros(begin[laws] + laws), np.zeros(begin[laws] + laws)
     for law in range(laws):
-        size = noise[law + 1] - noise[law]
+        size = begin[law + 1] - begin[law]
         for i in range(size + 1):
-            without = steps.log_probability[noise[law] + i] if i < size else -np.inf
-            counted = steps.log_probability[noise[law] + i - 1] if i > 0 else -np.inf
+            without = log_probability[begin[law] + i] if i < size else -np.inf
+            counted = log_probability[begin[law] + i - 1] if i > 0 else -np.inf
             if max(without, counted) > -np.inf:
                 absent[first[law] + i] = np.exp(min(0.0, without - counted)) if without > -np.inf else 0.0
                 present[first[law] + i] = np.exp(min(0.0, counted - without)) if counted > -np.inf else 0.0
-    return ValueTables(first, absent, present, steps.tables)
+    return ValueTables(first, absent, present, noise.tables)
 
 
 @jit
 def own_releases(steps: ReleasedSteps, labels: NDArray[np.int32], values: ValueTables) -> OwnReleases:
-    """The releases that tell places apart, for somebody whose places have the outcomes ``labels`` (T, K).
+    """The releases that tell places apart, for a person whose places have the outcomes ``labels`` (T, K).
 
     A release that counts all of them or none shows the same noise wherever the person is.
     """
@@ -370,41 +361,24 @@ def released_steps(observations: Sequence[StepObservation]) -> ReleasedSteps:
         law[t, : len(observation.mechanisms)] = [laws[mechanism] for mechanism in observation.mechanisms]
         for outcome, sensors in enumerate(observation.outcomes):
             counted[t, outcome, list(sensors)] = 1
-    return _with_laws(
-        np.array([len(observation.mechanisms) for observation in observations]),
-        np.array([len(observation.outcomes) for observation in observations]),
-        law,
-        counted,
-        [_law(mechanism) for mechanism in laws],
-    )
+    releases = np.array([len(observation.mechanisms) for observation in observations])
+    outcomes = np.array([len(observation.outcomes) for observation in observations])
+    return ReleasedSteps(releases, outcomes, law, counted, _noise_tables(tuple(laws)))
 
 
 def noise_values(mechanisms: Sequence[Mechanism]) -> ValueTables:
     """What the noise of these mechanisms shows about one person, one law each, in their order."""
-    nothing = np.zeros(0, np.int64)
-    table = np.zeros((0, 0), np.int64)
-    laws = [_law(mechanism) for mechanism in mechanisms]
-    return value_tables(_with_laws(nothing, nothing, table, table[np.newaxis], laws))
+    return value_tables(_noise_tables(mechanisms))
 
 
-def _with_laws(
-    releases: NDArray[np.int64],
-    outcomes: NDArray[np.int64],
-    law: NDArray[np.int64],
-    counted: NDArray[np.int64],
-    laws: Sequence[NoiseLaw],
-) -> ReleasedSteps:
-    """Join the laws into flat tables; without any release there is one law that is never drawn."""
-    probabilities = [found.probabilities for found in laws] or [np.ones(1)]
-    starts = np.array([found.first for found in laws] or [0], np.int64)
+def _noise_tables(mechanisms: Sequence[Mechanism]) -> NoiseTables:
+    """The noise laws of these mechanisms; without any there is one law that is never drawn."""
+    laws = [mechanism.noise_law() for mechanism in mechanisms]
+    known = [law for law in laws if law is not None]
+    assert len(known) == len(laws), "observations leave suppressed sensors out"
+    probabilities = [law.probabilities for law in known] or [np.ones(1)]
+    starts = np.array([law.first for law in known] or [0], np.int64)
     first = np.concatenate([[0], np.cumsum([len(each) for each in probabilities])]).astype(np.int64)
     value = np.concatenate([np.arange(len(each)) for each in probabilities])
     weight = np.concatenate(probabilities)
-    tables = alias_tables(first, value, weight)
-    return ReleasedSteps(releases, outcomes, law, counted, starts, log(weight), tables)
-
-
-def _law(mechanism: Mechanism) -> NoiseLaw:
-    law = mechanism.noise_law()
-    assert law is not None, "observations leave suppressed sensors out"
-    return law
+    return NoiseTables(starts, log(weight), alias_tables(first, value, weight))

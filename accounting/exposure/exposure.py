@@ -128,7 +128,7 @@ class Exposure:
     @cached_property
     def marginal(self) -> NDArray[np.float64]:
         """``Pr[X_t = x]``, (T, K)."""
-        return marginals(self.chain, self.start, self.first_slot, self.steps)
+        return marginals(self.person, self.steps)
 
     @cached_property
     def hits(self) -> NDArray[np.bool_]:
@@ -162,9 +162,8 @@ class Exposure:
     @cached_property
     def renewal_nats(self) -> NDArray[np.float64]:
         """``H(Y_t | Y_1..Y_{t-1})`` of the raw version of the schedule, (T,); see :attr:`is_refined`."""
-        person = self.chain, self.start, self.first_slot
         return self.of_raw_version(
-            "renewal_nats", lambda: renewal_information(*person, self.hits, self.marginal)
+            "renewal_nats", lambda: renewal_information(self.person, self.hits, self.marginal)
         )
 
     @cached_property
@@ -221,7 +220,7 @@ class Exposure:
         return other
 
     def of_raw_version(self, what: Hashable, compute: Callable[[], T]) -> T:
-        """``compute()``, which must not depend on noise, the same object whenever ``what`` is asked for.
+        """``compute()``, which must not depend on noise, computed once for each ``what``.
 
         Exposures of one person to the same counts with other noise share it, see :meth:`under`.
         """
@@ -300,16 +299,9 @@ def person_step_terms(exposure: Exposure, step: int) -> StepTerms:
     """Information of one step, as the accountant of a population computes it; see :class:`StepTerms`."""
     before = max(0, step - 1)
     view = exposure.observations[step].view
-    return StepTerms(
-        *person_terms(
-            exposure.chain,
-            exposure.slot(before),
-            exposure.marginal[before],
-            exposure.marginal[step],
-            exposure.observations[before].view if step else nothing_seen(view.labels.size),
-            view,
-        )
-    )
+    view_before = exposure.observations[before].view if step else nothing_seen(view.labels.size)
+    marginals_of_both = exposure.marginal[before], exposure.marginal[step]
+    return person_terms(exposure.chain, exposure.slot(before), *marginals_of_both, view_before, view)
 
 
 def pairwise_information(exposure: Exposure, step: int) -> float:

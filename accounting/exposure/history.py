@@ -24,13 +24,13 @@ from accounting.exposure.exposure import Exposure, entropy_nats, person_step_ter
 from accounting.exposure.step_information.contraction_kernel import contraction, dense_matrix
 from accounting.numerics import relative_entropy_term
 from models.numerics.jit import jit
-from models.priors.chain import ChainView
+from models.priors.chain import ChainView, LocalChain, slot_of
 
 # What a raw history says about where the horizon starts, and a raw future about where it ends.
 #
-# A history is a mixture of beliefs, one a renewal. What somebody does better for an information ``I`` grows
-# like ``sqrt(I)``, so 1e-16 lost from it is 1e-8 of success: informations here are sums of terms none of
-# which is negative, never the difference of two entropies.
+# A history is a mixture of beliefs, one a renewal. The success that an information ``I`` adds grows like
+# ``sqrt(I)``, so 1e-16 lost from it is 1e-8 of success: amounts of information here are sums of terms that
+# are never negative, not differences of two entropies.
 
 
 class Mixture(NamedTuple):
@@ -41,24 +41,18 @@ class Mixture(NamedTuple):
 
 
 @jit
-def renewal_mixture(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    hits: NDArray[np.bool_],
-    marginal: NDArray[np.float64],
-) -> Mixture:
+def renewal_mixture(person: LocalChain, hits: NDArray[np.bool_], marginal: NDArray[np.float64]) -> Mixture:
     """The posteriors at the step after the ``n`` raw steps ``hits`` (n, K); ``marginal`` is theirs, (n, K).
 
     A hit reveals the place, so the posterior depends on the last hit alone: one belief for each (time,
     place) of a hit and one for no hit at all.
     """
     steps, place_count = hits.shape
-    slots, column_start, row, value = chain.start.shape[0], chain.column_start, chain.row, chain.value
+    column_start, row, value = person.chain.column_start, person.chain.row, person.chain.value
     capacity = 1 + hits.sum()
     vectors = np.zeros((capacity, place_count))
     moved = np.empty(place_count)
-    vectors[0] = start
+    vectors[0] = person.start
     count = 1
     for t in range(steps):
         for r in range(count):
@@ -69,7 +63,7 @@ def renewal_mixture(
             if hits[t, x]:
                 vectors[count, x] = marginal[t, x]
                 count += 1
-        slot = (first_slot + t) % slots
+        slot = slot_of(person, t)
         for r in range(count):
             for y in range(place_count):
                 total = 0.0
@@ -124,10 +118,8 @@ def future_information(chain: ChainView, slot: int, hits: NDArray[np.bool_], mix
                     rest[x] += moved[y]
         for r in range(mixture.weights.size):
             if mixture.weights[r] > 0.0:
-                own = mixture.weights[r] * _outcome_information(
-                    mixture.beliefs[r], unseen, live, rest, hits[t]
-                )
-                total += own
+                belief = mixture.beliefs[r]
+                total += mixture.weights[r] * _outcome_information(belief, unseen, live, rest, hits[t])
         for x in range(places):
             live[x] = rest[x]
             for y in range(places):
@@ -204,14 +196,7 @@ def window_of(exposure: Exposure, first: int, last: int) -> Exposure:
 
 def history_mixture(exposure: Exposure, first: int) -> Mixture:
     """Posteriors of the place in step ``first`` given the raw version of all steps before it."""
-    found = renewal_mixture(
-        exposure.chain,
-        exposure.start,
-        exposure.first_slot,
-        exposure.hits[:first],
-        exposure.marginal[:first],
-    )
-    return Mixture(*found)
+    return renewal_mixture(exposure.person, exposure.hits[:first], exposure.marginal[:first])
 
 
 def horizon_information(exposure: Exposure, first: int, last: int) -> HorizonInformation:
@@ -222,9 +207,10 @@ def horizon_information(exposure: Exposure, first: int, last: int) -> HorizonInf
     )
     if exposure.is_raw and not exposure.is_refined:
         return exact
-    own = _step_bounds(exposure)
-    carried = min(exact.carried, _carried_forward(exposure, own, first))
-    later = min(exact.later, _carried_backward(exposure, own, last))
+    own = np.array([person_step_terms(exposure, t).unconditioned for t in range(exposure.steps)])
+    nothing = np.zeros(exposure.steps)
+    carried = min(exact.carried, carried_forward(exposure, own, nothing, first))
+    later = min(exact.later, carried_backward(exposure, own, nothing, last))
     inside = float(own[first : last + 1].sum())
     return HorizonInformation(
         at_the_moment=min(exact.at_the_moment, carried + inside),
@@ -266,27 +252,35 @@ def _future(exposure: Exposure, last: int, mixture: Mixture) -> float:
     return float(future_information(exposure.chain, exposure.slot(last), later, mixture))
 
 
-def _step_bounds(exposure: Exposure) -> NDArray[np.float64]:
-    """A bound on ``I(X_t; Y_t)`` of each step, (T,)."""
-    return np.array([person_step_terms(exposure, t).unconditioned for t in range(exposure.steps)])
+def carried_forward(
+    exposure: Exposure, before_move: NDArray[np.float64], after_move: NDArray[np.float64], step: int
+) -> float:
+    """``J_t = min(H(X_t), eta_t (J_{t-1} + i_{t-1}) + n_t)`` in ``step``, with the contraction of each move.
 
-
-def _carried_forward(exposure: Exposure, own: NDArray[np.float64], first: int) -> float:
-    """``J_w = min(H(X_w), eta (J_{w-1} + i_{w-1}))`` with the contraction of each move."""
+    ``before_move`` (T,) is ``i``, what each step reveals about its place, and ``after_move`` (T,) is ``n``,
+    what is not contracted because it concerns the place after the move. The strong data-processing
+    inequality, the chain rule, and that information about ``X_t`` is never more than its entropy.
+    """
     carried = 0.0
-    for t in range(first):
-        moves = dense_matrix(exposure.chain, exposure.slot(t))
-        kept = float(contraction(moves)) * (carried + float(own[t]))
-        carried = min(entropy_nats(exposure.marginal[t + 1]), kept)
+    for t in range(step + 1):
+        kept = 0.0
+        if t > 0:
+            eta = float(contraction(dense_matrix(exposure.chain, exposure.slot(t - 1))))
+            kept = eta * (carried + float(before_move[t - 1]))
+        carried = min(entropy_nats(exposure.marginal[t]), kept + float(after_move[t]))
     return carried
 
 
-def _carried_backward(exposure: Exposure, own: NDArray[np.float64], last: int) -> float:
-    """``J'_u = min(H(X_u), eta' (J'_{u+1} + i_{u+1}))`` with the contraction of each reversed move."""
+def carried_backward(
+    exposure: Exposure, before_move: NDArray[np.float64], after_move: NDArray[np.float64], step: int
+) -> float:
+    """The mirror image of :func:`carried_forward`, with the contraction of each reversed move."""
     carried = 0.0
-    for t in range(exposure.steps - 2, last - 1, -1):
-        kept = reversed_contraction(exposure, t) * (carried + float(own[t + 1]))
-        carried = min(entropy_nats(exposure.marginal[t]), kept)
+    for t in range(exposure.steps - 1, step - 1, -1):
+        kept = 0.0
+        if t < exposure.steps - 1:
+            kept = reversed_contraction(exposure, t) * (carried + float(before_move[t + 1]))
+        carried = min(entropy_nats(exposure.marginal[t]), kept + float(after_move[t]))
     return carried
 
 
@@ -295,11 +289,8 @@ def reversed_contraction(exposure: Exposure, step: int) -> float:
     joint = exposure.marginal[step][:, np.newaxis] * dense_matrix(exposure.chain, exposure.slot(step))
     mass = joint.sum(axis=0)
     possible = mass > 0.0
-    return _contraction_between(np.ascontiguousarray((joint[:, possible] / mass[possible]).T))
-
-
-def _contraction_between(channel: NDArray[np.float64]) -> float:
-    """Contraction of a channel that need not be square: padded by rows that repeat the first."""
+    channel = np.ascontiguousarray((joint[:, possible] / mass[possible]).T)
+    # Padded to a square by rows that repeat the first, which change no largest distance between two rows.
     rows, columns = channel.shape
     padded = np.zeros((max(rows, columns), max(rows, columns)))
     padded[:rows, :columns] = channel

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.exposure import Exposure, check_window, entropy_nats, reversed_contraction
-from accounting.exposure.step_information.contraction_kernel import contraction, dense_matrix
+from accounting.exposure.exposure import Exposure, entropy_nats
+from accounting.exposure.history import carried_backward, carried_forward, check_window
+from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from models.mechanisms import Tabulated, most_revealed, revealed_by_shift
 from models.noise import own_count_information
 from models.noise.noise_information import InformationTable, table_information
@@ -22,45 +22,41 @@ from models.releases import MoveSensor, RevealedAmount, RevealedMove, WindowRele
 # What single moves reveal about everybody.
 
 
-class MovesInto(NamedTuple):
-    """Moves into a step, from one set of places to another each, and what a noised count of them reveals."""
-
-    before: NDArray[np.bool_]  # (R, M)
-    after: NDArray[np.bool_]  # (R, M)
-    slot_before: int  # of the step before, not yet within anybody's cycle
-    table: InformationTable
-
-
 @pjit(lambda population, *_: population.slots.size, least=256)
 def add_move_information(
     begin: int,
     end: int,
     population: PopulationArrays,
     own_before: NDArray[np.float64],
-    moves: MovesInto,
+    before: NDArray[np.bool_],
+    after: NDArray[np.bool_],
+    slot_before: int,
+    table: InformationTable,
     nats: NDArray[np.float64],
 ) -> None:
     """Add to ``nats`` (N,) the information of "makes one of the moves" and its noised count.
 
-    ``own_before`` has the law of the place in the step before of those who start from a distribution of their
-    own, packed like the population's.
+    The ``R`` moves lead from the places ``before`` (R, M) to those ``after`` (R, M); ``table`` says what
+    their noised count reveals. ``slot_before`` is the slot of the step before, not yet modulo a cycle.
+    ``own_before`` has the law of the place in that step of people with an initial distribution, packed like
+    the population's.
     """
     for person in range(begin, end):
         chain = chain_view(population, person)
-        slot = moves.slot_before % chain.start.shape[0]
+        slot = slot_before % chain.start.shape[0]
         law = chain.start[slot]
         first, last = population.initial_start[person], population.initial_start[person + 1]
         if first < last:
             law = own_before[first:last]
         probability = 0.0
-        for pair in range(moves.after.shape[0]):
+        for pair in range(after.shape[0]):
             for y in range(chain.places.size):
-                if moves.after[pair, chain.places[y]]:
+                if after[pair, chain.places[y]]:
                     for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
                         x = chain.row[j]
-                        if moves.before[pair, chain.places[x]]:
+                        if before[pair, chain.places[x]]:
                             probability += law[x] * chain.value[j]
-        nats[person] += table_information(moves.table, min(probability, 1.0))
+        nats[person] += table_information(table, min(probability, 1.0))
 
 
 # What counts of windows and moves reveal about everybody, nats, added up by the step in which it comes out.
@@ -76,13 +72,13 @@ def add_move_information(
 #   it;
 # - a trace that ends with ``t`` learns ``i`` more than the one before it did.
 #
-# So ``i`` may stand among the terms of step ``t`` (:mod:`accounting.continuous.horizon_kernel`), though the
+# So ``i`` may be added to the terms of step ``t`` (:mod:`accounting.continuous.horizon_kernel`), though the
 # release also reveals earlier places. It does not bound what is left of it once the horizon is shown: for a
 # horizon that begins within a window the account as if every count were exact must add it.
 
 
 class RevealedInformation:
-    """Of one population; places it has been asked about are kept."""
+    """What counts of windows and moves reveal about each person of one population; lookups are kept."""
 
     def __init__(self, population: PopulationArrays, locations: int) -> None:
         self._population = population
@@ -107,8 +103,8 @@ class RevealedInformation:
                 continue
             assert isinstance(each.mechanism, Tabulated)
             before, after = (np.stack([self._at(pair[side]) for pair in each.counted]) for side in (0, 1))
-            moves = MovesInto(before, after, slot_before, each.mechanism.information_table())
-            add_move_information(self._population, own_before, moves, found)
+            table = each.mechanism.information_table()
+            add_move_information(self._population, own_before, before, after, slot_before, table, found)
         return found
 
     def _at(self, locations: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -118,7 +114,7 @@ class RevealedInformation:
         return found
 
     def _reaches(self, locations: tuple[int, ...]) -> NDArray[np.bool_]:
-        """Who can be at one of them, (N,)."""
+        """Which people can be at one of them, (N,)."""
         if locations not in self._reach:
             arrays = self._population
             owner = np.repeat(np.arange(arrays.slots.size), np.diff(arrays.places_start))
@@ -141,8 +137,8 @@ class OwnCount:
     that it reveals nothing about them.
 
     Of a device that miscounts nothing may be concluded from ``law``. One that is down for a part of the
-    window misses somebody because of *when* they were counted: what it reads is no function of ``n``, only
-    of what is counted in each fine step. Somebody who changes place at every step is counted once in two
+    window misses a person because of *when* they were counted: what it reads is no function of ``n``, only
+    of what is counted in each fine step. A person who changes place at every step is counted once in two
     steps for sure; a device that is down in the second reads where they began.
     """
 
@@ -153,7 +149,7 @@ class OwnCount:
     is_constant: bool = False
 
     def reveal_probability(self) -> float:
-        """Of the noise, for any two values that the person can have."""
+        """Reveal probability of the noise for any two values that the person can have."""
         return revealed_by_shift(self.release.mechanism, self.spread)
 
     def probability_above(self, value: int) -> float:
@@ -241,7 +237,7 @@ def _move(
 
 
 def _raised(reached: NDArray[np.float64], times: int) -> NDArray[np.float64]:
-    """The same masses counted ``times`` more, at most to the last row."""
+    """Masses by count so far, counted ``times`` more, at most to the last row."""
     if times == 0:
         return reached
     raised = np.zeros_like(reached)
@@ -274,7 +270,7 @@ class WindowInformation:
 
     @property
     def total(self) -> float:
-        """Of everything together."""
+        """The bound on what everything together reveals."""
         return self.carried + self.inside + self.later
 
 
@@ -295,24 +291,6 @@ def window_information(
             after[own.release.earliest_place] += own.information_nats
         else:
             inside += own.information_nats
-    return WindowInformation(
-        _carried_forward(exposure, before, first), inside, _carried_backward(exposure, after, last)
-    )
-
-
-def _carried_forward(exposure: Exposure, ending: NDArray[np.float64], first: int) -> float:
-    """``J_w`` from the information (T,) of the windows that end in each step."""
-    carried = 0.0
-    for t in range(first + 1):
-        kept = 0.0 if t == 0 else float(contraction(dense_matrix(exposure.chain, exposure.slot(t - 1))))
-        carried = min(entropy_nats(exposure.marginal[t]), kept * carried + float(ending[t]))
-    return carried
-
-
-def _carried_backward(exposure: Exposure, beginning: NDArray[np.float64], last: int) -> float:
-    """Its mirror image, with the contraction of each reversed move."""
-    carried = 0.0
-    for t in range(exposure.steps - 1, last - 1, -1):
-        kept = 0.0 if t == exposure.steps - 1 else reversed_contraction(exposure, t)
-        carried = min(entropy_nats(exposure.marginal[t]), kept * carried + float(beginning[t]))
-    return carried
+    nothing = np.zeros(exposure.steps)
+    carried = carried_forward(exposure, nothing, before, first)
+    return WindowInformation(carried, inside, carried_backward(exposure, nothing, after, last))

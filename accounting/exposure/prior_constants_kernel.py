@@ -14,49 +14,37 @@ from numpy.typing import NDArray
 from accounting.exposure.step_information.renewal_kernel import normalise
 from accounting.hmm.frontier.search_kernel import affordable_expansions, best_guess
 from accounting.hmm.log_space import log_sum
-from accounting.hmm.propagation import gap_matrices, largest_product, marginals, predict
+from accounting.hmm.propagation import count_mistakes, gap_matrices, largest_product, marginals, predict
 from models.numerics.jit import bare_jit, jit
-from models.priors.chain import ChainView, LocalChain
+from models.priors.chain import ChainView, LocalChain, slot_of
 
 # Exact success of a fixed guess: how often the person is where the guess says, step by step.
 
 
 @jit
-def guess_success(
-    chain: ChainView, start: NDArray[np.float64], first_slot: int, guess: NDArray[np.int64], mistakes: int
-) -> float:
+def guess_success(person: LocalChain, guess: NDArray[np.int64], mistakes: int) -> float:
     """``Pr[d(X, guess) <= s]`` by the recursion over (mistakes so far, place)."""
-    now = np.zeros((mistakes + 1, start.size))
+    now = np.zeros((mistakes + 1, person.start.size))
     after = np.zeros_like(now)
-    now[0] = start
+    now[0] = person.start
     for t in range(guess.size):
         if t > 0:
             for m in range(min(t, mistakes) + 1):  # no more mistakes than steps so far
-                predict(chain, (first_slot + t - 1) % chain.start.shape[0], now[m], after[m])
+                predict(person.chain, slot_of(person, t - 1), now[m], after[m])
             now, after = after, now
-        right = guess[t]
-        for m in range(min(t + 1, mistakes), -1, -1):
-            # Whoever is elsewhere has made one mistake more; with s already made they are out.
-            still_right = now[m, right]
-            if m > 0:
-                now[m] = now[m - 1]
-            else:
-                now[m] = 0.0
-            now[m, right] = still_right
+        count_mistakes(now, guess[t], min(t + 1, mistakes))
     return min(1.0, now.sum())
 
 
 @jit
-def most_likely_path(
-    chain: ChainView, start: NDArray[np.float64], first_slot: int, steps: int
-) -> NDArray[np.int64]:
+def most_likely_path(person: LocalChain, steps: int) -> NDArray[np.int64]:
     """The most likely trajectory of the prior (Viterbi), shape (T,); ties go to the lowest index."""
-    place_count = start.size
-    best = start.copy()
+    chain, place_count = person.chain, person.start.size
+    best = person.start.copy()
     after = np.empty(place_count)
     origin = np.zeros((steps, place_count), np.int32)
     for t in range(1, steps):
-        slot = (first_slot + t - 1) % chain.start.shape[0]
+        slot = slot_of(person, t - 1)
         for y in range(place_count):
             largest = 0.0
             for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
@@ -110,7 +98,8 @@ def constant_success(
 
 # The most likely places at the best ``k`` of ``T`` times, for a guess that may be wrong in the others.
 #
-# ``A_k = max over k times t_1 < .. < t_k and places of Pr[X_{t_1} = x_1, .., X_{t_k} = x_k]``. Between two
+# ``A_k = max over k times t_1 < .. < t_k and places of Pr[X_{t_1} = x_1, .., X_{t_k} = x_k]`` of Koga et al.
+# eq. (5), by another recursion than theirs, which takes O(T^3) steps. Between two
 # chosen times the chain is summed over, so only the products of ``g`` consecutive moves matter, ``g <= s +
 # 1``. The recursion runs backwards and does not know the start: one table serves every start and, without a
 # cycle, every time at which a horizon starts.
@@ -198,7 +187,7 @@ class GuessBounds(NamedTuple):
     """Upper bounds on ``max_xhat Pr[d(X, xhat) <= s]``; infinite where computing them takes too long."""
 
     koga: float  # sum_l C(T, l) A_{T-l}, Koga et al. eq. (5), not cut at 1
-    subsets: float  # C(T, s) A_{T-s}: whoever succeeds agrees with the guess on one subset of that size
+    subsets: float  # C(T, s) A_{T-s}: a success agrees with the guess on one subset of that size
     markov: float  # sum_t max_x Pr[X_t = x] / (T - s)
     frontier: float  # of the frontier search; often the maximum itself
 
@@ -272,6 +261,7 @@ def guess_bounds(
             subset = log_subset_maximum(table, marginal, steps, missed)
             log_koga = log_sum(log_koga, log_binomial(steps, missed) + subset)
     return GuessBounds(
+        # e^700 stays finite: these sums of many subsets may be far above 1.
         max(_SMALLEST, np.exp(min(log_koga, 700.0))) if with_koga else np.inf,
         max(_SMALLEST, np.exp(min(largest, 700.0))),
         markov_guess(marginal, mistakes),
@@ -279,16 +269,18 @@ def guess_bounds(
     )
 
 
+class ConstantGuess(NamedTuple):
+    """One place guessed for every step; -1 where there is none."""
+
+    place: int
+    success: float
+
+
 @jit
 def promising_constants(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    marginal: NDArray[np.float64],
-    mistakes: int,
-    most: int,
-) -> tuple[int, float]:
-    """The best constant guess among the ``most`` places visited most; its place and success.
+    person: LocalChain, marginal: NDArray[np.float64], mistakes: int, most: int
+) -> ConstantGuess:
+    """The best constant guess among the ``most`` places visited most.
 
     By Markov's inequality a place expected to be visited ``v`` times succeeds with at most ``v / (T - s)``:
     the search ends when that is less than what was found by more than rounding.
@@ -297,15 +289,15 @@ def promising_constants(
     visits = marginal.sum(axis=0)
     best = -1
     success = -1.0
-    for _ in range(min(most, start.size)):
+    for _ in range(min(most, person.start.size)):
         place = visits.argmax()
         if visits[place] < (1.0 - _ROUNDED) * success * (steps - mistakes):
             break
         visits[place] = -1.0
-        reached = guess_success(chain, start, first_slot, np.full(steps, place), mistakes)
+        reached = guess_success(person, np.full(steps, place), mistakes)
         if reached > success:
             best, success = place, reached
-    return best, success
+    return ConstantGuess(best, success)
 
 
 @jit
@@ -314,7 +306,7 @@ def best_constant_place(
 ) -> int:
     """The place whose constant guess is best, -1 if none can reach ``above``.
 
-    Gap matrices at hand make each place far cheaper than the recursion of :func:`promising_constants`.
+    With gap matrices each place costs far less than the recursion of :func:`promising_constants`.
     """
     steps = marginal.shape[0]
     visits = marginal.sum(axis=0)
@@ -330,41 +322,26 @@ def best_constant_place(
 
 
 @jit
-def row_argmax(table: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The lowest index of each row's maximum."""
-    best = np.empty(table.shape[0], np.int64)
-    for t in range(table.shape[0]):
-        best[t] = table[t].argmax()
-    return best
-
-
-@jit
 def best_baseline(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    marginal: NDArray[np.float64],
-    mistakes: int,
-    gaps: NDArray[np.float64],
+    person: LocalChain, marginal: NDArray[np.float64], mistakes: int, gaps: NDArray[np.float64]
 ) -> Baseline:
     """The best of all guesses considered; ``gaps`` may be empty, then fewer constants are tried."""
     steps = marginal.shape[0]
-    guess = most_likely_path(chain, start, first_slot, steps)
-    success = guess_success(chain, start, first_slot, guess, mistakes)
+    guess = most_likely_path(person, steps)
+    success = guess_success(person, guess, mistakes)
     kind = MAP_GUESS
-    likeliest = row_argmax(marginal)
-    reached = guess_success(chain, start, first_slot, likeliest, mistakes)
+    likeliest = np.empty(steps, np.int64)
+    for t in range(steps):
+        likeliest[t] = marginal[t].argmax()
+    reached = guess_success(person, likeliest, mistakes)
     if reached > success:
         guess, success, kind = likeliest, reached, MARGINAL_GUESS
     if gaps.shape[0] > 0:
         place = best_constant_place(gaps, marginal, mistakes, success)
         if place >= 0:
-            constant = np.full(steps, place)
-            reached = guess_success(chain, start, first_slot, constant, mistakes)
+            reached = guess_success(person, np.full(steps, place), mistakes)
     else:
-        place, reached = promising_constants(
-            chain, start, first_slot, marginal, mistakes, CONSTANTS_WITHOUT_GAPS
-        )
+        place, reached = promising_constants(person, marginal, mistakes, CONSTANTS_WITHOUT_GAPS)
     if place >= 0 and reached > success:
         guess, success, kind = np.full(steps, place), reached, CONSTANT_GUESS
     return Baseline(success, kind, guess)
@@ -385,21 +362,20 @@ def prior_constants(person: LocalChain, steps: int, mistakes: int, with_koga: bo
 def constants_from_gaps(
     person: LocalChain, steps: int, mistakes: int, with_koga: bool, gaps: NDArray[np.float64]
 ) -> PriorConstants:
-    """The same with the products of moves at hand, ``s + 1`` or more; none if they take too long."""
-    chain, start, first_slot = person
-    marginal = marginals(chain, start, first_slot, steps)
+    """The same with given products of moves, ``s + 1`` or more; empty if they take too long."""
+    marginal = marginals(person, steps)
     if gaps.shape[0] > 0:
         bounds = guess_bounds(gaps, marginal, mistakes, with_koga)
     else:
         bounds = GuessBounds(np.inf, np.inf, markov_guess(marginal, mistakes), np.inf)
-    known = best_baseline(chain, start, first_slot, marginal, mistakes, gaps)
+    known = best_baseline(person, marginal, mistakes, gaps)
     wanted = max(_VECTORS, _LEAST_EXPANSIONS // steps)
-    vectors = affordable_expansions(chain, steps, mistakes, wanted)
+    vectors = affordable_expansions(person.chain, steps, mistakes, wanted)
     if vectors == 0:
         return PriorConstants(bounds, known)
     guess = np.empty(steps, np.int64)
-    found = best_guess(person, np.ones((steps, start.size)), mistakes, vectors, guess)
-    success = guess_success(chain, start, first_slot, guess, mistakes)
+    found = best_guess(person, np.ones((steps, person.start.size)), mistakes, vectors, guess)
+    success = guess_success(person, guess, mistakes)
     if success > known.success * (1.0 + _ROUNDING):
         known = Baseline(success, FRONTIER_GUESS, guess)
     frontier = max(_SMALLEST, known.success, found.bound * (1.0 + _ROUNDING))

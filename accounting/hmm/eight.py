@@ -24,7 +24,7 @@ from models.numerics.own_target import OWN_CODE, OWN_TYPES
 
 
 class _Eight(types.Type):
-    """What numba infers such a value to be."""
+    """The numba type of such a value."""
 
 
 _EIGHT = _Eight("eight doubles")
@@ -42,7 +42,7 @@ class _EightModel(models.PrimitiveModel):
 
 @inline
 def padded(places: int) -> int:
-    """How many doubles a row of so many places has."""
+    """The number of doubles in a row of so many places."""
     return (places + 7) // 8 * 8
 
 
@@ -122,7 +122,7 @@ def _is_any_above(typing_context: Any, left: Any, right: Any) -> Any:
 
 
 def _first_equal(typing_context: Any, value: Any, number: Any) -> Any:
-    """Which is the first of the eight that equals ``number``; 8 if none does."""
+    """The index of the first of the eight that equals ``number``; 8 if none does."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         found = builder.zext(_bits(builder, "==", args[0], spread(builder, args[1])), ir.IntType(64))

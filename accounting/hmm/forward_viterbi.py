@@ -82,7 +82,7 @@ POSSIBLE = -1
 
 
 class Scale(NamedTuple):
-    """What one step's conditioning divided by.
+    """The total and the largest score that one step's conditioning divided by.
 
     No positive number before or after dividing is below ``lowest``, which is 0 when a product underflowed.
     """
@@ -163,7 +163,7 @@ def predict_sparse(chain: ChainView, slot: int, work: Recursion, step: int) -> N
 
 @bare_jit
 def predict_full(chain: ChainView, slot: int, work: Recursion, step: int) -> None:
-    """The same through a full matrix, at the speed of memory."""
+    """:func:`predict_sparse` through a full matrix, at the speed of memory."""
     places = chain.places.size
     for y in range(places):
         first = (slot * places + y) * places

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.numerics.jit import bare_jit, inline, jit
-from models.priors.chain import ChainView
+from models.priors.chain import ChainView, LocalChain, PopulationArrays, slot_of
 
 _0, _1, _2, _3, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
@@ -142,16 +142,40 @@ def retreat(chain: ChainView, slot: int, after: NDArray[np.float64], before: NDA
                     before[np.uint64(chain.row[j])] += chain.value[j] * weight
 
 
+@inline
+def first_place_law(population: PopulationArrays, person: int, first_slot: int) -> NDArray[np.float64]:
+    """A person's initial distribution (K,), or the (cyclo-)stationary one of the slot of the first step."""
+    first, last = population.initial_start[person], population.initial_start[person + 1]
+    if last > first:
+        return population.initial[first:last]
+    places = population.places_start[person + 1] - population.places_start[person]
+    offset = population.distribution_start[person] + (first_slot % population.slots[person]) * places
+    return population.distribution[offset : offset + places]
+
+
 @jit
-def marginals(
-    chain: ChainView, start: NDArray[np.float64], first_slot: int, steps: int
-) -> NDArray[np.float64]:
+def marginals(person: LocalChain, steps: int) -> NDArray[np.float64]:
     """``p_t`` for ``t = 0..steps-1``, shape (steps, K)."""
-    table = np.empty((steps, start.size))
-    table[0] = start
+    table = np.empty((steps, person.start.size))
+    table[0] = person.start
     for t in range(1, steps):
-        predict(chain, (first_slot + t - 1) % chain.start.shape[0], table[t - 1], table[t])
+        predict(person.chain, slot_of(person, t - 1), table[t - 1], table[t])
     return table
+
+
+@jit
+def count_mistakes(now: NDArray[np.float64], right: int, rows: int) -> None:
+    """``now[j, x]``, at ``x`` with ``j`` mistakes: one more for every place but ``right``, the guess.
+
+    Rows above ``rows`` are empty; mass that leaves the last row has made too many mistakes and is dropped.
+    """
+    for j in range(rows, 0, -1):
+        kept = now[j, right]
+        now[j] = now[j - 1]
+        now[j, right] = kept
+    kept = now[0, right]
+    now[0] = 0.0
+    now[0, right] = kept
 
 
 @jit

@@ -54,18 +54,34 @@ WIDTH = 2 * LANES
 _HALVES = (whole(0), whole(LANES))
 
 
-class _Predicted(NamedTuple):
-    """Belief and score before the observation, in halves of eight places."""
+class Observations(NamedTuple):
+    """What was observed of everybody: outcomes are the same for all, their likelihoods each person's own."""
 
-    belief: list[Any]
-    score: list[Any]
+    labels: NDArray[np.int32]  # (T, M) outcome of each location
+    likelihood: NDArray[np.float64]  # (N, T, O)
 
 
-def _predict(builder: Any, matrix: Any, belief: Any, score: Any, places: Any) -> _Predicted:
+class DecodedArrays(NamedTuple):
+    """What decoding found, filled by the kernels; natural logarithms.
+
+    ``status`` is POSSIBLE or the first impossible step; ``path`` holds indices of the person's own places.
+    """
+
+    status: NDArray[np.int32]  # (N,)
+    log_likelihood: NDArray[np.float64]  # (N,)
+    log_path: NDArray[np.float64]  # (N,)
+    path: NDArray[np.int32]  # (N, T)
+
+
+_Halves = list[Any]
+"""Numbers of sixteen places, in halves of eight."""
+
+
+def _predict(builder: Any, matrix: Any, belief: Any, score: Any, places: Any) -> tuple[_Halves, _Halves]:
     """``sum_x belief[x] P(x, y)`` and ``max_x score[x] P(x, y)`` for all ``y``, in registers."""
     sums = [cgutils.alloca_once_value(builder, ZEROS) for _ in _HALVES]
     tops = [cgutils.alloca_once_value(builder, ZEROS) for _ in _HALVES]
-    for register in sums + tops:  # once is at the function's entry, this may stand in a loop
+    for register in sums + tops:  # set again: alloca_once is at the function's entry, this may be in a loop
         builder.store(ZEROS, register)
     with cgutils.for_range(builder, places) as loop:
         row = builder.mul(loop.index, whole(WIDTH))
@@ -77,14 +93,17 @@ def _predict(builder: Any, matrix: Any, belief: Any, score: Any, places: Any) ->
             builder.store(builder.fadd(builder.load(total), term), total)
             candidate = builder.fmul(score_here, entries)
             builder.store(larger(builder, candidate, builder.load(top)), top)
-    return _Predicted([builder.load(total) for total in sums], [builder.load(top) for top in tops])
+    return [builder.load(total) for total in sums], [builder.load(top) for top in tops]
 
 
-def _condition(builder: Any, found: _Predicted, weight: Any, belief: Any, score: Any, lowest: Any) -> Any:
+def _condition(
+    builder: Any, beliefs: _Halves, scores: _Halves, weight: Any, belief: Any, score: Any, lowest: Any
+) -> Any:
     """Weigh and rescale what was predicted into ``belief`` and ``score``; the total and the largest score."""
     weights = [load(builder, weight, half) for half in _HALVES]
-    beliefs = [builder.fmul(*pair) for pair in zip(found.belief, weights, strict=True)]
-    scores = [builder.fmul(*pair) for pair in zip(found.score, weights, strict=True)]
+    predicted = beliefs
+    beliefs = [builder.fmul(*pair) for pair in zip(beliefs, weights, strict=True)]
+    scores = [builder.fmul(*pair) for pair in zip(scores, weights, strict=True)]
     total = join(builder, builder.fadd(*beliefs), add)
     best = join(builder, larger(builder, *scores), larger)
     inverse = builder.fdiv(ir.Constant(ir.DoubleType(), 1.0), total)
@@ -99,7 +118,7 @@ def _condition(builder: Any, found: _Predicted, weight: Any, belief: Any, score:
             builder, smaller(builder, new_belief, new_score), smaller(builder, beliefs[k], scores[k])
         )
         is_possible = builder.and_(
-            builder.fcmp_ordered(">", found.belief[k], ZEROS), builder.fcmp_ordered(">", weights[k], ZEROS)
+            builder.fcmp_ordered(">", predicted[k], ZEROS), builder.fcmp_ordered(">", weights[k], ZEROS)
         )
         least = smaller(builder, builder.select(is_possible, least, INFINITIES), load(builder, lowest, half))
         store(builder, least, lowest, half)
@@ -109,7 +128,7 @@ def _condition(builder: Any, found: _Predicted, weight: Any, belief: Any, score:
 def _begin_code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     start, weight, belief, score, lowest = data_of(context, builder, signature.args, args)
     first = [load(builder, start, half) for half in _HALVES]
-    found = _condition(builder, _Predicted(first, first), weight, belief, score, lowest)
+    found = _condition(builder, first, first, weight, belief, score, lowest)
     return context.make_tuple(builder, signature.return_type, found)
 
 
@@ -117,7 +136,7 @@ def _move_code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     arrays = data_of(context, builder, signature.args[:-1], args[:-1])
     matrix, belief, score, weight, new_score, lowest = arrays
     predicted = _predict(builder, matrix, belief, score, args[-1])
-    found = _condition(builder, predicted, weight, belief, new_score, lowest)
+    found = _condition(builder, *predicted, weight, belief, new_score, lowest)
     return context.make_tuple(builder, signature.return_type, found)
 
 
@@ -324,11 +343,9 @@ def decode_trace(
     return found
 
 
-# Where the person most likely was at each step, given everything observed: forward-backward, one argmax a
-# step.
-#
-# Maximises the expected number of right steps, so it is often the stronger attack when mistakes are
-# allowed.
+# Where the person most likely was at each step, given everything observed: forward-backward (Rabiner 1989,
+# eq. 27), one argmax a step. Maximises the expected number of right steps, so it is often the stronger attack
+# when mistakes are allowed.
 
 
 @bare_jit

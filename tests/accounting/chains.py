@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.priors import ChainView
+from models.priors.chain import LocalChain
 
 Floats = NDArray[np.float64]
 
@@ -26,6 +27,11 @@ class Case:
     def view(self) -> ChainView:
         """The chain as kernels see it."""
         return chain_of(self.matrices, self.start)
+
+    @property
+    def person(self) -> LocalChain:
+        """The chain and its start, as kernels take them."""
+        return LocalChain(self.view, self.start, self.first_slot)
 
 
 def chain_of(matrices: Floats, start: Floats | None = None) -> ChainView:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from accounting.attacks import ATTACKS, AttackResult, Target, attack_person, attack_recorded
 from accounting.attacks.attacks import best_constant
-from accounting.attacks.simulation import count_successes
-from accounting.attacks.simulation.hit_graph_kernel import (
+from accounting.attacks.hit_graph_kernel import (
     best_walk,
     likeliest_graph,
     new_graph_work,
@@ -23,8 +22,8 @@ from accounting.attacks.simulation.hit_graph_kernel import (
     walk_tables,
     weigh_nodes,
 )
-from accounting.attacks.simulation.noised_draws_kernel import WON
-from accounting.attacks.targets import draw_on_graph, draw_raw, draw_stepwise
+from accounting.attacks.noised_draws_kernel import WON
+from accounting.attacks.targets import count_successes, draw_on_graph, draw_raw, draw_stepwise
 from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure
 from accounting.exposure.drawing import Draws, alias_tables, draw, new_stream, released_steps
@@ -326,7 +325,7 @@ def test_streams_of_different_blocks_and_seeds_differ() -> None:
 
 def test_equal_mechanisms_share_one_noise_table() -> None:
     observations = [step_observation([((0,), Gaussian(1.0)), ((1,), Gaussian(2.0))], 3) for _ in range(5)]
-    assert released_steps(observations).first.size == 2
+    assert released_steps(observations).noise.first.size == 2
 
 
 def test_recorded_trace_is_replayed_and_impossible_observations_fall_back_to_the_prior() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import tallyguard as tg
 from accounting.attacks import AttackResult
-from accounting.bounds import Tried, smallest
+from accounting.bounds.certified import Tried, smallest
 from accounting.bounds.protocol import Effort
 from accounting.continuous.shadow import AttackedPart, MeanCeiling, PriorGuesses, mean_attack
 from accounting.exceptions import AttackAboveCeilingError
@@ -60,7 +60,8 @@ def test_the_interval_beside_the_blind_guess_misses_as_rarely_as_it_says() -> No
         counts = rng.multinomial(500, [both, gained, lost, 1.0 - both - gained - lost], size=2_000)
         missed = closer = 0
         for row in counts:
-            found = AttackResult.beside_blind(both + lost, np.array([row[0] + row[1], *row[1:3]]), 500, 0.95)
+            won = np.array([row[0] + row[1], *row[1:3]])
+            found = AttackResult.relative_to_blind(both + lost, won, 500, 0.95)
             missed += not found.low <= both + gained <= found.high
             closer += abs(found.success - both - gained) <= abs((row[0] + row[1]) / 500 - both - gained)
             assert found.proved <= both + gained

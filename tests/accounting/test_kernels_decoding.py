@@ -11,17 +11,15 @@ from numpy.typing import NDArray
 
 from accounting.exceptions import HorizonError, ImpossibleObservationError
 from accounting.hmm import Filtering, decode
-from accounting.hmm.forward_viterbi import POSSIBLE, Observed, filter_steps, new_recursion, trace_back
-from accounting.hmm.log_space import log_filter_steps, log_trace_back
-from accounting.hmm.populations.population_decoding import (
-    DecodedArrays,
-    Observations,
+from accounting.hmm.decoding import (
     People,
     decode_people,
     smallest_entries,
 )
-from accounting.hmm.populations.shared_matrix import SharedChain, decode_shared
-from accounting.hmm.trace_decoding import filter_small, new_lane_work
+from accounting.hmm.forward_viterbi import POSSIBLE, Observed, filter_steps, new_recursion, trace_back
+from accounting.hmm.log_space import log_filter_steps, log_trace_back
+from accounting.hmm.shared_matrix import SharedChain, decode_shared
+from accounting.hmm.trace_decoding import DecodedArrays, Observations, filter_small, new_lane_work
 from models.priors import MovementPrior, Population, Triplets
 from models.priors.chain import LocalChain
 from tests.accounting.chains import Case, chain_of, random_case, random_matrix
@@ -115,7 +113,7 @@ def test_impossible_observation_is_reported_at_the_first_step_that_is_impossible
     ]
     expected = possible.index(False) if False in possible else POSSIBLE
     work = new_recursion(steps, len(case.start))
-    person = LocalChain(case.view, case.start, case.first_slot)
+    person = case.person
     arguments = (person, 1e-9, Observed(case.labels, likelihood))
     assert filter_steps(*arguments, work).status == expected
     assert filter_small(*arguments, new_lane_work(steps)).status == expected

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from accounting.bounds.patterns import (
     LEAST_PATTERN,
     Size,
-    Trajectories,
     affordable_vectors,
     trajectories,
     usable_order,
@@ -44,14 +43,6 @@ class SensorSteps(NamedTuple):
     always: NDArray[np.bool_]  # (T, K), seen exactly
 
 
-class Habits(NamedTuple):
-    """What the prior alone says of the person over the horizon."""
-
-    marginal: NDArray[np.float64]  # (T, K)
-    powers: NDArray[np.float64]  # of one full matrix; empty where they do not help
-    guess: float  # q
-
-
 @jit
 def kept_hits(sensors: SensorSteps, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Where a hit is seen, (T, K), when only some of the sensor-steps are kept; ``kept`` (n,)."""
@@ -62,39 +53,31 @@ def kept_hits(sensors: SensorSteps, kept: NDArray[np.bool_]) -> NDArray[np.bool_
     return hits
 
 
-def kept_sets(
-    person: LocalChain, habits: Habits, sensors: SensorSteps, kept: NDArray[np.bool_], question: RawQuestion
-) -> NDArray[np.float64]:
-    """Success bound and exact information (nats) of each kept set, shape (sets, 2).
-
-    ``kept`` (sets, n) says which of the ``n`` noised sensor-steps survive.
-    """
-    values = np.empty((kept.shape[0], 2))
-    _fill_kept_sets(values, person, habits, sensors, kept, question)
-    return values
-
-
 @pjit(lambda values, *_: values.shape[0])
 def _fill_kept_sets(
     begin: int,
     end: int,
     values: NDArray[np.float64],
     person: LocalChain,
-    habits: Habits,
+    marginal: NDArray[np.float64],
+    powers: NDArray[np.float64],
+    guess: float,
     sensors: SensorSteps,
     kept: NDArray[np.bool_],
     question: RawQuestion,
 ) -> None:
-    """Fill ``values`` (sets, 2) of :func:`kept_sets`."""
+    """Fill ``values`` (S, 2) with the success bound and the exact information (nats) of each kept set.
+
+    ``kept`` (S, n) says which of the ``n`` noised sensor-steps survive, ``marginal`` (T, K) is ``Pr[X_t =
+    x]``, ``powers`` are those of one full matrix (empty where they do not help) and ``guess`` is ``q``.
+    """
     for i in range(begin, end):
         hits = kept_hits(sensors, kept[i])
-        shown = renewal_information(person.chain, person.start, person.first_slot, hits, habits.marginal)
+        shown = renewal_information(person, hits, marginal)
         information = shown.sum()
         outside, order = unobserved(person.start), question.order if question.mistakes > 0 else 0
-        seen = seen_raw(person, hits, habits.marginal, outside, order, habits.powers)
-        values[i, 0] = min(
-            least_raw_success(seen, question).value, divergence_root(information, habits.guess)
-        )
+        seen = seen_raw(person, hits, marginal, outside, order, powers)
+        values[i, 0] = min(least_raw_success(seen, question).value, divergence_root(information, guess))
         values[i, 1] = information
 
 
@@ -111,15 +94,6 @@ class Erasure:
 
     success: float
     information_nats: float
-
-
-@dataclass(frozen=True, slots=True)
-class RawBounds:
-    """Valid for the raw version of the whole schedule; ``guess`` is ``q``."""
-
-    guess: float
-    success: float
-    nats: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,37 +153,34 @@ def expected_under_erasure(question: Question) -> Erasure | None:
     nats = float(question.exposure.renewal_nats.sum())
     guess = question.guess.best
     known = question.values(Scope.RAW).values()
-    return erasure(question, RawBounds(guess, min(divergence_root(nats, guess), *known), nats))
+    return erasure(question, guess, min(divergence_root(nats, guess), *known), nats)
 
 
-def erasure(question: Question, raw: RawBounds) -> Erasure:
+def erasure(question: Question, guess: float, raw_success: float, raw_nats: float) -> Erasure:
     """The bounds averaged over kept sets; a set that is not enumerated counts with the raw schedule's bound.
 
+    ``guess`` is ``q``; ``raw_success`` and ``raw_nats`` are valid for the raw version of the whole schedule.
     The true optimum of each kept set is used where trajectories can be enumerated for all of them.
     """
     sensors = sensor_steps(question.exposure)
     count = sensors.reveal.size
     sets = likeliest_sets(sensors.reveal, question.effort.patterns)
-    values = _evaluate_all(question, sensors, sets, raw)
+    values = _evaluate_all(question, sensors, sets, guess)
     everything = question.once_raw(trajectories)
     if everything is not None and everything.operations * len(sets.kept) <= _MOST_ENUMERATION:
-        values[:, 0] = np.minimum(values[:, 0], _optima(everything, sensors, sets.kept))
+        own_label = np.arange(1, everything.places + 1)
+        optima = [everything.optimum(kept_hits(sensors, which) * own_label) for which in sets.kept]
+        values[:, 0] = np.minimum(values[:, 0], optima)
     rest = max(0.0, 1.0 - float(sets.probability.sum()))
     if len(sets.probability) == 2**count:
         rest = 0.0
-    success = float((sets.probability * np.minimum(values[:, 0], raw.success)).sum()) + rest * raw.success
-    information = float((sets.probability * np.minimum(values[:, 1], raw.nats)).sum()) + rest * raw.nats
+    success = float((sets.probability * np.minimum(values[:, 0], raw_success)).sum()) + rest * raw_success
+    information = float((sets.probability * np.minimum(values[:, 1], raw_nats)).sum()) + rest * raw_nats
     return Erasure(min(1.0, success), information)
 
 
-def _optima(everything: Trajectories, sensors: SensorSteps, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The true optimum of each kept set, (S,)."""
-    own_label = np.arange(1, everything.places + 1)
-    return np.array([everything.optimum(kept_hits(sensors, which) * own_label) for which in kept])
-
-
 def _evaluate_all(
-    question: Question, sensors: SensorSteps, sets: KeptSets, raw: RawBounds
+    question: Question, sensors: SensorSteps, sets: KeptSets, guess: float
 ) -> NDArray[np.float64]:
     """Success bound and information of each kept set, (S, 2): the likeliest sets at the full moment order.
 
@@ -224,7 +195,7 @@ def _evaluate_all(
     values = np.empty((len(sets.kept), 2))
     for chosen, order in ((likeliest_first[:affordable], full), (likeliest_first[affordable:], for_all)):
         if chosen.size:
-            values[chosen] = _evaluate(question, sensors, sets.kept[chosen], raw.guess, order)
+            values[chosen] = _evaluate(question, sensors, sets.kept[chosen], guess, order)
     return values
 
 
@@ -234,19 +205,18 @@ def _evaluate(
     """Success bound and information of each kept set, (S, 2)."""
     exposure = question.exposure
     are_many = kept.shape[1] > _MOST_WALKED
-    return kept_sets(
-        exposure.person,
-        Habits(exposure.marginal, exposure.powers if order > 1 else exposure.no_powers, max(guess, 1e-300)),
-        sensors,
-        kept,
-        RawQuestion(
-            question.mistakes,
-            order,
-            max(LEAST_PATTERN, 1.0 / question.effort.patterns) if are_many else LEAST_PATTERN,
-            _affordable_vectors(exposure, sensors, kept, question),
-            _is_genie_affordable(exposure, sensors, kept, question.mistakes),
-        ),
+    raw_question = RawQuestion(
+        question.mistakes,
+        order,
+        max(LEAST_PATTERN, 1.0 / question.effort.patterns) if are_many else LEAST_PATTERN,
+        _affordable_vectors(exposure, sensors, kept, question),
+        _is_genie_affordable(exposure, sensors, kept, question.mistakes),
     )
+    powers = exposure.powers if order > 1 else exposure.no_powers
+    values = np.empty((len(kept), 2))
+    least = max(guess, 1e-300)  # ln q must stay finite
+    _fill_kept_sets(values, exposure.person, exposure.marginal, powers, least, sensors, kept, raw_question)
+    return values
 
 
 def _affordable_vectors(

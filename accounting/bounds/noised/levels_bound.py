@@ -15,7 +15,7 @@ from accounting.bounds.patterns.frontier_bound import frontier_effort
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_step
-from accounting.exposure.step_information.likelihood_levels import SeenSteps, own_channels
+from accounting.exposure.step_information.likelihood_levels import own_channels
 from models.priors.chain import LocalChain
 
 _MOST_OPERATIONS = 2e9  # some seconds of one core
@@ -27,17 +27,19 @@ def levels_success(
     """Success of any adversary who sees the log and guesses the steps of ``window`` (inclusive).
 
     Of what comes after the window only ``ends`` (E, K) is seen, of ``future_ends`` as if every count were
-    exact; one row of ones for nothing. That bounds whoever sees later counts with their noise: the levels of
-    the steps, each independent of the others given the trajectory, reveal at least as much as the log does,
-    and a step's exact counts reveal at least as much as its levels. None where no count until the window's
-    end is noised, and where it is too expensive.
+    exact; one row of ones for nothing. That bounds any adversary who sees later counts with their noise: the
+    levels of the steps, each independent of the others given the trajectory, reveal at least as much as the
+    log does, and a step's exact counts reveal at least as much as its levels. None where no count until the
+    window's end is noised, and where it is too expensive.
     """
     first, last = window
     seen = exposure.under(exposure.observations[: last + 1])
     vectors = min(wanted, _affordable(Size.of(window_of(exposure, first, last)), mistakes, len(ends)))
     if seen.is_raw or vectors == 0:
         return None
-    chain, hits, marginal, steps = exposure.chain, seen.hits, seen.marginal, _seen(seen)
+    chain, hits, marginal = exposure.chain, seen.hits, seen.marginal
+    nothing = nothing_seen_for(len(seen.observations), seen.observations[0].labels.size)
+    steps = reduce(followed_by, map(seen_step, seen.observations), nothing)
     before = own_channels(chain, hits[:first], marginal[:first], steps, 0, 0)
     nobody = np.zeros(exposure.place_count)
     laws = noised_history_laws(exposure.person, before, first, nobody, max(vectors, LEAST_LAWS))
@@ -48,7 +50,7 @@ def levels_success(
 
 
 def levels_bound(question: Question) -> float | None:
-    """Of the horizon on its own; None where every count is exact, or where it is too expensive."""
+    """The bound of the horizon on its own; None where every count is exact, or where it is too expensive."""
     exposure = question.exposure
     window, ends = (0, exposure.steps - 1), np.ones((1, exposure.place_count))
     return levels_success(exposure, window, question.mistakes, ends, question.effort.vectors)
@@ -65,13 +67,6 @@ def _affordable(size: Size, mistakes: int, ends: int) -> int:
     a_search = size.steps * (mistakes + 1) ** 2 * (size.moves + 2 * size.places)
     vectors = int(sqrt(_MOST_OPERATIONS / (SEQUENCES * (size.hits + ends) * a_search)))
     return min(vectors, affordable_vectors(size, mistakes, max(vectors, 1)))
-
-
-def _seen(exposure: Exposure) -> SeenSteps:
-    """What the horizon shows, row by row."""
-    observations = exposure.observations
-    nothing = nothing_seen_for(len(observations), observations[0].labels.size)
-    return reduce(followed_by, map(seen_step, observations), nothing)
 
 
 LEVELS = Bound(

@@ -1,9 +1,9 @@
 """The frontier bound of a noised horizon: a tree of levels of evidence inside each segment.
 
-Each noised count is put in a few levels of evidence, or shows the person (``seen_steps_kernel``), which
-reveals no less. Whoever is shown begins anew, so the recursion over segments is that of exact counts
-(``raw_frontier_kernel``): with ``g`` the bound on what comes from ``a`` to the next step ``b`` that shows the
-person,
+Each noised count is put in a few levels of evidence, or shows the person (``likelihood_levels``), which
+reveals no less. After being shown the person begins anew, so the recursion over segments is that of exact
+counts (``patterns.frontier_bound``): with ``g`` the bound on what comes from ``a`` to the next step ``b``
+that shows the person,
 
     S_a[m] = sum_b sum_levels sum_j (g_(a,levels,b)[j] - g_(a,levels,b)[j - 1]) S_b[m - j],
 
@@ -22,20 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.patterns.frontier_bound import (
+    Arrival,
     FrontierEffort,
-    SegmentLimits,
     add_convolution,
     arrivals,
     bound_segment,
     departures,
 )
 from accounting.exposure.step_information.likelihood_levels import OwnChannels
-from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory
 from accounting.hmm.frontier.search_kernel import (
     Completions,
+    SearchMemory,
     gains_of,
     guess_and_be_shown,
     new_gains,
+    new_memory,
 )
 from accounting.hmm.propagation import dot, retreat
 from models.numerics.jit import bare_jit, inline, jit
@@ -49,21 +50,21 @@ _SHARE = 0.1  # of a search's tolerance, for each of the many there are
 
 
 class Sight(NamedTuple):
-    """Which sensor sees whom when."""
+    """Which sensor counts at which place in which step."""
 
     channels: OwnChannels
     sensor: NDArray[np.int64]  # (T, K), number of the channel that counts there; -1 = none
     first: NDArray[np.int64]  # (T + 1,), first channel of each step
     sequences: NDArray[np.int64]  # (T,), combinations of levels in each step
-    unshown: NDArray[np.float64]  # (T, K), probability that nobody is shown there
+    unshown: NDArray[np.float64]  # (T, K), probability that the person is not shown there
 
 
 class Sources(NamedTuple):
-    """Where segments begin: where somebody was shown the step before; at first, the history's laws."""
+    """Where segments begin: at a place shown in the step before; at first, with the history's laws."""
 
-    law: NDArray[np.float64]  # (T, K, K), of the place in step t of who was shown at x in step t - 1
+    law: NDArray[np.float64]  # (T, K, K), of the place in step t, given that x was shown in step t - 1
     share: NDArray[np.float64]  # (T, K), probability of being shown at x in step t
-    success: NDArray[np.float64]  # (T, K, s + 1), S of who is shown there
+    success: NDArray[np.float64]  # (T, K, s + 1), S after being shown there
     first_law: NDArray[np.float64]  # (R, K)
     first_success: NDArray[np.float64]  # (R, s + 1)
 
@@ -72,9 +73,9 @@ class SegmentTarget(NamedTuple):
     """Where segments end."""
 
     last: int  # step before it
-    shown: float  # probability that whoever is there is shown
+    shown: float  # probability that a person who is there is shown
     success: NDArray[np.float64]  # (s + 1,), S behind it
-    expansions: int  # of the searches up to this target's, and once more of what bounds a segment without
+    expansions: int  # of all searches up to this target's; twice as many end following sequences of levels
 
 
 class Trail(NamedTuple):
@@ -83,7 +84,7 @@ class Trail(NamedTuple):
     weight: NDArray[np.float64]  # (T, K), evidence
     combination: NDArray[np.int64]  # (T,), of the levels in each step; -1 before the first
     reach: NDArray[np.float64]  # (T, K), probability of coming to the target
-    genie: NDArray[np.float64]  # (T, s + 1, K), W of the genie (``completion_kernel``)
+    genie: NDArray[np.float64]  # (T, s + 1, K), W of the genie (``frontier.search_kernel``)
     gains: NDArray[np.float64]  # (T, s + 1, W), of one more mistake
     light: NDArray[np.float64]  # (T, s + 1, K), won from each place on by sequences charged in full
 
@@ -126,7 +127,7 @@ def _sources(
     first_law: NDArray[np.float64],
     mistakes: int,
 ) -> Sources:
-    """All of them, with nothing won yet."""
+    """All sources of a horizon, with nothing won yet."""
     steps, places = marginal.shape
     law, share = np.zeros((steps, places, places)), np.zeros((steps, places))
     for t in range(steps):
@@ -170,15 +171,20 @@ def _step_back(person: LocalChain, trail: Trail, t: int, tools: Tools) -> None:
 def _bound_from(
     person: LocalChain,
     trail: Trail,
-    between: tuple[int, int],
-    source: tuple[NDArray[np.float64], float, NDArray[np.float64]],
+    first: int,
+    law: NDArray[np.float64],
+    share: float,
+    success: NDArray[np.float64],
     target: SegmentTarget,
     effort: FrontierEffort,
     tools: Tools,
 ) -> None:
-    """Add what is won from a source, its law, share and ``S``, by way of the trail to the target."""
-    law, share, success = source
-    first, found, arriving = between[0], tools.found, tools.arriving
+    """Add what is won from a source, which begins with step ``first``, by way of the trail to the target.
+
+    ``law`` is that of the place in ``first``, ``share`` how likely the horizon comes to the source, and
+    ``success`` the source's ``S``, which grows.
+    """
+    found, arriving = tools.found, tools.arriving
     mass, likeliest = 0.0, 0.0
     for x in range(law.size):
         mass += law[x] * arriving[x]
@@ -186,9 +192,22 @@ def _bound_from(
     if mass > 0.0:
         share *= target.shown
         tolerance = effort.tolerance * _SHARE + _SLACK * mass * share
-        limits = SegmentLimits(mass, likeliest, share, tolerance, effort.vectors, target.expansions)
-        bounds = found, target.success
-        bound_segment(person, trail.weight, law, between, trail.gains, limits, tools.memory, bounds)
+        bound_segment(
+            person,
+            trail.weight,
+            law,
+            first,
+            target.last,
+            trail.gains,
+            Arrival(mass, likeliest),
+            share,
+            tolerance,
+            effort.vectors,
+            target.expansions,
+            tools.memory,
+            found,
+            target.success,
+        )
         for m in range(found.size):
             found[m] *= target.shown
         add_convolution(success, found, target.success)
@@ -234,13 +253,14 @@ def _follow_back(
             continue
         if t == 0:
             for r in range(sources.first_law.shape[0]):
-                source = sources.first_law[r], 1.0, sources.first_success[r]
-                _bound_from(person, trail, (t, last), source, target, effort, tools)
+                law, won = sources.first_law[r], sources.first_success[r]
+                _bound_from(person, trail, t, law, 1.0, won, target, effort, tools)
             continue
         for x in range(arriving.size):
-            if sources.share[t - 1, x] > 0.0:
-                source = sources.law[t, x], sources.share[t - 1, x], sources.success[t - 1, x]
-                _bound_from(person, trail, (t, last), source, target, effort, tools)
+            share = sources.share[t - 1, x]
+            if share > 0.0:
+                law, won = sources.law[t, x], sources.success[t - 1, x]
+                _bound_from(person, trail, t, law, share, won, target, effort, tools)
         _step_back(person, trail, t, tools)
         t -= 1
         trail.combination[t] = -1
@@ -248,9 +268,9 @@ def _follow_back(
 
 @jit
 def _add_light(person: LocalChain, sight: Sight, trail: Trail, sources: Sources, t: int) -> None:
-    """Add to ``S`` of who was shown in step ``t - 1`` what needs no search, and move ``light`` back to there.
+    """Add to ``S`` of step ``t - 1`` what needs no search, and move ``light`` back to there.
 
-    These are the sequences charged in full, and who is shown again in step ``t``.
+    That is what the sequences charged in full win, and what is won if the place is shown again in step ``t``.
     """
     places, light = trail.reach.shape[1], trail.light
     won, moved = np.empty(places), np.empty(places)
@@ -274,7 +294,7 @@ def _add_light(person: LocalChain, sight: Sight, trail: Trail, sources: Sources,
 
 @inline
 def _expansions_up_to(number: int, targets: int, effort: FrontierEffort) -> int:
-    """What the searches up to this target's may take: 3/4 are for who comes first, the longest segments."""
+    """What searches up to this target's may take: 3/4 are for the first targets, of the longest segments."""
     return effort.expansions * (3 * targets + number) // (4 * targets)
 
 

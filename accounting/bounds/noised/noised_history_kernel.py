@@ -1,7 +1,7 @@
 """What a history of noised counts says of the place where a horizon begins: a few laws that cover them all.
 
-Every sequence of levels of evidence (``seen_steps_kernel``) leaves a law ``f`` of the place, with its mass;
-whoever is shown begins anew at a known place. What can be won behind a law, ``V(f)``, is a maximum of sums
+Every sequence of levels of evidence (``likelihood_levels``) leaves a law ``f`` of the place, with its mass; a
+person who is shown begins anew at a known place. What can be won behind a law, ``V(f)``, is a maximum of sums
 that are linear in ``f`` with coefficients of at least 0. So a law nowhere below ``f`` bounds what ``f`` wins,
 and for any ``r > 0``
 
@@ -199,7 +199,8 @@ def noised_history_laws(
     """At most ``most`` laws (R, K) of the place after ``steps`` steps, which begin with ``person.start``.
 
     What can be won behind all outcomes of the steps is at most the sum of what can be won behind each law.
-    ``first`` (K,) is the mass at the places of whoever is shown in the first step, zeros for nobody.
+    ``first`` (K,) is the mass at each place of being shown there in the first step; zeros if nothing is
+    shown.
     """
     places = person.start.size
     capacity = _AT_ONCE * most + places

@@ -27,14 +27,15 @@ from accounting.exposure.drawing import (
     own_releases,
     walk,
 )
-from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory
 from accounting.hmm.frontier.search_kernel import (
     Completions,
-    SearchQuestion,
+    Found,
+    SearchMemory,
     completion_gains,
     found_guess,
     new_completions,
     new_gains,
+    new_memory,
     search,
 )
 from accounting.hmm.propagation import dot, marginals, predict, predict_rows, retreat
@@ -61,7 +62,7 @@ class Success(NamedTuple):
 
     bound: float  # on any guess
     attained: float  # by the best guess found
-    unmoved: float  # of whoever keeps to the guess fixed beforehand
+    unmoved: float  # by the guess that was fixed beforehand
 
 
 class PosteriorWork(NamedTuple):
@@ -119,10 +120,9 @@ def _law_before(person: LocalChain, likelihood: NDArray[np.float64], first: int,
     law, given = work.law, work.given
     for x in range(law.size):
         law[x] = person.start[x]
-    chain, slot, slots = person.chain, person.first_slot, person.chain.start.shape[0]
     for t in range(first):
         _condition(law, likelihood, t, given)
-        predict(chain, (slot + t) % slots, given, law)
+        predict(person.chain, slot_of(person, t), given, law)
 
 
 @bare_jit
@@ -133,11 +133,10 @@ def _likelihood_after(
     won, moved = work.won, work.given
     for x in range(won.size):
         won[x] = 1.0
-    chain, slot, slots = person.chain, person.first_slot, person.chain.start.shape[0]
     for t in range(likelihood.shape[0] - 1, last, -1):
         for x in range(won.size):
             moved[x] = won[x] * likelihood[t, x]
-        retreat(chain, (slot + t - 1) % slots, moved, won)
+        retreat(person.chain, slot_of(person, t - 1), moved, won)
         top = 0.0
         for x in range(won.size):
             top = max(top, won[x])
@@ -156,18 +155,17 @@ def _scale_evidence(horizon: LocalChain, evidence: NDArray[np.float64], work: Po
     law, given = work.ahead, work.given
     for x in range(places):
         law[x] = horizon.start[x]
-    chain, slot, slots = horizon.chain, horizon.first_slot, horizon.chain.start.shape[0]
     for t in range(steps):
         total = _condition(law, evidence, t, given)
         if t == steps - 1:
             total *= dot(given, work.won)
-        if not total > 0.0:
+        if not total > 0.0:  # an underflow, or no number after one
             return False
         scale = 1.0 / total
         for x in range(places):
             work.weight[t, x] = evidence[t, x] * scale
         if t < steps - 1:
-            predict(chain, (slot + t) % slots, given, law)
+            predict(horizon.chain, slot_of(horizon, t), given, law)
     return True
 
 
@@ -179,10 +177,9 @@ def _unmoved(horizon: LocalChain, guess: NDArray[np.int64], work: PosteriorWork)
     ahead[:] = 0.0
     for x in range(places):
         ahead[0, x] = horizon.start[x]
-    chain, slot, slots = horizon.chain, horizon.first_slot, horizon.chain.start.shape[0]
     for t in range(guess.size):
         if t > 0:
-            predict_rows(chain, (slot + t - 1) % slots, now, ahead, rows)
+            predict_rows(horizon.chain, slot_of(horizon, t - 1), now, ahead, rows)
         for m in range(rows):
             for x in range(places):
                 now[m, x] = ahead[m - 1, x] * work.weight[t, x] if m > 0 else 0.0
@@ -206,6 +203,18 @@ def _moment_bound(horizon: LocalChain, question: LogHorizon, work: PosteriorWork
 
 
 @bare_jit
+def _search(
+    inside: LocalChain, law: NDArray[np.float64], horizon: LogHorizon, slack: float, work: PosteriorWork
+) -> Found:
+    """The frontier search of the horizon's steps with the evidence in ``work``."""
+    last, expansions = horizon.last - horizon.first, horizon.guess.size * horizon.vectors
+    completion_gains(inside, work.weight, last, work.won, work.recursion, work.gains)
+    return search(
+        inside, work.weight, law, 0, last, work.gains, horizon.mistakes, expansions, slack, work.memory
+    )
+
+
+@bare_jit
 def success_by_search(
     person: LocalChain, likelihood: NDArray[np.float64], horizon: LogHorizon, work: PosteriorWork
 ) -> Success:
@@ -216,10 +225,7 @@ def success_by_search(
     inside = LocalChain(person.chain, work.law, slot_of(person, first))
     if not _scale_evidence(inside, likelihood[first : last + 1], work):
         return Success(1.0, 0.0, 0.0)
-    steps = (0, last - first)
-    completion_gains(inside, work.weight, steps[1], work.won, work.recursion, work.gains)
-    question = SearchQuestion(horizon.mistakes, horizon.guess.size * horizon.vectors, _NEGLIGIBLE)
-    found = search(inside, work.weight, work.law, steps, work.gains, question, work.memory)
+    found = _search(inside, work.law, horizon, _NEGLIGIBLE, work)
     return Success(min(1.0, found.bound), found.attained, _unmoved(inside, horizon.guess, work))
 
 
@@ -246,16 +252,11 @@ def fill_prior_guess(person: LocalChain, horizon: LogHorizon, work: PosteriorWor
 
     ``person`` starts with the log.
     """
-    law = marginals(person.chain, person.start, person.first_slot, horizon.first + 1)[horizon.first]
+    law = marginals(person, horizon.first + 1)[horizon.first]
     inside = LocalChain(person.chain, law, slot_of(person, horizon.first))
-    steps = (0, horizon.last - horizon.first)
     work.weight[:] = 1.0
     work.won[:] = 1.0
-    completion_gains(inside, work.weight, steps[1], work.won, work.recursion, work.gains)
-    question = SearchQuestion(horizon.mistakes, horizon.guess.size * horizon.vectors, 0.0)
-    found_guess(
-        work.memory, search(inside, work.weight, law, steps, work.gains, question, work.memory), horizon.guess
-    )
+    found_guess(work.memory, _search(inside, law, horizon, 0.0, work), horizon.guess)
     return min(1.0, _unmoved(inside, horizon.guess, work))
 
 
@@ -283,7 +284,7 @@ class DrawWork(NamedTuple):
 def own_log(
     person: LocalChain, labels: NDArray[np.int32], steps: ReleasedSteps, values: ValueTables
 ) -> OwnLog:
-    """What is released of somebody whose places have the outcomes ``labels`` (L, K)."""
+    """What is released of a person whose places have the outcomes ``labels`` (L, K)."""
     return OwnLog(person, new_walker(person), own_releases(steps, labels, values))
 
 

@@ -53,7 +53,7 @@ def sampled_success(
     person = LocalChain(exposure.chain._replace(places=own), exposure.start, exposure.first_slot)
     without = fill_prior_guess(person, horizon, new_posterior_work(horizon, person.chain))
     steps = released_steps(exposure.observations)
-    log = own_log(person, exposure.labels, steps, value_tables(steps))
+    log = own_log(person, exposure.labels, steps, value_tables(steps.noise))
     found = np.empty((effort.draws, 3))
     judge_draws(found, log, horizon, effort.seed)
     added = np.maximum(0.0, found[:, 0] - found[:, 2])
@@ -61,7 +61,7 @@ def sampled_success(
 
 
 def _horizon(exposure: Exposure, window: tuple[int, int], mistakes: int, effort: Effort) -> LogHorizon:
-    """What is asked; the work of the moment bound is shared out over the draws."""
+    """The question, with the work of the moment bound divided among the draws."""
     first, last = window
     steps = last - first + 1
     size = replace(Size.of(exposure), steps=steps, hits=0, has_cycle=True)

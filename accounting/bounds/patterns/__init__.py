@@ -1,6 +1,6 @@
 """Bounds on raw counts, which follow the steps the person was counted in."""
 
-from accounting.bounds.patterns.exact import EXACT, Trajectories, trajectories
+from accounting.bounds.patterns.exact import EXACT, trajectories
 from accounting.bounds.patterns.frontier_bound import FRONTIER, MOST_LAWS, affordable_vectors
 from accounting.bounds.patterns.moment import LEAST_PATTERN, MOST_OPERATIONS, Size, usable_order
 from accounting.bounds.patterns.registry import CODES, RAW_BOUNDS
@@ -14,7 +14,6 @@ __all__ = [
     "MOST_OPERATIONS",
     "RAW_BOUNDS",
     "Size",
-    "Trajectories",
     "affordable_vectors",
     "trajectories",
     "usable_order",

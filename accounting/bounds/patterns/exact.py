@@ -146,21 +146,19 @@ def exact_bound(question: Question) -> float | None:
         return everything.optimum(exposure.labels)
     if mistakes > 0:
         return None
-    log_success = renewal_optimum(
-        exposure.chain, exposure.start[np.newaxis], exposure.first_slot, exposure.hits
-    )
+    log_success = renewal_optimum(exposure.person, exposure.start[np.newaxis], exposure.hits)
     return min(1.0, exp(log_success))
 
 
 @inline
-def exact_of_everybody(seen: SeenRaw, question: RawQuestion) -> float:
+def exact_kernel(seen: SeenRaw, question: RawQuestion) -> float:
     """By renewals, where no guess may be wrong."""
     if question.mistakes > 0:
         return 1.0
     laws, shown = seen.outside.laws, seen.outside.shown
     if shown.any():
         laws = np.concatenate((laws, np.diag(shown)))
-    log_success = renewal_optimum(seen.person.chain, laws, seen.person.first_slot, seen.hits)
+    log_success = renewal_optimum(seen.person, laws, seen.hits)
     return min(1.0, np.exp(log_success) * (1.0 + _ROUNDING))
 
 
@@ -170,6 +168,6 @@ EXACT = Bound(
     scope=Scope.RAW,
     cost="O(hits T nnz); trajectories times guesses near each",
     compute=exact_bound,
-    kernel=exact_of_everybody,
+    kernel=exact_kernel,
     knows_history=True,
 )

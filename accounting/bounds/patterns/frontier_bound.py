@@ -19,8 +19,13 @@ from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes, no_hit
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from accounting.hmm.eight import padded
-from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory
-from accounting.hmm.frontier.search_kernel import SearchQuestion, completion_gains, new_completions, search
+from accounting.hmm.frontier.search_kernel import (
+    SearchMemory,
+    completion_gains,
+    new_completions,
+    new_memory,
+    search,
+)
 from accounting.hmm.frontier.shown_once_kernel import (
     FirstRight,
     first_right_bound,
@@ -89,7 +94,7 @@ class Targets(NamedTuple):
 def _targets(
     person: LocalChain, weight: NDArray[np.float64], nodes: Nodes, ends: NDArray[np.float64], mistakes: int
 ) -> Targets:
-    """All of them, with nothing known of what is won behind the hits."""
+    """All targets of a horizon; what is won behind the hits is filled later."""
     steps, places = weight.shape
     hits = nodes.time.size - 2
     size = hits + ends.shape[0]
@@ -135,7 +140,7 @@ def _spread(
     mass: NDArray[np.float64],
     likeliest: NDArray[np.float64],
 ) -> None:
-    """Where ``mass[first]`` comes if there is no hit on the way, in all and on the likeliest path.
+    """Move ``mass[first]`` on to the end without a hit on the way, in all and on the likeliest path.
 
     Row ``t`` of both, (T + 1, K), is before the evidence of step ``t``, row ``T`` after the last.
     """
@@ -158,27 +163,21 @@ def _spread(
             mass[t + 1, y], likeliest[t + 1, y] = total, largest
 
 
+class Arrival(NamedTuple):
+    """What comes to a target from one source."""
+
+    mass: float  # of all paths: what is won if every guess may be wrong
+    likeliest: float  # of the likeliest path: what is won if none may
+
+
 @bare_jit
-def at_end(
-    mass: NDArray[np.float64], likeliest: NDArray[np.float64], end: NDArray[np.float64]
-) -> tuple[float, float]:
+def _at_end(mass: NDArray[np.float64], likeliest: NDArray[np.float64], end: NDArray[np.float64]) -> Arrival:
     """What comes to an end of the horizon, whose likelihood is ``end`` (K,)."""
     total, largest = 0.0, 0.0
     for x in range(end.size):
         total += mass[x] * end[x]
         largest = max(largest, likeliest[x] * end[x])
-    return total, largest
-
-
-class SegmentLimits(NamedTuple):
-    """What is known of a segment before it is searched, and how hard it is to be."""
-
-    mass: float  # that comes to the target at all: what is won if every guess may be wrong
-    likeliest: float  # on the likeliest path: what is won if none may
-    share: float  # probability with which the horizon comes to the source
-    tolerance: float  # as FrontierEffort
-    vectors: int
-    expansions: int  # of all searches, this and those before
+    return Arrival(total, largest)
 
 
 @inline
@@ -186,48 +185,47 @@ def bound_segment(
     person: LocalChain,
     weight: NDArray[np.float64],
     law: NDArray[np.float64],
-    between: tuple[int, int],
+    first: int,
+    last: int,
     gains: NDArray[np.float64],
-    limits: SegmentLimits,
+    arrival: Arrival,
+    share: float,
+    tolerance: float,
+    vectors: int,
+    expansions: int,
     memory: SearchMemory,
-    bounds: tuple[NDArray[np.float64], NDArray[np.float64]],
+    found: NDArray[np.float64],
+    won: NDArray[np.float64],
 ) -> None:
-    """Fill ``bounds[0][m]`` with a bound on what comes to a target with at most ``m`` wrong guesses.
+    """Fill ``found[m]`` with a bound on what comes to a target with at most ``m`` wrong guesses.
 
-    ``bounds[1][m]`` is won behind the target with ``m`` mistakes left.
+    ``won[m]`` is won behind the target with ``m`` mistakes left, ``share`` the probability with which the
+    horizon comes to the source: a segment matters as much as the two together say. ``expansions`` are those
+    of all searches, this one and those before it.
     """
-    found, won = bounds
-    steps = between[1] - between[0] + 1
+    steps = last - first + 1
     for m in range(found.size - 1, -1, -1):
-        matters = limits.share * won[found.size - 1 - m]
-        if m >= steps or limits.mass * matters <= limits.tolerance:
-            found[m] = limits.mass
+        matters = share * won[found.size - 1 - m]
+        if m >= steps or arrival.mass * matters <= tolerance:
+            found[m] = arrival.mass
         elif m == 0:
-            found[m] = limits.likeliest
+            found[m] = arrival.likeliest
         else:
-            slack = limits.tolerance / max(matters, limits.tolerance)
-            if memory.spent[0] >= limits.expansions:
-                slack = np.inf
-            question = SearchQuestion(m, steps * limits.vectors, slack)
-            found[m] = search(person, weight, law, between, gains, question, memory).bound
+            slack = tolerance / max(matters, tolerance)
+            if memory.spent[0] >= expansions:
+                slack = np.inf  # what a genie leaves bounds the segment then
+            found[m] = search(
+                person, weight, law, first, last, gains, m, steps * vectors, slack, memory
+            ).bound
         if m < found.size - 1:
             found[m] = min(found[m], found[m + 1])
 
 
-@jit
-def _lower(
-    person: LocalChain,
-    weight: NDArray[np.float64],
-    targets: Targets,
-    effort: FrontierEffort,
-    memory: SearchMemory,
-) -> None:
-    """The completions before each target as if the place were shown once, if the effort says so."""
-    if effort.shown_once >= 0:
-        for b in range(targets.time.size):
-            last = targets.time[b] - 1
-            lower_completions(person, weight, last, targets.gains[b], effort.shown_once, memory)
-        memory.spent[0] = 0  # the end of searches is that of segments
+class Source(NamedTuple):
+    """Where a segment begins."""
+
+    first: int  # its first step
+    share: float  # probability with which the horizon comes there
 
 
 @bare_jit
@@ -239,8 +237,8 @@ def _depart(
     number: int,
     rows: Rows,
     mass: NDArray[np.float64],
-) -> tuple[int, float]:
-    """The first step behind a source and how likely the horizon comes there; fills its row of ``mass``.
+) -> Source:
+    """One source by its ``number``; fills the row of ``mass`` of its first step.
 
     Sources are the hits, from the last to the first; then the places shown; then the laws of the outside.
     """
@@ -248,7 +246,7 @@ def _depart(
     if number >= hits + places:
         for x in range(places):
             mass[0, x] = outside.laws[number - hits - places, x]
-        return 0, 1.0
+        return Source(0, 1.0)
     time, place, share = 0, number - hits, 0.0
     if number < hits:
         time, place = targets.time[hits - 1 - number], targets.place[hits - 1 - number]
@@ -256,7 +254,7 @@ def _depart(
     else:
         share = outside.shown[place]
     departures(person, rows, time, place, mass[time + 1])
-    return time + 1, share
+    return Source(time + 1, share)
 
 
 @bare_jit
@@ -271,16 +269,6 @@ def add_convolution(
         before = found[j]
 
 
-class SourceScratch(NamedTuple):
-    """Memory of one source after the other."""
-
-    mass: NDArray[np.float64]  # (T + 1, K)
-    likeliest: NDArray[np.float64]  # (T + 1, K)
-    found: NDArray[np.float64]  # (s + 1,)
-    success: NDArray[np.float64]  # (s + 1,)
-    first_right: FirstRight
-
-
 @bare_jit
 def _add_sources(
     person: LocalChain,
@@ -290,13 +278,19 @@ def _add_sources(
     outside: Outside,
     effort: FrontierEffort,
     memory: SearchMemory,
-    scratch: SourceScratch,
+    mass: NDArray[np.float64],
+    likeliest: NDArray[np.float64],
+    found: NDArray[np.float64],
+    success: NDArray[np.float64],
+    first_right: FirstRight,
 ) -> float:
-    """What is won from the horizon's beginning; fills what is won behind each hit, from the last on."""
+    """What is won from the horizon's beginning; fills what is won behind each hit, from the last on.
+
+    Scratch: ``mass`` and ``likeliest`` (T + 1, K), ``found`` and ``success`` (s + 1,).
+    """
     steps, places = weight.shape
     time, place, gains, won, ends = targets.time, targets.place, targets.gains, targets.won, outside.ends
-    mass, likeliest, found, success = scratch.mass, scratch.likeliest, scratch.found, scratch.success
-    hit_count, last = time.size - ends.shape[0], success.size - 1
+    hit_count = time.size - ends.shape[0]
     total, sources = 0.0, hit_count + places + outside.laws.shape[0]
     for number in range(sources):
         expansions = effort.expansions * (number + 1) // sources
@@ -308,22 +302,34 @@ def _add_sources(
                 if time[b] < first:
                     continue
                 if b < hit_count:
-                    reached, path = mass[time[b], place[b]], likeliest[time[b], place[b]]
+                    arrival = Arrival(mass[time[b], place[b]], likeliest[time[b], place[b]])
                 else:
-                    reached, path = at_end(mass[steps], likeliest[steps], ends[b - hit_count])
-                limits = SegmentLimits(reached, path, share, effort.tolerance, effort.vectors, expansions)
-                between = (first, time[b] - 1)
-                bound_segment(person, weight, mass[first], between, gains[b], limits, memory, (found, won[b]))
+                    arrival = _at_end(mass[steps], likeliest[steps], ends[b - hit_count])
+                last = time[b] - 1
+                bound_segment(
+                    person,
+                    weight,
+                    mass[first],
+                    first,
+                    last,
+                    gains[b],
+                    arrival,
+                    share,
+                    effort.tolerance,
+                    effort.vectors,
+                    expansions,
+                    memory,
+                    found,
+                    won[b],
+                )
                 if effort.shown_once >= 0:
-                    first_right_bound(
-                        person, weight, mass[first], between, gains[b], found, scratch.first_right
-                    )
+                    first_right_bound(person, weight, mass[first], first, last, gains[b], found, first_right)
                 add_convolution(success, found, won[b])
         if number < hit_count:
             for m in range(success.size):
                 won[hit_count - 1 - number, m] = success[m]
         else:
-            total += share * success[last]
+            total += share * success[success.size - 1]
     return total
 
 
@@ -344,15 +350,28 @@ def raw_frontier(
     weight = no_hit_weight(hits)
     targets = _targets(person, weight, find_nodes(hits), outside.ends, mistakes)
     memory = new_memory(person.chain, max(steps * effort.vectors, effort.shown_once), mistakes)
-    _lower(person, weight, targets, effort, memory)
-    scratch = SourceScratch(
-        np.empty((steps + 1, places)),
-        np.empty((steps + 1, places)),
-        np.empty(mistakes + 1),
-        np.empty(mistakes + 1),
-        new_first_right(places, mistakes),
+    if effort.shown_once >= 0:
+        for b in range(targets.time.size):
+            last = targets.time[b] - 1
+            lower_completions(person, weight, last, targets.gains[b], effort.shown_once, memory)
+        memory.spent[0] = 0  # the limit on expansions is that of the segments' searches alone
+    mass, likeliest = np.empty((steps + 1, places)), np.empty((steps + 1, places))
+    found, success = np.empty(mistakes + 1), np.empty(mistakes + 1)
+    first_right = new_first_right(places, mistakes)
+    total = _add_sources(
+        person,
+        weight,
+        marginal,
+        targets,
+        outside,
+        effort,
+        memory,
+        mass,
+        likeliest,
+        found,
+        success,
+        first_right,
     )
-    total = _add_sources(person, weight, marginal, targets, outside, effort, memory, scratch)
     return min(1.0, total * (1.0 + _ROUNDING))
 
 
@@ -407,7 +426,7 @@ def frontier_success(exposure: Exposure, mistakes: int, outside: Outside, wanted
 
 
 def frontier_bound(question: Question) -> float | None:
-    """Of the horizon on its own; an upper bound for the noised schedule, which reveals less."""
+    """The frontier bound of the horizon on its own; it holds for the noised schedule, which reveals less."""
     exposure = question.exposure
     return frontier_success(exposure, question.mistakes, unobserved(exposure.start), question.effort.vectors)
 
@@ -427,8 +446,8 @@ def _within_log(asked: LogQuestion) -> float | None:
 
 
 @inline
-def frontier_of_everybody(seen: SeenRaw, question: RawQuestion) -> float:
-    """Completions are not lowered: it takes longer than the search. At `s = 0` the optimum is known."""
+def frontier_kernel(seen: SeenRaw, question: RawQuestion) -> float:
+    """Completions are not lowered: that takes longer than the search. At `s = 0` the optimum is known."""
     if question.vectors == 0 or question.mistakes == 0:
         return 1.0
     effort = frontier_effort(question.vectors)
@@ -441,7 +460,7 @@ FRONTIER = Bound(
     scope=Scope.RAW,
     cost="hits squared times T, mistakes squared, nnz and `vectors`",
     compute=frontier_bound,
-    kernel=frontier_of_everybody,
+    kernel=frontier_kernel,
     knows_history=True,
     within_log=_within_log,
 )

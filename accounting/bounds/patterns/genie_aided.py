@@ -1,4 +1,4 @@
-"""The genie-aided bound: what an adversary could win to whom a genie shows the truth after each guess."""
+"""The genie-aided bound: the success of an adversary who is shown the true place after each guess."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ from numpy.typing import NDArray
 from accounting.bounds.patterns.moment import (
     MOST_ENTRIES,
     MOST_OPERATIONS,
-    HitMoments,
     hit_moments,
     multiply_into,
     success_bound,
 )
 from accounting.bounds.patterns.raw_success_kernel import RawQuestion, SeenRaw
-from accounting.bounds.patterns.segments_kernel import Nodes, enter, next_node, no_hit_weight, walk_backwards
+from accounting.bounds.patterns.segments_kernel import (
+    Nodes,
+    enter,
+    find_nodes,
+    next_node,
+    no_hit_weight,
+    walk_backwards,
+)
 from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
 from accounting.hmm.frontier.search_kernel import (
@@ -27,23 +33,18 @@ from accounting.hmm.frontier.search_kernel import (
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import LocalChain, slot_of
 
-# The best an adversary can do to whom a genie shows, after each guess, where the person was.
+# The best success of an adversary who is shown the place after each guess: the recursion of
+# :func:`accounting.hmm.frontier.search_kernel.guess_and_be_shown` with the evidence of a hit pattern.
 #
-# That adversary knows more than one without a genie, so their success bounds everybody's; and their best
-# guesses need no search: after step ``t`` only the place and the number of mistakes left matter. With
-# evidence ``w`` of the hit pattern and ``V(m, y) = w(t + 1, y) W(t + 1, m, y)``, ``m`` mistakes left,
+# That adversary knows more than one without a genie, so the bound holds for everybody. A hit reveals the
+# place, so what follows a hit depends on the hit alone: patterns are walked from their last hit backwards,
+# and one pass serves all patterns that end alike. At ``s = 0`` this is the optimum itself, and it stays
+# close while mistakes are few; the moment bound is the better one where they are many. Beyond Koga et al.
 #
-#     W(t, m, x) = sum_y P(x, y) V(m - 1, y) + max_y P(x, y) (V(m, y) - V(m - 1, y)).
-#
-# A hit reveals the place, so what follows a hit depends on the hit alone: patterns are walked from their
-# last hit backwards, and one pass serves all patterns that end alike. At ``s = 0`` this is the optimum
-# itself, and it stays close while mistakes are few; the moment bound is the better one where they are many.
-# Beyond Koga et al.
-#
-# For example a person who moves between two places as a coin falls, two steps, nothing seen, one mistake
-# allowed: after the last guess all is won, V(0, .) = V(1, .) = 1; for step 2 W(0, .) = 1/2 (one of two
-# places is right) and W(1, .) = 1; for step 1 a right guess leaves one mistake and a wrong one none, so
-# that 1/2 * 1 + 1/2 * 1/2 = 3/4 is won. It is the optimum here: only two wrong guesses lose.
+# For example a person who is at one of two places with probability 1/2 each, two steps, nothing seen, one
+# mistake allowed: after the last guess all is won, W(0) = W(1) = 1; before step 2 W(0) = 1/2 (one of two
+# places is right) and W(1) = 1; before step 1 a right guess leaves one mistake and a wrong one none, so that
+# 1/2 * 1 + 1/2 * 1/2 = 3/4 is won. It is the optimum here: only two wrong guesses lose.
 
 
 class GenieAided(NamedTuple):
@@ -51,27 +52,6 @@ class GenieAided(NamedTuple):
 
     value: float
     walked: int
-
-
-class Unseen(NamedTuple):
-    """What is known of a raw horizon before anything is seen, see ``segments_kernel``."""
-
-    weight: NDArray[np.float64]  # (T, K), 0 where a hit would be seen
-    nodes: Nodes
-    polynomials: NDArray[np.float64]  # (N, N, order + 1), of the segments
-    marginal: NDArray[np.float64]  # (T, K), Pr[X_t = x]
-
-
-class Charged(NamedTuple):
-    """Endings of patterns that are charged with all that can be won with them, not walked.
-
-    Those with which at most ``least``, or ``share`` of what the pattern without hits gives, can be won, and
-    everything once ``most`` have been walked.
-    """
-
-    share: float
-    least: float
-    most: int
 
 
 @bare_jit
@@ -90,7 +70,8 @@ def _first_guess(start: NDArray[np.float64], value: NDArray[np.float64]) -> floa
 @bare_jit
 def _back_from(
     person: LocalChain,
-    unseen: Unseen,
+    weight: NDArray[np.float64],
+    nodes: Nodes,
     b: int,
     suffix: NDArray[np.float64],
     work: Completions,
@@ -101,7 +82,6 @@ def _back_from(
     ``reached[a]`` becomes the same for every earlier node ``a`` with no hit between; the result is for
     no hit before ``b`` at all.
     """
-    nodes, weight = unseen.nodes, unseen.weight
     steps = weight.shape[0]
     a = b - 1
     t = min(nodes.time[b], steps - 1)
@@ -139,25 +119,40 @@ def _smaller_bound(
 
 
 @jit
-def genie_aided_by_pattern(person: LocalChain, unseen: Unseen, mistakes: int, charged: Charged) -> GenieAided:
-    """Sum over hit patterns of the smaller of the genie-aided success and the moment bound."""
-    nodes, polynomials = unseen.nodes, unseen.polynomials
-    steps, places = unseen.weight.shape
+def genie_aided_by_pattern(
+    person: LocalChain,
+    weight: NDArray[np.float64],
+    nodes: Nodes,
+    polynomials: NDArray[np.float64],
+    marginal: NDArray[np.float64],
+    mistakes: int,
+    share: float,
+    least: float,
+    most: int,
+) -> GenieAided:
+    """Sum over hit patterns of the smaller of the genie-aided success and the moment bound.
+
+    ``weight`` (T, K) is 0 where a hit would be seen, ``polynomials`` (N, N, order + 1) are those of the
+    segments between ``nodes``. Endings of patterns with which at most ``least``, or ``share`` of what the
+    pattern without hits gives, can be won are charged with all of it and not walked; so is everything once
+    ``most`` have been walked.
+    """
+    steps, places = weight.shape
     end = nodes.time.size - 1
     work = new_completions(mistakes, places)
     reached = np.zeros((steps + 2, end + 1, mistakes + 1))  # what follows each node, as it is worth to it
     moments = np.zeros((steps + 2, polynomials.shape[2]))  # of the segments behind the node
     moments[0, 0] = 1.0
-    aided = _back_from(person, unseen, end, np.ones(mistakes + 1), work, reached[0])
+    aided = _back_from(person, weight, nodes, end, np.ones(mistakes + 1), work, reached[0])
     total = _smaller_bound(aided, moments[0], polynomials[end, 0], steps - mistakes)
-    least = max(charged.least, charged.share * total)
+    least = max(least, share * total)
     walked = 1
     walk = walk_backwards(nodes.time, steps + 2)
     depth, a = next_node(walk, 0)
     while a >= 0:
         suffix = reached[depth, a]
-        won = unseen.marginal[nodes.time[a], nodes.place[a]] * suffix[mistakes]
-        if won <= least or walked >= charged.most:
+        won = marginal[nodes.time[a], nodes.place[a]] * suffix[mistakes]
+        if won <= least or walked >= most:
             total += won
         else:
             b = walk.at[depth]
@@ -165,7 +160,7 @@ def genie_aided_by_pattern(person: LocalChain, unseen: Unseen, mistakes: int, ch
             moments[depth] = 0.0
             multiply_into(moments[depth], moments[depth - 1], polynomials[b, a])
             walked += 1
-            aided = _back_from(person, unseen, a, suffix, work, reached[depth])
+            aided = _back_from(person, weight, nodes, a, suffix, work, reached[depth])
             total += _smaller_bound(aided, moments[depth], polynomials[a, 0], steps - mistakes - depth)
         depth, a = next_node(walk, depth)
     return GenieAided(min(1.0, total), walked)
@@ -175,7 +170,7 @@ _SHARE = 0.01  # patterns charged without being looked at may make the bound thi
 
 _SHARES = tuple(10.0**-k for k in range(1, 9))  # of what no hit gives: where patterns are too many for all
 
-_SHARE_OF_EVERYBODY = 1e-5  # of what the likeliest pattern gives: lighter ones are charged, not walked
+_SHARE_IN_KERNEL = 1e-5  # of what the likeliest pattern gives: lighter ones are charged, not walked
 
 _ALL = 1 << 62
 
@@ -193,27 +188,20 @@ def genie_aided_bound(question: Question) -> float | None:
     affordable = _affordable_patterns(exposure, mistakes, question.effort)
     if affordable == 0:
         return None
-    moments = question.once(hit_moments) or HitMoments.none(exposure)
-    if exposure.pattern_count <= affordable:
-        share = _SHARE / exposure.pattern_count
-        return _rounded_up(_walk(exposure, mistakes, moments, share, affordable).value)
+    weight, nodes = no_hit_weight(exposure.hits), find_nodes(exposure.hits)
+    moments = question.once(hit_moments)
+    size = nodes.time.size
+    polynomials = np.full((size, size, 1), np.inf) if moments is None else moments.polynomials  # no bound
+    shares = (_SHARE / exposure.pattern_count,) if exposure.pattern_count <= affordable else _SHARES
     best = 1.0
-    for share in _SHARES:
-        aided = _walk(exposure, mistakes, moments, share, affordable)
-        best = min(best, aided.value)
+    for share in shares:
+        aided = genie_aided_by_pattern(
+            exposure.person, weight, nodes, polynomials, exposure.marginal, mistakes, share, 0.0, affordable
+        )
+        best = min(best, float(aided.value))
         if aided.walked >= affordable:
             break
-    return _rounded_up(best)
-
-
-def _walk(exposure: Exposure, mistakes: int, moments: HitMoments, share: float, most: int) -> GenieAided:
-    weight = no_hit_weight(exposure.hits)
-    unseen = Unseen(weight, moments.nodes, moments.polynomials, exposure.marginal)
-    return genie_aided_by_pattern(exposure.person, unseen, mistakes, Charged(share, 0.0, most))
-
-
-def _rounded_up(value: float) -> float:
-    return min(1.0, float(value) * (1.0 + _ROUNDING))
+    return min(1.0, best * (1.0 + _ROUNDING))
 
 
 def _affordable_patterns(exposure: Exposure, mistakes: int, effort: Effort) -> int:
@@ -232,13 +220,21 @@ def _affordable_patterns(exposure: Exposure, mistakes: int, effort: Effort) -> i
 
 
 @inline
-def genie_aided_of_everybody(seen: SeenRaw, question: RawQuestion) -> float:
-    """Beside the moment bound, whose polynomials it looks at."""
+def genie_aided_kernel(seen: SeenRaw, question: RawQuestion) -> float:
+    """Only together with the moment bound, whose polynomials it reads."""
     if not question.has_genie or question.order == 0 or question.mistakes == 0:
         return 1.0
-    unseen = Unseen(seen.weight, seen.nodes, seen.polynomials, seen.marginal)
-    charged = Charged(_SHARE_OF_EVERYBODY, question.least_pattern, _ALL)
-    aided = genie_aided_by_pattern(seen.person, unseen, question.mistakes, charged)
+    aided = genie_aided_by_pattern(
+        seen.person,
+        seen.weight,
+        seen.nodes,
+        seen.polynomials,
+        seen.marginal,
+        question.mistakes,
+        _SHARE_IN_KERNEL,
+        question.least_pattern,
+        _ALL,
+    )
     return float(aided.value * (1.0 + _ROUNDING))
 
 
@@ -248,5 +244,5 @@ GENIE_AIDED = Bound(
     scope=Scope.RAW,
     cost="hit patterns times mistakes times nnz",
     compute=genie_aided_bound,
-    kernel=genie_aided_of_everybody,
+    kernel=genie_aided_kernel,
 )

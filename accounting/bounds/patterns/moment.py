@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +31,6 @@ from models.numerics.jit import inline, jit
 # For example two steps without a sensor, three equally likely places in each: ``S_0 = 1``, ``S_1 = 2/3``
 # (two subsets of 1/3), ``S_2 = 1/9``. Without a mistake ``R = 2``: the least of 1, 2/3 / 2 and 1/9 is 1/9,
 # the optimum. With one ``R = 1``: 2/3, where the optimum is 5/9.
-
-
-class PatternBound(NamedTuple):
-    """Expectation over patterns with the minimum over ``j`` taken per pattern."""
-
-    value: float
-    skipped: float  # probability of the patterns counted as success because they were not looked at
 
 
 @jit
@@ -90,7 +82,7 @@ def bound_by_hits(moments: NDArray[np.float64], mistakes: int) -> float:
 @jit
 def bound_by_pattern(
     polynomials: NDArray[np.float64], nodes: Nodes, steps: int, mistakes: int, least_probability: float
-) -> PatternBound:
+) -> float:
     """The bound with the minimum over ``j`` taken per pattern, patterns walked depth first.
 
     Hit sequences less likely than ``least_probability`` are counted as success and not continued.
@@ -101,7 +93,6 @@ def bound_by_pattern(
     pattern = np.empty(polynomials.shape[2])
     walk = walk_onwards(nodes.time, steps + 1)
     total = 0.0
-    skipped = 0.0
     depth, b = next_node(walk, 0)
     while b >= 0:
         target = pattern if b == end else prefix[depth + 1]
@@ -109,13 +100,12 @@ def bound_by_pattern(
         multiply_into(target, prefix[depth], polynomials[b, walk.at[depth]])
         if target[0] < least_probability:
             total += target[0]
-            skipped += target[0]
         elif b == end:
             total += success_bound(pattern, steps - mistakes - depth)
         else:
             depth = enter(walk, depth, b)
         depth, b = next_node(walk, depth)
-    return PatternBound(min(1.0, total), skipped)
+    return min(1.0, total)
 
 
 MOST_OPERATIONS = 4e9  # a few seconds of one core
@@ -181,32 +171,17 @@ class HitMoments:
     nodes: Nodes
     polynomials: NDArray[np.float64]
 
-    @classmethod
-    def of(cls, exposure: Exposure, mistakes: int, effort: Effort) -> HitMoments | None:
-        """Of the order that is usable; None where even the first is too expensive."""
-        order = usable_order(exposure, mistakes, effort)
-        if order == 0:
-            return None
-        nodes = find_nodes(exposure.hits)
-        polynomials = segment_polynomials(
-            exposure.person,
-            no_hit_weight(exposure.hits),
-            nodes,
-            order,
-            exposure.powers if order > 1 else exposure.no_powers,
-        )
-        return cls(nodes, polynomials)
-
-    @classmethod
-    def none(cls, exposure: Exposure) -> HitMoments:
-        """Polynomials that bound nothing."""
-        nodes = find_nodes(exposure.hits)
-        return cls(nodes, np.full((nodes.time.size, nodes.time.size, 1), np.inf))
-
 
 def hit_moments(question: Question) -> HitMoments | None:
-    """Of the raw version of the schedule."""
-    return HitMoments.of(question.exposure, question.mistakes, question.effort)
+    """Segment polynomials of the raw schedule, of the usable order; None where order 1 is too expensive."""
+    exposure = question.exposure
+    order = usable_order(exposure, question.mistakes, question.effort)
+    if order == 0:
+        return None
+    nodes = find_nodes(exposure.hits)
+    powers = exposure.powers if order > 1 else exposure.no_powers
+    weight = no_hit_weight(exposure.hits)
+    return HitMoments(nodes, segment_polynomials(exposure.person, weight, nodes, order, powers))
 
 
 def moment_bound(question: Question) -> float | None:
@@ -226,12 +201,12 @@ def moment_bound(question: Question) -> float | None:
         return by_hits
     enumerable = exposure.pattern_count <= effort.patterns
     least = LEAST_PATTERN if enumerable else max(LEAST_PATTERN, 1.0 / effort.patterns)
-    by_pattern = float(bound_by_pattern(polynomials, nodes, exposure.steps, mistakes, least).value)
+    by_pattern = float(bound_by_pattern(polynomials, nodes, exposure.steps, mistakes, least))
     return by_pattern if enumerable else min(by_pattern, by_hits)
 
 
 @inline
-def moment_of_everybody(seen: SeenRaw, question: RawQuestion) -> float:
+def moment_kernel(seen: SeenRaw, question: RawQuestion) -> float:
     """The least over orders per number of hits and, where patterns are looked at, per pattern."""
     if question.order == 0 or question.mistakes == 0:
         return 1.0
@@ -239,7 +214,7 @@ def moment_of_everybody(seen: SeenRaw, question: RawQuestion) -> float:
     bound = min(1.0, bound_by_hits(moments_by_hits(polynomials, nodes, steps), question.mistakes))
     if question.order > 1 and question.least_pattern <= 1.0:
         by_pattern = bound_by_pattern(polynomials, nodes, steps, question.mistakes, question.least_pattern)
-        bound = min(bound, by_pattern.value)
+        bound = min(bound, by_pattern)
     return bound
 
 
@@ -249,5 +224,5 @@ MOMENT = Bound(
     scope=Scope.RAW,
     cost="polynomial at fixed order",
     compute=moment_bound,
-    kernel=moment_of_everybody,
+    kernel=moment_kernel,
 )

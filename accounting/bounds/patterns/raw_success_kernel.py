@@ -1,4 +1,4 @@
-"""What bounds on raw counts are asked where they are computed for everybody, and what they need to answer."""
+"""The question to bounds on raw counts that are computed for everybody, and what they need to answer it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def history_laws(
 
     ``marginal`` (n, K) is ``Pr[X_t = x]``; at most ``most`` laws are distinguished.
     """
-    mixture = renewal_mixture(person.chain, person.start, person.first_slot, hits, marginal)
+    mixture = renewal_mixture(person, hits, marginal)
     chosen = heaviest(mixture.weights, most)
     laws = np.empty((chosen.sum(), person.start.size))
     shown = np.zeros(person.start.size)
@@ -111,7 +111,7 @@ def future_ends(
 BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS, BY_LEVELS = range(4)
 """Which bound gave a person's certified value; kept in snapshots, named by ``registry.deciding_bound``.
 
-``BY_RAW_SUCCESS`` stands for the optimum or the frontier bound; other bounds on raw counts follow
+``BY_RAW_SUCCESS`` is the optimum or the frontier bound; codes of other bounds on raw counts follow
 ``BY_LEVELS``.
 """
 
@@ -120,13 +120,13 @@ NO_PATTERNS = 2.0
 
 
 class RawQuestion(NamedTuple):
-    """What is asked of a raw schedule, and how closely its hit patterns are looked at."""
+    """What is wanted of a raw schedule, and how closely its hit patterns are looked at."""
 
     mistakes: int
     order: int  # of the moment bound, 0 for none
     least_pattern: float  # patterns less likely count as success; above 1 none is looked at
     vectors: int  # of the frontier bound, 0 for none
-    has_genie: bool  # whether the genie-aided bound is taken too; only beside the moment bound
+    has_genie: bool  # whether the genie-aided bound is taken too; only together with the moment bound
 
 
 class SeenRaw(NamedTuple):

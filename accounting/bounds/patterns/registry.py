@@ -31,14 +31,14 @@ CODES = {
     bound.name: BY_RAW_SUCCESS if bound in (EXACT, FRONTIER) else BY_LEVELS + 1 + number
     for number, bound in enumerate(RAW_BOUNDS)
 }
-"""Of each bound, where it decides. Snapshots of accounts keep them, so new bounds come last."""
+"""The code of each bound, for where it decides. Snapshots of accounts keep codes, so new bounds come last."""
 
 _Least = Callable[[SeenRaw, RawQuestion], RawSuccess]
 
 
 @inline
 def _nothing(seen: SeenRaw, question: RawQuestion) -> RawSuccess:
-    """Nobody succeeds more often than always."""
+    """No success is above 1."""
     return RawSuccess(1.0, BY_RAW_SUCCESS)
 
 
@@ -52,7 +52,7 @@ def _least_of(bounds: tuple[Bound, ...]) -> _Least:
 
 
 def _also(others: _Least, kernel: Callable[[SeenRaw, RawQuestion], float], code: int) -> _Least:
-    """One more bound beside others."""
+    """The least of a bound and others."""
 
     @inline
     def both(seen: SeenRaw, question: RawQuestion) -> RawSuccess:
@@ -69,14 +69,14 @@ _LEAST_AFTER_HISTORY = _least_of(tuple(bound for bound in RAW_BOUNDS if bound.kn
 
 @jit
 def least_raw_success(seen: SeenRaw, question: RawQuestion) -> RawSuccess:
-    """The least bound asked for on a horizon before which nothing was released; 1 for none.
+    """The least of the bounds that the question wants, of a horizon before which nothing was released.
 
-    Population bounds and the erasure bound ask it.
+    1 where it wants none. For population bounds and the erasure bound.
     """
     return _LEAST(seen, question)
 
 
 @inline
 def least_after_history(seen: SeenRaw, question: RawQuestion) -> RawSuccess:
-    """The same where releases before the horizon count too. Continuous accounts and decisions ask it."""
+    """:func:`least_raw_success` where earlier releases count too; for continuous accounts and decisions."""
     return _LEAST_AFTER_HISTORY(seen, question)

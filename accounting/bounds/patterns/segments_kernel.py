@@ -52,7 +52,7 @@ from models.priors.chain import ChainView, LocalChain, slot_of
 
 
 class PatternWalk(NamedTuple):
-    """Where a walk stands: the path so far, and the next candidate behind each of its nodes."""
+    """State of a walk: the path so far, and the next candidate after each of its nodes."""
 
     time: NDArray[np.int64]  # (N,) of all nodes, increasing
     direction: int  # 1 onwards, -1 backwards
@@ -224,7 +224,7 @@ def avoiding_moves(
 
 @jit
 def subtract_hits(powers: NDArray[np.float64], nodes: Nodes, moves: NDArray[np.float64]) -> None:
-    """The same for one full matrix and few sensors: powers less the paths through a first hit.
+    """:func:`avoiding_moves` of one full matrix with few sensors: powers less the paths through a first hit.
 
     ``K^2`` instead of ``K^3`` operations for each pair of times. Differences round both ways: what that can
     amount to, relative to the power, is added, so the result is never too small.
@@ -259,42 +259,21 @@ def subtract_outer(
             row[x] -= weight * until[x]
 
 
-class Reach(NamedTuple):
-    """How the chain gets past unseen steps: what the subsets of times between nodes are made of."""
-
-    weight: NDArray[np.float64]  # (T, K)
-    forward: NDArray[np.float64]  # of :func:`forward_vectors`
-    backward: NDArray[np.float64]  # of :func:`backward_vectors`
-    moves: NDArray[np.float64]  # of :func:`avoiding_moves`
-
-
-@jit
-def add_subset(
-    coefficients: NDArray[np.float64],
-    size: int,
-    earliest: int,
-    suffix: NDArray[np.float64],
-    forward: NDArray[np.float64],
-    nodes: Nodes,
-) -> None:
-    """Add one subset of times, whose earliest is given, to ``e_ab[size]`` for every ``a`` before it."""
-    a = 0
-    while nodes.time[a] < earliest:
-        coefficients[a, size] += largest_product(forward[a, earliest], suffix)
-        a += 1
-
-
 @jit
 def add_subsets_before(
     coefficients: NDArray[np.float64],
     b: int,
-    reach: Reach,
+    weight: NDArray[np.float64],
+    forward: NDArray[np.float64],
+    backward: NDArray[np.float64],
+    moves: NDArray[np.float64],
     nodes: Nodes,
     suffix: NDArray[np.float64],
     walk: PatternWalk,
 ) -> None:
-    """All subsets of the times before one node ``b``, latest time first; ``walk`` is backwards over times.
+    """Add all subsets of the times before node ``b`` to ``e_ab``, latest time first, for every ``a`` at once.
 
+    ``forward``, ``backward`` and ``moves`` are of the functions above, ``walk`` is backwards over times.
     ``suffix[j]`` is the best probability of the ``j`` chosen times and of ``b``, given the earliest's place.
     For example before time 3, of at most two times: {2}, {2, 1}, {2, 0}, {1}, {1, 0}, {0}.
     """
@@ -304,13 +283,16 @@ def add_subsets_before(
     while node >= 0:
         t, size = walk.time[node], depth + 1
         if size == 1:
-            suffix[1] = reach.backward[b, t]
+            suffix[1] = backward[b, t]
         else:
             later = walk.time[walk.at[depth]]
             suffix[size] = 0.0
-            raise_to(suffix[size], reach.moves[t, later - t - 1], suffix[size - 1], 1.0)
-            suffix[size] *= reach.weight[t]
-        add_subset(coefficients, size, t, suffix[size], reach.forward, nodes)
+            raise_to(suffix[size], moves[t, later - t - 1], suffix[size - 1], 1.0)
+            suffix[size] *= weight[t]
+        a = 0
+        while nodes.time[a] < t:
+            coefficients[a, size] += largest_product(forward[a, t], suffix[size])
+            a += 1
         if size < order:
             depth = enter(walk, depth, node)
         depth, node = next_node(walk, depth)
@@ -333,7 +315,7 @@ def segment_polynomials(
     forward = forward_vectors(person, weight, nodes)
     backward = backward_vectors(person, weight, nodes)
     together = steps if order > 1 else 1  # order 1 looks at one time alone
-    reach = Reach(weight, forward, backward, avoiding_moves(person, weight[:together], nodes, powers))
+    moves = avoiding_moves(person, weight[:together], nodes, powers)
     suffix = np.empty((order + 1, place_count))
     walk = walk_backwards(np.arange(-1, steps + 1), order + 1)  # node t + 1 is time t; -1 is no candidate
     polynomials = np.zeros((count, count, order + 1))
@@ -344,7 +326,7 @@ def segment_polynomials(
                 polynomials[b, a, 0] = last
             elif nodes.time[a] < nodes.time[b]:
                 polynomials[b, a, 0] = forward[a, nodes.time[b], nodes.place[b]]
-        add_subsets_before(polynomials[b], b, reach, nodes, suffix, walk)
+        add_subsets_before(polynomials[b], b, weight, forward, backward, moves, nodes, suffix, walk)
     return polynomials
 
 

@@ -47,7 +47,7 @@ from models.releases import SensorRelease, StepSchedule
 
 @dataclass(frozen=True, slots=True)
 class Crowded(SeenRelease):
-    """A release as seen by somebody who does not know where the others are; ``inner`` is the release itself.
+    """The release ``inner`` as seen by the crowd adversary, who does not know the others' places.
 
     It reveals at most ``share`` of the entropy of being counted.
 
@@ -63,7 +63,7 @@ class Crowded(SeenRelease):
     name: ClassVar[str] = "crowded"
 
     def reveal_probability(self) -> float:
-        """Of the erasure; else that of the noise alone."""
+        """The erasure's probability, or that of the noise alone."""
         return self.share if self.is_erased else self.inner.reveal_probability()
 
     def information_table(self) -> InformationTable:
@@ -113,7 +113,7 @@ class CrowdAdversary:
 
     @property
     def not_counted(self) -> int:
-        """People among everybody who hide nobody: the one whose trace is guessed, companions, the known."""
+        """How many people of the population hide nothing: the target, companions and the known."""
         return 1 + self.companions + self.known
 
 
@@ -124,11 +124,11 @@ class SensorCrowd:
     units: tuple[int, ...] = (0,) * COLUMNS
 
     def __add__(self, other: SensorCrowd) -> SensorCrowd:
-        """Of two groups of people together; exact."""
+        """The sums of two groups of people together; exact."""
         return SensorCrowd(tuple(a + b for a, b in zip(self.units, other.units, strict=True)))
 
     def variance(self, adversary: CrowdAdversary) -> float:
-        """Mean of ``V`` over what is revealed, of those who hide somebody from this adversary."""
+        """Mean of ``V`` over what is revealed, of the people who hide the target from this adversary."""
         return max(0.0, self._of_independent(VARIANCE, adversary) - 0.25 * adversary.not_counted)
 
     def coins(self, adversary: CrowdAdversary) -> float:
@@ -136,9 +136,9 @@ class SensorCrowd:
         return max(0.0, self._of_independent(COINS, adversary) - adversary.not_counted)
 
     def variance_at(self, probability: float, adversary: CrowdAdversary) -> float:
-        """What ``V`` is not below but with this ``probability`` (Chernoff).
+        """The value that ``V`` falls below with at most this ``probability`` (Chernoff); 0 for probability 0.
 
-        ``Pr[V < v] <= e^(rate v) E e^(-rate V)`` at each rate; with a probability of 0 nothing holds.
+        ``Pr[V < v] <= e^(rate v) E e^(-rate V)`` at each rate.
         """
         if probability <= 0.0:
             return 0.0
@@ -150,7 +150,7 @@ class SensorCrowd:
         return max(0.0, found * (1.0 - _ROUNDING) - 0.25 * adversary.not_counted)
 
     def _of_independent(self, column: int, adversary: CrowdAdversary) -> float:
-        """Of those who move alone, rounded down."""
+        """A sum's part of the people who move alone, rounded down."""
         share, whole = adversary.alone.as_integer_ratio()
         return (self.units[column] * share // whole) / UNITS
 
@@ -165,11 +165,8 @@ def revealed(variance: float, mechanism: Mechanism, companions: int = 0) -> floa
     With companions, the largest probability of as many consecutive values. Noise counts only if it is
     symmetric with a known law; other noise is left out, which is safe because it only hides more.
     """
-    return min(1.0, (1 + companions) * _mode(variance, _noise_of(mechanism)))  # type: ignore[arg-type]
-
-
-def _noise_of(mechanism: Mechanism) -> Mechanism:
-    return mechanism if mechanism.noise_family in _SYMMETRIC else _EXACT
+    noise = mechanism if mechanism.noise_family in _SYMMETRIC else _EXACT
+    return min(1.0, (1 + companions) * _mode(variance, noise))  # type: ignore[arg-type]
 
 
 @lru_cache(1 << 16)
@@ -193,7 +190,7 @@ def left_of_entropy(coins: float) -> float:
 def in_crowd(step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary) -> StepSchedule:
     """The step as this adversary sees it, for bounds on information.
 
-    With companions the noise by itself is not known to hide the group. A count then stands as an exact one,
+    With companions the noise by itself is not known to hide the group. A count then counts as exact,
     and the noise as part of its crowd.
     """
     return _replaced(step, crowds, adversary, partial(_hidden, adversary=adversary))
@@ -215,7 +212,7 @@ def _replaced(
 ) -> StepSchedule:
     """The step with other mechanisms; what is not released stays as it is.
 
-    A crowd is not known to hide anybody at a sensor that can count somebody twice, nor in the difference of
+    A crowd is not known to hide a person at a sensor that can count a person twice, nor in the difference of
     several values of one count. For such releases noise is not known to hide a group either.
     """
     releases = (
@@ -228,7 +225,7 @@ def _replaced(
 
 
 def _is_known(release: SensorRelease) -> bool:
-    """Whether it is charged as if the others were known."""
+    """Whether a release is charged as if the others' places were known."""
     sensor = release.sensor
     return sensor.most_counts > 1 or sensor.corrections > 0 or isinstance(release.mechanism, Composite)
 
@@ -272,14 +269,14 @@ _Key = tuple[object, ...]
 
 
 class _KnownStep(NamedTuple):
-    """What a step gave, and who is in which state after it."""
+    """The sums of a step, and every person's state after it."""
 
     sums: NDArray[np.int64]  # (S, COLUMNS)
     state: NDArray[np.int8]  # (N,)
 
 
 class _StepAnswer(NamedTuple):
-    """The next step as it was asked about: by these sensors, with this answer and the states after it."""
+    """The crowds of the next step for these sensors, and every person's state after it."""
 
     sensors: bytes
     crowds: StepCrowd
@@ -288,7 +285,7 @@ class _StepAnswer(NamedTuple):
 
 @dataclass
 class Others:
-    """Everybody of a population as a crowd; :meth:`apply` asks them at one step after the other.
+    """All people of a population as a crowd; :meth:`apply` gives the crowd of one step after the other.
 
     ``since[i]`` is the first step at which person ``i`` is part of the crowd, by default ``first_step``.
     ``names`` (N,) toss the coins, by default the population's; give the same names wherever answers must
@@ -326,10 +323,10 @@ class Others:
         self._index_people()
 
     def ask(self, step: StepSchedule) -> StepCrowd:
-        """The crowds of the next step's releases, if these are its sensors; nothing moves on.
+        """The crowds of the next step's releases, if these are its sensors, without moving on.
 
-        A suppressed sensor is asked about as if it were released, which reveals more. So no
-        crowd depends on what is decided for a step.
+        A suppressed sensor counts as if it were released, which reveals more. So no crowd depends on what is
+        decided for a step.
         """
         if step.step != self._next_step:
             raise StepOrderError(
@@ -343,7 +340,7 @@ class Others:
         return answer.crowds
 
     def apply(self, step: StepSchedule) -> StepCrowd:
-        """The same, and on to the step after it; steps come in order without gaps, empty ones included."""
+        """:meth:`ask`, then move on to the step after it; steps come in order, empty ones included."""
         crowds = self.ask(step)
         if self._last_answer is not None:
             self._state = self._last_answer.state
@@ -352,15 +349,15 @@ class Others:
         return crowds
 
     def reveal_next(self, people: NDArray[np.int64]) -> None:
-        """These people, by position, are revealed in the next step: they may have been free in the last one.
+        """Reveal these people, by position, in the next step: they may have been free in the last one.
 
-        For whoever has another prior from now on: by the prior before it, what is free follows otherwise.
+        For people whose prior changes now: under the old prior other steps were free.
         """
         self._state[people] = FREE
         self._index_people()
 
     def with_people(self, newcomers: Others, population: Population) -> Others:
-        """These and the newcomers, who have come to the same step, as one; ``population`` is all of them."""
+        """One crowd of these people and of newcomers at the same step; ``population`` is all of them."""
         joined = self._of(population)
         joined._since = np.concatenate((self._since, newcomers._since))
         joined._state = np.concatenate((self._state, newcomers._state))
@@ -371,7 +368,7 @@ class Others:
         return joined
 
     def of_people(self, people: NDArray[np.int64], population: Population) -> Others:
-        """Some of these, by position; ``population`` is they."""
+        """The crowd of some of these people, by position; ``population`` is theirs."""
         chosen = self._of(population)
         chosen._since, chosen._state = self._since[people], self._state[people]
         own = packed_positions(self.population.arrays.initial_start, people)
@@ -380,12 +377,12 @@ class Others:
         return chosen
 
     def saved(self) -> Mapping[str, NDArray[Any]]:
-        """What follows from the steps so far, as arrays."""
+        """The state after the steps so far, as arrays."""
         now, before = self._laws()
         return {"revealed": self._state, "law_now": now, "law_before": before}
 
     def take_over(self, saved: Mapping[str, NDArray[Any]], next_step: int) -> None:
-        """Go on before ``next_step`` from what :meth:`saved` gave there."""
+        """Continue before ``next_step`` from what :meth:`saved` gave there."""
         self._state = saved["revealed"]
         self._now, self._before = saved["law_now"], saved["law_before"]
         self._next_step = self._laws_of = next_step
@@ -393,7 +390,7 @@ class Others:
 
     @property
     def next_step(self) -> int:
-        """The step that is asked about next."""
+        """The step whose crowds come next."""
         return self._next_step
 
     def _of(self, population: Population) -> Others:
@@ -404,16 +401,16 @@ class Others:
         return found
 
     def _index_people(self) -> None:
-        """What follows from who is there."""
+        """Recompute what depends on which people there are."""
         arrays = self.population.arrays
-        self._starts_itself = np.diff(arrays.initial_start) > 0
+        self._has_initial = np.diff(arrays.initial_start) > 0
         self._period = lcm(*np.unique(arrays.slots).tolist())
         self._is_here, self._habitual = 0, np.empty(0, dtype=np.int64)
         self._known: OrderedDict[_Key, _KnownStep] = OrderedDict()
         self._last_answer = None
 
     def _laws(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of those who start by themselves, at the next step and the one before it."""
+        """Place laws at the next step and the one before it, of people with an initial distribution."""
         if self._laws_of < self._next_step:
             self._advance_laws(self._next_step)
         return self._now, self._before
@@ -422,7 +419,7 @@ class Others:
         here, count, state = self._since <= step.step, len(step.releases), self._state.copy()
         self._laws()
         sums = self._look_up(sensors, count, here, state)
-        sums = sums + self._ask(sensors, count, np.flatnonzero(here & self._starts_itself), state)
+        sums = sums + self._ask(sensors, count, np.flatnonzero(here & self._has_initial), state)
         return _StepAnswer(key, tuple(SensorCrowd(tuple(row)) for row in sums.tolist()), state)
 
     @property
@@ -430,9 +427,9 @@ class Others:
         return self.population.location_count
 
     def _advance_laws(self, step: int) -> None:
-        """Of those who start by themselves, from their second step on."""
+        """Move on the laws of people with an initial distribution, from their second step on."""
         self._laws_of = step
-        moving = np.flatnonzero(self._starts_itself & (self._since < step))
+        moving = np.flatnonzero(self._has_initial & (self._since < step))
         if moving.size:
             slot = self.first_slot + step - 1
             advance_laws(self.population.arrays, moving, slot, self._before, self._now)
@@ -440,11 +437,11 @@ class Others:
     def _look_up(
         self, sensors: NDArray[np.int64], count: int, here: NDArray[np.bool_], state: NDArray[np.int8]
     ) -> NDArray[np.int64]:
-        """The sums of people who start like their chain; computed once where everything is as before."""
+        """The sums of people without an initial distribution; looked up where step and states are known."""
         slot = (self.first_slot + self._next_step) % self._period
-        if int(here.sum()) != self._is_here:  # nobody leaves
+        if int(here.sum()) != self._is_here:  # the number tells: people come and never leave
             self._is_here = int(here.sum())
-            self._habitual = np.flatnonzero(here & ~self._starts_itself)
+            self._habitual = np.flatnonzero(here & ~self._has_initial)
         people = self._habitual
         key = (slot, count, _digest(sensors), _digest(state[people]))
         if key not in self._known:
@@ -461,7 +458,7 @@ class Others:
     def _ask(
         self, sensors: NDArray[np.int64], count: int, people: NDArray[np.int64], state: NDArray[np.int8]
     ) -> NDArray[np.int64]:
-        """Ask these people, whose ``state`` moves on; (S, COLUMNS)."""
+        """Sums (S, COLUMNS) of these people, whose ``state`` moves on."""
         blocks = -(-people.size // PEOPLE_A_BLOCK)
         sums = np.zeros((blocks, count, COLUMNS), dtype=np.int64)
         slot = self.first_slot + self._next_step
@@ -471,7 +468,7 @@ class Others:
 
 
 def check_is_crowd(has_personas: bool) -> None:
-    """:class:`SettingsError` for personas: how the people behind one differ is not known."""
+    """:class:`SettingsError` for personas: how people of one persona differ is not known."""
     if has_personas:
         raise SettingsError(
             "a crowd must be made of people with priors of their own",

@@ -1,7 +1,8 @@
 """What the others' unknown places add to each count: their sums of variances, coins and transforms.
 
-Tell the adversary part of the others' movements, chosen from priors, schedule and a public coin alone, never
-from a place that was not revealed; nobody does worse for knowing more. At a step each other person is
+The bound gives the adversary part of the others' movements, chosen from priors, schedule and a public coin
+alone, never from a place that was not revealed; knowing more does no adversary harm. At a step each other
+person is
 
 - *revealed*: the adversary learns the place;
 - *free*: the adversary learns whether the place is counted by one *designated* sensor alone or by none, and
@@ -16,8 +17,8 @@ a / (a + b)``, ``a`` the probability of going from ``x`` to ``y`` by a place of 
 one that nobody counts. A count is then a known number, the one target's bit and an independent sum of such
 bits.
 
-The rule is greedy and final at once: whoever a sensor may count is free, unless free at the step before; the
-step after a free one is revealed. The coin makes half of the people start one seen step later.
+The rule is greedy and never revised: a person whom a sensor may count is free, unless free at the step
+before; the step after a free one is revealed. The coin makes half of the people start one seen step later.
 
 For example a person at one of two places with probability 1/2 each, whatever came before, and one of them
 counted: free at every other step, ``q = 1/2``, a variance of 1/4.
@@ -75,16 +76,16 @@ def difference_masses(variance: float, last: int) -> NDArray[np.float64]:
 
 
 FREE = 0
-"""State of whoever was free at the step before; 1, 2, .. of whoever was revealed so many steps ago."""
+"""State of a person who was free at the step before; 1, 2, .. of one revealed so many steps ago."""
 
 NOT_YET, NOT_YET_LATE = 120, 121
-"""State of whoever nothing was revealed of so far; the latter are revealed when they are first seen."""
+"""States of a person of whom nothing was revealed so far; the latter is revealed when first seen."""
 
 MOST_STEPS_BACK = 8
-"""Of whoever was revealed longer ago, the place so many steps ago counts as revealed too."""
+"""Of a person revealed longer ago, the place so many steps ago counts as revealed too."""
 
 MOST_PLACES = 64
-"""Whoever has more places is always revealed: the work grows with their cube."""
+"""A person with more places is always revealed: the work grows with the cube of their number."""
 
 RATES = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0)
 """Arguments of the transforms ``ln E e^(-rate V)``."""
@@ -108,10 +109,10 @@ class Crowd(NamedTuple):
     """The others at one step, and the sensors that are released in it."""
 
     population: PopulationArrays
-    people: NDArray[np.int64]  # (n,) who is asked, by position in the population
+    people: NDArray[np.int64]  # (n,) by position in the population
     slot: int  # of the step, before it is taken modulo a person's own cycle
     sensor: NDArray[np.int64]  # (M,) the one sensor counting at a location; -1 for none, -2 for several
-    before: NDArray[np.float64]  # packed as ``population.initial``: the law one step ago of who starts so
+    before: NDArray[np.float64]  # laws one step ago of people with an initial distribution, packed like it
     now: NDArray[np.float64]  # the same of this step
 
 
@@ -148,9 +149,9 @@ def new_crowd_scratch(most_places: int) -> CrowdScratch:
 
 @bare_jit
 def find_own_sensors(places: NDArray[np.int32], sensor: NDArray[np.int64], scratch: CrowdScratch) -> int:
-    """Number the sensors that count at exactly one of the person's places or more; -1 if nobody counts.
+    """Number the sensors that count at one of the person's places or more; how many, -1 if none counts.
 
-    Places of several sensors are marked ``SEVERAL``: whoever is there is revealed.
+    Places of several sensors are marked ``SEVERAL``: a person there is revealed.
     """
     count, is_seen = 0, False
     for z in range(places.size):
@@ -201,7 +202,7 @@ def add_free_bits(
 def _pass_by(
     scratch: CrowdScratch, x: np.uint64, places: np.uint64, last_places: np.uint64, sensors: np.uint64
 ) -> None:
-    """``passing`` on the way from place ``x``: by each sensor's places, and by those that nobody counts."""
+    """``passing`` on the way from place ``x``: by each sensor's places, and by those of no sensor."""
     for k in range(sensors + _1):
         for y in range(last_places):
             scratch.passing[k, y] = 0.0
@@ -305,7 +306,7 @@ def _lay_out_matrix(chain: ChainView, slot: int, places: np.uint64, matrix: NDAr
 
 @bare_jit
 def _lay_out(crowd: Crowd, person: int, chain: ChainView, state: int, scratch: CrowdScratch) -> int:
-    """``weight``, ``left`` and ``right`` of a person who is free; how many places were revealed of."""
+    """Fill ``weight``, ``left`` and ``right`` of a free person; the number of places revealed last."""
     places, cycle = chain.places.size, chain.start.shape[0]
     slot = crowd.slot % cycle
     own = crowd.population.initial_start[person]
@@ -323,19 +324,7 @@ def _lay_out(crowd: Crowd, person: int, chain: ChainView, state: int, scratch: C
     return int(places)
 
 
-@bare_jit
-def revealed_next(state: int) -> int:
-    """State after a step in which nothing was asked of the person; counting stops at ``MOST_STEPS_BACK``."""
-    if state >= NOT_YET:
-        return state
-    return min(state + 1, MOST_STEPS_BACK)
-
-
-def _blocks(crowd: Crowd, state: NDArray[np.int8], sums: NDArray[np.int64]) -> int:
-    return int(sums.shape[0])
-
-
-@pjit(_blocks)
+@pjit(lambda crowd, state, sums: sums.shape[0])
 def add_up_crowd(
     begin: int, end: int, crowd: Crowd, state: NDArray[np.int8], sums: NDArray[np.int64]
 ) -> None:
@@ -376,7 +365,8 @@ def _add_person(
         state[person] = 1
         return
     if sensors < 0:
-        state[person] = revealed_next(before)
+        if before < NOT_YET:  # nothing is asked of the person; counting stops at ``MOST_STEPS_BACK``
+            state[person] = min(before + 1, MOST_STEPS_BACK)
         return
     state[person] = 1
     if sensors == 0 or before == NOT_YET_LATE:
@@ -392,11 +382,7 @@ def _add_person(
             _units_of(scratch.sums, k, sums[scratch.sensor[k]])
 
 
-def _people(population: PopulationArrays, people: NDArray[np.int64], *_: object) -> int:
-    return int(people.size)
-
-
-@bare_pjit(_people)
+@bare_pjit(lambda population, people, *_: people.size)
 def advance_laws(
     begin: int,
     end: int,

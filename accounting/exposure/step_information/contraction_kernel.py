@@ -22,7 +22,7 @@ GAPS = (1, 2, 4, 8)
 """Numbers of steps whose coefficients are kept; the ones between are bounded by the next smaller gap."""
 
 MAX_PLACES = 320
-"""Above this many places products of matrices are not formed; Doeblin's coefficient of one step stands in."""
+"""Above this many places products of matrices are not formed; Doeblin's coefficient of one step is used."""
 
 _ROUNDING = 8e-16  # a row's sums are wrong by less than this times its number of places
 

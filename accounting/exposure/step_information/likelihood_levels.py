@@ -1,4 +1,4 @@
-"""Mechanisms as channels with a few levels of evidence; why they bound from above: ``seen_steps_kernel``."""
+"""Mechanisms as channels with a few levels of evidence, which reveal at least as much."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from models.releases import SensorRelease, StepSchedule
 
 # What a run of steps shows, noise included: each sensor as a channel with a few levels of evidence.
 #
-# A published count reveals "the person is counted here" through its likelihood ratio ``l(y) = P1(y) /
-# P0(y)`` alone. Take levels ``l_1 < .. < l_n``. A value between two of them is as good as a random one of
-# the two, with odds that keep its ratio on average: whoever is told which of the two it was knows more. A
-# value above ``l_n`` becomes ``l_n`` or *shown* (the person is here, for certain), one below ``l_1``
-# becomes ``l_1`` or "certainly not here". So a channel with these few outcomes reveals at least as much as
-# the noised count does; that is Blackwell's order (1951), and the levels beyond Koga et al. "Certainly not
-# here" joins the level ``l_1``, which weighs no place less.
+# A published count reveals "the person is counted here" through its likelihood ratio ``l(y) = P1(y) / P0(y)``
+# alone. Take levels ``l_1 < .. < l_n``. A value between two of them is as good as a random one of the two,
+# with odds that keep its ratio on average: an adversary who learns which of the two it was knows more. A
+# value above ``l_n`` becomes ``l_n`` or *shown* (the person is here, for certain), one below ``l_1`` becomes
+# ``l_1`` or "certainly not here". So a channel with these few outcomes reveals at least as much as the noised
+# count does; that is Blackwell's order (1951), and the levels beyond Koga et al. "Certainly not here" joins
+# the level ``l_1``, which weighs no place less.
 #
 # For example noise that makes the ratio 1/2 or 2. Levels (1/2, 2) say all there is. With the one level 1 a
 # ratio of 2 becomes 1, or the person is shown, each half of the time; a ratio of 1/2 becomes 1 or
@@ -35,7 +35,7 @@ WHOLE, WIDE, TWO, THREE = range(4)
 """Ways to put a channel in levels: one level; two far apart; two; three."""
 WAYS, MOST_LEVELS = 4, 3
 
-_RARELY = 5e-3  # who is counted less often, or more often than all but this, is not worth two levels
+_RARELY = 5e-3  # a sensor that counts the person less often, or misses less often, is not worth two levels
 
 
 class LevelTables(NamedTuple):
@@ -147,7 +147,7 @@ def own_channels(
 ) -> OwnChannels:
     """The sensor-steps behind ``hits`` (T, K), which begin with row ``first_row`` of what was seen.
 
-    Levels go to those that count the person neither hardly ever nor nearly always, the likeliest first: two,
+    Levels go to those that count the person neither rarely nor nearly always, the likeliest first: two,
     then three, until their product is ``most``. With ``most = 0`` they have two far apart, whatever it costs.
     """
     time, channel, cover = _find_sensors(chain, hits, seen, first_row)
@@ -276,7 +276,7 @@ def nothing_seen_for(steps: int, location_count: int) -> SeenSteps:
 
 def is_whole(seen: SeenSteps) -> bool:
     """Whether the arrays, which may come from a snapshot, belong together."""
-    count = _count(seen)
+    count = len(seen.tables.size)
     shapes = [(count, WAYS), (count, WAYS, MOST_LEVELS), (count, WAYS, MOST_LEVELS), (count, WAYS)]
     if [array.shape for array in seen.tables] != shapes:
         return False
@@ -286,8 +286,9 @@ def is_whole(seen: SeenSteps) -> bool:
 
 def followed_by(seen: SeenSteps, step: SeenSteps) -> SeenSteps:
     """The rows moved on by one: without the first, with ``step``. Channels without a row are dropped."""
-    channel = np.concatenate((seen.channel[1:], np.where(step.channel < 0, -1, step.channel + _count(seen))))
-    is_needed = np.zeros(_count(seen) + _count(step) + 1, np.bool_)  # the last one for "counted nowhere"
+    count, added = len(seen.tables.size), len(step.tables.size)
+    channel = np.concatenate((seen.channel[1:], np.where(step.channel < 0, -1, step.channel + count)))
+    is_needed = np.zeros(count + added + 1, np.bool_)  # the last one for "counted nowhere"
     is_needed[channel] = True
     needed = np.flatnonzero(is_needed[:-1])
     place = np.full(is_needed.size, -1, np.int32)
@@ -298,11 +299,6 @@ def followed_by(seen: SeenSteps, step: SeenSteps) -> SeenSteps:
         place[channel],
         LevelTables(*tables),
     )
-
-
-def _count(seen: SeenSteps) -> int:
-    """How many channels there are."""
-    return len(seen.tables.size)
 
 
 def _joined(tables: Sequence[LevelTables]) -> LevelTables:

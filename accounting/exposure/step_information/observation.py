@@ -89,7 +89,7 @@ def new_seen(step: StepView) -> Seen:
 
 @jit
 def new_terms_scratch(step_before: StepView, step: StepView, most_places: int) -> TermsScratch:
-    """Working memory for one task; nobody has more than ``most_places`` places."""
+    """Working memory for one task, for people with at most ``most_places`` places."""
     rows = min(step_before.outcome_start.size, most_places + 1)
     columns = min(step.outcome_start.size, most_places + 1)
     sensors = step.divergence.size
@@ -137,15 +137,6 @@ def nowhere_mass(seen: Seen, count: int) -> float:
 
 
 @bare_jit
-def outcome_entropy(seen: Seen, count: int) -> float:
-    """``H(Y_t)`` of a raw step."""
-    entropy = surprise(nowhere_mass(seen, count))
-    for k in range(count):
-        entropy += surprise(seen.mass[seen.outcome[k]])
-    return entropy
-
-
-@bare_jit
 def overlap(step: StepView, one: int, other: int) -> float:
     """``exp(-D)``, ``D`` the divergence between two outcomes, a sum over the sensors in which they differ."""
     i, last_i = step.outcome_start[one], step.outcome_start[one + 1]
@@ -188,7 +179,7 @@ def _pairwise_information(seen: Seen, count: int, step: StepView) -> float:
 
 @bare_jit
 def _factorised_information(seen: Seen, count: int, closeness: NDArray[np.float64], rest: float) -> float:
-    """The same where the overlap of two outcomes is a product, in time linear in the outcomes."""
+    """:func:`_pairwise_information` where overlaps are products, in time linear in the outcomes."""
     near = rest
     for k in range(count):
         near += seen.mass[seen.outcome[k]] * closeness[seen.outcome[k]]
@@ -281,7 +272,9 @@ def step_terms(
     count = collect_outcomes(chain.places, now, step.labels, scratch.now)
     if count == 0:
         return StepTerms(0.0, 0.0)
-    unconditioned = outcome_entropy(scratch.now, count)
+    unconditioned = surprise(nowhere_mass(scratch.now, count))  # H(Y_t) of the raw step
+    for k in range(count):
+        unconditioned += surprise(scratch.now.mass[scratch.now.outcome[k]])
     if not step.is_raw:
         noised = noised_terms(scratch, count, step)
         # The entropy holds too: by data processing the raw step reveals more.
@@ -344,7 +337,7 @@ class StepObservation:
 
     @cached_property
     def _different(self) -> tuple[Mechanism, ...]:
-        """Each mechanism once: sensors share few, and asking what one can do takes longer than comparing."""
+        """Each mechanism once: sensors share few, and comparing is faster than computing what each can do."""
         return tuple(dict.fromkeys(self.mechanisms))
 
     @cached_property
@@ -365,7 +358,7 @@ class StepObservation:
     def can_be_drawn(self) -> bool:
         """Whether what is released here has a law of this step alone.
 
-        Not where steps share noise, where nobody knows how often somebody is counted, nor where several
+        Not where steps share noise, where it is not known how often a person is counted, or where several
         values are published of one count.
         """
         is_composite = any(isinstance(own, Composite) for own in self._different)
@@ -382,7 +375,9 @@ class StepObservation:
         """The step in the form kernels read. A mechanism without a table counts as exact: errs upwards."""
         counts = [len(sensors) for sensors in self.outcomes]
         divergence = [mechanism.divergence() for mechanism in self.mechanisms]
-        truncation = {mechanism: _truncation_nats(mechanism) for mechanism in self._different}
+        truncation = {
+            mechanism: truncation_information_nats(truncated_mass(mechanism)) for mechanism in self._different
+        }
         members = list(chain.from_iterable(self.outcomes))
         rows: dict[Mechanism, int] = {}
         tables: list[InformationTable] = []
@@ -405,11 +400,6 @@ class StepObservation:
             is_disjoint=self.is_disjoint,
             is_raw=self.is_raw,
         )
-
-
-def _truncation_nats(mechanism: Mechanism) -> float:
-    """What the sampler's distance from the ideal noise can add to the information."""
-    return truncation_information_nats(truncated_mass(mechanism))
 
 
 def nothing_seen(location_count: int) -> StepView:

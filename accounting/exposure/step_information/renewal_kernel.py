@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from accounting.hmm.log_space import log_sum
 from accounting.hmm.propagation import predict, predict_largest
 from models.numerics.jit import bare_jit, jit
-from models.priors.chain import ChainView
+from models.priors.chain import LocalChain, slot_of
 
 
 @bare_jit
@@ -39,19 +39,19 @@ def reveal(vector: NDArray[np.float64], hits: NDArray[np.bool_]) -> float:
 
 @jit
 def renewal_information(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    hits: NDArray[np.bool_],
-    marginal: NDArray[np.float64],
+    person: LocalChain, hits: NDArray[np.bool_], marginal: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """``H(Y_t | Y_1..Y_{t-1})`` of each step, nats, shape (T,): their sum is ``I(X; Y) = H(Y)`` exactly."""
+    """``H(Y_t | Y_1..Y_{t-1})`` of each step, nats, shape (T,): their sum is ``I(X; Y) = H(Y)`` exactly.
+
+    Beyond Koga et al., who bound it by ``H(Y_t | Y_{t-1})`` (section 3.3) as they call it intractable. Hits
+    are zeroed in the older vectors before the new renewals are added: a hit ends what came before it.
+    """
     steps, place_count = hits.shape
     capacity = 1 + hits.sum()
     vectors = np.zeros((capacity, place_count))
     weights = np.empty(capacity)
     moved = np.empty(place_count)
-    vectors[0] = start
+    vectors[0] = person.start
     weights[0] = 1.0
     count = 1
     shown = np.zeros(steps)
@@ -67,7 +67,7 @@ def renewal_information(
         alive = 0
         for r in range(count):
             if vectors[r].max() > 0.0:
-                predict(chain, (first_slot + t) % chain.start.shape[0], vectors[r], moved)
+                predict(person.chain, slot_of(person, t), vectors[r], moved)
                 vectors[alive] = moved
                 weights[alive] = weights[r]
                 alive += 1
@@ -86,14 +86,13 @@ def normalise(vector: NDArray[np.float64]) -> float:
 
 
 @jit
-def renewal_optimum(
-    chain: ChainView, laws: NDArray[np.float64], first_slot: int, hits: NDArray[np.bool_]
-) -> float:
+def renewal_optimum(person: LocalChain, laws: NDArray[np.float64], hits: NDArray[np.bool_]) -> float:
     """``ln sum_y max_x Pr[x, y]``: the best success at ``s = 0`` of any adversary, raw releases.
 
     ``laws`` (R, K) are the mass at each first place, a row for each thing the adversary may know beforehand;
-    one law without any history. Each renewal carries the max-product vector since its hit, scaled to
-    maximum 1, and the logarithm of the summed weight of all histories that end in it.
+    without any history the one law ``person.start``. Each renewal carries the max-product vector since its
+    hit, scaled to maximum 1 so that long horizons do not underflow, and the logarithm of the summed weight of
+    all histories that end in it. Beyond Koga et al.
     """
     steps, place_count = hits.shape
     count = laws.shape[0]
@@ -118,31 +117,16 @@ def renewal_optimum(
                     log_weights[count] = log_weight
                     count += 1
         if t + 1 < steps:
-            count = advance_all(
-                chain, (first_slot + t) % chain.start.shape[0], vectors, log_weights, count, moved
-            )
+            alive = 0
+            for r in range(count):
+                predict_largest(person.chain, slot_of(person, t), vectors[r], moved)
+                taken_out = normalise(moved)
+                if taken_out > -np.inf:
+                    vectors[alive] = moved
+                    log_weights[alive] = log_weights[r] + taken_out
+                    alive += 1
+            count = alive
     total = -np.inf
     for r in range(count):
         total = log_sum(total, log_weights[r] + normalise(vectors[r]))
     return total
-
-
-@jit
-def advance_all(
-    chain: ChainView,
-    slot: int,
-    vectors: NDArray[np.float64],
-    log_weights: NDArray[np.float64],
-    count: int,
-    moved: NDArray[np.float64],
-) -> int:
-    """Move every renewal's max-product vector one step; drop those that ended; how many are left."""
-    alive = 0
-    for r in range(count):
-        predict_largest(chain, slot, vectors[r], moved)
-        taken_out = normalise(moved)
-        if taken_out > -np.inf:
-            vectors[alive] = moved
-            log_weights[alive] = log_weights[r] + taken_out
-            alive += 1
-    return alive

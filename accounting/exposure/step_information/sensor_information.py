@@ -14,9 +14,9 @@ from models.releases import Sensor, SensorRelease, StepSchedule, parts_of
 
 
 class _Entries(NamedTuple):
-    """The places at which a sensor counts, for everybody who knows one; all of shape (n,) but ``people``."""
+    """The places at which a sensor counts, of all people who have one; all of shape (n,) but ``people``."""
 
-    people: NDArray[np.int64]  # (P,), who knows one
+    people: NDArray[np.int64]  # (P,), who have one
     owner: NDArray[np.int64]  # by number among these
     at_slot_zero: NDArray[np.int64]  # index into the packed distributions
     place_count: NDArray[np.int64]  # K of the owner
@@ -77,7 +77,7 @@ class SensorInformation:
         return self._entries_of[sensor.locations]
 
     def _own_probability(self, sensor: Sensor, slot: int) -> NDArray[np.float64]:
-        """The same of those who know a place of the sensor, (P,)."""
+        """How likely the sensor counts each person who has one of its places, (P,)."""
         entries = self._entries(sensor)
         index = entries.at_slot_zero + (slot % entries.slots) * entries.place_count
         weights = self._population.arrays.distribution[index]

@@ -6,9 +6,10 @@ A guess ``g`` of a horizon that may be wrong in ``s`` steps wins what is linear 
 
     sum_m w[m, x] (B[s - m, x] - B[s - m - 1, x])        (B = 0 below no mistakes)
 
-more than naming nowhere. From the first step to the last the largest of these is taken, again until nothing
-is won by it. For example two places and two steps, each place likely as the other and never left, one mistake
-allowed: the guess (0, 0) wins 1/2; naming 1 in the second step wins everything.
+more than naming nowhere. From the first step to the last the largest of these is taken, and again until a
+sweep wins next to nothing: coordinate ascent, which ends in a local maximum, so it starts from several
+guesses. Beyond Koga et al. For example two places and two steps, each place likely as the other and never
+left, one mistake allowed: the guess (0, 0) wins 1/2; naming 1 in the second step wins everything.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ For a prefix of guesses ``g_1..g_t`` let ``C_t[m, x]`` be the mass of the paths 
     C_(t+1)[m, x] = w[m, x] if x = g else w[m - 1, x]        (0 for m = 0),
 
 and a whole guess succeeds with ``sum_x C_n[s, x]``. The *completion* of a prefix is what could still be won
-behind it with a genie who shows the truth after every further guess (``completion_kernel``): never less than
-any guess wins that begins so. The open prefix with the largest completion is expanded first, and each of its
-children becomes open with its own completion. Whenever the search ends, the largest open completion, or the
-best whole guess if that is more, bounds every guess; once no open one is above the best whole guess, that
-is the optimum. A prefix whose ``C`` is nowhere above that of an expanded one of the same length and last
+behind it with a genie who shows the truth after every further guess (:func:`guess_and_be_shown`): no guess
+that begins with the prefix wins more. The open prefix with the largest completion is expanded first, and each
+of its children becomes open with its own completion. Whenever the search ends, the largest open completion,
+or the best whole guess if that is more, bounds every guess; once no open one is above the best whole guess,
+that is the optimum. A prefix whose ``C`` is nowhere above that of an expanded one of the same length and last
 guess is never worth more, and is dropped. Best-first search (Hart, Nilsson and Raphael 1968) with that
 completion is beyond Koga et al.
 
@@ -26,24 +26,164 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.eight import is_any_above, load, padded, replaced, spread_out, store, where_positive
-from accounting.hmm.frontier.memory_kernel import (
-    SearchMemory,
-    find_best_child,
-    new_memory,
-    open_one,
-    open_passed,
-    take_child,
+from accounting.hmm.eight import (
+    first_equal,
+    is_any_above,
+    larger_of,
+    largest,
+    load,
+    padded,
+    replaced,
+    spread_out,
+    store,
+    where_positive,
 )
 from models.numerics.jit import bare_jit, inline, jit
-from models.priors.chain import ChainView, LocalChain, slot_of
+from models.priors.chain import ChainView, LocalChain, Rows, rows_of, slot_of
+
+# Memory of a search, and which of its prefixes have children still open.
+
+_0, _1 = np.uint64(0), np.uint64(1)
+_FEW = 16  # places of a person whose matrices are laid out in full: no more than two eights a row
+
+
+class SearchMemory(NamedTuple):
+    """Memory of one search: the prefixes expanded, and a heap of those with children still open.
+
+    ``W`` is K in whole eights; what is beyond the places is zero.
+    """
+
+    rows: Rows  # of the person's matrices
+    full: NDArray[np.float64]  # (C, K, W), the same laid out in full; C = 0 where places are many
+    is_full: NDArray[np.bool_]  # (C,) whether a slot's matrix is there yet
+    evidence: NDArray[np.float64]  # (expansions, W), of each step searched
+    prefix: NDArray[np.float64]  # (expansions, s + 1, W), C of those expanded
+    ahead: NDArray[np.float64]  # (expansions, s + 1, W), w of the same
+    moved: NDArray[np.float64]  # (expansions, s, W), w P e: what all children of one have in common
+    is_moved: NDArray[np.bool_]  # (expansions,) whether that is there
+    length: NDArray[np.int64]  # (expansions,) guesses made
+    origin: NDArray[np.int64]  # (expansions, 2), the prefix that was lengthened, and by which guess
+    alike: NDArray[np.int64]  # (expansions,) the one before of the same length and last guess; -1: none
+    newest: NDArray[np.int64]  # (expansions + 1, K) the last one of each length and last guess; -1: none
+    child: NDArray[np.float64]  # (expansions, W), completions of each one's children, 0 once taken
+    best: NDArray[np.int64]  # (expansions,) the child with the largest one
+    completion: NDArray[np.float64]  # (expansions,) the largest of each parent's; a heap
+    parent: NDArray[np.int64]  # (expansions,) by number of expansion
+    spent: NDArray[np.int64]  # (1,), expansions of all searches so far
+
+
+@jit
+def new_memory(chain: ChainView, expansions: int, mistakes: int) -> SearchMemory:
+    """Memory for searches of up to so many expansions, of guesses at this chain's places."""
+    slots, places = chain.start.shape
+    width = padded(places)
+    if places > _FEW:
+        slots = 0
+    return SearchMemory(
+        rows_of(chain),
+        np.empty((slots, places, width)),
+        np.zeros(slots, np.bool_),
+        np.empty((expansions, width)),
+        np.empty((expansions, mistakes + 1, width)),
+        np.empty((expansions, mistakes + 1, width)),
+        np.empty((expansions, mistakes, width)),
+        np.empty(expansions, np.bool_),
+        np.empty(expansions, np.int64),
+        np.empty((expansions, 2), np.int64),
+        np.empty(expansions, np.int64),
+        np.empty((expansions + 1, places), np.int64),
+        np.empty((expansions, width)),
+        np.empty(expansions, np.int64),
+        np.empty(expansions),
+        np.empty(expansions, np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+@inline
+def find_best_child(memory: SearchMemory, parent: int, taken: int) -> float:
+    """Note which child may win most, ties at the lowest place, and give its completion; -1: none is taken."""
+    child, width, nothing = memory.child, memory.child.shape[1], spread_out(0.0)
+    row, top = parent * width, nothing
+    for x in range(0, width, 8):
+        top = larger_of(top, replaced(load(child, row + x), taken - x, nothing))
+    most, best, x = largest(top), 8, 0
+    while best == 8 and x < width:
+        best = first_equal(replaced(load(child, row + x), taken - x, nothing), most)
+        x += 8
+    if taken >= 0:  # after that: what was stored in part is slow to be loaded as a whole
+        child[parent, taken] = 0.0
+    memory.best[parent] = x - 8 + best if best < 8 else 0
+    return most
+
+
+@inline
+def open_one(memory: SearchMemory, open_count: int, completion: float, parent: int) -> None:
+    """Put one more on the heap of ``open_count``."""
+    heap, parents = memory.completion, memory.parent
+    i = np.uint64(open_count)
+    while i > _0:
+        above = (i - _1) >> _1
+        if heap[above] >= completion:
+            break
+        heap[i], parents[i] = heap[above], parents[above]
+        i = above
+    heap[i], parents[i] = completion, parent
+
+
+@inline
+def _replace_largest(memory: SearchMemory, open_count: int, completion: float, parent: int) -> None:
+    """Put another one in the place of the largest of ``open_count``."""
+    heap, parents = memory.completion, memory.parent
+    i, size = _0, np.uint64(open_count)
+    while True:
+        below = i + i + _1
+        if below >= size:
+            break
+        if below + _1 < size and heap[below + _1] > heap[below]:
+            below += _1
+        if heap[below] <= completion:
+            break
+        heap[i], parents[i] = heap[below], parents[below]
+        i = below
+    heap[i], parents[i] = completion, parent
+
+
+@inline
+def open_passed(memory: SearchMemory, expanded: int, attained: float) -> int:
+    """After the dive to number ``expanded``, open what it passed and may win more; how many that are."""
+    open_count = 0
+    for above in range(expanded):
+        completion = find_best_child(memory, above, memory.best[above])  # but for the one where the dive went
+        if completion > attained:
+            open_one(memory, open_count, completion, above)
+            open_count += 1
+    return open_count
+
+
+@inline
+def take_child(memory: SearchMemory, open_count: int, attained: float) -> tuple[int, int]:
+    """Take the largest open child, a guess behind ``memory.parent[0]``; the guess, and how many stay open.
+
+    Its parent stays on the heap for its next child, unless that cannot win more than what is attained.
+    """
+    parent = memory.parent[0]
+    guess = memory.best[parent]
+    next_completion = find_best_child(memory, parent, guess)
+    if next_completion <= attained:
+        open_count -= 1
+        next_completion, parent = memory.completion[open_count], memory.parent[open_count]
+    if open_count > 0:
+        _replace_largest(memory, open_count, next_completion, parent)
+    return guess, open_count
+
 
 # What is left to win with a genie's help: the completion that a guess given up is charged.
 #
-# A genie shows, after each guess, where the person was. Whoever has one knows more than whoever has none,
-# so their success bounds everybody's; and their best guesses need no search: after step ``t`` only the
-# place and the number of mistakes left matter. With evidence ``w`` and ``V(m, y) = w(t + 1, y) W(t + 1, m,
-# y)``,
+# A genie shows, after each guess, where the person was. An adversary with a genie knows more than one
+# without, so their success bounds every adversary's; and their best guesses need no search: after step ``t``
+# only the place and the number of mistakes left matter (dynamic programming, beyond Koga et al.). With
+# evidence ``w`` and ``V(m, y) = w(t + 1, y) W(t + 1, m, y)``,
 #
 #     W(t, m, x) = sum_y P(x, y) V(m - 1, y) + max_y P(x, y) (V(m, y) - V(m - 1, y)).
 #
@@ -51,8 +191,6 @@ from models.priors.chain import ChainView, LocalChain, slot_of
 # the last one ``W = 1``. With one left to guess, ``W(0) = 2/3`` without a mistake and ``W(1) = 1`` with
 # one. With both left, ``W(0) = 2/3 * 2/3`` and ``W(1) = 2/3 + 2/3 * (1 - 2/3)``: a wrong guess leaves 2/3,
 # a right 1.
-
-_1 = np.uint64(1)
 
 
 class Completions(NamedTuple):
@@ -99,7 +237,7 @@ def guess_and_be_shown(chain: ChainView, slot: int, walk: Completions) -> None:
 
 @inline
 def gains_of(won: NDArray[np.float64], gains: NDArray[np.float64]) -> None:
-    """What each mistake adds to ``won`` (s + 1, K), the ``W`` of one step; ``gains`` is :func:`padded`."""
+    """Fill ``gains``, :func:`padded`, with what each mistake adds to ``won`` (s + 1, K), ``W`` of a step."""
     for m in range(won.shape[0]):
         for x in range(won.shape[1]):
             less = won[m - 1, x] if m > 0 else 0.0
@@ -142,21 +280,32 @@ def completion_gains(
             guess_and_be_shown(chain, (first_slot + t - 1) % slots, walk)
 
 
-# One prefix of a frontier search: made of a shorter one, compared, moved on, its children completed.
-#
-# ``C``, ``w`` and completions as in :mod:`accounting.hmm.frontier.search_kernel`.
+# One prefix of a search: made of a shorter one, compared, moved on, its children completed.
 
 
 @inline
-def begin_search(weight: NDArray[np.float64], steps: tuple[int, int], memory: SearchMemory) -> None:
-    """Lay out the evidence of each step searched; no prefix is known."""
-    first, last = steps
+def _begin_search(
+    weight: NDArray[np.float64],
+    law: NDArray[np.float64],
+    first: int,
+    last: int,
+    mistakes: int,
+    memory: SearchMemory,
+) -> None:
+    """Lay out the evidence of each step searched; the empty prefix is known, and nobody has moved yet."""
     for length in range(last - first + 1):
         for x in range(weight.shape[1]):
             memory.newest[length, x] = -1
             memory.evidence[length, x] = weight[first + length, x]
         for x in range(weight.shape[1], memory.evidence.shape[1]):
             memory.evidence[length, x] = 0.0
+    for m in range(mistakes + 1):
+        for x in range(law.size):
+            memory.ahead[0, m, x] = law[x] * memory.evidence[0, x]
+        for x in range(law.size, memory.ahead.shape[2]):
+            memory.ahead[0, m, x] = 0.0
+    memory.length[0] = 0
+    memory.is_moved[0] = False
 
 
 @inline
@@ -180,7 +329,8 @@ def lengthen(memory: SearchMemory, expanded: int, parent: int, guess: int, mista
 def is_dominated(memory: SearchMemory, expanded: int, mistakes: int) -> bool:
     """Whether the last one is nowhere above another of its length and last guess.
 
-    If not, it is known as one of these. Behind another last guess somebody who makes no mistake is nowhere.
+    If not, it is kept as one of these. Only prefixes with the same last guess are compared: after another one
+    the mass without a mistake is at another place, so neither is ever nowhere above the other.
     """
     prefix, alike, newest = memory.prefix, memory.alike, memory.newest
     _, rows, width = prefix.shape
@@ -275,18 +425,6 @@ def look_far_ahead(memory: SearchMemory, slot: int, step: int, expanded: int, mi
 
 
 @inline
-def look_at_first(law: NDArray[np.float64], memory: SearchMemory, mistakes: int) -> None:
-    """``w`` of no guess: nobody has moved."""
-    for m in range(mistakes + 1):
-        for x in range(law.size):
-            memory.ahead[0, m, x] = law[x] * memory.evidence[0, x]
-        for x in range(law.size, memory.ahead.shape[2]):
-            memory.ahead[0, m, x] = 0.0
-    memory.length[0] = 0
-    memory.is_moved[0] = False
-
-
-@inline
 def complete(
     memory: SearchMemory, expanded: int, gains: NDArray[np.float64], step: int, mistakes: int
 ) -> float:
@@ -294,7 +432,7 @@ def complete(
     ahead, child = memory.ahead, memory.child
     _, rows, width = ahead.shape
     here, there = expanded * rows * width, step * gains.shape[1] * width
-    missed = 0.0  # what is left if the guess is wrong wherever the person is
+    missed = 0.0  # what is left if the guess is wrong at every place
     for m in range(mistakes):
         for x in range(gains.shape[2]):
             missed += ahead[expanded, m, x] * gains[step, mistakes - m - 1, x]
@@ -323,50 +461,45 @@ class Found(NamedTuple):
     guess: int  # its last step
 
 
-class SearchQuestion(NamedTuple):
-    """What is searched for, and how hard."""
-
-    mistakes: int  # allowed
-    expansions: int  # at most, and at least one a step
-    slack: float  # the search ends once nothing open is above the best whole guess by more
-
-
 @bare_jit
 def search(
     person: LocalChain,
     weight: NDArray[np.float64],
     law: NDArray[np.float64],
-    steps: tuple[int, int],
+    first: int,
+    last: int,
     gains: NDArray[np.float64],
-    question: SearchQuestion,
+    mistakes: int,
+    expansions: int,
+    slack: float,
     memory: SearchMemory,
 ) -> Found:
-    """The best guess of the steps ``first..last`` of ``steps``, at most ``question.mistakes`` of it wrong.
+    """The best guess of the steps ``first..last``, at most ``mistakes`` of them wrong.
 
     ``law`` (K,) is the mass at each place in the first of them before its evidence ``weight[first]``;
-    ``gains`` (T, s + 1, W) those of :func:`completion_gains` for what is won after the last. The search
-    begins with a dive to a whole guess, always to the child with the largest completion, unless even that
-    completion is within the slack. :class:`ValueError` for gains of another width.
+    ``gains`` (T, s + 1, W) those of :func:`completion_gains` for what is won after the last. At most
+    ``expansions`` prefixes are expanded, and at least one a step; the search ends once no open prefix is
+    above the best whole guess by more than ``slack``. It begins with a dive to a whole guess, always to the
+    child with the largest completion, unless even that completion is within the slack: so there is a guess
+    to compare with before anything is opened. :class:`ValueError` for gains of another width.
     """
     if gains.shape[2] != memory.child.shape[1]:
         raise ValueError("gains must be those of new_gains, as wide as the memory")
-    first, last = steps
-    begin_search(weight, steps, memory)
-    look_at_first(law, memory, question.mistakes)
+    _begin_search(weight, law, first, last, mistakes, memory)
     expanded, open_count, is_diving = 0, 0, True
     attained, best_parent, best_guess = 0.0, -1, -1
     while True:
-        if expanded == 0 or not is_dominated(memory, expanded, question.mistakes):
+        if expanded == 0 or not is_dominated(memory, expanded, mistakes):
             step = memory.length[expanded]
             if expanded > 0:
                 slot = slot_of(person, first + step - 1)
                 if memory.full.shape[0] > 0:
-                    look_ahead(memory, slot, step, expanded, question.mistakes)
+                    look_ahead(memory, slot, step, expanded, mistakes)
                 else:
-                    look_far_ahead(memory, slot, step, expanded, question.mistakes)
-            completion = complete(memory, expanded, gains, first + step, question.mistakes)
+                    look_far_ahead(memory, slot, step, expanded, mistakes)
+            completion = complete(memory, expanded, gains, first + step, mistakes)
             guess = memory.best[expanded]
-            if expanded == 0 and completion <= question.slack:
+            if expanded == 0 and completion <= slack:
                 memory.spent[0] += 1
                 return Found(completion, 0.0, -1, -1)
             is_last = first + step == last
@@ -381,12 +514,12 @@ def search(
             expanded += 1
         parent = expanded - 1
         if not is_diving:
-            is_enough = open_count == 0 or memory.completion[0] <= attained + question.slack
-            if is_enough or expanded >= question.expansions:
+            is_enough = open_count == 0 or memory.completion[0] <= attained + slack
+            if is_enough or expanded >= expansions:
                 break
             parent = memory.parent[0]
             guess, open_count = take_child(memory, open_count, attained)
-        lengthen(memory, expanded, parent, guess, question.mistakes)
+        lengthen(memory, expanded, parent, guess, mistakes)
     memory.spent[0] += expanded
     bound = max(attained, memory.completion[0]) if open_count > 0 else attained
     return Found(bound, attained, best_parent, best_guess)
@@ -427,7 +560,6 @@ def best_guess(
     gains = new_gains(steps, mistakes, places)
     completion_gains(person, weight, steps - 1, np.ones(places), new_completions(mistakes, places), gains)
     memory = new_memory(person.chain, vectors * steps, mistakes)
-    question = SearchQuestion(mistakes, vectors * steps, 0.0)
-    found = search(person, weight, person.start, (0, steps - 1), gains, question, memory)
+    found = search(person, weight, person.start, 0, steps - 1, gains, mistakes, vectors * steps, 0.0, memory)
     found_guess(memory, found, guess)
     return found

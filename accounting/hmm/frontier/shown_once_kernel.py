@@ -1,9 +1,10 @@
-"""Tighter completions: what is left to win for whoever is shown the place once, and never again.
+"""Tighter completions: what is left to win for an adversary who is shown the place once, and never again.
 
-The genie of ``completion_kernel`` shows the place after every guess, which is worth a lot where many guesses
-may be wrong. One who shows it once bounds everybody's success too. Let ``V(t, m, x)`` bound what is won after
-step ``t`` from place ``x`` with ``m`` mistakes left, by guesses that see nothing more. Then a law ``f`` of
-the place in step ``u`` wins, with fewer mistakes ``m`` than there are steps from there on, at most
+The genie of :mod:`~accounting.hmm.frontier.search_kernel` shows the place after every guess, which is worth a
+lot where many guesses may be wrong. A genie who shows it once bounds every success too. Let ``V(t, m, x)``
+bound what is won after step ``t`` from place ``x`` with ``m`` mistakes left, by guesses that see nothing
+more. Then a law ``f`` of the place in step ``u`` wins, with fewer mistakes ``m`` than there are steps from
+there on, at most
 
 - ``sum_x f(x) V(u, m, x)``, if the place is shown now; or
 - ``sum_t max_x f_t(x) V(t, m - (t - u), x)``, if it is shown at the first guess that is right: one has to be,
@@ -26,8 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.frontier.memory_kernel import SearchMemory
-from accounting.hmm.frontier.search_kernel import SearchQuestion, search
+from accounting.hmm.frontier.search_kernel import SearchMemory, search
 from accounting.hmm.propagation import predict
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import LocalChain, slot_of
@@ -55,17 +55,17 @@ def first_right_bound(
     person: LocalChain,
     weight: NDArray[np.float64],
     law: NDArray[np.float64],
-    between: tuple[int, int],
+    first: int,
+    last: int,
     gains: NDArray[np.float64],
     bound: NDArray[np.float64],
     work: FirstRight,
 ) -> None:
-    """Lower ``bound[m]`` on what ``law`` wins with ``m`` mistakes to what is won by who is shown when right.
+    """Lower ``bound[m]`` on what ``law`` wins with ``m`` mistakes: shown at the first guess that is right.
 
-    ``law`` (K,) is that of the first step of ``between`` before its evidence; ``gains`` (T, s + 1, W) what
-    each mistake allowed adds to ``V``. Bounds for as many mistakes as there are steps stay.
+    ``law`` (K,) is that of step ``first`` before its evidence, ``last`` the last step guessed; ``gains`` (T,
+    s + 1, W) what each mistake allowed adds to ``V``. Bounds for as many mistakes as there are steps stay.
     """
-    first, last = between
     here, ahead, best, total = work
     for x in range(law.size):
         here[x] = law[x]
@@ -116,11 +116,11 @@ def lower_completions(
             for m in range(mistakes + 1):
                 won += gains[t, m, x]
                 value[m] = won
-            first_right_bound(person, weight, law, (t + 1, last), gains, value, work)
+            first_right_bound(person, weight, law, t + 1, last, gains, value, work)
             for m in range(min(mistakes, steps - 1), 0, -1):
                 if expansions > 0:
-                    question = SearchQuestion(m, max(steps, expansions), _SLACK * value[m])
-                    found = search(person, weight, law, (t + 1, last), gains, question, memory)
+                    most, slack = max(steps, expansions), _SLACK * value[m]
+                    found = search(person, weight, law, t + 1, last, gains, m, most, slack, memory)
                     value[m] = min(value[m], found.bound)
                 if m < mistakes:
                     value[m] = min(value[m], value[m + 1])

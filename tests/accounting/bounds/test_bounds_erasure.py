@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from accounting.audit import audit_exposure
 from accounting.bounds import Effort
-from accounting.bounds.noised.erasure_bound import RawBounds, erasure, likeliest_sets, sensor_steps
+from accounting.bounds.noised.erasure_bound import erasure, likeliest_sets, sensor_steps
 from accounting.bounds.protocol import Question
 from models.mechanisms import Suppressed
 from tests.accounting.chains import random_case
@@ -27,7 +27,7 @@ def test_erasure_bound_gives_the_reference_by_enumeration() -> None:
         schedule = [step_of(s["sensors"], [gaussian(s["sigma"])] * len(s["sensors"])) for s in row["steps"]]
         exposure = exposure_to(np.array(row["initial"]), np.array(row["transition"]), schedule)
         # A guess of 1 switches the divergence bound off: the reference has the exact optimum inside.
-        bound = erasure(Question(exposure, 0, Effort()), RawBounds(guess=1.0, success=1.0, nats=100.0))
+        bound = erasure(Question(exposure, 0, Effort()), guess=1.0, raw_success=1.0, raw_nats=100.0)
         assert abs(bound.success / row["erasure_bound"] - 1) < 1e-8
         assert abs(bound.information_nats / row["erasure_information"] - 1) < 1e-8
         audit = audit_exposure(exposure, 0)

@@ -45,7 +45,7 @@ class Exact:
     ) -> None:
         first, last = window
         vectors, order = effort
-        person = LocalChain(case.view, case.start, case.first_slot)
+        person = case.person
         self.horizon = LogHorizon(first, last, mistakes, np.empty(last - first + 1, np.int64), vectors, order)
         work = new_posterior_work(self.horizon, case.view)
         self.prior = fill_prior_guess(person, self.horizon, work)
@@ -133,7 +133,7 @@ def test_draws_have_the_means_that_enumeration_says() -> None:
         window, mistakes, seen = random_window(rng, len(channels))
         exact = Exact(case, channels[:seen], window, mistakes)
         steps = released_steps(exposure.observations[:seen])
-        log = own_log(exposure.person, exposure.labels[:seen], steps, value_tables(steps))
+        log = own_log(exposure.person, exposure.labels[:seen], steps, value_tables(steps.noise))
         found = np.empty((20_000, 3))
         judge_draws(found, log, exact.horizon, seed)
         error = found.std(axis=0) / np.sqrt(len(found))
@@ -214,7 +214,7 @@ def test_sensors_that_tell_none_of_ones_places_apart_change_nothing() -> None:
     one = [step_of([0], [gaussian(1.0)]) for _ in range(4)]
     own = exposure_to(start[:2], matrix[:2, :2], one)
     steps = released_steps(own.observations)
-    log = own_log(own.person, own.labels, steps, value_tables(steps))
+    log = own_log(own.person, own.labels, steps, value_tables(steps.noise))
     assert log.releases.law.size == 4
-    everywhere = own_log(own.person, np.ones_like(own.labels), steps, value_tables(steps))
+    everywhere = own_log(own.person, np.ones_like(own.labels), steps, value_tables(steps.noise))
     assert everywhere.releases.law.size == 0

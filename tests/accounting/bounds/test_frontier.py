@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from accounting.bounds.patterns.frontier_bound import FrontierEffort, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws
-from accounting.hmm.frontier.memory_kernel import new_memory
 from accounting.hmm.frontier.search_kernel import (
     Found,
-    SearchQuestion,
     completion_gains,
     found_guess,
     new_completions,
     new_gains,
+    new_memory,
     search,
 )
 from accounting.hmm.propagation import marginals
@@ -36,12 +35,12 @@ def searched(
 ) -> tuple[Found, NDArray[np.int64]]:
     """The search over a whole horizon with this evidence (T, K), and its guess."""
     steps, places = evidence.shape
-    person = LocalChain(case.view, case.start, case.first_slot)
+    person = case.person
     gains = new_gains(steps, mistakes, places)
     completion_gains(person, evidence, steps - 1, np.ones(places), new_completions(mistakes, places), gains)
     memory = new_memory(case.view, max(expansions, steps), mistakes)
-    question = SearchQuestion(mistakes, max(expansions, steps), 0.0)
-    found = search(person, evidence, case.start, (0, steps - 1), gains, question, memory)
+    most = max(expansions, steps)
+    found = search(person, evidence, case.start, 0, steps - 1, gains, mistakes, most, 0.0, memory)
     guess = np.empty(steps, np.int64)
     found_guess(memory, found, guess)
     return found, guess
@@ -82,17 +81,10 @@ def test_gains_of_another_width_are_refused() -> None:
     """The search reads whole eights, which would be others' numbers."""
     law = np.full(3, 1 / 3)
     case = Case(law, np.array([[law] * 3]), np.zeros((2, 3), np.int32))
-    person = LocalChain(case.view, case.start, case.first_slot)
+    person = case.person
     with pytest.raises(ValueError, match="gains must be those of new_gains"):
-        search(
-            person,
-            np.ones((2, 3)),
-            law,
-            (0, 1),
-            np.ones((2, 1, 3)),
-            SearchQuestion(0, 2, 0.0),
-            new_memory(case.view, 2, 0),
-        )
+        memory = new_memory(case.view, 2, 0)
+        search(person, np.ones((2, 3)), law, 0, 1, np.ones((2, 1, 3)), 0, 2, 0.0, memory)
 
 
 def test_the_worked_example_ends_after_two_expansions() -> None:
@@ -109,9 +101,9 @@ def horizon_bound(
 ) -> float:
     """The frontier bound of a window of a raw log, at most ``most`` hits outside told apart."""
     first, last = window
-    marginal = marginals(case.view, case.start, case.first_slot, len(case.labels))
+    marginal = marginals(case.person, len(case.labels))
     hits = (case.labels > 0) & (marginal > 0.0)
-    person = LocalChain(case.view, case.start, case.first_slot)
+    person = case.person
     laws, shown = history_laws(person, hits[:first], marginal[:first], most)
     after = hits[last + 1 :] if is_hindsight else hits[:0]
     ends = future_ends(person, last, after, marginal[last], most)

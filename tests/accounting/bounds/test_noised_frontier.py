@@ -124,9 +124,9 @@ def bound_of(
 ) -> float:
     """The noised frontier bound of a window; in hindsight as if later counts were exact."""
     first, last = window
-    marginal = marginals(case.view, case.start, case.first_slot, len(case.labels))
+    marginal = marginals(case.person, len(case.labels))
     hits = (seen.labels[:, case.view.places] > 0) & (marginal > 0.0)
-    person = LocalChain(case.view, case.start, case.first_slot)
+    person = case.person
     before = own_channels(case.view, hits[:first], marginal[:first], seen, 0, 0)
     laws = noised_history_laws(person, before, first, np.zeros(len(case.start)), effort.laws)
     start = LocalChain(case.view, marginal[first], (case.first_slot + first) % case.matrices.shape[0])
@@ -198,9 +198,9 @@ def test_a_history_of_many_levels_is_covered_by_few_laws() -> None:
     rng = np.random.default_rng(8)
     for most in (1, 2, 8, 64):
         log = Log(rng)
-        marginal = marginals(log.case.view, log.case.start, log.case.first_slot, len(log.case.labels))
-        hits = (log.seen.labels > 0) & (marginal > 0.0)
         person = LocalChain(log.case.view, log.case.start, log.case.first_slot)
+        marginal = marginals(person, len(log.case.labels))
+        hits = (log.seen.labels > 0) & (marginal > 0.0)
         channels = own_channels(log.case.view, hits, marginal, log.seen, 0, 0)
         laws = noised_history_laws(person, channels, len(hits), np.zeros(len(log.case.start)), most)
         assert 1 <= len(laws) <= most

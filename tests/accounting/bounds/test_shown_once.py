@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_memory
-from accounting.hmm.frontier.memory_kernel import new_memory
-from accounting.hmm.frontier.search_kernel import completion_gains, new_completions, new_gains
+from accounting.hmm.frontier.search_kernel import completion_gains, new_completions, new_gains, new_memory
 from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions, new_first_right
-from models.priors.chain import LocalChain
 from tests.accounting.bounds.test_frontier import masses_won, seeds
 from tests.accounting.chains import Case, random_case
 
@@ -24,16 +22,12 @@ def random_evidence(rng: np.random.Generator) -> tuple[Case, NDArray[np.float64]
     return case, rng.random(case.labels.shape) * (rng.random(case.labels.shape) < 0.8)
 
 
-def person_of(case: Case) -> LocalChain:
-    return LocalChain(case.view, case.start, case.first_slot)
-
-
 def genie_gains(case: Case, evidence: NDArray[np.float64], mistakes: int) -> NDArray[np.float64]:
     """Completions of whoever is shown the place after every guess."""
     steps, places = evidence.shape
     gains = new_gains(steps, mistakes, places)
     walk = new_completions(mistakes, places)
-    completion_gains(person_of(case), evidence, steps - 1, np.ones(places), walk, gains)
+    completion_gains(case.person, evidence, steps - 1, np.ones(places), walk, gains)
     return gains
 
 
@@ -58,13 +52,13 @@ def test_completions_lie_between_the_best_guess_and_the_genie(seed: int) -> None
     genie = genie_gains(case, evidence, mistakes)
     lowered = genie.copy()
     memory = new_memory(case.view, max(steps, expansions), mistakes)
-    lower_completions(person_of(case), evidence, steps - 1, lowered, expansions, memory)
+    lower_completions(case.person, evidence, steps - 1, lowered, expansions, memory)
     least, most = (gains[:, :, : case.start.size].cumsum(axis=1) for gains in (lowered, genie))
     assert (least <= most * (1 + 1e-12)).all()
     for t, m, x in np.ndindex(*least.shape):
         assert least[t, m, x] >= best_from(case, evidence, t, x, m) * (1 - 1e-12)
     bounds, work = np.ones(mistakes + 1), new_first_right(case.start.size, mistakes)
-    first_right_bound(person_of(case), evidence, case.start, (0, steps - 1), lowered, bounds, work)
+    first_right_bound(case.person, evidence, case.start, 0, steps - 1, lowered, bounds, work)
     for m in range(mistakes + 1):
         assert bounds[m] >= max(masses_won(case, evidence, m).values()) * (1 - 1e-12)
 
@@ -79,9 +73,7 @@ def test_being_shown_once_wins_less_than_being_shown_every_step() -> None:
         mistakes = steps // 2
         genie = genie_gains(case, evidence, mistakes)
         lowered = genie.copy()
-        lower_completions(
-            person_of(case), evidence, steps - 1, lowered, 50, new_memory(case.view, 50, mistakes)
-        )
+        lower_completions(case.person, evidence, steps - 1, lowered, 50, new_memory(case.view, 50, mistakes))
         ratios.append(lowered[0].sum() / max(genie[0].sum(), 1e-300))
     assert np.mean(ratios) < 0.97
 
@@ -93,7 +85,7 @@ def test_the_worked_example_of_being_shown_when_right() -> None:
     evidence = np.ones((2, 7))
     assert max(masses_won(case, evidence, 1).values()) == pytest.approx(7 / 16)
     bounds, gains = np.ones(2), genie_gains(case, evidence, 1)
-    first_right_bound(person_of(case), evidence, law, (0, 1), gains, bounds, new_first_right(7, 1))
+    first_right_bound(case.person, evidence, law, 0, 1, gains, bounds, new_first_right(7, 1))
     assert bounds[1] == pytest.approx(1 / 2)
 
 
@@ -107,7 +99,7 @@ def test_a_guess_never_gets_worse_and_wins_what_is_said(seed: int) -> None:
     won = masses_won(case, evidence, mistakes)
     guess = rng.integers(places, size=steps)
     before = won[tuple(guess.tolist())]
-    found = ascend(person_of(case), evidence, guess, new_ascent_memory(steps, mistakes, places))
+    found = ascend(case.person, evidence, guess, new_ascent_memory(steps, mistakes, places))
     assert found == pytest.approx(won[tuple(guess.tolist())], rel=1e-12, abs=1e-300)
     assert before * (1 - 1e-12) <= found <= max(won.values()) * (1 + 1e-12)
 
@@ -116,5 +108,5 @@ def test_the_worked_example_of_a_guess_made_better() -> None:
     """Half of the people stay at either place: naming each once is within one mistake of everybody."""
     case = Case(np.array([0.5, 0.5]), np.eye(2)[np.newaxis], np.zeros((2, 2), np.int32))
     guess = np.zeros(2, np.int64)
-    assert ascend(person_of(case), np.ones((2, 2)), guess, new_ascent_memory(2, 1, 2)) == pytest.approx(1.0)
+    assert ascend(case.person, np.ones((2, 2)), guess, new_ascent_memory(2, 1, 2)) == pytest.approx(1.0)
     assert sorted(guess.tolist()) == [0, 1]

@@ -48,7 +48,7 @@ def test_two_ways_to_the_success_of_a_constant_agree(seed: int) -> None:
         gaps = gap_matrices(exposure.chain, exposure.first_slot, starts, mistakes + 1)
         for place in range(places):
             quick = constant_success(gaps, exposure.marginal, place, steps, mistakes)
-            assert abs(quick - success_of_guess(*exposure.person, np.full(steps, place), mistakes)) < 1e-12
+            assert abs(quick - success_of_guess(exposure.person, np.full(steps, place), mistakes)) < 1e-12
 
 
 def test_ties_go_to_the_lowest_place() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from accounting.exceptions import HorizonError
-from accounting.exposure import Exposure, history_mixture, horizon_information
+from accounting.exposure import Exposure, horizon_information
+from accounting.exposure.history import history_mixture
 from accounting.exposure.step_information import observe
 from models.mechanisms import Gaussian, Raw
 from models.releases import StepSchedule

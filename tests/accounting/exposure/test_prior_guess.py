@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from accounting.exposure import prior_guess
 from accounting.exposure.prior_constants_kernel import gaps_affordable, log_subset_maximum, subset_table
 from accounting.hmm.propagation import gap_matrices, marginals
+from models.priors.chain import LocalChain
 from tests.accounting.chains import chain_of, random_case
 from tests.accounting.enumeration import all_paths, prior_optimum, subset_maximum
 from tests.accounting.exposures import case_exposure, koga_chain, raw_exposure
@@ -46,7 +47,7 @@ def test_one_table_serves_every_start() -> None:
     gaps = gap_matrices(view, 0, 1, 3)
     table = subset_table(gaps, 4, 2, 2)
     for start in rng.dirichlet(np.ones(5), size=5):
-        got = log_subset_maximum(table, marginals(view, start, 0, 4), 4, 2)
+        got = log_subset_maximum(table, marginals(LocalChain(view, start, 0), 4), 4, 2)
         assert abs(np.exp(got) - subset_maximum(all_paths(start, matrix[None], 4), 2)) < 1e-14
 
 

@@ -2,8 +2,8 @@
 
 Relative to "counted nowhere", a step's observation multiplies a path by ``e^evidence`` of the hit it makes
 there and by 1 if it makes none. So the best path is a best walk over nodes with the segments' best paths as
-edges, and the posterior a sum over walks. A step whose observation excludes "counted nowhere" (a raw hit) is
-*forced*: no edge may jump over it.
+edges (Viterbi on the graph), and the posterior a sum over walks (forward-backward on it). Beyond Koga et al.
+A step whose observation excludes "counted nowhere" (a raw hit) is *forced*: no edge may jump over it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.simulation.hit_tables_kernel import HitTables
+from accounting.attacks.hit_tables_kernel import HitTables
 from models.numerics.jit import jit
 
 SAFE_SWING = 300.0

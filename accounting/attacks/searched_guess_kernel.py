@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.simulation.exact_law_kernel import WonByPattern
+from accounting.attacks.exact_law_kernel import WonByPattern
 from accounting.bounds.patterns.segments_kernel import Nodes
 from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_memory
 from accounting.hmm.frontier.search_kernel import best_guess
@@ -19,49 +17,52 @@ _VECTORS = 2  # of the search that finds one of them
 _MOST_CONSTANTS = 32  # that the ascents of the patterns that matter most begin with, too
 
 
-class GuessesBetweenHits(NamedTuple):
-    """What MAP and marginals guess between two hits, and where hits are possible."""
-
-    nodes: Nodes
-    unseen: NDArray[np.float64]  # (T, K), 0 where a hit would have been seen
-    path: NDArray[np.int32]  # (n, n, T)
-    places: NDArray[np.int32]  # (n, n, T)
-
-
 @jit
 def _follow(
-    guesses: GuessesBetweenHits,
+    nodes: Nodes,
+    unseen: NDArray[np.float64],
+    path: NDArray[np.int32],
+    places: NDArray[np.int32],
     pattern: NDArray[np.int64],
     weight: NDArray[np.float64],
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
+    guess: NDArray[np.int64],
 ) -> None:
-    """The evidence of one pattern, and the two guesses for it."""
-    nodes = guesses.nodes
-    weight[:] = guesses.unseen
+    """Fill the evidence ``weight`` (T, K) of one pattern and two guesses for it, the first rows of ``guess``.
+
+    Between two hits the guesses are those of MAP (``path``) and of marginals (``places``).
+    """
+    weight[:] = unseen
     for i in range(1, pattern.size):
         a, b = pattern[i - 1], pattern[i]
         if b < 0:
             return
         for t in range(nodes.time[a] + 1, nodes.time[b]):
-            first[t], second[t] = guesses.path[a, b, t], guesses.places[a, b, t]
+            guess[0, t], guess[1, t] = path[a, b, t], places[a, b, t]
         if nodes.place[b] >= 0:
             t = nodes.time[b]
             weight[t] = 0.0
             weight[t, nodes.place[b]] = 1.0
-            first[t], second[t] = nodes.place[b], nodes.place[b]
+            guess[0, t] = guess[1, t] = nodes.place[b]
 
 
 @jit
 def searched_success(
-    person: LocalChain, won: WonByPattern, guesses: GuessesBetweenHits, mistakes: int, least: float
+    person: LocalChain,
+    won: WonByPattern,
+    nodes: Nodes,
+    unseen: NDArray[np.float64],
+    path: NDArray[np.int32],
+    likeliest: NDArray[np.int32],
+    mistakes: int,
+    least: float,
 ) -> float:
     """Success of the best guess found for each pattern; those that win less than ``least`` are not searched.
 
-    Nobody does worse than by the better of MAP and marginals, whose success is ``won``. Constant guesses are
-    tried for patterns that win so much more that they take no longer all together.
+    ``won`` is the success of the better of MAP and marginals, which guess ``path`` and ``likeliest`` (n, n,
+    T) between two hits; no pattern ends below it. ``unseen`` (T, K) is 0 where a hit would have been seen.
+    Constant guesses are tried for patterns that win so much more that all of these together take no longer.
     """
-    steps, places = guesses.unseen.shape
+    steps, places = unseen.shape
     constants = min(places, _MOST_CONSTANTS)
     least_for_constants = least * constants / SEARCHED_FROM
     weight = np.empty((steps, places))
@@ -71,7 +72,7 @@ def searched_success(
     for i in range(won.success.size):
         best = won.success[i]
         if best >= least:
-            _follow(guesses, won.pattern[i], weight, guess[0], guess[1])
+            _follow(nodes, unseen, path, likeliest, won.pattern[i], weight, guess)
             best_guess(person, weight, mistakes, _VECTORS, guess[2])
             for j in range(SEARCHED_FROM):
                 best = max(best, ascend(person, weight, guess[j], memory))

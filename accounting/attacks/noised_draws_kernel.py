@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.simulation.hit_graph_kernel import (
+from accounting.attacks.hit_graph_kernel import (
     SAFE_SWING,
     WalkTables,
     best_walk,
@@ -22,7 +22,7 @@ from accounting.attacks.simulation.hit_graph_kernel import (
     trace_walk,
     weigh_nodes,
 )
-from accounting.attacks.simulation.hit_tables_kernel import HitTables
+from accounting.attacks.hit_tables_kernel import HitTables
 from accounting.exposure.drawing import (
     Draws,
     ReleasedSteps,
@@ -90,7 +90,7 @@ def new_trace_work(labels: NDArray[np.int32], steps: ReleasedSteps) -> TraceWork
 
 
 @inline
-def note_draw(
+def count_draw(
     found: NDArray[np.int64],
     attack: int,
     wrong: int,
@@ -103,6 +103,14 @@ def note_draw(
     found[WON, attack] += is_won
     found[GAINED, attack] += is_won and not is_won_blind
     found[LOST, attack] += is_won_blind and not is_won
+
+
+@inline
+def _count_guess(
+    found: NDArray[np.int64], attack: int, seen: TraceWork, blind: NDArray[np.int32], mistakes: int
+) -> None:
+    """:func:`count_draw` of the guess in ``seen``."""
+    count_draw(found, attack, wrong_steps(seen.guess, seen.trace), blind, seen.trace, mistakes)
 
 
 @inline
@@ -132,16 +140,14 @@ def graph_successes(
         swing = weigh_nodes(tables, labels, seen.log_likelihood, work)
         best_walk(tables, work)
         trace_walk(tables, work, seen.guess)
-        wrong = wrong_steps(seen.guess, seen.trace)
-        note_draw(found, MAP, wrong, simulation.blind, seen.trace, mistakes)
+        _count_guess(found, MAP, seen, simulation.blind, mistakes)
         if walks.is_safe and swing < SAFE_SWING:
             sum_walks(walks, work)
             likeliest_graph(tables, walks, work, seen.guess)
         else:
             relative_likelihoods(seen.log_likelihood, simulation.steps.outcomes, seen.observed.likelihood)
             likeliest_places(person, seen.observed, seen.forward, seen.guess)
-        wrong = wrong_steps(seen.guess, seen.trace)
-        note_draw(found, MARGINAL, wrong, simulation.blind, seen.trace, mistakes)
+        _count_guess(found, MARGINAL, seen, simulation.blind, mistakes)
     return found
 
 
@@ -159,13 +165,11 @@ def stepwise_successes(simulation: Simulation, mistakes: int, draws: Draws) -> N
         # What no place explains, within the range of numbers, is guessed without it.
         seen.guess[:] = simulation.blind[MAP]
         decoded = decode_trace(person, simulation.smallest, seen.observed, work, seen.guess)
-        wrong = wrong_steps(seen.guess, seen.trace)
-        note_draw(found, MAP, wrong, simulation.blind, seen.trace, mistakes)
+        _count_guess(found, MAP, seen, simulation.blind, mistakes)
         if decoded.status == POSSIBLE:
             # Where this underflows the most likely path stays the guess.
             likeliest_places(person, seen.observed, seen.forward, seen.guess)
-            wrong = wrong_steps(seen.guess, seen.trace)
-        note_draw(found, MARGINAL, wrong, simulation.blind, seen.trace, mistakes)
+        _count_guess(found, MARGINAL, seen, simulation.blind, mistakes)
     return found
 
 
@@ -173,18 +177,6 @@ def stepwise_successes(simulation: Simulation, mistakes: int, draws: Draws) -> N
 
 IMPOSSIBLE = 2
 """Third number of a replay, after the successes of MAP and MARGINAL: draws the prior excludes."""
-
-
-class Recording(NamedTuple):
-    """One recorded trace and what is published of it; places are the person's own, ``0..K-1``."""
-
-    person: LocalChain
-    smallest: float  # positive entry of the person's matrices
-    steps: ReleasedSteps
-    labels: NDArray[np.int32]  # (T, K) outcome of each place
-    trace: NDArray[np.int32]  # (T,), -1 where it is none of the own places
-    outcome: NDArray[np.int32]  # (T,) what it leads to
-    blind: NDArray[np.int32]  # (2, T) guesses of both attacks without observations
 
 
 @jit
@@ -200,27 +192,38 @@ def _nothing_fits(log_likelihood: NDArray[np.float64], labels: NDArray[np.int32]
 
 
 @jit
-def replay_successes(recording: Recording, mistakes: int, draws: Draws) -> NDArray[np.int64]:
+def replay_successes(
+    person: LocalChain,
+    smallest: float,
+    steps: ReleasedSteps,
+    labels: NDArray[np.int32],
+    truth: NDArray[np.int32],
+    outcome: NDArray[np.int32],
+    blind: NDArray[np.int32],
+    mistakes: int,
+    draws: Draws,
+) -> NDArray[np.int64]:
     """Successes of MAP and marginals in draws of the noise, and how many draws were impossible; (3,).
 
-    Where observations are impossible the attacks make their guesses without any.
+    ``smallest`` is the smallest positive entry of the person's matrices, ``labels`` (T, K) the outcome of
+    each own place, ``truth`` (T,) the recorded trace in own places (-1 for none of them) and ``outcome`` (T,)
+    what it leads to. Where observations are impossible the attacks make their ``blind`` guesses (2, T).
     """
-    person, labels, truth = recording.person, recording.labels, recording.trace
     stream = new_stream(draws)
     successes = np.zeros(3, np.int64)
     work = new_decode_work(labels.shape[0], labels.shape[1])
-    seen = new_trace_work(labels, recording.steps)
+    seen = new_trace_work(labels, steps)
     for _ in range(draws.number):
-        publish_trace(recording.steps, recording.outcome, stream, seen.log_likelihood)
-        relative_likelihoods(seen.log_likelihood, recording.steps.outcomes, seen.observed.likelihood)
+        publish_trace(steps, outcome, stream, seen.log_likelihood)
+        relative_likelihoods(seen.log_likelihood, steps.outcomes, seen.observed.likelihood)
         if _nothing_fits(seen.log_likelihood, labels):
             status = 0
         else:
-            status = decode_trace(person, recording.smallest, seen.observed, work, seen.guess).status
+            status = decode_trace(person, smallest, seen.observed, work, seen.guess).status
         if status != POSSIBLE:
             successes[IMPOSSIBLE] += 1
-            successes[MAP] += wrong_steps(recording.blind[MAP], truth) <= mistakes
-            successes[MARGINAL] += wrong_steps(recording.blind[MARGINAL], truth) <= mistakes
+            successes[MAP] += wrong_steps(blind[MAP], truth) <= mistakes
+            successes[MARGINAL] += wrong_steps(blind[MARGINAL], truth) <= mistakes
             continue
         successes[MAP] += wrong_steps(seen.guess, truth) <= mistakes
         likeliest_places(person, seen.observed, seen.forward, seen.guess)
@@ -267,7 +270,7 @@ def raw_successes(
 ) -> NDArray[np.int64]:
     """How both attacks go (3, 2) in simulated trajectories.
 
-    ``guesses[attack, a, b, t]`` as in :class:`~accounting.attacks.simulation.hit_tables_kernel.HitTables`,
+    ``guesses[attack, a, b, t]`` as in :class:`~accounting.attacks.hit_tables_kernel.HitTables`,
     ``blind[attack, t]`` without any release.
     """
     stream = new_stream(draws)
@@ -277,5 +280,5 @@ def raw_successes(
         walk(walker, stream, trace)
         for attack in range(guesses.shape[0]):
             wrong = mistakes_of_trace(tables, guesses[attack], trace)
-            note_draw(found, attack, wrong, blind, trace, mistakes)
+            count_draw(found, attack, wrong, blind, trace, mistakes)
     return found

@@ -16,7 +16,7 @@ from numba.core import cgutils, types
 from numpy.typing import NDArray
 
 from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, likeliest_end, smallest_entry
-from accounting.hmm.populations.population_decoding import DecodedArrays, Observations
+from accounting.hmm.trace_decoding import DecodedArrays, Observations
 from accounting.hmm.vectors import (
     INFINITIES,
     LANES,
@@ -34,7 +34,7 @@ from models.numerics.jit import bare_jit, intrinsic, pjit
 # Both recursions under a shared matrix for eight people at once, a person to a lane.
 #
 # Four columns are done at a time: what is loaded of the people serves all four, and the eight sums and
-# maxima stay in registers. Nothing runs across lanes, so nobody's bits depend on who the others are.
+# maxima stay in registers. Nothing runs across lanes, so the bits of one person do not depend on the others.
 
 # mypy: allow-untyped-calls
 
@@ -52,7 +52,7 @@ class PeopleScale(NamedTuple):
 
 
 def _registers(builder: Any, count: int, first: Any = ZEROS) -> list[Any]:
-    """Accumulators, set here as well as where they are allocated: this may stand in a loop."""
+    """Accumulators. Set here, too: they are allocated at the function's entry, and this may be in a loop."""
     registers = [cgutils.alloca_once_value(builder, first) for _ in range(count)]
     for register in registers:
         builder.store(first, register)
@@ -237,7 +237,7 @@ def _trace_back(columns: NDArray[np.float64], scores: NDArray[np.float64], path:
 def _decode_block(
     shared: SharedChain, block: Observations, state: BlockState, decoded: DecodedArrays, first: int
 ) -> None:
-    """Filter and decode the people of one block, of whom ``first`` is the first."""
+    """Filter and decode the people of one block, which begins with person ``first``."""
     labels, likelihood = block.labels, block.likelihood
     people = likelihood.shape[0]
     places = shared.columns.shape[0]
@@ -257,25 +257,19 @@ def _decode_block(
             for outcome in range(likelihood.shape[2]):
                 state.weights[outcome, i] = likelihood[i, step, outcome]
         condition_people(labels[step], state.weights, belief, score, state.scale)
-        _note(step, people, state, decoded, first)
+        for i in range(people):
+            if decoded.status[first + i] != POSSIBLE:
+                continue
+            if state.scale.total[i] == 0.0 or state.scale.best[i] == 0.0:
+                decoded.status[first + i] = step
+                decoded.log_likelihood[first + i] = -np.inf
+                decoded.log_path[first + i] = -np.inf
+            else:
+                decoded.log_likelihood[first + i] += np.log(state.scale.total[i])
+                decoded.log_path[first + i] += np.log(state.scale.best[i])
     for i in range(people):
         if decoded.status[first + i] == POSSIBLE:
             _trace_back(shared.columns, state.scores[:, :, i], decoded.path[first + i])
-
-
-@bare_jit
-def _note(step: int, people: int, state: BlockState, decoded: DecodedArrays, first: int) -> None:
-    """Add the step's logarithms, or the step to the status of whom it is impossible for."""
-    for i in range(people):
-        if decoded.status[first + i] != POSSIBLE:
-            continue
-        if state.scale.total[i] == 0.0 or state.scale.best[i] == 0.0:
-            decoded.status[first + i] = step
-            decoded.log_likelihood[first + i] = -np.inf
-            decoded.log_path[first + i] = -np.inf
-        else:
-            decoded.log_likelihood[first + i] += np.log(state.scale.total[i])
-            decoded.log_path[first + i] += np.log(state.scale.best[i])
 
 
 @pjit(lambda _, observations, *__: (observations.likelihood.shape[0] + BLOCK - 1) // BLOCK)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.simulation.hit_tables_kernel import HitTables
+from accounting.attacks.hit_tables_kernel import HitTables
 from accounting.bounds.patterns.moment import multiply_into
 from accounting.bounds.patterns.segments_kernel import Nodes, enter, next_node, walk_onwards
-from accounting.hmm.propagation import predict
+from accounting.hmm.propagation import count_mistakes, predict
 from models.numerics.jit import jit
 from models.priors.chain import LocalChain, slot_of
 
@@ -33,36 +33,20 @@ def law_work(tables: HitTables, entries: int, mistakes: int) -> float:
 
 
 @jit
-def _count_mistakes(now: NDArray[np.float64], right: int, rows: int) -> None:
-    """``now[j, x]``: at ``x`` with ``j`` mistakes; everybody not at ``right`` has made one more."""
-    for j in range(rows, 0, -1):
-        kept = now[j, right]
-        now[j] = now[j - 1]
-        now[j, right] = kept
-    kept = now[0, right]
-    now[0] = 0.0
-    now[0, right] = kept
-
-
-class SegmentWork(NamedTuple):
-    """Scratch of one segment: ``[j, x]`` is the probability of being at ``x`` with ``j`` mistakes."""
-
-    now: NDArray[np.float64]  # (s + 1, K)
-    after: NDArray[np.float64]  # (s + 1, K)
-
-
-@jit
 def _segment_law(
     person: LocalChain,
     tables: HitTables,
-    pair: tuple[int, int],
+    a: int,
+    b: int,
     guess: NDArray[np.int32],
-    work: SegmentWork,
+    now: NDArray[np.float64],
+    after: NDArray[np.float64],
     law: NDArray[np.float64],
 ) -> None:
-    """One pair's ``law`` (s + 1,) of :func:`segment_laws`; ``guess`` (T,) is the attack's between the two."""
-    a, b = pair
-    now, after = work
+    """The ``law`` (s + 1,) of :func:`segment_laws` from ``a`` to ``b``; ``guess`` (T,) is the attack's there.
+
+    ``now`` and ``after`` (s + 1, K) are scratch: the probability of being at ``x`` with ``j`` mistakes.
+    """
     begin, finish, place = tables.nodes.time[a], tables.nodes.time[b], tables.nodes.place[b]
     steps, places = tables.node_of.shape
     now[:] = 0.0
@@ -82,7 +66,7 @@ def _segment_law(
                     if tables.node_of[step, x] >= 0:
                         now[j, x] = 0.0
             rows = min(rows + 1, now.shape[0] - 1)
-            _count_mistakes(now, guess[step], rows)
+            count_mistakes(now, guess[step], rows)
     for j in range(now.shape[0]):
         law[j] = now[j].sum() if place < 0 else now[j, place]
 
@@ -102,11 +86,11 @@ def segment_laws(
     count = tables.nodes.time.size
     laws = np.zeros((count, count, mistakes + 1))
     places = tables.node_of.shape[1]
-    work = SegmentWork(np.empty((mistakes + 1, places)), np.empty((mistakes + 1, places)))
+    now, after = np.empty((mistakes + 1, places)), np.empty((mistakes + 1, places))
     for a in range(count - 1):
         for b in range(a + 1, count):
             if tables.log_sum[b, a] > -np.inf:
-                _segment_law(person, tables, (a, b), guess[a, b], work, laws[b, a])
+                _segment_law(person, tables, a, b, guess[a, b], now, after, laws[b, a])
     return laws
 
 

@@ -30,6 +30,7 @@ from accounting.hmm.forward_viterbi import (
     predict_full,
     predict_sparse,
 )
+from accounting.hmm.log_space import log_of
 from accounting.hmm.propagation import retreat
 from models.numerics.jit import jit
 from models.priors.chain import LocalChain, slot_of
@@ -53,20 +54,6 @@ class HitTables(NamedTuple):
     forward_scale: NDArray[np.float64]  # (n, T)
     backward: NDArray[np.float64]  # (n, T, K)
     backward_scale: NDArray[np.float64]  # (n, T)
-
-
-@jit
-def _log(value: float) -> float:
-    return np.log(value) if value > 0.0 else -np.inf
-
-
-@jit
-def index_nodes(nodes: Nodes, steps: int, places: int) -> NDArray[np.int32]:
-    """The node at each time and place, -1 for none; (T, K)."""
-    node_of = np.full((steps, places), -1, np.int32)
-    for node in range(1, nodes.time.size - 1):
-        node_of[nodes.time[node], nodes.place[node]] = node
-    return node_of
 
 
 @jit
@@ -98,8 +85,8 @@ def _reach(tables: HitTables, a: int, step: int, log_sum: float, log_best: float
     for x in range(tables.node_of.shape[1]):
         b = tables.node_of[step, x]
         if b >= 0:
-            tables.log_sum[b, a] = log_sum + _log(work.next_belief[x])
-            tables.log_best[b, a] = log_best + _log(work.next_score[x])
+            tables.log_sum[b, a] = log_sum + log_of(work.next_belief[x])
+            tables.log_best[b, a] = log_best + log_of(work.next_score[x])
 
 
 @jit
@@ -193,9 +180,12 @@ def hit_tables(person: LocalChain, hits: NDArray[np.bool_]) -> HitTables:
     steps, places = hits.shape
     nodes = find_nodes(hits)
     count = nodes.time.size
+    node_of = np.full((steps, places), -1, np.int32)
+    for node in range(1, count - 1):
+        node_of[nodes.time[node], nodes.place[node]] = node
     tables = HitTables(
         nodes,
-        index_nodes(nodes, steps, places),
+        node_of,
         np.full((count, count), -np.inf),
         np.full((count, count), -np.inf),
         np.zeros((count, count, steps), np.int32),
