@@ -19,7 +19,7 @@ from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import UNITS_PER_NAT, Accounts
 from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.horizon_kernel import Transition
-from accounting.decisions import CandidateEffect, OverLimit
+from accounting.decisions import OverLimit
 from accounting.decisions.what_if.limits_kernel import (
     BudgetLevels,
     Headroom,
@@ -116,6 +116,45 @@ def _reach(information: SensorInformation, sensor: Sensor, slot: int) -> _Reach:
     probability = np.minimum(information.probability(sensor, slot), 1.0)
     people = np.flatnonzero(probability)
     return _Reach(people, probability[people])
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateEffect:
+    """What one candidate step does to the people whom some candidate could put over the limit.
+
+    In units, (n,) each: ``excess`` over the limit (positive: over it) and, where it is positive, the step's
+    terms. ``conditional`` and ``unconditioned`` are 0 where a quick bound showed that a person is within it.
+    """
+
+    mechanisms: dict[str, Mechanism]
+    conditional: NDArray[np.int64]
+    unconditioned: NDArray[np.int64]
+    excess: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, step: StepSchedule, people: int) -> CandidateEffect:
+        """An effect still to be filled in."""
+        return cls(mechanisms_of(step), *(np.zeros(people, dtype=np.int64) for _ in range(3)))
+
+    def copied_for(self, step: StepSchedule) -> CandidateEffect:
+        """The same effect for another candidate, to be changed where the two differ."""
+        arrays = (self.conditional.copy(), self.unconditioned.copy(), self.excess.copy())
+        return CandidateEffect(mechanisms_of(step), *arrays)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all released counts are exact: then everybody's terms differ from those under noise."""
+        return all(how.is_exact for how in self.mechanisms.values() if how.is_released)
+
+    def differing(self, step: StepSchedule) -> list[str]:
+        """Sensors that another candidate releases in another way."""
+        others = mechanisms_of(step)
+        return [name for name, how in self.mechanisms.items() if others[name] != how]
+
+
+def mechanisms_of(step: StepSchedule) -> dict[str, Mechanism]:
+    """The mechanism of each sensor of a step."""
+    return {release.sensor.name: release.mechanism for release in step.releases}
 
 
 _EFFECTS_KEPT = 4
