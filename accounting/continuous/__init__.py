@@ -1,7 +1,7 @@
 """The continuous accountant: everybody's risk over a sliding horizon, step by step."""
 
-from accounting.continuous.account_figures import PersonRisks
-from accounting.continuous.accountant import AccountantView, ContinuousAccountant
+from accounting.continuous.account_state import named, pack_state, taken, unpack_state
+from accounting.continuous.accountant import AccountantView, ContinuousAccountant, PersonRisks
 from accounting.continuous.cascade import Due, Units, find_due, is_above
 from accounting.continuous.people import (
     QUANTILES,
@@ -20,7 +20,6 @@ from accounting.continuous.people import (
     summarise,
     take_people,
 )
-from accounting.continuous.saved_state import named, pack_state, taken, unpack_state
 
 __all__ = [
     "QUANTILES",

@@ -27,6 +27,14 @@ from tests.accounting.decisions import deciding
 LOCATIONS, SHARES = 8, 6
 
 
+def most_added(worst: WorstMoments, count: int) -> np.ndarray:
+    """Positions of the ``count`` people with most added risk, ties included: a second implementation."""
+    if worst.added.size == 0:
+        return np.empty(0, dtype=np.int64)
+    least = np.partition(worst.added, -min(count, worst.added.size))[-min(count, worst.added.size)]
+    return np.flatnonzero((worst.added >= least) & (worst.added > 0.0))
+
+
 def kinds_of(rng: np.random.Generator, count: int, draws: int) -> Population:
     """Different priors; of several chains where there are draws."""
     kinds = deciding.people(rng, count, LOCATIONS, own_starts=0.3, cycles=(1, 2))
@@ -93,7 +101,7 @@ class Both:
         np.testing.assert_array_equal(risks.added, each.added()[::-2])
         assert risks.by == tuple(each.decided_by(k) for k in everybody[::-2])
         people, moments = one.most_exposed(3)
-        assert people.tolist() == sorted(known.first(3).tolist())
+        assert people.tolist() == most_added(known, 3).tolist()
         np.testing.assert_array_equal(moments.added, known.added[people])
         is_counted = np.arange(LOCATIONS) % 2 == 0
         np.testing.assert_array_equal(one.most_operations(is_counted), each.most_operations(is_counted))
@@ -251,5 +259,5 @@ def test_order_statistics_are_those_of_everybody_written_out(values: list[float]
     worst = WorstMoments(*(np.array(values),) * 5)._replace(baseline=np.zeros(len(values)))
     written_out = WorstMoments(*(every,) * 5)._replace(baseline=np.zeros(every.size))
     chosen = np.zeros(every.size, dtype=np.bool_)
-    chosen[written_out.first(7)] = True
+    chosen[most_added(written_out, 7)] = True
     assert np.repeat(worst.is_first(7, people), people).tolist() == chosen.tolist()
