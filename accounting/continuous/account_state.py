@@ -102,11 +102,11 @@ class RunningAccount(NamedTuple):
         first, second = self.accounts, other.accounts
         start = first.constants.phase_start
         start = np.concatenate((start, start[-1] + second.constants.phase_start[1:]))
-        # Flat arrays, but for the phase_start that says which entries are whose.
-        flat = zip(first.constants[1:], second.constants[1:], strict=True)
+        # All but phase_start are flat arrays, of which it says which entries are whose.
+        constants: Any = zip(first.constants[1:], second.constants[1:], strict=True)
         accounts = Accounts(
             population.accounted.arrays,
-            Constants(start, *map(np.concatenate, flat)),
+            Constants(start, *map(np.concatenate, constants)),
             join_people(first.nonstationary, second.nonstationary),
             join_people(first.state, second.state),
             np.concatenate((first.since, second.since)),
@@ -117,14 +117,14 @@ class RunningAccount(NamedTuple):
     def take(self, chosen: AccountPositions, population: Population) -> RunningAccount:
         """The accounts at these positions, without their groups; ``population`` has their priors."""
         accounts, chains = self.accounts, population.chains_of(chosen)
-        constants, initial_start = accounts.constants, accounts.population.initial_start
-        lengths = np.diff(constants.phase_start)[chains]
-        start = np.concatenate(([0], np.cumsum(lengths))).astype(constants.phase_start.dtype)
-        phases = packed_positions(constants.phase_start, chains)
-        places = packed_positions(initial_start, chains)
+        phase_start = accounts.constants.phase_start
+        start = np.concatenate(([0], np.cumsum(np.diff(phase_start)[chains]))).astype(phase_start.dtype)
+        phases = packed_positions(phase_start, chains)
+        places = packed_positions(accounts.population.initial_start, chains)
+        constants: Any = (array[phases] for array in accounts.constants[1:])
         taken_accounts = Accounts(
             population.accounted.arrays,
-            Constants(start, *(array[phases] for array in constants[1:])),
+            Constants(start, *constants),
             Nonstationary(*(array[places] for array in accounts.nonstationary)),
             take_people(accounts.state, chains),
             accounts.since[chains],

@@ -26,7 +26,7 @@ MEMORY = GAPS[-1]
 """Steps before the horizon of which each term is kept: the largest gap whose contraction is known."""
 
 HISTORY = 48
-"""Steps before the horizon that the refined bounds follow. The place before them is shown to the adversary."""
+"""Steps before the horizon that the refined bounds follow; the adversary is shown the place before."""
 
 NEGLIGIBLE = 1e-6
 """Relative excess of the fast bound over the guess from the prior below which nothing is refined."""
@@ -65,7 +65,7 @@ class Nonstationary(NamedTuple):
 
 
 class HorizonState(NamedTuple):
-    """All that is carried from step to step. The first three are rings: row ``k mod rows`` belongs to step ``k``."""
+    """All that is carried from step to step. The first three are rings: row ``k mod rows`` is step ``k``."""
 
     unconditioned: NDArray[np.int64]  # (T + MEMORY, N) units
     conditional: NDArray[np.int64]  # (T, N) units
@@ -114,7 +114,7 @@ def to_units(nats: float) -> int:
 
 @inline
 def has_initial_distribution(population: PopulationArrays, person: int) -> bool:
-    """Whether the person's chain starts from an initial distribution instead of its (cyclo-)stationary one."""
+    """Whether the person's chain starts from an initial distribution, not its (cyclo-)stationary one."""
     return population.initial_start[person] < population.initial_start[person + 1]
 
 

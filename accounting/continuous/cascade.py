@@ -215,7 +215,7 @@ class Cascade:
         is_mixed = np.zeros(alike.size, dtype=np.bool_)
         is_mixed[self._chain[self._way != of_chain[self._chain]]] = True
         if is_mixed.any():
-            is_apart = is_mixed[alike[groups.chains()]].any(axis=0)
+            is_apart = np.asarray(is_mixed[alike[groups.chains()]].any(axis=0))
             cells = CellPositions(np.flatnonzero(is_apart[groups.of_cell]))
             apart = np.zeros(cells.size, dtype=np.int64)
             for units in self._units.of_cell[:, cells]:
@@ -223,7 +223,7 @@ class Cascade:
             groups = groups.split(cells, apart.reshape(-1))
         chains = groups.chains()
         found = of_chain[alike[chains]]
-        mixed = np.flatnonzero(is_mixed[alike[chains]].any(axis=0))
+        mixed = np.flatnonzero(np.any(is_mixed[alike[chains]], axis=0))
         if mixed.size:
             cell = np.empty(groups.account.size, dtype=np.int64)
             cell[groups.of_cell] = np.arange(groups.of_cell.size)

@@ -105,7 +105,7 @@ def _first_laws(
 
 @jit
 def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.int32]) -> RawHorizon:
-    """The horizon that begins with step ``first``; ``labels`` (HISTORY + T, M) include those of the steps before it.
+    """The horizon that begins with step ``first``; ``labels`` (HISTORY + T, M) begin with the history.
 
     Steps before the person's own first step reveal nothing. With an initial distribution the horizon starts
     at that step, and nothing is released yet in its rows beyond the last one of ``labels``.
@@ -147,7 +147,7 @@ def least_exact_bound(raw: RawHorizon, horizon: HorizonRules) -> RawSuccess:
 
 @jit
 def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules) -> float:
-    """The frontier bound through the noise of what was ``seen``; 1 if nothing is noised or it is too expensive."""
+    """The frontier bound through the noise of what was ``seen``; 1 if nothing is noised, or too much."""
     steps, places = raw.hits.shape
     chain, known = raw.person.chain, raw.hits_before.copy()
     begin = HISTORY - known.shape[0]
@@ -183,7 +183,7 @@ def _exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: flo
 def refined_bounds(
     accounts: Accounts, person: int, first: int, labels: NDArray[np.int32], carried: float
 ) -> RefinedBounds:
-    """Both bounds on the horizon from ``first`` on; ``labels`` as for :func:`raw_horizon`, ``carried`` ``J_w`` in nats."""
+    """Both bounds from ``first`` on; ``labels`` as for :func:`raw_horizon`, ``carried`` ``J_w`` in nats."""
     return _exact_bounds(accounts, person, raw_horizon(accounts, person, first, labels), carried)
 
 
@@ -196,7 +196,7 @@ def refine(
     step_number: int,
     seen: SeenSteps,
 ) -> None:
-    """Lower the risk of each person to the smallest bound, never below the baseline, and note which bound it is.
+    """Lower each person's risk to the smallest bound, never below the baseline, and note which bound it is.
 
     The horizon ends with ``step_number``; ``seen`` (HISTORY + T rows) are its steps and those before it.
     """

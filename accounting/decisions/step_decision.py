@@ -99,10 +99,14 @@ def most_candidates(sensors: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """Up to ``exact_up_to`` assignments are all tried; of more, improvements for ``rounds`` rounds."""
+    """Up to ``exact_up_to`` assignments are all tried; of more, improvements for ``rounds`` rounds.
+
+    At most ``most_released`` sensors may publish something in a step (None: any number).
+    """
 
     exact_up_to: int = 64
     rounds: int = 6
+    most_released: int | None = None
 
 
 class Search:
@@ -124,7 +128,7 @@ class Search:
         assignments = prod(len(choice.options) for choice in choices)
         if assignments <= min(self._settings.exact_up_to, self._most):
             every = product(*(range(len(choice.options)) for choice in self.choices))
-            self._candidates = tuple(sorted(every, key=self.cost))
+            self._candidates = self._one_round(sorted(every, key=self.cost))
         else:
             self._ladder, self._improvements = self._common_errors(), 0
             self._candidates = self._rungs()
@@ -172,7 +176,7 @@ class Search:
         levels = sorted({cost for choice in self.choices for cost in choice.costs})
         if len(levels) > self._most:  # keep as many, the first and the last among them
             levels = [levels[k * (len(levels) - 1) // (self._most - 1)] for k in range(self._most)]
-        rungs = dict.fromkeys(self._at_level(level) for level in levels)
+        rungs = self._one_round(self._trimmed(self._at_level(level)) for level in levels)
         return [rung for rung in rungs if rung != self.silence]
 
     def _rungs(self) -> tuple[Assignment, ...]:
@@ -193,6 +197,17 @@ class Search:
             next((k for k, cost in enumerate(choice.costs) if cost >= level), len(choice.costs) - 1)
             for choice in self.choices
         )
+
+    def _trimmed(self, assignment: Assignment) -> Assignment:
+        """The sensors that save most, as many as may publish something; the others silent."""
+        most = self._settings.most_released
+        if most is None:
+            return assignment
+        saved = [
+            choice.costs[-1] - choice.costs[k] for choice, k in zip(self.choices, assignment, strict=True)
+        ]
+        kept = set(sorted(range(len(saved)), key=lambda i: (-saved[i], i))[:most])
+        return tuple(k if i in kept else self.silence[i] for i, k in enumerate(assignment))
 
     def _improved_candidates(self) -> tuple[Assignment, ...]:
         """Each sensor one option better, alone; every other round the two, three, .. lightest together."""
@@ -229,8 +244,14 @@ class Search:
         return costs[base[sensor]] - costs[base[sensor] - 1]
 
     def _one_round(self, *candidates: Iterable[Assignment]) -> tuple[Assignment, ...]:
-        """As many of these as one round may have, without repeats."""
-        return tuple(dict.fromkeys(islice(chain(*candidates), self._most)))
+        """As many of these as a round may have, without repeats and those that publish too many sensors."""
+        most = self._settings.most_released
+        kept = (a for a in chain(*candidates) if most is None or self._released_by(a) <= most)
+        return tuple(dict.fromkeys(islice(kept, self._most)))
+
+    def _released_by(self, assignment: Assignment) -> int:
+        """How many sensors publish something."""
+        return sum(choice.options[k].is_released for choice, k in zip(self.choices, assignment, strict=True))
 
 
 def _improved(base: Assignment, sensors: Iterable[int]) -> Assignment:

@@ -143,7 +143,7 @@ def _mean_risk(person: PersonChains, units: int, phase: int) -> float:
 
 @bare_jit
 def _shared_limit(person: PersonChains, limit: float, phase: int) -> int:
-    """As :func:`information_limit`, for what may be revealed of each chain if their mean risk keeps the limit.
+    """As :func:`information_limit`, for each of several chains whose mean risk must keep the limit.
 
     For two chains with guesses 0.1 and 0.3 and a limit of 0.3: alone they may give 0.154 nat and 0 nat, so
     the answer lies between these. 0.031 nat make their risks 0.18 and 0.42, which is 0.3 on average.
@@ -234,7 +234,7 @@ def reversed_moves(chain: ChainView, moves: NDArray[np.float64], slot: int, gap:
 
 @inline
 def reversed_contractions(chain: ChainView, slot: int) -> NDArray[np.float64]:
-    """Contraction of the reversed chain from each of ``GAPS`` steps later to ``slot``, (len(GAPS),); never rises."""
+    """Contraction of the reversed chain from ``GAPS`` steps after ``slot``, (len(GAPS),); never rises."""
     moves = np.eye(chain.places.size)
     coefficients = np.ones(len(GAPS))
     moved = 0
@@ -416,7 +416,7 @@ _SLACK_UNITS = 16.0  # more than the rounding of a carried amount, so that the h
 
 
 class Headroom(NamedTuple):
-    """The most that the next step may reveal about each person, in units; -1 if it may not even reveal nothing."""
+    """The most that the next step may reveal about each person, in units; -1 if even nothing is too much."""
 
     conditional: NDArray[np.int64]  # (N,) limit of ``c``
     unconditioned: NDArray[np.int64]  # (N,) limit of ``u``
@@ -424,7 +424,7 @@ class Headroom(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """One person's coming horizons; position ``j`` is step ``first - MEMORY + j``, ``first`` that of the next horizon."""
+    """One person's coming horizons; position ``MEMORY + j`` is step ``j`` of the next horizon."""
 
     unconditioned: NDArray[np.float64]  # terms, zero from the next step on
     carried: NDArray[np.float64]  # J in silence
@@ -457,7 +457,7 @@ def look_back(state: HorizonState, outlook: Outlook, next_step: int, person: int
 def look_ahead(
     outlook: Outlook, constants: Constants, phase: int, position: int, entropy: float, likely: float
 ) -> None:
-    """``J`` at a position, as in ``horizon_kernel.carried_units``, and of the lines above it the least at ``likely``."""
+    """``J`` at a position, as in ``carried_units``, and the line above it that is least at ``likely``."""
     quiet, line, slope = np.inf, np.inf, 0.0
     between, between_slope = 0.0, 0.0
     gap = 1

@@ -152,17 +152,17 @@ def mechanisms_of(step: StepSchedule) -> dict[str, Mechanism]:
 
 
 _EFFECTS_KEPT = 4
-"""Effects of earlier candidates that are kept: a search changes few sensors at a time, so the next is similar."""
+"""How many effects are kept to start from: a search changes few sensors at a time, so the next is similar."""
 
 
 DECIDING_PART = 20
 """A decision may cost a twentieth of the work of accounting the step, because the release waits for it."""
 
 DECIDING_PART_IN_CROWD = 4
-"""A quarter in the crowd: each candidate is evaluated separately there, and people not evaluated count as over."""
+"""A quarter in the crowd, where each candidate is evaluated separately and unevaluated people are over."""
 
 _PEOPLE_AT_ONCE = 2048
-"""How many people are evaluated exactly before their number over the limit is compared with ``enough`` again."""
+"""How many people are evaluated exactly before it is checked again whether ``enough`` are over the limit."""
 
 
 class AnnouncedStep(NamedTuple):
@@ -214,7 +214,7 @@ class WhatIf:
         accounts = accountant.view().accounts
         self.limits = find_limits(accounts, limit, settings.within_nats, population.draws)
         self.natural = _count_natural(accounts, self.limits, self.people_each)
-        """People over the limit by habit alone, by the slot of the common cycle in which the horizon starts."""
+        """People over the limit by habit alone, by the slot (of the common cycle) of the horizon's start."""
         self.information = SensorInformation(population.accounted)
         self.was_over = np.zeros(self.people_each.size, dtype=np.bool_)
         """Accounts that were over a limit in hindsight at some step, (A,)."""
@@ -310,7 +310,7 @@ class NextStep:
         return int(self._people_of.sum())
 
     def is_over(self, step: StepSchedule) -> NDArray[np.bool_]:
-        """Which accounts would be over the limit by the fast bound, (A,), because of this step or in any case."""
+        """Which accounts would be over the limit by the fast bound, (A,), by this step or in any case."""
         over = self._is_fixed.copy()
         effect = self._effect(step, self.people)
         if effect is not None:
@@ -318,7 +318,7 @@ class NextStep:
         return self._population.any_draw(over)
 
     def is_over_by_all(self, step: StepSchedule) -> NDArray[np.bool_]:
-        """Which accounts would be over the limit by every bound, (A,); for separate accounts of one chain each."""
+        """Which accounts would be over the limit by every bound, (A,); all apart, of one chain each."""
         over = self._is_fixed.copy()
         effect = self._effect(step, self.people)
         if effect is None:
@@ -328,7 +328,7 @@ class NextStep:
         return over
 
     def _count(self, step: StepSchedule, enough: int) -> tuple[int, int]:
-        """The number of people over the limit, and of those over it by the fast bound whom other bounds clear."""
+        """How many people are over the limit, and how many more only the fast bound puts over it."""
         fixed = int(self._people_of[self._fixed].sum())
         spare = 0 if self._check is None else self._check.most_cleared
         if self._informed is not None:
@@ -348,7 +348,7 @@ class NextStep:
     def _people_cleared(
         self, step: StepSchedule, effect: CandidateEffect, over: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """For each position that is ``over`` by the fast bound, how many of its people another bound clears, (n,)."""
+        """For each position ``over`` by the fast bound, how many people another bound clears, (n,)."""
         found = np.zeros(over.size, dtype=np.int64)
         if self._informed is not None:
             found[~self._informed.is_over_by_all(step)[self._open[over]]] = 1
@@ -382,7 +382,7 @@ class NextStep:
     def _look(
         self, step: StepSchedule, effect: CandidateEffect, anew: NDArray[np.int64], enough: int
     ) -> bool:
-        """Fill in the effect at these positions: by the quick bound where it suffices, else by the accountant's terms.
+        """Fill in the effect at these positions: by the quick bound if it suffices, else by the exact terms.
 
         Those furthest over the limit come first. False as soon as more than ``enough`` people are over it.
         """
@@ -423,7 +423,7 @@ class NextStep:
         return ProposedTerms(people, terms.conditional * shares, terms.unconditioned * shares)
 
     def _find_open(self) -> NDArray[np.int64]:
-        """People whom some candidate could put over the limit, or whom only the refined bounds could clear."""
+        """People whom a candidate could put over the limit, or whom only the refined bounds could clear."""
         headroom = self._headroom
         at_most = self._quick.raw() * self._shares
         least = np.minimum(headroom.conditional, headroom.unconditioned)
@@ -431,7 +431,7 @@ class NextStep:
         return np.flatnonzero(is_open & ~self._is_fixed)
 
     def _is_lost(self) -> NDArray[np.bool_]:
-        """Who is over the limit whatever is released: even in silence, and the refined bounds are not used."""
+        """Who is over the limit whatever is released: in silence, too, and refined bounds are not used."""
         is_over = self._headroom.is_quiet_over
         return is_over if self._check is None else is_over & self._is_nonstationary
 

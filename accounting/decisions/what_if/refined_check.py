@@ -45,7 +45,7 @@ from models.releases import StepSchedule
 
 
 class Unclear(NamedTuple):
-    """The horizons that the fast bound does not clear, by how many steps later than the next one they begin."""
+    """The horizons that the fast bound does not clear, by how many steps after the next one they begin."""
 
     ahead: NDArray[np.int64]  # (n,) steps
     carried: NDArray[np.float64]  # (n,) carried information, units
@@ -190,7 +190,7 @@ def _some(terms: ProposedTerms, chosen: NDArray[Any]) -> ProposedTerms:
 
 
 class _Evaluation(NamedTuple):
-    """What an evaluation showed: people are within the limit up to these terms, or over it from these terms on.
+    """What an evaluation showed: within the limit up to these terms, or over it from these terms on.
 
     ``is_paid`` (n,) are the units of the account that paid for it; only they may use the answer.
     """
@@ -212,7 +212,7 @@ class _Evaluation(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """The accounts in question, one for all with equal priors and starts, and the units that may pay for each."""
+    """The accounts in question, one of each set of equal ones, and the units that may pay for each."""
 
     at: NDArray[np.int64]  # (n,) position of the account among the terms
     key: list[tuple[int, bytes]]  # under which its evaluations are kept
@@ -304,7 +304,7 @@ class RefinedCheck:
     def _known_answers(
         self, asked: _Asked, terms: ProposedTerms
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which units earlier evaluations show to be within the limit, and of which they tell anything, (u,)."""
+        """Which units earlier evaluations show to be within the limit, and about which they tell, (u,)."""
         is_within, is_known = (np.zeros(asked.unit.size, dtype=np.bool_) for _ in range(2))
         for i, key in enumerate(asked.key):
             own, at = slice(asked.first[i], asked.first[i + 1]), asked.at[i]
@@ -318,7 +318,7 @@ class RefinedCheck:
     def _pay(
         self, asked: _Asked, cost: NDArray[np.int64], excess: NDArray[np.int64], is_open: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Which of the open units their shares pay for, (u,); a share that cannot pay for one pays for none later."""
+        """Which open units their shares pay for, (u,); one that cannot pay for a unit pays for none later."""
         if self._left is None:
             return is_open
         shares = self._units.shares
@@ -344,7 +344,7 @@ class RefinedCheck:
     def _evaluate(
         self, terms: ProposedTerms, leaves_headroom: NDArray[np.bool_], labels: NDArray[np.int32]
     ) -> NDArray[np.int64]:
-        """The largest ``c`` within the limit for each account, (n,); -1 if the terms are over it or unsustainable."""
+        """The largest ``c`` within the limit of each account, (n,); -1 if over it or not sustainable."""
         silence = np.zeros((0, labels.size), dtype=np.int32)
         headroom = self._headroom(terms, labels, silence)
         last = np.flatnonzero((terms.unconditioned > 0) & ~leaves_headroom & (headroom >= 0))
@@ -362,7 +362,7 @@ class RefinedCheck:
     def _headroom(
         self, terms: ProposedTerms, labels: NDArray[np.int32], coming: NDArray[np.int32]
     ) -> NDArray[np.int64]:
-        """The largest ``c`` of each account, (n,), if this step, then the ``coming`` ones and then silence follow."""
+        """The largest ``c`` of each account, (n,), if the ``coming`` steps and silence follow."""
         accounts = self._view.accounts
         headroom = np.full(terms.people.size, -1)
         longest = int(accounts.population.slots[terms.people].max(initial=1))
@@ -377,7 +377,7 @@ _Case = tuple[int, bytes, int, int]
 _Choose = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 
 _LOOKED_AT = (6,)
-"""Positions of the levels that decisions use. Fewer levels give a larger bound, so no person is cleared wrongly.
+"""Positions of the levels that decisions use; fewer give a larger bound, so no person is cleared wrongly.
 
 In the demo's city this one level clears as many people as three levels do, in half the time.
 """
@@ -494,13 +494,11 @@ class CrowdCheck:
     def _repeated(self, levels: Levels) -> Levels:
         """The levels followed by the last step again, as often as a horizon with it has later steps."""
         times = self._accounts.horizon.steps - 1
-        repeated = (
-            SeenSteps(
-                *(np.concatenate((rows, np.repeat(rows[-1:], times, axis=0))) for rows in seen[:2]),
-                seen.tables,
-            )
-            for seen in levels.seen
-        )
+        repeated = []
+        for seen in levels.seen:
+            labels, channel = (np.repeat(rows[-1:], times, axis=0) for rows in (seen.labels, seen.channel))
+            labels, channel = np.concatenate((seen.labels, labels)), np.concatenate((seen.channel, channel))
+            repeated.append(SeenSteps(labels, channel, seen.tables))
         return Levels(levels.probability, tuple(repeated))
 
     def _with_step(self, step: StepSchedule) -> Levels:
@@ -522,7 +520,7 @@ class CrowdCheck:
         return Levels(levels.probability, tuple(silent))
 
     def _cases(self, terms: ProposedTerms, levels: Levels) -> list[_Case]:
-        """The case of each person: what the last row of all levels reveals at the person's places, and the terms."""
+        """Each person's case: what the last rows of all levels reveal at the person's places, and terms."""
         places, start = self._accounts.population.places, self._accounts.population.places_start
         last = self._revealed(levels)
         rows = zip(*(array.tolist() for array in terms), strict=True)

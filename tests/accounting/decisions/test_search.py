@@ -46,10 +46,13 @@ def a_question(
 
 
 def best_by_enumeration(
-    next_step: NextStep, choices: Sequence[SensorChoice], limit: RiskBudget
+    next_step: NextStep, choices: Sequence[SensorChoice], limit: RiskBudget, most: int | None = None
 ) -> tuple[float, Assignment | None]:
     """The least cost of all assignments that keep the budget."""
     every = list(product(*(range(len(choice.options)) for choice in choices)))
+    if most is not None:
+        silent = [len(choice.options) - 1 for choice in choices]
+        every = [a for a in every if sum(k != s for k, s in zip(a, silent, strict=True)) <= most]
     counts = next_step.count_over([schedule_of(3, choices, assignment) for assignment in every])
     kept = [a for a, ok in zip(every, counts.is_admissible(limit), strict=True) if ok]
     best = min(kept, key=lambda a: cost_of(choices, a), default=None)
@@ -100,6 +103,27 @@ def test_all_assignments_are_tried_where_they_are_few():
         cost, best = best_by_enumeration(next_step, choices, limit)
         decision = decide_with(next_step, choices, limit, SearchSettings(exact_up_to=25))
         assert best is None or decision.cost == cost
+
+
+@pytest.mark.slow
+def test_the_choice_of_sensors_is_exact_on_small_cases_and_never_of_more_than_may_be_on():
+    """Where all assignments are tried it is the best one; where not, it is never better than that."""
+    reached = 0
+    for seed in range(30):
+        next_step, choices, limit = a_question(seed, 3)
+        cost, best = best_by_enumeration(next_step, choices, limit, most=2)
+        silence = sum(choice.costs[-1] for choice in choices)
+        chosen, greedy = (
+            decide_with(next_step, choices, limit, SearchSettings(exact_up_to, most_released=2))
+            for exact_up_to in (125, 1)
+        )
+        for decision in (chosen, greedy):
+            assert sum(own.mechanism.is_released for own in decision.schedule.releases) <= 2
+        if best is not None:
+            assert chosen.cost == pytest.approx(cost)
+            reached += cost < silence
+        assert greedy.cost >= chosen.cost - 1e-9
+    assert reached > 10
 
 
 def test_the_search_ends_and_asks_nothing_twice_whatever_is_answered():
