@@ -102,7 +102,7 @@ class RunningAccount(NamedTuple):
         first, second = self.accounts, other.accounts
         start = first.constants.phase_start
         start = np.concatenate((start, start[-1] + second.constants.phase_start[1:]))
-        # All but phase_start are flat arrays, of which it says which entries are whose.
+        # All but phase_start are flat arrays; it says which entries belong to which chain.
         constants: Any = zip(first.constants[1:], second.constants[1:], strict=True)
         accounts = Accounts(
             population.accounted.arrays,

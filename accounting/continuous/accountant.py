@@ -31,6 +31,7 @@ from accounting.continuous.horizon_kernel import KnownTerms, Transition, advance
 from accounting.continuous.people import (
     AccountPositions,
     Cells,
+    FiguresByPerson,
     Groups,
     Holders,
     PeopleShares,
@@ -38,7 +39,6 @@ from accounting.continuous.people import (
     Ranked,
     RiskFigures,
     RiskSummary,
-    Spread,
     WorstMoments,
     equal_accounts,
     summarise,
@@ -249,7 +249,7 @@ class ContinuousAccountant:
         return PeopleShares.single(len(self.people)) if self.shares is None else self.shares
 
     @property
-    def by_account(self) -> Spread:
+    def by_account(self) -> FiguresByPerson:
         """Looks up figures of accounts by person."""
         return self._by_account
 
@@ -394,14 +394,14 @@ class ContinuousAccountant:
         # With counts of windows the carried information is no bound for the refinement, so it gets this
         # instead.
         self._unbounded = np.full_like(self._state.carried, _MORE_THAN_ANYTHING)
-        self._by_account = Spread(self._holders, self._holders.account, len(self.population))
+        self._by_account = FiguresByPerson(self._holders, self._holders.account, len(self.population))
         self._index_groups()
         self._found_units = None
 
     def _index_groups(self) -> None:
         """Set what follows from the groups."""
         groups = self._groups
-        self._by_group = Spread(self._holders, groups.of_cell, groups.account.size)
+        self._by_group = FiguresByPerson(self._holders, groups.of_cell, groups.account.size)
 
     def _advance_nonstationary(self, step: int) -> None:
         """Advance the marginals of people with an initial distribution, and the constants that follow."""
@@ -529,7 +529,7 @@ class ContinuousAccountant:
         Positions increase. People without added risk are left out.
         """
         worst = self._worst_of_groups()
-        people = self._by_group.whose(worst.is_first(count, self._by_group.people))
+        people = self._by_group.people_with(worst.is_most_added(count, self._by_group.people))
         return people, take_people(worst, self._by_group.of(people))
 
     def decided_by(self, person: int) -> str:
@@ -539,7 +539,7 @@ class ContinuousAccountant:
     def crossings(self) -> NDArray[np.int64]:
         """People whose highest reached threshold changed in the last step, increasing."""
         figures = self._groups.figures
-        return self._by_group.whose(figures.reached != figures.reached_before)
+        return self._by_group.people_with(figures.reached != figures.reached_before)
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers."""

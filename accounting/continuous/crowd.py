@@ -12,24 +12,19 @@ from numpy.typing import NDArray
 
 from accounting.bounds import BY_INFORMATION, BY_LEVELS
 from accounting.bounds.radius import ceilings_within
-from accounting.continuous import (
-    ContinuousAccountant,
-    Due,
+from accounting.continuous.account_state import named, pack_state, taken, unpack_state
+from accounting.continuous.accountant import ContinuousAccountant
+from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts, HorizonRules
+from accounting.continuous.cascade import Due, find_due, is_above
+from accounting.continuous.people import (
     RiskFigures,
     RiskSummary,
     WorstMoments,
-    find_due,
-    is_above,
     join_people,
-    named,
     no_moments,
-    pack_state,
     summarise,
     take_people,
-    taken,
-    unpack_state,
 )
-from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts, HorizonRules
 from accounting.continuous.refine_kernel import (
     RawHorizon,
     find_operations,

@@ -94,7 +94,7 @@ class WorstMoments(NamedTuple):
         worse = counts & ((self.step < 0) | (risk - baseline > self.added))
         self.step[worse], self.risk[worse], self.baseline[worse] = step, risk[worse], baseline[worse]
 
-    def is_first(self, count: int, people: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_most_added(self, count: int, people: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which figures belong to the ``count`` people with most added risk, ties included.
 
         Each figure is that of ``people`` (N,) people.
@@ -349,7 +349,7 @@ class Holders:
         cls, account: AccountPositions, shares: PeopleShares, stands_for: NDArray[np.int64] | None = None
     ) -> Holders:
         """The cells of people with these accounts, (N,), and these shares."""
-        _check_everybody(account.size, shares, stands_for)
+        _check_one_each(account.size, shares, stands_for)
         key = account * shares.count + shares.share
         _, first, cell = np.unique(key, return_index=True, return_inverse=True)
         return cls.in_cells(
@@ -360,7 +360,7 @@ class Holders:
     def in_cells(cls, cells: Cells, shares: PeopleShares) -> Holders:
         """People with these ``shares`` in these cells, none of which is empty."""
         cell, account, stands_for = cells
-        _check_everybody(cell.size, shares, stands_for)
+        _check_one_each(cell.size, shares, stands_for)
         share = np.zeros(account.size, dtype=np.int64)
         share[cell] = shares.share
         rank = np.full(account.size, np.iinfo(np.int64).max)
@@ -444,7 +444,7 @@ class TakenHolders(NamedTuple):
     cells: CellPositions
 
 
-def _check_everybody(people: int, shares: PeopleShares, stands_for: NDArray[np.int64] | None) -> None:
+def _check_one_each(people: int, shares: PeopleShares, stands_for: NDArray[np.int64] | None) -> None:
     """:class:`~accounting.exceptions.SettingsError` unless there is one value for each of these people."""
     for name, values in (("shares", shares.share), ("ranks", shares.rank), ("stands_for", stands_for)):
         if values is not None and values.shape != (people,):
@@ -459,7 +459,7 @@ Value = TypeVar("Value", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class FiguresByPerson:
     """Looks up figures (G,) of groups or accounts by person; ``of_cell`` (B,) are the cells' positions."""
 
     holders: Holders
@@ -481,7 +481,7 @@ class Spread:
         np.add.at(found, self.of_cell, self.holders.people)
         return found
 
-    def whose(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def people_with(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The positions of the people with the ``chosen`` (G,) figures, increasing."""
         if not chosen.any():
             return np.empty(0, dtype=np.int64)

@@ -169,22 +169,14 @@ def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules) -> f
 
 
 @jit
-def _exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> RefinedBounds:
-    """Both bounds as if every count were exact."""
+def exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> RefinedBounds:
+    """Both bounds as if every count were exact; ``carried`` is ``J_w`` in nats."""
     chain, start, slot = raw.person
     guess = accounts.constants.guess[accounts.constants.phase_start[person] + slot]
     information = renewal_information(chain, start, slot, raw.hits, raw.marginal).sum() + carried
     divergence = divergence_root(information * (1.0 + 1e-12), guess)  # the sum must not be too small
     success = least_exact_bound(raw, accounts.horizon)
     return RefinedBounds(success.value, success.by, divergence)
-
-
-@jit
-def refined_bounds(
-    accounts: Accounts, person: int, first: int, labels: NDArray[np.int32], carried: float
-) -> RefinedBounds:
-    """Both bounds from ``first`` on; ``labels`` as for :func:`raw_horizon`, ``carried`` ``J_w`` in nats."""
-    return _exact_bounds(accounts, person, raw_horizon(accounts, person, first, labels), carried)
 
 
 @pjit(lambda accounts, people, *_: people.size)
@@ -206,7 +198,7 @@ def refine(
         person = people[k]
         carried = state.carried[first % state.carried.shape[0], person] / UNITS_PER_NAT
         raw = raw_horizon(accounts, person, first, seen.labels)
-        exact = _exact_bounds(accounts, person, raw, carried)
+        exact = exact_bounds(accounts, person, raw, carried)
         lowest, baseline = min(exact.success, exact.divergence), state.baseline[person]
         by = exact.by if exact.success <= exact.divergence else BY_DIVERGENCE
         least_worth = max(baseline + _WORTH_MORE, accounts.horizon.refined_from)

@@ -22,8 +22,9 @@ from accounting.bounds.noised.posterior_kernel import (
     new_draw_work,
     success_by_search,
 )
-from accounting.continuous import ContinuousAccountant, PeopleShares
+from accounting.continuous.accountant import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY, Accounts, account_slot, has_initial_distribution
+from accounting.continuous.people import PeopleShares
 from accounting.exceptions import StepOrderError
 from accounting.exposure.drawing import (
     Draws,
@@ -579,12 +580,12 @@ def _sampled(parts: Sequence[DrawnPart], accountant: ContinuousAccountant) -> Sa
         seed.append((part.seed[:, np.newaxis] * chains + chain).reshape(-1))
         each = part.draws // drawn.size + (drawn < part.draws % drawn.size)
         draws.append(np.tile(each, part.person.size))
-    whose = np.concatenate([np.empty(0, np.int64), *person])
-    slots = int(accountant.population.accounted.arrays.slots[whose].max(initial=1))
+    attacked = np.concatenate([np.empty(0, np.int64), *person])
+    slots = int(accountant.population.accounted.arrays.slots[attacked].max(initial=1))
     return Sampled(
-        whose,
+        attacked,
         np.concatenate([np.empty(0, np.int64), *seed]),
         np.concatenate([[0], *draws]).cumsum().astype(np.int64),
-        np.zeros((whose.size, slots, accountant.settings.horizon), np.int64),
-        np.zeros((whose.size, slots), np.bool_),
+        np.zeros((attacked.size, slots, accountant.settings.horizon), np.int64),
+        np.zeros((attacked.size, slots), np.bool_),
     )

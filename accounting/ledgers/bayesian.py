@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import CompositionError, LedgerError
-from accounting.ledgers import (
+from accounting.ledgers.differential_privacy import (
     Cost,
     Neighbours,
-    ReleaseLog,
     check_delta,
     log_distance,
     pure_cost,
     step_cost,
 )
+from accounting.ledgers.release_log import ReleaseLog
 
 # Bayesian differential privacy of small finite databases, exactly.
 #

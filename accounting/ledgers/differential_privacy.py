@@ -122,7 +122,7 @@ class WindowCosts(Generic[Amount]):
                 self._costs.setdefault(window.steps, []).append(cost)
                 self._most[window.steps] = window.most_sensors
 
-    def dearest(self, people: int = 1) -> list[Amount]:
+    def largest(self, people: int = 1) -> list[Amount]:
         """The largest costs that this many people together can change; a person who moves counts as two."""
         found: list[Amount] = []
         for costs, most in self.by_length(people):
@@ -163,7 +163,7 @@ def step_cost(
     costs = [cost(release.charged) for release in released]
     people = neighbours.places
     places = sorted(costs_at_places(released, costs), reverse=True)[:people]
-    return sum([*places, *WindowCosts(released, costs).dearest(people)], Cost())
+    return sum([*places, *WindowCosts(released, costs).largest(people)], Cost())
 
 
 # The cost of sampling: theorems are about ideal noise, and a sampler's law differs from it a little.
@@ -348,7 +348,7 @@ class ZcdpSpend:
                 finite.append(release)
         costs = [_exactly(release.charged.zcdp_rho()) for release in finite]
         self.rho += max(costs_at_places(finite, costs), default=Fraction())
-        self.rho += sum(WindowCosts(finite, costs).dearest())
+        self.rho += sum(WindowCosts(finite, costs).largest())
         self.distance += step_distance(finite)
 
     def rho_value(self) -> float:

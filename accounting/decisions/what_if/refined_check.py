@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accounting.continuous import AccountantView, UnitPositions, Units
 from accounting.continuous.accounts_kernel import HISTORY, MEMORY, UNITS_PER_NAT, Accounts, account_slot
 from accounting.continuous.crowd import CrowdAccount, Levels, is_within_by_levels, level_horizon
-from accounting.continuous.refine_kernel import LEAST_OPERATIONS, find_operations, refined_bounds
+from accounting.continuous.refine_kernel import LEAST_OPERATIONS, exact_bounds, find_operations, raw_horizon
 from accounting.decisions.what_if.limits_kernel import (
     BEYOND_FAST,
     UNLIMITED,
@@ -118,7 +118,8 @@ def refined_headroom(
         if limit < accounts.horizon.refined_from:  # the accountant will not refine a risk this low
             return -1
         window = labels[ahead : ahead + HISTORY + horizon]
-        refined = refined_bounds(accounts, person, first + ahead, window, unclear.carried[j] / UNITS_PER_NAT)
+        raw = raw_horizon(accounts, person, first + ahead, window)
+        refined = exact_bounds(accounts, person, raw, unclear.carried[j] / UNITS_PER_NAT)
         if min(refined.success, refined.divergence) > limit:
             return -1
     return unclear.headroom

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import ContinuousAccountant, PeopleShares, find_due
-from accounting.continuous.cascade import FEW_VECTORS, alike_chains
+from accounting.continuous import ContinuousAccountant, PeopleShares
+from accounting.continuous.cascade import FEW_VECTORS, alike_chains, find_due
 from accounting.continuous.people import Groups
 from accounting.continuous.refine_kernel import find_operations, refine
 from accounting.exposure.step_information import seen_exactly

@@ -273,7 +273,7 @@ def test_steps_are_noted_as_they_are_accounted() -> None:
         shadow.attack()
 
 
-def test_everybody_is_drawn_equally_often_or_at_most_once() -> None:
+def test_people_are_drawn_equally_often_or_at_most_once() -> None:
     """Two shares: of the first the three of smallest rank, of the second both people twice."""
     share, rank = np.array([5, 2, 2, 5, 2, 2]), np.array([10, 17, 12, 19, 15, 11])
     parts = drawn_parts(PeopleShares(8, share, rank), 31)

@@ -30,7 +30,7 @@ from accounting.ledgers.bayesian import (
     summed,
 )
 from models.mechanisms import Gaussian, Suppressed, Tiered
-from tests.accounting.ledgers.test_differential_privacy import A, B, log_of
+from tests.accounting.ledgers.logs import A, B, log_of
 
 EVERYTHING = Declared(True, True, True, True)
 
