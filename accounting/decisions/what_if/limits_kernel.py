@@ -275,15 +275,6 @@ def later_contraction(chain: ChainView) -> float:
 
 
 @inline
-def tightest_limit(constants: Constants, limits: Limits, person: int) -> int:
-    """The smallest limit over the slots of a person's cycle."""
-    tightest = UNLIMITED
-    for row in range(constants.phase_start[person], constants.phase_start[person + 1]):
-        tightest = min(tightest, limits.information[row])
-    return tightest
-
-
-@inline
 def place_entropy(accounts: Accounts, person: int, place_count: int) -> float:
     """The largest entropy of the person's place at one step, in units: no release reveals more about it."""
     if has_initial_distribution(accounts.population, person):
@@ -307,7 +298,8 @@ def reserve_for_hindsight(begin: int, end: int, accounts: Accounts, limits: Limi
     """
     constants = accounts.constants
     for person in range(begin, end):
-        tightest = tightest_limit(constants, limits, person)
+        rows = slice(constants.phase_start[person], constants.phase_start[person + 1])
+        tightest = limits.information[rows].min()
         if tightest == UNLIMITED:
             continue
         chain = chain_view(accounts.population, person)
@@ -493,15 +485,6 @@ def largest_term(free: float, slope: float) -> int:
 
 
 @bare_jit
-def longest_cycle(population: PopulationArrays, begin: int, end: int) -> int:
-    """The largest number of slots of the people ``begin..end - 1``."""
-    longest = 1
-    for person in range(begin, end):
-        longest = max(longest, int(population.slots[person]))
-    return longest
-
-
-@bare_jit
 def _find_some_headroom(
     begin: int,
     end: int,
@@ -553,5 +536,8 @@ def find_headroom(
     Each person's horizon slides through silence, up to a cycle beyond the next step; the tightest limit
     counts.
     """
-    outlook = new_outlook(accounts.horizon.steps, longest_cycle(accounts.population, begin, end))
+    longest_cycle = 1  # not max(): the range may be empty
+    for person in range(begin, end):
+        longest_cycle = max(longest_cycle, int(accounts.population.slots[person]))
+    outlook = new_outlook(accounts.horizon.steps, longest_cycle)
     _find_some_headroom(begin, end, accounts, limits, headroom, next_step, outlook)

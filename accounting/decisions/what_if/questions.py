@@ -99,17 +99,13 @@ class QuickBounds:
         key = name, mechanism
         if key not in self._units:
             probability = self._probability[name]
-            self._units[key] = np.ceil(_nats(mechanism, probability) * UNITS_PER_NAT) + _MARGIN_UNITS
+            if isinstance(mechanism, Tabulated):  # by the table that the accountant's kernels use
+                nats = np.empty(probability.size)
+                fill_information(mechanism.information_table(), probability, nats)
+            else:
+                nats = binary_entropy(probability)
+            self._units[key] = np.ceil(nats * UNITS_PER_NAT) + _MARGIN_UNITS
         return self._units[key]
-
-
-def _nats(mechanism: Mechanism, probability: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Information from the mechanism's table, as in the accountant's kernels; the entropy if it has none."""
-    if not isinstance(mechanism, Tabulated):
-        return binary_entropy(probability)
-    nats = np.empty(probability.size)
-    fill_information(mechanism.information_table(), probability, nats)
-    return nats
 
 
 @dataclass(frozen=True, eq=False)
