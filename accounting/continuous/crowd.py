@@ -215,8 +215,8 @@ class CrowdAccount:
     ) -> None:
         """The account before the first step of ``informed``; ``names`` (N,) as for :class:`Others`.
 
-        In a crowd the figures of people depend on more than their priors, so ``informed`` must have a separate
-        account for each person.
+        In a crowd the figures of people depend on more than their priors, so ``informed`` must have a
+        separate account for each person.
         """
         if not informed.apart:
             raise SettingsError(

@@ -89,10 +89,10 @@ class RawHorizon(NamedTuple):
 
 
 @jit
-def _first_laws(
+def laws_of_horizon(
     accounts: Accounts, person: int, chain: ChainView, earliest: int, first: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The laws of the place at the steps ``earliest`` and ``first``, (K,) each."""
+    """The laws of the place at the first steps of the history and of the horizon, (K,) each."""
     own = accounts.population.initial_start[person]
     if not has_initial_distribution(accounts.population, person):
         before = chain.start[account_slot(accounts, person, earliest)]
@@ -116,7 +116,7 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
     first_row = counted_from if has_initial_distribution(accounts.population, person) else 0
     known_steps = min(max(first - since, 0), HISTORY)
     begin, earliest = first + first_row, first - known_steps
-    law_before, law = _first_laws(accounts, person, chain, earliest, begin)
+    law_before, law = laws_of_horizon(accounts, person, chain, earliest, begin)
     horizon = LocalChain(chain, law, account_slot(accounts, person, begin))
     before = LocalChain(chain, law_before, account_slot(accounts, person, earliest))
     marginal = marginals(chain, law, horizon.first_slot, steps)

@@ -25,6 +25,7 @@ from accounting.bounds.noised.posterior_kernel import (
 from accounting.continuous.accountant import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY, Accounts, account_slot, has_initial_distribution
 from accounting.continuous.people import PeopleShares
+from accounting.continuous.refine_kernel import laws_of_horizon
 from accounting.exceptions import StepOrderError
 from accounting.exposure.drawing import (
     Draws,
@@ -123,14 +124,8 @@ def _own_window(accounts: Accounts, person: int, step: int) -> OwnWindow:
 def _own_chain(accounts: Accounts, person: int, window: OwnWindow) -> LocalChain:
     """The person's chain from the window's first step on."""
     chain = chain_view(accounts.population, person)
-    slot = account_slot(accounts, person, window.earliest)
-    start = chain.start[slot]
-    if has_initial_distribution(accounts.population, person):
-        own = accounts.population.initial_start[person]
-        now = accounts.nonstationary
-        law = now.earliest if window.known > 0 else now.first
-        start = law[own : own + start.size]
-    return LocalChain(chain, start, slot)
+    law, _ = laws_of_horizon(accounts, person, chain, window.earliest, window.earliest + window.known)
+    return LocalChain(chain, law, account_slot(accounts, person, window.earliest))
 
 
 @jit
