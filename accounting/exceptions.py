@@ -1,4 +1,4 @@
-"""Errors a user of the accountant can cause. Each says what must hold, what was found and what to do."""
+"""Errors that a user of the accountant can cause: each says what must hold, what was found and what to do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ImpossibleObservationError(TallyguardError):
 
 
 class UnknownReleaseError(TallyguardError):
-    """A ledger met a release whose cost it does not know."""
+    """A log has a release whose cost the ledger does not know."""
 
 
 class AttackAboveCeilingError(TallyguardError):
@@ -39,14 +39,14 @@ class AttackAboveCeilingError(TallyguardError):
     def __init__(self, attack: str, proved: float, by: str, ceiling: float) -> None:
         super().__init__(
             f"no attack may be right more often than the ceiling by {by!r}, {ceiling:.6g}",
-            f"{attack!r}, which is right in {proved:.6g} or more (sure but for one case in 10^9)",
-            "believe no ceiling of these releases: ask tallyguard.check_mechanism about each mechanism of "
-            "your own, and report it as a fault if all of them pass",
+            f"{attack!r}, which is right in {proved:.6g} or more (with confidence 1 - 1e-9)",
+            "rely on no ceiling of these releases: run tallyguard.check_mechanism on each mechanism of "
+            "your own, and report a fault if all of them pass",
         )
 
 
 class CompositionError(TallyguardError):
-    """A rule for adding up privacy losses was asked for where its condition does not hold."""
+    """Privacy losses cannot be added up, because the condition of the rule does not hold."""
 
 
 class LedgerError(TallyguardError):

@@ -1,4 +1,4 @@
-"""Generic numerics: roots that err to the safe side, confidence bounds on means, flat arrays of people."""
+"""Generic numerics: roots that err to the safe side, confidence bounds on means, packed arrays."""
 
 from __future__ import annotations
 
@@ -14,23 +14,19 @@ from scipy.special import betaincinv
 from accounting.exceptions import SettingsError
 from models.numerics.jit import jit
 
-# Flat arrays in which everybody owns a run of entries.
-
 
 def packed_positions(start: NDArray[np.int64], people: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Every position these people own in a flat array; person ``i`` owns ``[start[i], start[i + 1])``."""
+    """The positions of these people in a packed array; person ``i`` owns ``[start[i], start[i + 1])``."""
     length = start[people + 1] - start[people]
     first = np.cumsum(length) - length
     return np.repeat(start[people] - first, length) + np.arange(length.sum())
 
 
-# Bisection that always errs to the side asked for.
-
-_HALVINGS = 200
+_HALVINGS = 200  # more than bisection between any two floats takes
 
 
 class Bracket(NamedTuple):
-    """Neighbouring floats around the place where a condition stops to hold."""
+    """Neighbouring floats between which a condition stops being true."""
 
     last_true: float
     first_false: float
@@ -39,7 +35,7 @@ class Bracket(NamedTuple):
 def bracket(holds: Callable[[float], bool], low: float, high: float) -> Bracket:
     """Where ``holds``, true at ``low`` and changing at most once towards ``high``, stops being true.
 
-    Both ends are ``high`` when it never does.
+    The caller takes the end that errs to the safe side. Both ends are ``high`` if it never stops.
     """
     if holds(high):
         return Bracket(high, high)
@@ -54,22 +50,20 @@ def bracket(holds: Callable[[float], bool], low: float, high: float) -> Bracket:
     return Bracket(low, high)
 
 
-# Exact confidence intervals for a probability estimated by counting successes.
-
 PROVED = 1.0 - 1e-9
-"""Confidence from which draws prove a claim wrong: no false alarm in a lifetime of audits."""
+"""The confidence at which draws prove a claim wrong; it makes false alarms practically impossible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A two-sided interval that holds the true probability with at least the stated confidence."""
+    """A two-sided interval that contains the true value with at least the stated confidence."""
 
     low: float
     high: float
 
 
 def clopper_pearson(successes: int, draws: int, confidence: float = 0.95) -> Interval:
-    """The exact binomial interval (Clopper and Pearson 1934), from quantiles of beta laws.
+    """The exact binomial interval (Clopper and Pearson 1934), from quantiles of beta distributions.
 
     :class:`SettingsError` unless ``0 <= successes <= draws``, ``draws >= 1`` and ``0 < confidence < 1``.
     """
@@ -80,33 +74,33 @@ def clopper_pearson(successes: int, draws: int, confidence: float = 0.95) -> Int
             "count each draw once",
         )
     if not 0.0 < confidence < 1.0:
-        raise SettingsError("a confidence must lie between 0 and 1", confidence, "use 0.95, say")
+        raise SettingsError("a confidence must lie between 0 and 1", confidence, "use, for example, 0.95")
     tail = (1.0 - confidence) / 2.0
     low = 0.0 if successes == 0 else float(betaincinv(successes, draws - successes + 1, tail))
     high = 1.0 if successes == draws else float(betaincinv(successes + 1, draws - successes, 1.0 - tail))
     return Interval(low, high)
 
 
-# Betting against a mean: the capital of a gambler whom no mean as large as claimed lets grow rich.
+# Upper bounds on a mean by betting (Waudby-Smith and Ramdas, "Estimating means of bounded random variables by
+# betting", 2024, section 4).
 #
-# Who claims that draws in [0, 1] have a mean of ``m`` or more must offer even odds on every draw that comes
-# below ``m``. Stakes ``lambda(t)``, each chosen before its draw, make of 1
+# To test the claim that draws in [0, 1] have a mean of ``m`` or more, a gambler bets against it. With stakes
+# ``lambda(t)``, each chosen before its draw, a capital of 1 becomes
 #
 #     capital = product over t of 1 + lambda(t) (m - x(t)).
 #
-# If the claim is true, its expectation never rises, so it ever reaches ``1 / delta`` with probability
-# ``delta`` at most (Ville's inequality). Stakes are the predictable plug-in for a number of draws fixed
-# beforehand, ``sqrt(2 ln(1 / delta) / (n variance))`` with the variance of the draws before, cut where a
-# draw of 1 would take nearly everything (Waudby-Smith and Ramdas, *Estimating means of bounded random
-# variables by betting*, 2024, section 4).
+# If the claim is true, the expected capital never rises, so it ever reaches ``1 / delta`` with probability
+# ``delta`` at most (Ville's inequality). The stakes are the predictable plug-in for a number of draws fixed
+# beforehand, ``sqrt(2 ln(1 / delta) / (n variance))`` with the variance of the draws before. They are limited
+# so that a draw of 1 does not take nearly all of the capital.
 
-_MOST_STAKED = 0.95  # of the capital, should the draw be 1
-_ROUNDING = 1e-15  # of each factor, relative
+_MOST_STAKED = 0.95  # the largest part of the capital that a draw of 1 may take
+_ROUNDING = 1e-15  # relative, of each factor: a claim must not be refuted by rounding
 
 
 @jit
 def stakes(values: NDArray[np.float64], log_threshold: float) -> NDArray[np.float64]:
-    """``lambda(t)`` (n,) before it is cut, each from the draws before its own."""
+    """``lambda(t)`` (n,) before it is limited, each from the draws before it."""
     count = values.size
     found = np.empty(count)
     total, squares = 0.5, 0.25
@@ -121,12 +115,13 @@ def stakes(values: NDArray[np.float64], log_threshold: float) -> NDArray[np.floa
 def is_refuted(
     mean: float, values: NDArray[np.float64], stake: NDArray[np.float64], threshold: float
 ) -> bool:
-    """Whether the capital ever is ``threshold`` times what it was at first; true of any larger mean, too.
+    """Whether the capital ever reaches ``threshold`` times its first value.
 
-    Each factor rises in the mean, whether its stake is cut or not. Capital that underflows is lost.
+    If so, it does for any larger mean, because each factor increases with the mean, limited or not. Capital
+    that underflows stays 0, which refutes nothing.
     """
     if mean >= 1.0:
-        return True  # nothing is above 1
+        return True  # no mean of draws in [0, 1] is above 1
     most, enough = _MOST_STAKED / (1.0 - mean), threshold * (1.0 + _ROUNDING * (values.size + 1))
     capital = 1.0
     for t in range(values.size):
@@ -136,15 +131,11 @@ def is_refuted(
     return False
 
 
-# A mean from independent draws, bounded with a stated confidence.
-
-
 def upper_mean(values: NDArray[np.float64], failure_probability: float) -> float:
     """Upper bound on the mean of draws in [0, 1] that fails with at most the given probability.
 
-    The largest mean that betting does not refute (:mod:`accounting.numerics`), and never less
-    than the draws' own; their order matters. Their number must have been fixed beforehand. Without draws it
-    says 1.
+    It is the largest mean that betting does not refute, and never less than the mean of the draws. The order
+    of the draws matters, and their number must have been fixed beforehand. Without draws the bound is 1.
     """
     if values.size == 0 or failure_probability <= 0.0:
         return 1.0
@@ -157,22 +148,22 @@ def upper_mean(values: NDArray[np.float64], failure_probability: float) -> float
 def mean_interval(values: NDArray[np.float64], failure_probability: float) -> Interval:
     """An interval that misses the mean of draws in [0, 1] with at most the given probability.
 
-    The upper bound on the mean, and what the upper bound on the mean of ``1 - x`` leaves of it.
+    From the upper bounds on the means of ``x`` and of ``1 - x``, each with half of the probability.
     """
     each = 0.5 * failure_probability
     return Interval(1.0 - upper_mean(1.0 - values, each), upper_mean(values, each))
 
 
-# Relative entropy without cancellation, and the success that binary divergence allows, never too small.
+# Relative entropy without cancellation, and the root of the binary divergence, never too small.
 
-_NEARLY_NOTHING = 1e-12  # information, relative to the guess
-ROOT_MARGIN = 1e-9  # what rounding may take from a root, relative
-_LAST_BITS = 1e-14  # what rounding may take from the root of a sum of squares of differences
+_NEARLY_NOTHING = 1e-12  # information, relative to the guess, below which the root has a closed form
+ROOT_MARGIN = 1e-9  # relative; more than rounding may take from a root
+_LAST_BITS = 1e-14  # more than rounding may take from the root of a sum of squares of differences
 
 
 @jit
 def relative_entropy_term(q: float, p: float) -> float:
-    """``q ln(q / p) - q + p``, never negative; their sum over a law is its relative entropy."""
+    """``q ln(q / p) - q + p``, never negative; the sum over a law is the relative entropy ``KL(q || p)``."""
     if p <= 0.0:
         return np.inf if q > 0.0 else 0.0
     if q <= 0.0:
@@ -180,23 +171,27 @@ def relative_entropy_term(q: float, p: float) -> float:
     change = (q - p) / p
     if -0.5 <= change <= 1.0:
         return max(0.0, p * ((1.0 + change) * np.log1p(change) - change))
-    # Nothing cancels; 1 + change would be 0 for q below p's last bit, and infinite for p far below q.
+    # Nothing cancels here. 1 + change would be 0 if q were below the last bit of p, and infinite for tiny p.
     return max(0.0, q * (np.log(q) - np.log(p)) + (p - q))
 
 
 @jit
 def divergence_root(information: float, guess: float) -> float:
-    """The largest ``p >= q`` with ``d(p||q) <= I``, approached from above so that it never falls short.
+    """The largest ``p >= q`` with ``d(p||q) <= I``, approached from above so that it is never too small.
 
-    ``d`` is convex in ``p``, hence Newton's iterates from the right stay right of the root. The start is the
-    smallest of three closed upper bounds (``d >= p ln(1/q) - ln 2``; Pinsker; ``d >= (p - q)^2 / (2 p)``).
+    By data processing of relative entropy: if a guess is right with probability ``q`` without releases, then
+    after ``I`` nats of information an adversary is right with probability ``p`` at most.
+
+    ``d`` is convex in ``p``, so Newton's iterates from the right stay right of the root. The
+    start is the smallest of three closed upper bounds (``d >= p ln(1/q) - ln 2``; Pinsker;
+    ``d >= (p - q)^2 / (2 p)``).
     """
     if guess >= 1.0 or information >= -np.log(guess):
         return 1.0
     if information <= 0.0:
         return guess
     if information < _NEARLY_NOTHING * guess:
-        # d(p||q) - I would be lost in rounding; d >= (p - q)^2 / (2 p (1 - q)) is the root to a billionth.
+        # d(p||q) - I would be lost in rounding; solving (p - q)^2 / (2 p (1 - q)) = I errs by a billionth.
         a = information * (1.0 - guess)
         return min(1.0, (guess + a + np.sqrt(a * (a + 2.0 * guess))) * (1.0 + ROOT_MARGIN))
     p = min(
@@ -204,7 +199,7 @@ def divergence_root(information: float, guess: float) -> float:
         guess + np.sqrt(0.5 * information),
         guess + information + np.sqrt(information * (information + 2.0 * guess)),
     )
-    p = min(p, 1.0 - 1e-16)
+    p = min(p, 1.0 - 1e-16)  # log1p(-p) must be finite
     log_missed = np.log1p(-guess)
     for _ in range(60):
         outside = np.log1p(-p) - log_missed
@@ -218,22 +213,19 @@ def divergence_root(information: float, guess: float) -> float:
 
 @jit
 def most_moved(information: float) -> float:
-    """``sqrt(I / 2)``: how much information moves the probability of any event on average, never too small.
+    """``sqrt(I / 2)``: the most that information moves an event's probability on average; never too small.
 
-    Pinsker for the total variation, Jensen for the mean. Exactly 0 for no information.
+    By Pinsker's inequality for the total variation and Jensen's for the mean. Exactly 0 for no information.
     """
     if information <= 0.0:
         return 0.0
     return float(np.sqrt(0.5 * information)) * (1.0 + ROOT_MARGIN) + _LAST_BITS
 
 
-# Roots of the binary divergence for many people.
-
-
 @jit
 def fill_divergence_roots(
     information_nats: NDArray[np.float64], guess: NDArray[np.float64], root: NDArray[np.float64]
 ) -> None:
-    """:func:`divergence_root` of each; fills ``root``, all of shape (n,)."""
+    """Fill ``root`` with the :func:`divergence_root` of each entry, all of shape (n,)."""
     for i in range(root.size):
         root[i] = divergence_root(information_nats[i], guess[i])

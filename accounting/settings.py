@@ -1,4 +1,4 @@
-"""What is asked of the accountants: the horizon that is held against each person, and the risk budget."""
+"""Settings of the accountants: the horizon that the adversary reconstructs, and the risk budget."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from models.arguments import checked
 
 HORIZON = 10
 MISTAKES = 1
-"""The defaults, everywhere. Where half of the steps may be wrong, habits alone decide; no release shows."""
+"""The defaults everywhere. If half of the steps could be wrong, habits alone would decide the risk."""
 
 OPERATIONS = 60_000_000_000
-"""What a run may spend on refined bounds in a step unless it says so: all of a city of 100 000 people."""
+"""The default work on refined bounds in a step of a run: enough for a city of 100 000 people."""
 
 OPERATION_SECONDS = 1e-9
-"""About what an operation takes of one core."""
+"""About how long an operation takes on one core."""
 
 
 @checked(SettingsError, infinite=("within_nats",))
 @dataclass(frozen=True, slots=True)
 class HorizonSettings:
-    """What the adversary tries: the last ``horizon`` steps with at most ``mistakes`` of them wrong.
+    """What the adversary reconstructs: the last ``horizon`` steps, with at most ``mistakes`` of them wrong.
 
-    ``thresholds`` are the levels of risk and of added risk that are counted; ``first_slot`` is the slot of
-    step 0 in the priors' cycle; ``first_step`` the first step that will be applied.
+    ``thresholds`` are the levels of risk and of added risk at which people are counted. ``first_slot`` is the
+    slot of step 0 in the priors' cycle, and ``first_step`` is the first step that will be applied.
 
-    The fast bound is computed for everybody. With ``sharpen``, those whose fast bound reaches
-    ``sharpen_above`` (None: the lowest threshold) are looked at again with the refined bounds, the frontier
-    bound with so many ``vectors``, those first to whom most was added, as far as the ``operations`` of a step
-    go (None: any number; see :mod:`accounting.continuous.cascade`). Who is not reached keeps the fast bound,
-    which is valid and larger. Whoever is above the ``decided`` limit by the fast bound is refined in any
-    case: decisions under a risk budget count on it.
+    The fast bound is computed for all people. With ``sharpen``, people whose fast bound reaches
+    ``sharpen_above`` (None: the lowest threshold) are refined, most added risk first, as far as the
+    ``operations`` of a step go (None: any number; see :mod:`accounting.continuous.cascade`). The frontier
+    bound then has this many ``vectors``. People who are not reached keep the fast bound, which is valid and
+    larger. People above the ``decided`` limit by the fast bound are refined in any case, because decisions
+    under a risk budget count on it.
 
-    ``within_nats`` raises every certified risk that is shown, or held against a threshold or a limit, to one
-    for everybody whose law of places, over all steps together, is so near to the prior's: relative entropy
-    ``KL(person || prior)``. Steps count from the first horizon's first on, ``horizon - 1`` before the log:
-    who moves less than the prior says is reconstructed there from the first count on
-    (:meth:`accounting.bounds.radius.Radius.between` with ``first=1 - horizon``).
-    What releases added stays what they add under the prior.
+    ``within_nats`` raises each certified risk that is shown or compared with a threshold or limit, so that it
+    holds for every person whose law of places over all steps has a relative entropy ``KL(person || prior)``
+    of at most that. Steps count from the first step of the first horizon, ``horizon - 1`` before the log: a
+    person who moves less than the prior says is reconstructed there from the first count on
+    (:meth:`accounting.bounds.radius.Radius.between` with ``first=1 - horizon``). Added risks stay those under
+    the prior.
     """
 
     horizon: int = HORIZON
@@ -58,7 +58,7 @@ class HorizonSettings:
     def __post_init__(self) -> None:
         """:class:`~accounting.exceptions.SettingsError` names the setting that is out of range."""
         if self.horizon < 1:
-            raise SettingsError("horizon must be at least 1 step", self.horizon, "set it to, say, 10")
+            raise SettingsError("horizon must be at least 1 step", self.horizon, "set it to 10, for example")
         if not 0 <= self.mistakes < self.horizon:
             raise SettingsError(
                 f"mistakes must lie in 0..{self.horizon - 1} (below the horizon)",
@@ -87,17 +87,17 @@ class HorizonSettings:
 
     @checked(SettingsError)
     def starting_at(self, step: int) -> HorizonSettings:
-        """The same for an accountant whose first step is another."""
+        """The same settings for an accountant that starts at another step."""
         return replace(self, first_step=step)
 
     @property
     def refines(self) -> bool:
-        """Whether anybody may be looked at again."""
+        """Whether people may be refined at all."""
         return self.sharpen and self.operations != 0
 
     @property
     def refined_from(self) -> float:
-        """The risk by the fast bound from which the refined bounds are worth their price."""
+        """The risk by the fast bound from which people are refined."""
         if self.sharpen_above is not None:
             return self.sharpen_above
         return self.thresholds[0] if self.thresholds else 0.0
@@ -106,12 +106,12 @@ class HorizonSettings:
 @checked(SettingsError)
 @dataclass(frozen=True, slots=True)
 class RiskBudget:
-    """At most a ``share`` of people may have a certified risk above ``risk``, or more ``added``.
+    """At most a ``share`` of people may have a certified risk above ``risk`` or an added one above ``added``.
 
-    Whoever is above either counts once. People whom habits alone put above it count too; with
-    ``habits_apart`` only when releases raise their risk by ``added`` over the bound with nothing released.
-    ``in_hindsight`` also counts what later releases reveal about a horizon; ``reserve`` is then the share of
-    each person's information that is set aside for them.
+    A person above both counts once. People who are above the limit by habits alone count too; with
+    ``habits_apart`` they count only if releases raise their risk by ``added`` over the bound with nothing
+    released. ``in_hindsight`` also counts what later releases reveal about a horizon; ``reserve`` is then the
+    share of each person's information that is set aside for later releases.
     """
 
     share: float = 0.0
@@ -132,5 +132,5 @@ class RiskBudget:
             raise SettingsError("reserve must lie between 0 and 1", self.reserve, "use 0.5 for a start")
 
     def allowed(self, people: int) -> int:
-        """How many of so many people may be above the limit; the share counts as it is written."""
+        """How many of these people may be above the limit; the share counts as the decimal as written."""
         return int(Fraction(repr(float(self.share))) * people)

@@ -1,8 +1,8 @@
-"""The continuous accountant: everybody's risk over a sliding horizon, step by step."""
+"""The continuous accountant: each person's risk over a sliding horizon, step by step."""
 
-from accounting.continuous.account_figures import PersonRisks
-from accounting.continuous.accountant import AccountantView, ContinuousAccountant
-from accounting.continuous.cascade import Due, Units, find_due, is_above
+from accounting.continuous.account_state import pack_state, unpack_state
+from accounting.continuous.accountant import AccountantView, ContinuousAccountant, PersonRisks
+from accounting.continuous.cascade import Units
 from accounting.continuous.people import (
     QUANTILES,
     AccountPositions,
@@ -18,9 +18,7 @@ from accounting.continuous.people import (
     no_moments,
     shares_of_people,
     summarise,
-    take_people,
 )
-from accounting.continuous.saved_state import named, pack_state, taken, unpack_state
 
 __all__ = [
     "QUANTILES",
@@ -28,7 +26,6 @@ __all__ = [
     "AccountantView",
     "Cells",
     "ContinuousAccountant",
-    "Due",
     "PeopleShares",
     "PersonRisks",
     "Ranked",
@@ -38,15 +35,10 @@ __all__ = [
     "UnitPositions",
     "Units",
     "WorstMoments",
-    "find_due",
-    "is_above",
     "join_people",
-    "named",
     "no_moments",
     "pack_state",
     "shares_of_people",
     "summarise",
-    "take_people",
-    "taken",
     "unpack_state",
 ]

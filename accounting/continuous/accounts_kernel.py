@@ -1,7 +1,8 @@
-"""What an accountant keeps of its people, in the form that kernels read and write.
+"""What an accountant keeps of each person, in the form that kernels read and write.
 
-Amounts of information are 64-bit integers in units of 2^-40 nat, rounded up: their sums are exact, so a
-rebuild from the release log gives the same bits.
+A row here is a chain; "person" means the person, or the drawn chain, whose row it is. Amounts of information
+are 64-bit integers in units of 2^-40 nat, rounded up. Their sums are exact, so replaying the release log
+gives the same bits.
 """
 
 from __future__ import annotations
@@ -19,30 +20,30 @@ from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_v
 from models.priors.stationary_kernel import push_forward
 
 UNITS_PER_NAT = float(2**40)
-_SLACK_UNITS = 2  # covers the rounding of a term's sums, which stay below 1e-12 nat
+_SLACK_UNITS = 2  # more than the rounding of a term's sums, which is below 1e-12 nat (2^-40 nat = 9e-13)
 
 MEMORY = GAPS[-1]
-"""Steps before the horizon whose terms are kept one by one."""
+"""Steps before the horizon of which each term is kept: the largest gap whose contraction is known."""
 
 HISTORY = 48
-"""Steps before the horizon whose hits the refined bounds follow; what is older is shown, not followed."""
+"""Steps before the horizon that the refined bounds follow; the adversary is shown the place before."""
 
 NEGLIGIBLE = 1e-6
 """Relative excess of the fast bound over the guess from the prior below which nothing is refined."""
 
 
 class HorizonRules(NamedTuple):
-    """What the adversary tries on everybody: the last ``steps``, at most ``mistakes`` of them wrong."""
+    """What the adversary tries: to guess the last ``steps``, at most ``mistakes`` of them wrong."""
 
     steps: int  # T
     mistakes: int  # s
     vectors: int  # of the frontier bound among the refined bounds
-    refined_from: float  # risk by the fast bound from which the refined bounds are worth their price
+    refined_from: float  # risk by the fast bound from which a person is refined
     first_slot: int  # of step 0 in the cycle of the priors
 
 
 class Constants(NamedTuple):
-    """What does not change with the releases, per person and slot in which the horizon starts.
+    """What does not depend on the releases, for each person and slot in which the horizon starts (a *phase*).
 
     Person ``i`` owns ``[phase_start[i], phase_start[i + 1])`` of the flat arrays, one entry a slot.
     """
@@ -50,26 +51,26 @@ class Constants(NamedTuple):
     phase_start: NDArray[np.int64]  # (N + 1,)
     guess: NDArray[np.float64]  # q, an upper bound on any guess from the prior alone
     baseline: NDArray[np.float64]  # exact success of the best known guess from the prior alone
-    entropy_units: NDArray[np.int64]  # H(X_w), rounded up
+    entropy_units: NDArray[np.int64]  # H(X_w) of the horizon's first place, rounded up
     contraction: NDArray[np.float64]  # (phases, len(GAPS)), of the moves that end in the slot
 
 
 class Nonstationary(NamedTuple):
-    """Marginals of the people with an initial distribution, packed like ``PopulationArrays.initial``."""
+    """Marginals of people with an initial distribution, packed like ``PopulationArrays.initial``."""
 
-    earliest: NDArray[np.float64]  # at the first step of the history, HISTORY before the horizon at most
+    earliest: NDArray[np.float64]  # at the first step of the history, at most HISTORY before the horizon
     first: NDArray[np.float64]  # at the first step of the horizon
     before: NDArray[np.float64]  # at the step before the last
     now: NDArray[np.float64]  # at the last step
 
 
 class HorizonState(NamedTuple):
-    """All that goes from step to step. Row ``k mod rows`` of a ring belongs to step ``k``."""
+    """All that is carried from step to step. The first three are rings: row ``k mod rows`` is step ``k``."""
 
     unconditioned: NDArray[np.int64]  # (T + MEMORY, N) units
     conditional: NDArray[np.int64]  # (T, N) units
-    carried: NDArray[np.int64]  # (MEMORY + 1, N) J in units, by first step of the horizon
-    running: NDArray[np.int64]  # (N,) sum of conditional over the horizon but its first step
+    carried: NDArray[np.int64]  # (MEMORY + 1, N) J in units, by the horizon's first step
+    running: NDArray[np.int64]  # (N,) sum of conditional over the horizon except its first step
     information: NDArray[np.int64]  # (N,) bound of the last step, units
     guess: NDArray[np.float64]  # (N,) the q that `bound` was computed with
     bound: NDArray[np.float64]  # (N,) root of the binary divergence at `information`
@@ -79,7 +80,7 @@ class HorizonState(NamedTuple):
 
 
 def empty_state(people: int, horizon: int) -> HorizonState:
-    """Before the first step: nothing was revealed of anybody."""
+    """The state before the first step, when nothing was revealed."""
     return HorizonState(
         unconditioned=np.zeros((horizon + MEMORY, people), dtype=np.int64),
         conditional=np.zeros((horizon, people), dtype=np.int64),
@@ -95,7 +96,7 @@ def empty_state(people: int, horizon: int) -> HorizonState:
 
 
 class Accounts(NamedTuple):
-    """Everybody's priors, constants and state, and the horizon they are held against."""
+    """Priors, constants and state of all people, and the horizon that the adversary guesses."""
 
     population: PopulationArrays
     constants: Constants
@@ -107,19 +108,19 @@ class Accounts(NamedTuple):
 
 @jit
 def to_units(nats: float) -> int:
-    """A non-negative amount in units, rounded up; exact zero stays zero."""
+    """A non-negative amount in units, rounded up; exactly zero stays zero."""
     return int(np.ceil(nats * UNITS_PER_NAT)) + _SLACK_UNITS if nats > 0.0 else 0
 
 
 @inline
 def has_initial_distribution(population: PopulationArrays, person: int) -> bool:
-    """Whether the person's chain starts from a distribution of its own, not its (cyclo-)stationary one."""
+    """Whether the person's chain starts from an initial distribution, not its (cyclo-)stationary one."""
     return population.initial_start[person] < population.initial_start[person + 1]
 
 
 @inline
 def account_slot(accounts: Accounts, person: int, step: int) -> int:
-    """The slot of the person's cycle in which a step lies."""
+    """The slot of the person's cycle that a step falls in."""
     return (accounts.horizon.first_slot + step) % int(accounts.population.slots[person])
 
 
@@ -132,9 +133,6 @@ def is_in_reach(population: PopulationArrays, person: int, labels: NDArray[np.in
     return False
 
 
-# What does not change with the releases, for a whole population: one row a person and slot of its cycle.
-
-
 @inline
 def fill_phase(
     constants: Constants,
@@ -145,6 +143,7 @@ def fill_phase(
     horizon: HorizonRules,
 ) -> None:
     """``q``, baseline and ``H(X_w)`` of a horizon that starts in ``slot`` with the law ``start``."""
+    # Each of the four bounds on the guess is valid (accounting.exposure), so their least is.
     person = LocalChain(chain, start, slot)
     known = prior_constants(person, horizon.steps, horizon.mistakes, False)
     guess = known.guess
@@ -165,9 +164,9 @@ def fill_constants(
     step_number: int,
     is_stationary: bool,
 ) -> None:
-    """Constants of these people: all rows for (cyclo-)stationary starts; else that of one horizon.
+    """Fill in the constants of these people: of all slots for (cyclo-)stationary starts, else of one horizon.
 
-    The one is the horizon that ends with ``step_number``, of people with an initial distribution: it starts
+    That one is the horizon that ends with ``step_number``, for people with an initial distribution. It starts
     with the law in ``accounts.nonstationary.first``.
     """
     population, constants = accounts.population, accounts.constants
@@ -191,7 +190,7 @@ def fill_constants(
 
 
 def empty_constants(population: PopulationArrays) -> Constants:
-    """Arrays of the right sizes, not yet filled."""
+    """Arrays of the right sizes, still to be filled in."""
     phase_start = np.concatenate(([0], np.cumsum(population.slots, dtype=np.int64)))
     phases = int(phase_start[-1])
     return Constants(
@@ -203,9 +202,6 @@ def empty_constants(population: PopulationArrays) -> Constants:
     )
 
 
-# People whose chain starts from an initial distribution: their marginals move on step by step.
-
-
 @pjit(lambda accounts, people, *_: people.size, least=64)
 def advance_marginals(
     begin: int,
@@ -215,11 +211,10 @@ def advance_marginals(
     step_number: int,
     is_changed: NDArray[np.bool_],
 ) -> None:
-    """Move the marginals of these people on to ``step_number``.
+    """Advance the marginals of these people, who have an initial distribution, to ``step_number``.
 
-    ``is_changed`` (n,) says whose constants have to be computed again: the law at the horizon's first step
-    is another one, or lies in another slot. Until the horizon has moved past the person's own first step it
-    starts there.
+    ``is_changed`` (n,) tells whose constants must be computed again, because the law at the horizon's first
+    step changed or falls in another slot. A horizon never starts before the person's own first step.
 
     Two places, swapped half of the time, start (1, 0) in step 0, horizon T = 2:
         step 0: now (1, 0),     first (1, 0)      the horizon is step 0

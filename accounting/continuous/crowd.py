@@ -1,10 +1,10 @@
-"""The running account against an adversary who does not know where the others are."""
+"""The running account against an adversary who does not know where the other people are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,28 +12,23 @@ from numpy.typing import NDArray
 
 from accounting.bounds import BY_INFORMATION, BY_LEVELS
 from accounting.bounds.radius import ceilings_within
-from accounting.continuous import (
-    ContinuousAccountant,
-    Due,
+from accounting.continuous.account_state import named, pack_state, taken, unpack_state
+from accounting.continuous.accountant import ContinuousAccountant
+from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts, HorizonRules
+from accounting.continuous.cascade import Due, find_due, is_above
+from accounting.continuous.people import (
     RiskFigures,
     RiskSummary,
     WorstMoments,
-    find_due,
-    is_above,
     join_people,
-    named,
     no_moments,
-    pack_state,
     summarise,
     take_people,
-    taken,
-    unpack_state,
 )
-from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts, HorizonRules
 from accounting.continuous.refine_kernel import (
     RawHorizon,
-    exact_success,
     find_operations,
+    least_exact_bound,
     noised_success,
     raw_horizon,
 )
@@ -54,13 +49,18 @@ from models.numerics.jit import jit, pjit
 from models.priors import Population
 from models.releases import StepSchedule
 
-# The bound at levels: through noise where counts are erased, and as if they were exact in the rest of
-# cases.
+# The bound at levels.
 #
-# With ``f(b)`` the bound through noise at level ``b``, one of ``b_1 > .. > b_k``: ``(1 - b_1) f(b_1) + (b_1
-# - b_2) f(b_2) + .. + b_k f(1)``, from the widest level, the last one, on.
+# At level ``b`` each count is an erasure channel that reveals more than the channel does with probability
+# ``b`` at most (:data:`accounting.exposure.crowd.LEVELS`). With ``f(b)`` the bound through noise of these
+# channels at ``b_1 > .. > b_k``, and ``f(1)`` the bound as if all counts were exact, the success is at most
+#
+#     (1 - b_1) f(b_1) + (b_1 - b_2) f(b_2) + .. + b_k f(1).
+#
+# ``f`` is smallest at ``b_1``, where counts reveal least. The kernels add the terms from the last one on, so
+# that they can stop when ``f(b_1)`` in place of all terms that are missing already decides.
 
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # relative, of a sum of a few terms: the bound must not be too small
 
 
 class Levels(NamedTuple):
@@ -75,7 +75,7 @@ class LevelHorizon(NamedTuple):
 
     raw: RawHorizon
     row: int
-    least: float  # no bound on its success is below that
+    least: float  # the baseline: no bound on the success is below it
 
 
 @jit
@@ -102,8 +102,8 @@ def success_by_levels(
 ) -> float:
     """The bound on the person's horizon; ``everything`` is the bound if all counts were exact.
 
-    1 where the first level is not below ``known``, a bound that holds already: counts reveal least at the
-    first level, so the whole bound is not below ``known`` either.
+    1 as soon as it cannot become lower than ``known``, a bound that holds already. Counts reveal least at the
+    first level, so ``f(b_1)`` is a lower bound on the terms that are still to be added.
     """
     lowest = success_at_level(horizon, person, levels, 0)
     highest, smaller, total = everything, 0.0, 0.0
@@ -112,7 +112,7 @@ def success_by_levels(
         smaller = levels.probability[k]
         if total + (1.0 - smaller) * min(lowest, highest) >= known:
             return 1.0
-        # Who sees less than at this level does no better.
+        # An adversary who sees less than at this level does no better: f falls with the level.
         highest = min(highest, lowest if k == 0 else success_at_level(horizon, person, levels, k))
     total += (1.0 - smaller) * highest
     return total * (1.0 + _ROUNDING)
@@ -122,10 +122,10 @@ def success_by_levels(
 def is_within_by_levels(horizon: HorizonRules, person: LevelHorizon, levels: Levels, limit: float) -> bool:
     """Whether :func:`success_by_levels`, or the exact bound, is at most ``limit``, by few levels.
 
-    The bound falls from level to level, so the search ends once it is within the limit. It also ends if the
-    first level, at which counts reveal least, is above the limit.
+    Each further level lowers the bound, so the search ends once it is within the limit. It also ends if even
+    the first level, at which counts reveal least, leaves it above the limit.
     """
-    if max(exact_success(person.raw, horizon), person.least) <= limit:
+    if max(least_exact_bound(person.raw, horizon).value, person.least) <= limit:
         return True
     lowest = success_at_level(horizon, person, levels, 0)
     highest, smaller, total = 1.0, 0.0, 0.0
@@ -151,9 +151,9 @@ def find_success_by_levels(
     everything: NDArray[np.float64],
     success: NDArray[np.float64],
 ) -> None:
-    """Lowers ``success`` (n,), the bounds known of the horizon that ends with ``step_number``.
+    """Lower ``success`` (n,), the known bounds on the horizon that ends with ``step_number``.
 
-    ``everything`` (n,) as above.
+    ``everything`` (n,) are the bounds if all counts were exact.
     """
     first = step_number - accounts.horizon.steps + 1
     for k in range(begin, end):
@@ -173,21 +173,18 @@ def find_exact_success(
     labels: NDArray[np.int32],
     success: NDArray[np.float64],
 ) -> None:
-    """Fills ``success`` (n,), as if every count were exact; ``labels`` as for ``raw_horizon``."""
+    """Fill ``success`` (n,) with the bound if every count were exact; ``labels`` as for ``raw_horizon``."""
     first = step_number - accounts.horizon.steps + 1
     for k in range(begin, end):
         raw = raw_horizon(accounts, people[k], first, labels)
-        success[k] = exact_success(raw, accounts.horizon)
+        success[k] = least_exact_bound(raw, accounts.horizon).value
 
-
-# Everybody's certified risk against a crowd adversary, step by step, beside the informed one.
 
 _INFORMED, _INFORMATION, _LEVELS = range(3)
 
 
-@dataclass(frozen=True, slots=True)
-class CrowdRisks:
-    """The figures that change from step to step, (N,) each."""
+class CrowdRisks(NamedTuple):
+    """The figures of the last step, (N,) each; ``by`` is one of the codes above."""
 
     risk: NDArray[np.float64]
     by: NDArray[np.int8]
@@ -195,27 +192,16 @@ class CrowdRisks:
     reached_before: NDArray[np.int64]
     is_unreached: NDArray[np.bool_]
 
-    def of(self, people: NDArray[np.int64]) -> CrowdRisks:
-        """Of some people, by position."""
-        return CrowdRisks(*(array[people] for array in self._arrays()))
-
-    def join(self, others: CrowdRisks) -> CrowdRisks:
-        """Of these people, then of the others."""
-        return CrowdRisks(*map(np.concatenate, zip(self._arrays(), others._arrays(), strict=True)))
-
-    def _arrays(self) -> tuple[NDArray[Any], ...]:
-        return self.risk, self.by, self.reached, self.reached_before, self.is_unreached
-
 
 class CrowdAccount:
-    """Risks of a population in which everybody hides among the others, moved on by :meth:`apply`.
+    """The certified risks of a population whose members hide among each other, moved on by :meth:`apply`.
 
-    ``informed`` is the account against an adversary who knows where everybody else is. Apply every step to it
-    first: somebody who knows less does no better, so its risks bound these. The fast bound is computed from
-    what each count reveals in the crowd. Where it stays high, the bound through noise is computed at each of
-    ``LEVELS``, for the highest added risk first, as far as the settings' ``operations`` go; people above the
-    limit ``decided`` by both accounts get it whatever it costs. Risks hold if the others move independently,
-    as their priors say.
+    ``informed`` is the account against an adversary who knows where all others are. Apply every step to it
+    first: an adversary who knows less does no better, so its risks are bounds on these. The fast bound is
+    computed from what each count reveals in the crowd. Where it stays high, the bound through noise is
+    computed at each of ``LEVELS``, for the highest added risk first, as far as the settings' ``operations``
+    go. People above the limit ``decided`` by both accounts get it whatever it costs. Risks hold if the others
+    move independently, as their priors say.
 
     What is revealed of the others follows from priors and announced sensors, so a replay gives the same bits.
     """
@@ -227,14 +213,15 @@ class CrowdAccount:
         names: Sequence[str] | None = None,
         decided: RiskBudget | None = None,
     ) -> None:
-        """Before the first step of ``informed``; ``names`` (N,) as for :class:`Others`.
+        """The account before the first step of ``informed``; ``names`` (N,) as for :class:`Others`.
 
-        In a crowd people differ by more than their priors: ``informed`` must keep everybody's account apart.
+        In a crowd the figures of people depend on more than their priors, so ``informed`` must have a
+        separate account for each person.
         """
         if not informed.apart:
             raise SettingsError(
-                "the accounts beside a crowd's must be of one person each",
-                "people with one account",
+                "the informed accounts of a crowd must be of one person each",
+                "people who share an account",
                 "make the informed accountant with apart=True",
             )
         check_is_crowd(informed.holders.stands_for is not None)
@@ -245,7 +232,7 @@ class CrowdAccount:
         log_start = min(settings.first_step, 0)
         self.others = Others(population, settings.first_slot, settings.first_step, since, names, log_start)
         self._everything = informed
-        if self.adversary.companions:  # no noise is known to hide a group: its counts as if they were exact
+        if self.adversary.companions:  # no noise is known to hide a group, so its counts are taken as exact
             self._everything = ContinuousAccountant(population, settings, since, informed.shares, apart=True)
         fast = replace(settings, sharpen=False, decided=None)
         self.fast = ContinuousAccountant(population, fast, since, informed.shares, apart=True)
@@ -258,7 +245,7 @@ class CrowdAccount:
 
     @property
     def population(self) -> Population:
-        """Everybody who is accounted."""
+        """The people who are accounted."""
         return self.informed.population
 
     @property
@@ -268,7 +255,7 @@ class CrowdAccount:
 
     @property
     def people_each(self) -> NDArray[np.int64]:
-        """One (N,): nobody in a crowd stands for others."""
+        """How many people each name stands for, (N,): in a crowd always one."""
         return np.ones(len(self.population), dtype=np.int64)
 
     @property
@@ -277,14 +264,14 @@ class CrowdAccount:
         return Levels(LEVELS, tuple(self._seen))
 
     def ask(self, step: StepSchedule) -> StepCrowd:
-        """What each release of the next step would hide among, everybody here counted; nothing moves on."""
+        """The crowd that each release of the next step would hide among, of these people; changes nothing."""
         return self.others.ask(step)
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:
         """Account one step; steps come in order without gaps, empty ones included.
 
-        ``crowds`` are the sums over everybody, where this is the account of some of the people; the sums that
-        were used are returned.
+        ``crowds`` are the sums over all people, if this account is only of some of them. Returns the sums
+        that were used.
         """
         if self.informed.next_step != step.step + 1:
             raise StepOrderError(
@@ -311,7 +298,7 @@ class CrowdAccount:
         return in_crowd(step, crowds, self.adversary)
 
     def erased(self, step: StepSchedule, crowds: StepCrowd, level: float) -> SeenSteps:
-        """The step at one of the levels, which is shared among all counts that a refined bound looks at."""
+        """The step at a level, whose probability is split among all counts that a refined bound looks at."""
         counts = max(1, sum(each.mechanism.is_released for each in step.releases))
         share = level / counts / (HISTORY + self.settings.horizon)
         seen = at_level(step, crowds, self.adversary, share)
@@ -334,7 +321,7 @@ class CrowdAccount:
         return np.minimum(self.fast.information_nats(), self._everything.information_nats())
 
     def decided_by(self, person: int) -> str:
-        """Which bound gave a person's risk."""
+        """The bound that gave a person's risk."""
         if self._risks.by[person] == _INFORMED:
             return self._everything.decided_by(person)
         return BY_LEVELS if self._risks.by[person] == _LEVELS else BY_INFORMATION
@@ -344,13 +331,13 @@ class CrowdAccount:
         return np.flatnonzero(self._risks.reached != self._risks.reached_before)
 
     def worst(self) -> WorstMoments:
-        """Everybody's worst moments since the first step; the highest risk is within the radius."""
+        """The worst moments of each person since the first step; the highest risk holds within the radius."""
         worst = self._worst.copy()
         return worst._replace(highest_risk=ceilings_within(self.settings.within_nats, worst.highest_risk))
 
     @property
     def not_reached(self) -> int:
-        """People whom the bound at levels could have lowered, had the work of the last step sufficed."""
+        """People whose risk the bound at levels could have lowered if the last step's work had sufficed."""
         return int(np.count_nonzero(self._risks.is_unreached))
 
     def summary(self) -> RiskSummary:
@@ -360,38 +347,38 @@ class CrowdAccount:
         return replace(found, not_reached=self.not_reached, within_nats=self.settings.within_nats)
 
     def with_people(self, newcomers: CrowdAccount, informed: ContinuousAccountant) -> CrowdAccount:
-        """This account and one of other people, at the same step; ``informed`` is the account of all."""
+        """One account for these people and the newcomers at the same step; ``informed`` is that of all."""
         joined = self._of(informed)
         joined.others = self.others.with_people(newcomers.others, informed.population)
         joined.fast = self.fast.with_people(newcomers.fast)
         if self._everything is not self.informed:
             joined._everything = self._everything.with_people(newcomers._everything)
-        joined._risks = self._risks.join(newcomers._risks)
+        joined._risks = join_people(self._risks, newcomers._risks)
         joined._worst = join_people(self._worst, newcomers._worst)
         return joined
 
     def of_people(self, people: NDArray[np.int64], informed: ContinuousAccountant) -> CrowdAccount:
-        """The account of some of the people, by position; ``informed`` is theirs."""
+        """The account of some of the people, by position; ``informed`` is their informed account."""
         chosen = self._of(informed)
         chosen.others = self.others.of_people(people, informed.population)
         chosen.fast = self.fast.of_people(people)
         if self._everything is not self.informed:
             chosen._everything = self._everything.of_people(people)
-        chosen._risks = self._risks.of(people)
+        chosen._risks = take_people(self._risks, people)
         chosen._worst = take_people(self._worst, people)
         return chosen
 
     def snapshot(self) -> bytes:
-        """The state as bytes, that of ``informed`` included; equal for equal histories."""
+        """The state as bytes, including that of ``informed``; equal for equal histories."""
         kept = {
             name: np.frombuffer(each.snapshot(), dtype=np.uint8) for name, each in self._accountants().items()
         }
         return pack_state(self._basis(), {**self._fixed_arrays(), **self._level_arrays(), **kept})
 
     def restore(self, snapshot: bytes) -> None:
-        """Take over the state of :meth:`snapshot`, that of ``informed`` included.
+        """Load the state of a :meth:`snapshot`, including that of ``informed``.
 
-        :class:`~accounting.exceptions.SnapshotError` otherwise; the account must not be used then.
+        After a :class:`~accounting.exceptions.SnapshotError` the account must not be used.
         """
         bytes_of = dict.fromkeys(self._accountants(), np.zeros(0, dtype=np.uint8))
         any_length = {**self._level_arrays(), **bytes_of}
@@ -409,7 +396,7 @@ class CrowdAccount:
                 "delete the snapshot; the state is rebuilt from the release log",
             )
         self.others.take_over(stored, self.fast.next_step)
-        self._risks = CrowdRisks(*(stored[f"crowd_{name}"] for name in CrowdRisks.__slots__))
+        self._risks = taken("crowd", CrowdRisks, stored)
         self._worst = taken("worst", WorstMoments, stored)
 
     @property
@@ -417,7 +404,7 @@ class CrowdAccount:
         return self.fast.view().accounts
 
     def _of(self, informed: ContinuousAccountant) -> CrowdAccount:
-        """A copy for other people, to be filled in."""
+        """A copy for other people, still to be filled in."""
         found = copy(self)
         found.informed = informed
         if self._everything is self.informed:
@@ -425,18 +412,17 @@ class CrowdAccount:
         return found
 
     def _accountants(self) -> dict[str, ContinuousAccountant]:
-        """Those that it consists of, by name."""
+        """The accountants that this account consists of, by name."""
         found = {"informed": self.informed, "fast": self.fast}
         return found if self._everything is self.informed else {**found, "everything": self._everything}
 
     def _basis(self) -> dict[str, object]:
-        """Everything but steps and people that the state follows from."""
+        """Everything that the state follows from besides steps and people."""
         decided = self.settings.decided
         return {**asdict(self.adversary), "decided": None if decided is None else asdict(decided)}
 
     def _fixed_arrays(self) -> dict[str, NDArray[Any]]:
-        risks = {f"crowd_{name}": getattr(self._risks, name) for name in CrowdRisks.__slots__}
-        return {**risks, **named("worst", self._worst), **self.others.saved()}
+        return {**named("crowd", self._risks), **named("worst", self._worst), **self.others.saved()}
 
     def _level_arrays(self) -> dict[str, NDArray[Any]]:
         found: dict[str, NDArray[Any]] = {}
@@ -451,7 +437,7 @@ class CrowdAccount:
         return np.searchsorted(np.array(self.settings.thresholds), within, side="right")
 
     def _lower(self, step: int) -> None:
-        """The least of the three ways, the refined one as far as the work of a step goes."""
+        """Set each risk to the least of the three bounds; that at levels as far as the step's work goes."""
         state, everything = self._accounts.state, self._everything.prior_risk()
         by = np.where(state.risk < everything, _INFORMATION, _INFORMED).astype(np.int8)
         risk = np.minimum(state.risk, everything)
@@ -467,7 +453,7 @@ class CrowdAccount:
         self._risks = CrowdRisks(risk, by, reached, self._risks.reached, is_unreached)
 
     def _if_exact(self, chosen: Due, step: int, everything: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A bound for each of the chosen if all counts were exact; the best for who is owed it."""
+        """A bound for each of the chosen if all counts were exact; the refined one for people owed it."""
         most = everything[chosen.people].copy()
         owed = chosen.people[chosen.is_owed]
         if owed.size:
@@ -478,7 +464,7 @@ class CrowdAccount:
         return most
 
     def _chosen(self, risk: NDArray[np.float64]) -> tuple[Due, NDArray[np.bool_]]:
-        """Whom the bound at levels could lower and the work suffices for; and whom it does not, (N,)."""
+        """Those whom the bound at levels could lower and the work suffices for, and the others, (N,)."""
         state, settings = self._accounts.state, self.settings
         is_unreached = np.zeros(risk.size, dtype=np.bool_)
         due = find_due(self._accounts, settings)

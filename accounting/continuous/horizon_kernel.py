@@ -1,16 +1,21 @@
-"""The sliding horizon of every person: one step in, the certified fast bound out, O(1) each.
+"""The sliding horizon of every person: one step in, the certified fast bound out, in O(1) a person.
 
-For the horizon ``w..t`` and everything released so far,
+The fast bound is the root of the binary divergence (``accounting.numerics.divergence_root``) at a bound on
+the information that everything released so far gives about the horizon ``w..t``:
 
     I(X_w..X_t; Y_1..Y_t) <= min(H(X_w), J_w + u_w) + sum_{k=w+1..t} c_k
 
-with the step terms ``u`` (unconditioned) and ``c`` (given the step before) and the carried information
-``J_w >= I(X_w; Y_1..Y_{w-1})``, what is known of the horizon's first place from before it. The left side is
-never more than it was for the horizon that ended a step earlier, and ``c_t``: given that trace, one more
-place of it is independent of all that was released before. So without releases the bound never rises.
+The terms of step ``k`` are ``u_k >= I(X_k; Y_k)`` (unconditioned) and ``c_k >= I(X; Y_k | Y_w..Y_{k-1})``
+(conditional; see ``step_information.observation``). The carried information ``J_w >= I(X_w; Y_1..Y_{w-1})``
+is what earlier releases reveal about the horizon's first place. The formula is the chain rule of mutual
+information on a Markov chain.
 
-What step ``w - g`` released reaches ``X_w`` only through ``g`` moves, so it shrinks by the contraction
-``eta_g`` of those moves, given all that was released before it:
+The left side is also at most its value for the horizon that ended a step earlier, plus ``c_t``: given the
+trace until ``t - 1``, the place at ``t`` is independent of everything released before. So the bound never
+rises without releases.
+
+What step ``w - g`` released reaches ``X_w`` only through ``g`` moves. By the strong data-processing
+inequality it shrinks by the contraction ``eta_g`` of these moves, given all that was released before it:
 
     J_w = min( H(X_w), min_k [ eta_k (J_{w-k} + u_{w-k}) + sum_{g<k} eta_g u_{w-g} ] ).
 
@@ -63,25 +68,25 @@ class Transition(NamedTuple):
 
 
 class KnownTerms(NamedTuple):
-    """What one step says about each person, units; -1 where not known, empty where nothing is kept."""
+    """The terms of one step for each person, in units; -1 where not known yet, empty if nothing is kept."""
 
     unconditioned: NDArray[np.int64]  # (N,)
     conditional: NDArray[np.int64]  # (N,)
 
 
 class RingRows(NamedTuple):
-    """Rows of the rings, for one step."""
+    """The rows of the rings that one step needs."""
 
     now: int  # of unconditioned: the step itself
     enters: int  # of conditional: the step itself
-    leaves: int  # of conditional: the horizon's first step, whose term is the unconditioned one
+    leaves: int  # of conditional: the horizon's new first step, which now counts with its unconditioned term
     unconditioned: NDArray[np.int64]  # (MEMORY + 1,) g steps before the horizon's first
     carried: NDArray[np.int64]  # (MEMORY + 1,) likewise
 
 
 @jit
 def ring_rows(step: int, horizon: int) -> RingRows:
-    """Where the rings keep what the horizon that ends with ``step`` needs; the same for everybody."""
+    """The rows for the horizon that ends with ``step``; the same for all people."""
     first = step - horizon + 1
     unconditioned = np.empty(MEMORY + 1, dtype=np.int64)
     carried = np.empty(MEMORY + 1, dtype=np.int64)
@@ -93,9 +98,10 @@ def ring_rows(step: int, horizon: int) -> RingRows:
 
 @inline
 def carried_units(state: HorizonState, constants: Constants, rows: RingRows, person: int, phase: int) -> int:
-    """``J`` of the horizon, in units and not yet limited by ``H(X_w)``; see the module's formula.
+    """``J`` of the horizon by the module's last formula, in units, without the limit ``H(X_w)``.
 
-    Never more than a step earlier and what that step said: rounding must not let it rise in silence.
+    At most the value of the horizon before plus that step's term, so that rounding up cannot make it rise
+    from step to step without releases.
     """
     contraction, terms = constants.contraction, state.unconditioned
     best = np.inf
@@ -103,7 +109,8 @@ def carried_units(state: HorizonState, constants: Constants, rows: RingRows, per
     gap = 1
     for j in range(len(GAPS)):
         while gap < GAPS[j]:
-            # The coefficient of a gap between two kept ones is at most that of the smaller.
+            # Only eta of the gaps in GAPS is known; eta never rises, so a gap between two uses the smaller
+            # one's.
             between += contraction[phase, j - 1] * terms[rows.unconditioned[gap], person]
             gap += 1
         older = state.carried[rows.carried[gap], person] + terms[rows.unconditioned[gap], person]
@@ -118,7 +125,7 @@ def carried_units(state: HorizonState, constants: Constants, rows: RingRows, per
 def beliefs(
     population: PopulationArrays, own: Nonstationary, person: int, slot_before: int, slot: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The person's marginals at the step before and at this one; views, shape (K,) each."""
+    """The person's marginals at the step before and at this one; views of shape (K,)."""
     first = population.initial_start[person]
     last = population.initial_start[person + 1]
     if first < last:
@@ -131,7 +138,7 @@ def beliefs(
 def phase_of_horizon(
     population: PopulationArrays, constants: Constants, first_slot: int, since: int, person: int, first: int
 ) -> int:
-    """The person's row of constants for the horizon that starts with step ``first``."""
+    """The row of the person's constants for the horizon that starts with step ``first``."""
     phase = constants.phase_start[person]
     slots = population.slots[person]
     if slots > 1:
@@ -152,7 +159,7 @@ def slide(
     unconditioned: int,
     conditional: int,
 ) -> None:
-    """Move one person's horizon on by a step of these terms, to its information and its risk."""
+    """Advance one person's horizon by a step with these terms, and compute its information and risk."""
     running = state.running[person] + conditional - state.conditional[rows.leaves, person]
     state.conditional[rows.enters, person] = conditional
     state.unconditioned[rows.now, person] = unconditioned
@@ -163,10 +170,10 @@ def slide(
     carried = min(entropy_units, carried_units(state, constants, rows, person, phase))
     state.carried[rows.carried[0], person] = carried
     first = min(entropy_units, carried + state.unconditioned[rows.unconditioned[0], person])
-    known = state.information[person] + conditional  # of the horizon before, and what this step says of it
+    known = state.information[person] + conditional  # the bound of the horizon before, plus c_t
     information = min(known, first + running)
     guess = constants.guess[phase]
-    if information != state.information[person] or guess != state.guess[person]:
+    if information != state.information[person] or guess != state.guess[person]:  # the root is costly
         state.information[person] = information
         state.guess[person] = guess
         state.bound[person] = divergence_root(information / UNITS_PER_NAT, guess)
@@ -224,10 +231,10 @@ def advance(
     known_terms: KnownTerms,
     most_places: int,
 ) -> None:
-    """Account one step for everybody; people are independent, so threads do not change a bit.
+    """Account one step for all people. They are independent, so the number of threads changes no bit.
 
-    What a step says that comes again is looked up in ``known_terms``. The loop counts no references to the
-    accounts' dozens of arrays, which took twice what the arithmetic does.
+    The terms of a repeated step are looked up in ``known_terms``. The loop is a ``bare_jit`` function,
+    because counting references to the dozens of arrays in ``accounts`` took twice as long as the arithmetic.
     """
     scratch = new_terms_scratch(transition.before, transition.step, most_places)
     rows = ring_rows(transition.number, accounts.horizon.steps)

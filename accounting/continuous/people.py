@@ -1,4 +1,4 @@
-"""The people behind accounts: who has which one, shares of the work, figures, and all of them summed up."""
+"""The people behind accounts: who has which account, shares of the work, figures and their summaries."""
 
 from __future__ import annotations
 
@@ -11,25 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import SettingsError
-from models.exceptions import PriorError
 from models.priors import Population
 
-# Groups: people of one account all of whose figures are the same.
-#
-# People of one account are refined with the work of their own shares, which may reach further in one share
-# than in another. Before that ever happens an account is one group; then it is split, and both parts go on
-# with the figures that they had.
-
-# The index spaces of an account, each with a type of its own: what stands at one is not read at another.
+# The index spaces of an account. Each has its own type, so that a position in one is not used in another.
 #
 #     person --cell--> cell --account--> account --* draws--> chain
 #                      cell --of_cell--> group (of one account), unit (of one share and one kind of chain)
 #
-# N people by name are in B cells; a cell is of one account and one share of the work. A accounts have A * D
-# chains, D for each. G groups are people with the same figures, U units those who are paid for together. An
-# array with one value for each of them has its length, and says so: ``stands_for`` (N,), ``account`` (B,).
+# - The N people by name are in B cells. A cell belongs to one account and one share of the work.
+# - A accounts have A * D chains, D for each account.
+# - The G groups are people with the same figures. Each share refines its people with its own work, which may
+#   reach further in one share than in another. An account is one group until that happens; then it is split,
+#   and both parts continue with the figures they had.
+# - The U units are people whose refinement is paid for together.
 #
-# For example people a, b, c, of whom a and c have one prior, in one share: cells 0, 1, 0 of accounts 0, 1.
+# The docstring of an array names its length: ``stands_for`` (N,), ``account`` (B,).
+#
+# For example people a, b, c in one share, where a and c have equal priors: cells 0, 1, 0 of accounts 0, 1.
 
 PersonPositions = NewType("PersonPositions", NDArray[np.int64])
 CellPositions = NewType("CellPositions", NDArray[np.int64])
@@ -39,13 +37,11 @@ GroupPositions = NewType("GroupPositions", NDArray[np.int64])
 UnitPositions = NewType("UnitPositions", NDArray[np.int64])
 
 
-# Named tuples of arrays that have people on their last axis: put together and taken apart.
-
 Arrays = TypeVar("Arrays", bound=Any)  # a NamedTuple of arrays whose last axis is people
 
 
 def join_people(first: Arrays, second: Arrays) -> Arrays:
-    """The people of the first, then those of the second; every array has them on its last axis."""
+    """The arrays of the people of both, which are on the last axis of each array."""
     joined = (np.concatenate(pair, axis=-1) for pair in zip(first, second, strict=True))
     return type(first)(*joined)
 
@@ -55,21 +51,12 @@ def take_people(arrays: Arrays, people: NDArray[np.int64]) -> Arrays:
     return type(arrays)(*(np.ascontiguousarray(array[..., people]) for array in arrays))
 
 
-def bytes_of_people(arrays: Arrays) -> NDArray[np.uint8]:
-    """All that the arrays say of each, byte by byte, (N, bytes)."""
-    columns = (np.atleast_2d(array).T for array in arrays)
-    rows = [np.ascontiguousarray(column).view(np.uint8) for column in columns]
-    return np.concatenate(rows, axis=1)
-
-
-# Everybody's worst moments so far: the highest ceiling, the most that releases added, and their steps.
-
-
 class WorstMoments(NamedTuple):
-    """For each person (N,): ``highest_risk`` and its step, and risk and baseline where releases added most.
+    """Each person's highest ceiling so far and its step; step, risk and baseline when most was added.
 
-    Of equal moments the first counts; a step is -1 before the person's first. Where risks are shown within a
-    radius, ``highest_risk`` is; ``risk`` is the prior's, so that what releases added is its difference.
+    All arrays are (N,). Of equal moments the first counts, and a step is -1 before the person's first step.
+    If risks hold within a radius, so does ``highest_risk``; ``risk`` is always the one under the prior, so
+    that ``risk - baseline`` is what the releases added.
     """
 
     highest_risk: NDArray[np.float64]
@@ -79,36 +66,39 @@ class WorstMoments(NamedTuple):
     baseline: NDArray[np.float64]
 
     def copy(self) -> WorstMoments:
-        """The same figures in arrays of their own."""
+        """A copy in new arrays."""
         return WorstMoments(**{name: array.copy() for name, array in self._asdict().items()})
 
     @property
     def added(self) -> NDArray[np.float64]:
-        """The most that releases added at any step; 0 before the first."""
+        """The most that releases added for each person at any step so far; 0 before the first."""
         return self.risk - self.baseline
 
     @property
     def most_added(self) -> float:
-        """The most that releases added to anybody at any step."""
+        """The most that releases added for any person at any step so far."""
         return float(self.added.max(initial=0.0))
 
     @property
     def most_risk(self) -> float:
-        """The highest ceiling of anybody at any step."""
+        """The highest ceiling of any person at any step so far."""
         return float(self.highest_risk.max(initial=0.0))
 
     def note(
         self, step: int, risk: NDArray[np.float64], baseline: NDArray[np.float64], since: NDArray[np.int64]
     ) -> None:
-        """Take a step's figures for those whose releases count from ``since`` on."""
+        """Take the figures of a step into account, for people whose releases count at that step."""
         counts = since <= step
         higher = counts & ((self.highest_step < 0) | (risk > self.highest_risk))
         self.highest_risk[higher], self.highest_step[higher] = risk[higher], step
         worse = counts & ((self.step < 0) | (risk - baseline > self.added))
         self.step[worse], self.risk[worse], self.baseline[worse] = step, risk[worse], baseline[worse]
 
-    def is_first(self, count: int, people: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Of figures that so many ``people`` (N,) have: whose are among the ``count`` most added, or tie."""
+    def is_most_added(self, count: int, people: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which figures belong to the ``count`` people with most added risk, ties included.
+
+        Each figure is that of ``people`` (N,) people.
+        """
         added = self.added
         order = np.argsort(-added, kind="stable")
         behind = np.cumsum(people[order])
@@ -117,17 +107,9 @@ class WorstMoments(NamedTuple):
         least = added[order[min(int(np.searchsorted(behind, count)), order.size - 1)]]
         return (added >= least) & (added > 0.0)
 
-    def first(self, count: int) -> NDArray[np.int64]:
-        """Positions of the ``count`` people to whom most was added, and of who ties with the last of them."""
-        added = self.added
-        if count <= 0 or added.size == 0:
-            return np.empty(0, dtype=np.int64)
-        least = np.partition(added, -min(count, added.size))[-min(count, added.size)]
-        return np.flatnonzero((added >= least) & (added > 0.0))
-
 
 def no_moments(people: int) -> WorstMoments:
-    """Before the first step."""
+    """The moments before the first step."""
     return WorstMoments(
         np.zeros(people),
         np.full(people, -1, dtype=np.int64),
@@ -138,11 +120,11 @@ def no_moments(people: int) -> WorstMoments:
 
 
 class Figures(NamedTuple):
-    """What the last step made of each group, and of each of the D chains that stand for a person.
+    """The figures of each group after the last step, and of each of the D chains that stand for a person.
 
     ``reached`` and ``reached_before`` are how many thresholds the risk had reached after the last step and
-    after the one before it. ``is_unreached`` marks chains that the refined bounds could have lowered in the
-    last step if its work had sufficed.
+    after the step before it. ``is_unreached`` marks chains whose risk the refined bounds could have lowered
+    in the last step, but the step's work did not suffice.
     """
 
     risk: NDArray[np.float64]  # (D, G)
@@ -153,9 +135,9 @@ class Figures(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Who has the same figures: ``account`` (G,) of each group, and the group of each cell, (B,).
+    """Which people have the same figures: ``account`` (G,) of each group, and the group of each cell, (B,).
 
-    Cells are those of :class:`~accounting.continuous.people.Holders`.
+    Cells are those of :class:`Holders`.
     """
 
     account: AccountPositions
@@ -165,7 +147,7 @@ class Groups(NamedTuple):
 
     @classmethod
     def whole(cls, accounts: int, account_of_cell: AccountPositions, draws: int) -> Groups:
-        """One group an account, before the first step; the figures are still to be filled in."""
+        """One group for each account, before the first step; the figures are still to be filled in."""
         figures = Figures(
             np.zeros((draws, accounts)),
             np.zeros((draws, accounts), dtype=np.int8),
@@ -179,11 +161,13 @@ class Groups(NamedTuple):
     @property
     def mean_risk(self) -> NDArray[np.float64]:
         """The mean risk over a group's chains, (G,)."""
-        return mean_over_chains(self.figures.risk)
-
-    def any_chain(self, said: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """What is said of each chain, (D, G), as it holds for any of a group's, (G,)."""
-        return np.asarray(said.any(axis=0), dtype=np.bool_)
+        risk = self.figures.risk
+        if len(risk) == 1:
+            return risk[0]
+        total = risk[0].copy()
+        for number in range(1, len(risk)):  # in a fixed order: numpy's sum would depend on the array's layout
+            total += risk[number]
+        return total / len(risk)
 
     def chains(self) -> ChainPositions:
         """The positions of each group's chains among those of all accounts, (D, G)."""
@@ -191,9 +175,9 @@ class Groups(NamedTuple):
         return ChainPositions(self.account * draws + np.arange(draws)[:, np.newaxis])
 
     def split(self, cells: CellPositions, apart: NDArray[np.int64]) -> Groups:
-        """Split whole groups, ``cells`` (n,), so that only cells with an equal ``apart`` (n,) stay together.
+        """Split whole groups: of their ``cells`` (n,) only those with equal ``apart`` (n,) stay together.
 
-        For example cells 4, 5, 6 of one group with ``apart`` 7, 9, 7: cell 5 becomes a group of its own.
+        For example cells 4, 5, 6 of one group with ``apart`` 7, 9, 7: cell 5 becomes a separate group.
         """
         key = self.of_cell[cells] * (int(apart.max(initial=0)) + 1) + apart
         _, first, label = np.unique(key, return_index=True, return_inverse=True)
@@ -203,7 +187,7 @@ class Groups(NamedTuple):
         return self._numbered(source, of_cell)
 
     def take(self, cells: CellPositions, account: AccountPositions) -> Groups:
-        """Those of some of the cells, in this order; ``account`` (n,) are their accounts' new numbers."""
+        """The groups of some cells, in this order; ``account`` (n,) are the new numbers of their accounts."""
         found = self._numbered(np.arange(self.account.size), self.of_cell[cells])
         numbers = np.empty(found.account.size, dtype=np.int64)
         numbers[found.of_cell] = account
@@ -222,17 +206,19 @@ class Groups(NamedTuple):
             join_people(figures, more),
             join_people(self.worst, others.worst),
         )
-        rows = bytes_of_people((both.account, *both.figures, *both.worst))
+        columns = (np.atleast_2d(array).T for array in (both.account, *both.figures, *both.worst))
+        bytes_of = [np.ascontiguousarray(column).view(np.uint8) for column in columns]
+        rows = np.concatenate(bytes_of, axis=1)  # all that is known of each group, byte by byte
         keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1]))).reshape(-1)
         _, first, label = np.unique(keys, return_index=True, return_inverse=True)
         return both._numbered(first, label.reshape(-1)[both.of_cell])
 
     def merged(self, cells: CellPositions) -> Groups:
-        """With only these cells, one of each of those that have become one."""
+        """The groups when cells are merged; ``cells`` has one of each set of merged cells."""
         return self._numbered(np.arange(self.account.size), self.of_cell[cells])
 
     def _numbered(self, source: NDArray[np.int64], of_cell: NDArray[np.int64]) -> Groups:
-        """Groups with the figures of ``source``, those that have cells, in the order of their first cells."""
+        """Groups with the figures of ``source``: those that have cells, in the order of their first cells."""
         first = np.full(source.size, of_cell.size, dtype=np.int64)
         first[of_cell[::-1]] = np.arange(of_cell.size)[::-1]
         order = np.argsort(first, kind="stable")[: np.count_nonzero(first < of_cell.size)]
@@ -247,7 +233,7 @@ class Groups(NamedTuple):
         )
 
     def is_whole(self, accounts: int, draws: int) -> bool:
-        """Whether all parts belong together, as they must in a snapshot of so many accounts."""
+        """Whether the parts fit together, as they must in a snapshot of this many accounts."""
         groups = self.account.size
         if {array.shape[-1] for array in (*self.figures, *self.worst)} != {groups}:
             return False
@@ -258,27 +244,12 @@ class Groups(NamedTuple):
         return bool(within and known and np.unique(self.of_cell).size == groups)
 
 
-def mean_over_chains(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean over the first axis; in one order, for the same bits."""
-    if len(values) == 1:
-        return values[0]
-    total = values[0].copy()
-    for number in range(1, len(values)):
-        total += values[number]
-    return total / len(values)
-
-
-# Who is behind each account: all people with an equal prior and start, accounted from the same step on.
-
-# How people are split into shares of the work, alike wherever and with whomever they are held.
-
-
 @dataclass(frozen=True, eq=False)
 class PeopleShares:
-    """Everybody's share of ``count``, each with an even part of the work, and rank, which breaks ties.
+    """How people are split into ``count`` shares, each with an even part of the work; ranks break ties.
 
-    Of ``share`` (N,) and ``rank`` (N,) each person's must be the same wherever they are held. Then partitions
-    that hold whole shares do together what one process does for all.
+    A person's ``share`` (N,) and ``rank`` (N,) must not depend on which process holds the person. Then
+    partitions that hold whole shares together do the same as one process that holds everyone.
     """
 
     count: int
@@ -287,24 +258,24 @@ class PeopleShares:
 
     @classmethod
     def single(cls, people: int) -> PeopleShares:
-        """One share of everybody, in their order."""
+        """One share with all people, ranked in their order."""
         return cls(1, np.zeros(people, dtype=np.int64), np.arange(people))
 
     def take(self, people: NDArray[np.int64]) -> PeopleShares:
-        """Of some of the people, by position."""
+        """The shares of some of the people, by position."""
         return PeopleShares(self.count, self.share[people], self.rank[people])
 
     def join(self, others: PeopleShares) -> PeopleShares:
-        """These people, then the others, who are split into as many."""
+        """The shares of these people and of others who are split into as many shares."""
         share, rank = np.concatenate((self.share, others.share)), np.concatenate((self.rank, others.rank))
         return PeopleShares(self.count, share, rank)
 
     def even_parts(self, work: int) -> NDArray[np.int64]:
-        """What of the work each share has, (count,)."""
+        """The work that each share may do, (count,)."""
         return np.full(self.count, work // self.count, dtype=np.int64)
 
     def total(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What these people, (n,) like their ``cost``, take of each share, (count,)."""
+        """The summed ``cost`` (n,) of these people (n,) in each share, (count,)."""
         total = np.zeros(self.count, dtype=np.int64)
         np.add.at(total, self.share[people], cost)
         return total
@@ -312,7 +283,10 @@ class PeopleShares:
     def paid(
         self, people: NDArray[np.int64], cost: NDArray[np.int64], left: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Whom of ``people`` (n,) the shares pay for out of ``left``, in this order until one is too dear."""
+        """Which ``people`` (n,) their shares can pay for, (n,): in this order, until one costs too much.
+
+        The cost is taken off ``left``, the work that each share has left.
+        """
         order = np.argsort(self.share[people], kind="stable")
         share, spent = self.share[people[order]], np.cumsum(cost[order])
         before = np.concatenate((np.zeros(1, dtype=np.int64), spent))[np.searchsorted(share, share)]
@@ -323,9 +297,10 @@ class PeopleShares:
 
 
 def equal_accounts(population: Population, since: NDArray[np.int64]) -> PersonPositions:
-    """For each person the first one with an equal prior (or equal chains) and the same ``since``, (N,).
+    """For each person the first one with equal chains and the same ``since``, (N,).
 
-    Priors are compared number by number. Of people A, A, B, A accounted from 0, 0, 0 and 7: 0, 0, 2, 3.
+    Priors are compared number by number. For people with priors A, A, B, A, accounted from steps 0, 0, 0, 7
+    on, the result is 0, 0, 2, 3.
     """
     everybody = np.arange(len(population))
     alike = population.accounted.alike.reshape(-1, population.draws)
@@ -341,18 +316,10 @@ def equal_accounts(population: Population, since: NDArray[np.int64]) -> PersonPo
     return PersonPositions(first[label.reshape(-1)].astype(np.int64))
 
 
-def joined_names(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of both; :class:`~models.exceptions.PriorError` for somebody who is in both."""
-    twice = set(second).intersection(first)
-    if twice:
-        raise PriorError("each person must have one prior", f"{min(twice)!r} twice", "keep one of the two")
-    return first + second
-
-
 class Cells(NamedTuple):
-    """Who is in which cell, (N,), the account of each cell, (B,), and how many people each name stands for.
+    """The cell of each person, (N,), the account of each cell, (B,), and the people behind each name.
 
-    ``stands_for`` (N,) is None where everybody stands for themselves.
+    ``stands_for`` (N,) is None if each name stands for one person.
     """
 
     cell: NDArray[np.int32]
@@ -362,11 +329,11 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Holders:
-    """People in cells. A cell holds people of one account and one share of the work: their figures are equal.
+    """People in cells. The people of a cell have one account, one share of the work and equal figures.
 
-    ``cell`` (N,) is each person's cell. Of each cell (B,) ``account``, ``share``, the smallest ``rank`` of
-    its people and the number of its ``people`` are known. A persona counts for as many people as it
-    ``stands_for`` (N,); None where everybody stands for themselves. People of one account and share who came
+    ``cell`` (N,) is each person's cell. The arrays ``account``, ``share``, ``rank`` (the smallest of its
+    people) and ``people`` (their number) are of cells, (B,). A persona counts as the number of people that it
+    ``stands_for`` (N,); None if each name stands for one person. People of one account and share who joined
     at different times may be in different cells.
     """
 
@@ -381,8 +348,8 @@ class Holders:
     def of(
         cls, account: AccountPositions, shares: PeopleShares, stands_for: NDArray[np.int64] | None = None
     ) -> Holders:
-        """Of people with these accounts, (N,)."""
-        _check_everybody(account.size, shares, stands_for)
+        """The cells of people with these accounts, (N,), and these shares."""
+        _check_one_each(account.size, shares, stands_for)
         key = account * shares.count + shares.share
         _, first, cell = np.unique(key, return_index=True, return_inverse=True)
         return cls.in_cells(
@@ -391,9 +358,9 @@ class Holders:
 
     @classmethod
     def in_cells(cls, cells: Cells, shares: PeopleShares) -> Holders:
-        """Of people with these ``shares``, in these cells, none of which is empty."""
+        """People with these ``shares`` in these cells, none of which is empty."""
         cell, account, stands_for = cells
-        _check_everybody(cell.size, shares, stands_for)
+        _check_one_each(cell.size, shares, stands_for)
         share = np.zeros(account.size, dtype=np.int64)
         share[cell] = shares.share
         rank = np.full(account.size, np.iinfo(np.int64).max)
@@ -405,12 +372,12 @@ class Holders:
         return cls(cell, account, share, rank, people, stands_for)
 
     def __len__(self) -> int:
-        """How many people there are by name."""
+        """The number of names."""
         return self.cell.size
 
     @property
     def cells(self) -> Cells:
-        """Who is in which cell."""
+        """The cells alone, from which :meth:`in_cells` makes the holders again."""
         return Cells(self.cell, self.account, self.stands_for)
 
     @property
@@ -422,7 +389,7 @@ class Holders:
         """The accounts of these people, by position."""
         return AccountPositions(self.account[self.cell[people]])
 
-    def take(self, people: PersonPositions, shares: PeopleShares) -> Taken:
+    def take(self, people: PersonPositions, shares: PeopleShares) -> TakenHolders:
         """Some of the people, who have these ``shares``; accounts in the order of their first people."""
         used, cell = np.unique(self.cell[people], return_inverse=True)
         owner = self.account_of(people)
@@ -432,10 +399,10 @@ class Holders:
         number[accounts] = np.arange(accounts.size)
         account = number[self.account[used]]
         order = np.lexsort((used, self.share[used], account))
-        places = _places(order)[cell.reshape(-1)].astype(np.int32)
+        places = np.argsort(order)[cell.reshape(-1)].astype(np.int32)
         stands_for = None if self.stands_for is None else self.stands_for[people]
         some = self.in_cells(Cells(places, AccountPositions(account[order]), stands_for), shares)
-        return Taken(
+        return TakenHolders(
             some,
             accounts,
             PersonPositions(people[first]),
@@ -447,8 +414,9 @@ class Holders:
     ) -> tuple[Holders, CellPositions]:
         """These people, then the others, whose accounts have the numbers ``account`` here.
 
-        Everybody has these ``shares``; ``group`` is that of each cell, of these and then the others'. Cells
-        with the same account, share and group become one. Also returns the first old cell of each new one.
+        ``shares`` are those of all of them; ``group`` is the group of each cell, of these and then of the
+        others. Cells with the same account, share and group are merged. Also returns the first old cell of
+        each new one.
         """
         cell = np.concatenate((self.cell, others.cell + np.int32(self.account.size)))
         owner = np.concatenate((self.account, account[others.account]))
@@ -467,8 +435,8 @@ class Holders:
         return self.in_cells(cells, shares), CellPositions(first)
 
 
-class Taken(NamedTuple):
-    """Some of the people; by their positions before, the accounts they have, the first of each, and cells."""
+class TakenHolders(NamedTuple):
+    """Some of the people; the old positions of their accounts, each account's first person, and cells."""
 
     holders: Holders
     accounts: AccountPositions
@@ -476,8 +444,8 @@ class Taken(NamedTuple):
     cells: CellPositions
 
 
-def _check_everybody(people: int, shares: PeopleShares, stands_for: NDArray[np.int64] | None) -> None:
-    """:class:`~accounting.exceptions.SettingsError` for values of anything else than these people."""
+def _check_one_each(people: int, shares: PeopleShares, stands_for: NDArray[np.int64] | None) -> None:
+    """:class:`~accounting.exceptions.SettingsError` unless there is one value for each of these people."""
     for name, values in (("shares", shares.share), ("ranks", shares.rank), ("stands_for", stands_for)):
         if values is not None and values.shape != (people,):
             raise SettingsError(
@@ -487,73 +455,60 @@ def _check_everybody(people: int, shares: PeopleShares, stands_for: NDArray[np.i
             )
 
 
-def _places(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each comes in an order."""
-    places = np.empty(order.size, dtype=np.int64)
-    places[order] = np.arange(order.size)
-    return places
-
-
-# Figures that people have in common, as each person's.
-
 Value = TypeVar("Value", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
-    """Figures (G,) of groups or accounts, ``of_cell`` (B,) those of each cell of the ``holders``."""
+class FiguresByPerson:
+    """Looks up figures (G,) of groups or accounts by person; ``of_cell`` (B,) are the cells' positions."""
 
     holders: Holders
     of_cell: NDArray[np.int64]
     groups: int
 
     def each(self, values: NDArray[Value]) -> NDArray[Value]:
-        """Every person's, (N,), of figures (G,)."""
+        """The figure of each person, (N,)."""
         return np.take(np.take(values, self.of_cell), self.holders.cell)
 
     def of(self, people: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Whose figures these people have, by position."""
+        """The positions of these people's figures."""
         return np.take(self.of_cell, self.holders.cell[people])
 
     @cached_property
     def people(self) -> NDArray[np.int64]:
-        """How many people have each figure, (G,)."""
+        """The number of people with each figure, (G,)."""
         found = np.zeros(self.groups, dtype=np.int64)
         np.add.at(found, self.of_cell, self.holders.people)
         return found
 
-    def whose(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The people with the ``chosen`` (G,) figures, by position, increasing."""
+    def people_with(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The positions of the people with the ``chosen`` (G,) figures, increasing."""
         if not chosen.any():
             return np.empty(0, dtype=np.int64)
         return np.flatnonzero(self.each(chosen))
 
 
-# Everybody's risk at one step as a few numbers.
-
-# Order statistics and means of figures that several people have, as if each stood there by itself.
-
 _PARTS, _HALF = 52, 26
-"""A mean counts values in parts of 2^-52, in two halves so that sums over many people fit their integers."""
+"""Means are computed in integer parts of 2^-52, in two halves, so that sums over many people fit 64 bits."""
 
 
 class Ranked:
-    """``values`` (G,) from 0 to 1, each of so many ``people`` (G,)."""
+    """Order statistics and means of ``values`` (G,) from 0 to 1, each that of ``people`` (G,) people."""
 
     def __init__(self, values: NDArray[np.float64], people: NDArray[np.int64]) -> None:
         self._values, self._people = values, people
 
     @cached_property
     def people(self) -> int:
-        """How many there are."""
+        """The number of people."""
         return int(self._people.sum())
 
     def reached(self, levels: Sequence[float]) -> dict[float, int]:
-        """How many people are at or above each level."""
+        """The number of people at or above each level."""
         return {level: int(self._people[self._values >= level].sum()) for level in levels}
 
     def quantiles(self, levels: Sequence[float]) -> dict[float, float]:
-        """Order statistics without interpolation, every one some person's; 0 where there is nobody."""
+        """Order statistics without interpolation, each the value of a person; 0 if there are no people."""
         if not self.people:
             return dict.fromkeys(levels, 0.0)
         if self.people == self._values.size:
@@ -562,10 +517,10 @@ class Ranked:
         return {level: self.at(int(np.ceil((self.people - 1) * level))) for level in levels}
 
     def mean(self) -> float:
-        """The mean over people, 0 of nobody.
+        """The mean over people; 0 if there are none.
 
-        Whole parts are added up, so that the bits do not depend on who has a figure in common with whom, nor
-        on any order. For example 3 people at 1/4 and 1 at 1 have (3 * 2^50 + 2^52) / (4 * 2^52) = 7/16.
+        It is a sum of integers, so its bits depend neither on any order nor on which people share a figure.
+        For example three people at 1/4 and one at 1 have (3 * 2^50 + 2^52) / (4 * 2^52) = 7/16.
         """
         if not self.people:
             return 0.0
@@ -575,19 +530,19 @@ class Ranked:
         return ((upper << _HALF) + lower) / (self.people << _PARTS)
 
     def median(self) -> float:
-        """The middle figure, or the mean of both; 0 where there is nobody."""
+        """The middle value, or the mean of the two middle ones; 0 if there are no people."""
         if not self.people:
             return 0.0
         return (self.at((self.people - 1) // 2) + self.at(self.people // 2)) / 2.0
 
     def at(self, rank: int) -> float:
-        """The figure of the person at this rank, from 0 on."""
+        """The value of the person at this rank, counted from 0."""
         values, behind = self._rising
         return float(values[np.searchsorted(behind, rank, side="right")])
 
     @cached_property
     def _rising(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The figures in rising order, and how many people are behind each of them or one before it."""
+        """The values in rising order, and the number of people with at most each value."""
         order = np.argsort(self._values, kind="stable")
         return self._values[order], np.cumsum(self._people[order])
 
@@ -597,12 +552,12 @@ QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class RiskSummary:
-    """Counts at or above each threshold, quantiles and means of risk, added risk and baseline.
+    """The risks of all people at one step: counts at or above each threshold, quantiles and means.
 
-    ``most_risk`` and ``most_added`` are the highest of anybody at any step so far. ``not_reached`` are people
-    whom the refined bounds could have lowered, and the work of the step did not suffice for. Risks are those
-    of everybody ``within_nats`` of the prior; what was added, and baselines, are the prior's. All are means
-    over the ``draws`` chains that stand for each person, which ``chains`` names.
+    ``most_risk`` and ``most_added`` are the highest of any person at any step so far. ``not_reached`` people
+    have a risk that the refined bounds could have lowered, but the step's work did not suffice. Risks hold
+    for every law ``within_nats`` of the prior; added risks and baselines are those under the prior. All are
+    means over the ``draws`` chains that stand for each person, which ``chains`` names.
     """
 
     step: int
@@ -625,9 +580,9 @@ class RiskSummary:
 
 
 class RiskFigures(NamedTuple):
-    """Risk, baseline and added risk after a step, (G,) each, of people or of groups of them.
+    """Risk, baseline and added risk after a step, (G,) each, of people or of groups of people.
 
-    ``added`` is risk less baseline unless risks are those within a radius.
+    ``added`` is the risk less the baseline, except where the risk is one within a radius.
     """
 
     risk: NDArray[np.float64]
@@ -644,7 +599,7 @@ def summarise(
 ) -> RiskSummary:
     """The summary of one step; ``worst`` includes the step.
 
-    So many ``people`` (G,) have each figure; one by default.
+    Each figure is that of ``people`` (G,) people; of one by default.
     """
     each = np.ones(figures.risk.size, dtype=np.int64) if people is None else people
     risk, baseline, added = (Ranked(values, each) for values in figures)
@@ -667,10 +622,7 @@ def summarise(
 
 @dataclass(frozen=True, slots=True)
 class SharesOfPeople:
-    """``sum_k w_k 1[B_k >= x]``: the share of ``people`` whose persona's ceiling reaches each level.
-
-    ``B_k`` is the ceiling of the persona after a step.
-    """
+    """``sum_k w_k 1[B_k >= x]``: the share of ``people`` whose persona's ceiling ``B_k`` reaches a level."""
 
     people: float
     shares: Mapping[float, float]
@@ -679,7 +631,7 @@ class SharesOfPeople:
 def shares_of_people(
     population: Population, ceilings: NDArray[np.float64], levels: Sequence[float]
 ) -> SharesOfPeople | None:
-    """The shares of ``ceilings`` (N,) by weight; None where everybody stands for themselves."""
+    """The weighted shares of ``ceilings`` (N,); None if each name stands for one person."""
     weights = population.stands_for
     if weights is None:
         return None

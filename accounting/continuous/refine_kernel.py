@@ -1,19 +1,21 @@
 """The refined bounds on a horizon with a history, for people whose fast bound is not low enough.
 
-The smallest of three counts:
+The refined risk is the smallest of three bounds:
 
-- *exact success*: the frontier bound as if every count were exact, which reveals more than noised ones. What
-  was released before the horizon enters by the laws of its first place, one for each last hit in the
-  ``HISTORY`` steps before; where a person's log is longer than that, the place at the beginning of those
-  steps is shown to the adversary too.
-- *noised success*: the frontier bound with every noised count put in a few levels of evidence, and a few laws
-  of the first place that cover what the history's levels leave (``noised_frontier_kernel``).
-- *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``, ``J_w >= I(X_w; past)`` the
-  carried information and the second exact by renewals, as if every count were exact.
+- *exact success*: the frontier bound (``accounting.bounds.patterns``) as if every count were exact, which
+  reveals more than noised counts. Releases before the horizon enter through the law of the horizon's first
+  place: one law for each last hit in the ``HISTORY`` steps before it. (A *hit* is a step at which a sensor
+  counts the person's place.) If a person's log is longer than that, the adversary is also shown the place at
+  its beginning.
+- *noised success*: the frontier bound with each noised count quantised to a few levels of evidence, and a few
+  laws of the first place that cover what the history's levels allow (``noised_frontier_kernel``).
+- *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
+  carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
 
-For example T = 2 and a person who was counted at place 3 one step before the horizon and seen nowhere since:
-the one law is row 3 of the matrix. Had they not been counted there, it would be the law of the step before
-without place 3, moved on, with its mass; both laws together, each with its own guess, are the success.
+For example T = 2 and one sensor at place 3. If it counts the person one step before the horizon, the law of
+the horizon's first place is row 3 of the matrix. If it does not, the law is that of the step before without
+place 3, moved by the matrix; its mass is the probability of that. The success is the sum over both laws, each
+with its own best guess.
 """
 
 from __future__ import annotations
@@ -59,38 +61,38 @@ from accounting.numerics import divergence_root
 from models.numerics.jit import bare_jit, bare_pjit, jit, pjit
 from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_view
 
-_MOST_ENTRIES = 1 << 22  # 32 MiB a table
-MOST_LAWS = 8  # hits of the history distinguished; more lower the bound by less than a hundredth of it
-_WORTH_MORE = 0.01  # added, as far as is known, from which the bound through noise is worth its price
-_MOST_NOISED_PLACES = 100  # of one person: covering as many laws takes a tenth of a second
+_MOST_ENTRIES = 1 << 22  # of a table of the search: 32 MiB
+MOST_LAWS = 8  # last hits of the history that are distinguished; more lower the bound by less than 1 %
+_WORTH_MORE = 0.01  # added risk from which the bound through noise, the most expensive one, is computed
+_MOST_NOISED_PLACES = 100  # of one person; with more, the laws of the history take over a tenth of a second
 
 
 class RefinedBounds(NamedTuple):
-    """The refined bounds of one person's horizon, as if every count were exact."""
+    """The two refined bounds on one person's horizon as if every count were exact."""
 
-    success: float  # the least on raw counts: frontier bound, the exact optimum for s = 0
-    by: int  # which one
-    divergence: float  # binary divergence at the exact information
+    success: float  # the least bound on raw counts: the frontier bound, or the exact optimum for s = 0
+    by: int  # the code of the bound that gave it
+    divergence: float  # the root of the binary divergence at the exact information
 
 
 class RawHorizon(NamedTuple):
-    """One person's horizon of ``T`` steps and the ``n`` steps before it, every release raw."""
+    """One person's horizon of ``T`` steps and the ``n`` steps before it, with every release taken as raw."""
 
     person: LocalChain  # from the first step of the horizon on
     marginal: NDArray[np.float64]  # (T, K)
     hits: NDArray[np.bool_]  # (T, K) where a sensor sees the person
     before: LocalChain  # from the first step of the history on
     marginal_before: NDArray[np.float64]  # (n, K)
-    hits_before: NDArray[np.bool_]  # (n, K); everywhere in the first step if still earlier ones are left out
-    is_cut: bool  # whether they are
-    first_row: int  # of the horizon among the rows of what was released
+    hits_before: NDArray[np.bool_]  # (n, K); if is_cut, all possible places of the first step
+    is_cut: bool  # whether the log has steps before these n, so that the first place is shown instead
+    first_row: int  # of the horizon among the rows of the releases
 
 
 @jit
-def _first_laws(
+def laws_of_horizon(
     accounts: Accounts, person: int, chain: ChainView, earliest: int, first: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Laws of the place in the steps ``earliest`` and ``first``, (K,) each."""
+    """The laws of the place at the first steps of the history and of the horizon, (K,) each."""
     own = accounts.population.initial_start[person]
     if not has_initial_distribution(accounts.population, person):
         before = chain.start[account_slot(accounts, person, earliest)]
@@ -103,10 +105,10 @@ def _first_laws(
 
 @jit
 def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.int32]) -> RawHorizon:
-    """The horizon of the steps ``first..``; ``labels`` (HISTORY + T, M) are those of the steps before, too.
+    """The horizon that begins with step ``first``; ``labels`` (HISTORY + T, M) begin with the history.
 
-    Steps before the person's own first reveal nothing; with an initial distribution the horizon starts there,
-    and beyond the last row nothing is released yet.
+    Steps before the person's own first step reveal nothing. With an initial distribution the horizon starts
+    at that step, and nothing is released yet in its rows beyond the last one of ``labels``.
     """
     chain = chain_view(accounts.population, person)
     since, steps = accounts.since[person], labels.shape[0] - HISTORY
@@ -114,7 +116,7 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
     first_row = counted_from if has_initial_distribution(accounts.population, person) else 0
     known_steps = min(max(first - since, 0), HISTORY)
     begin, earliest = first + first_row, first - known_steps
-    law_before, law = _first_laws(accounts, person, chain, earliest, begin)
+    law_before, law = laws_of_horizon(accounts, person, chain, earliest, begin)
     horizon = LocalChain(chain, law, account_slot(accounts, person, begin))
     before = LocalChain(chain, law_before, account_slot(accounts, person, earliest))
     marginal = marginals(horizon, steps)
@@ -132,7 +134,7 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
 
 @jit
 def least_exact_bound(raw: RawHorizon, horizon: HorizonRules) -> RawSuccess:
-    """The least bound as if every count were exact; 1 where the search's tables would be too large."""
+    """The least bound as if every count were exact; 1 if the search's tables would be too large."""
     steps, places = raw.hits.shape
     laws, shown = history_laws(raw.before, raw.hits_before, raw.marginal_before, MOST_LAWS)
     outside = Outside(laws, shown, np.ones((1, places)))
@@ -144,14 +146,8 @@ def least_exact_bound(raw: RawHorizon, horizon: HorizonRules) -> RawSuccess:
 
 
 @jit
-def exact_success(raw: RawHorizon, horizon: HorizonRules) -> float:
-    """Its value."""
-    return least_exact_bound(raw, horizon).value
-
-
-@jit
 def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules) -> float:
-    """The frontier bound with the noise of what was ``seen``; 1 where nothing is noised, or too much is."""
+    """The frontier bound through the noise of what was ``seen``; 1 if nothing is noised, or too much."""
     steps, places = raw.hits.shape
     chain, known = raw.person.chain, raw.hits_before.copy()
     begin = HISTORY - known.shape[0]
@@ -173,22 +169,14 @@ def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules) -> f
 
 
 @jit
-def _exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> RefinedBounds:
-    """Both, as if every count were exact."""
+def exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> RefinedBounds:
+    """Both bounds as if every count were exact; ``carried`` is ``J_w`` in nats."""
     slot = raw.person.first_slot
     guess = accounts.constants.guess[accounts.constants.phase_start[person] + slot]
     information = renewal_information(raw.person, raw.hits, raw.marginal).sum() + carried
-    divergence = divergence_root(information * (1.0 + 1e-12), guess)
+    divergence = divergence_root(information * (1.0 + 1e-12), guess)  # the sum must not be too small
     success = least_exact_bound(raw, accounts.horizon)
     return RefinedBounds(success.value, success.by, divergence)
-
-
-@jit
-def refined_bounds(
-    accounts: Accounts, person: int, first: int, labels: NDArray[np.int32], carried: float
-) -> RefinedBounds:
-    """Both on the steps ``first..``; ``labels`` as for :func:`raw_horizon`, ``carried`` is ``J_w`` in nat."""
-    return _exact_bounds(accounts, person, raw_horizon(accounts, person, first, labels), carried)
 
 
 @pjit(lambda accounts, people, *_: people.size)
@@ -200,7 +188,7 @@ def refine(
     step_number: int,
     seen: SeenSteps,
 ) -> None:
-    """Lower each one's risk to the smallest bound, never below the baseline, and note which it was.
+    """Lower each person's risk to the smallest bound, never below the baseline, and note which bound it is.
 
     The horizon ends with ``step_number``; ``seen`` (HISTORY + T rows) are its steps and those before it.
     """
@@ -210,7 +198,7 @@ def refine(
         person = people[k]
         carried = state.carried[first % state.carried.shape[0], person] / UNITS_PER_NAT
         raw = raw_horizon(accounts, person, first, seen.labels)
-        exact = _exact_bounds(accounts, person, raw, carried)
+        exact = exact_bounds(accounts, person, raw, carried)
         lowest, baseline = min(exact.success, exact.divergence), state.baseline[person]
         by = exact.by if exact.success <= exact.divergence else BY_DIVERGENCE
         least_worth = max(baseline + _WORTH_MORE, accounts.horizon.refined_from)
@@ -223,13 +211,13 @@ def refine(
             state.risk[person] = max(lowest, baseline)
 
 
-# What the refined bounds take of each person, in operations: some nanoseconds each, by structure alone.
+# The cost of the refined bounds for each person, in operations of about a nanosecond.
 #
-# A person's places, moves and hits say it, with ``T``, ``s``, vectors and laws: a rough mean over chains.
-# How often a place is counted, over all steps that the bounds follow, is the same for everybody, so it is
-# counted once (:func:`count_hits`) and looked up for each person's places.
+# It is a rough formula in the person's places, moves and hits, ``T``, ``s``, vectors and laws, and never a
+# measured time, so that all processes choose the same people. In how many steps a place is counted is the
+# same for all people, so it is counted once (:func:`count_hits`) and looked up for the places of each person.
 
-_MOST_OPERATIONS = 1 << 40  # of one person: sums over everybody stay exact
+_MOST_OPERATIONS = 1 << 40  # of one person, so that sums over all people stay exact
 
 # Fitted to the time of chains of 4 to 20 places, T = 4 to 20, s = 0 to 2: most of them within a factor of 2.
 LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.14
@@ -237,19 +225,19 @@ _PER_PAIR, _PER_MOVE, _PER_SOURCE, _PER_SEARCH = 1.0, 2.8, 120.0, 3.0  # of nois
 
 
 class CountedHits(NamedTuple):
-    """How many of a person's places are counted, over all steps."""
+    """How many of a person's places are counted, summed over steps."""
 
-    exact: float  # in the horizon, as if every count were exact
-    exact_before: float
-    noised: float  # of those in the horizon, how many under noise
-    noised_before: float
+    exact: float  # in the horizon, under noise or not
+    exact_before: float  # in the history
+    noised: float  # in the horizon, under noise
+    noised_before: float  # in the history, under noise
 
 
 @jit
 def count_hits(seen: SeenSteps) -> NDArray[np.float64]:
     """The :class:`CountedHits` of each location, (M, 4): in how many steps it is counted.
 
-    The horizon are the rows of ``seen`` behind the first ``HISTORY``.
+    The first ``HISTORY`` rows of ``seen`` are the history, the others the horizon.
     """
     locations = seen.labels.shape[1]
     hits = np.zeros((locations, 4))
@@ -266,7 +254,7 @@ def count_hits(seen: SeenSteps) -> NDArray[np.float64]:
 
 @bare_jit
 def _own_hits(population: PopulationArrays, person: int, hits: NDArray[np.float64]) -> CountedHits:
-    """Those of all places of a person; whole numbers, so that their sums are exact."""
+    """The sum over the places of a person; exact, because the summands are whole numbers."""
     exact, exact_before, noised, noised_before = 0.0, 0.0, 0.0, 0.0
     for k in range(population.places_start[person], population.places_start[person + 1]):
         place = population.places[k]
@@ -279,7 +267,7 @@ def _own_hits(population: PopulationArrays, person: int, hits: NDArray[np.float6
 
 @bare_jit
 def _expanded(searched: float, vectors: int, mistakes: int, products: float) -> float:
-    """Products of all searches, of which there is an end (``FrontierEffort``)."""
+    """Products of all searches, which end after a number of expansions (``FrontierEffort``)."""
     return min(searched, float(EXPANSIONS * vectors)) * (mistakes + 1.0) * products
 
 
@@ -287,7 +275,7 @@ def _expanded(searched: float, vectors: int, mistakes: int, products: float) -> 
 def _noised_operations(
     counted: CountedHits, horizon: HorizonRules, vectors: int, places: float, moves: float
 ) -> float:
-    """What the bound through noise takes: the history's pairs of laws, then all sequences of levels."""
+    """The cost of the bound through noise: pairs of laws in the history, then all sequences of levels."""
     if counted.noised + counted.noised_before == 0.0:
         return 0.0
     steps, mistakes = float(horizon.steps), float(horizon.mistakes)
@@ -302,9 +290,10 @@ def _noised_operations(
 
 @bare_jit
 def _operations(accounts: Accounts, person: int, vectors: int, hits: NDArray[np.float64]) -> int:
-    """What refining takes for one person; ``hits`` (M, 4) as in :func:`count_hits`.
+    """The cost of refining one person; ``hits`` (M, 4) as in :func:`count_hits`.
 
-    Between two hits lie ``L`` steps; from each source so many are searched to each target.
+    The search goes from each source (a hit, or a law of the start) to each target, over ``length`` steps on
+    average.
     """
     population, horizon = accounts.population, accounts.horizon
     places = float(population.places_start[person + 1] - population.places_start[person])
@@ -334,7 +323,7 @@ def _fill_operations(
     hits: NDArray[np.float64],
     operations: NDArray[np.int64],
 ) -> None:
-    """What each of these people takes; fills ``operations`` (n,)."""
+    """Fill ``operations`` (n,) with the cost of each of these people."""
     for k in range(begin, end):
         operations[k] = _operations(accounts, people[k], vectors, hits)
 
@@ -342,7 +331,7 @@ def _fill_operations(
 def find_operations(
     accounts: Accounts, people: NDArray[np.int64], vectors: int, seen: SeenSteps
 ) -> NDArray[np.int64]:
-    """What refining the horizon at the end of ``seen`` takes for each of these people, (n,)."""
+    """The cost of refining the horizon at the end of ``seen`` for each of these people, (n,)."""
     operations = np.empty(people.size, dtype=np.int64)
     _fill_operations(accounts, people, vectors, count_hits(seen), operations)
     return operations

@@ -1,4 +1,4 @@
-"""A shadow adversary: what an attack on drawn people achieves while a run goes on, beside the ceiling."""
+"""A shadow adversary: how often an attack on sampled people succeeds, to compare with the ceiling."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from accounting.bounds.noised.posterior_kernel import (
     new_draw_work,
     success_by_search,
 )
-from accounting.continuous import ContinuousAccountant, PeopleShares
+from accounting.continuous.accountant import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY, Accounts, account_slot, has_initial_distribution
+from accounting.continuous.people import PeopleShares
+from accounting.continuous.refine_kernel import laws_of_horizon
 from accounting.exceptions import StepOrderError
 from accounting.exposure.drawing import (
     Draws,
@@ -46,30 +48,35 @@ from models.numerics.jit import bare_jit, jit, pjit
 from models.priors.chain import LocalChain, chain_view, slot_of
 from models.releases import SensorRelease, StepSchedule
 
-# One attack a draw: a trajectory from the prior, releases as they were decided, a guess of the horizon.
+# The shadow adversary attacks some people after every step and sees no count.
 #
-# Of each draw only what the attack adds is kept. With ``y`` the drawn releases, ``v(y)`` the posterior
+# In each draw a trajectory is drawn from the person's prior, releases from the mechanisms that were decided,
+# and the attack guesses the last horizon. So what it shows is a function of priors and schedule, like the
+# ceiling it is compared with, and reveals nothing about any person. The attack uses the steps of the last
+# horizon and as much history before it as the refined bounds follow.
+#
+# Only what the attack adds is kept of each draw. With ``y`` the drawn releases, ``v(y)`` the posterior
 # success of the best guess found and ``z(y)`` that of the best guess made without any release, the attack
 # succeeds with
 #
-#     E max(v, z) = (prior success of that guess) + E max(0, v - z),
+#     E max(v, z) = (prior success of the guess without releases) + E max(0, v - z),
 #
-# and the first of the two is known exactly. Releases older than the recent log are not seen, and those that
-# are due after the horizon have not been made: an attack may do without.
+# and the first term is known exactly, so the draws estimate only the second. An attack need not use
+# everything, so it may ignore releases older than the recent log.
 
 UNITS = 256
-"""An added success is kept as one of its two neighbours among the 256ths, drawn so that its mean is kept."""
+"""An added success is rounded at random to a neighbouring 256th, so that its mean stays the same."""
 
 _MOST_DRAWS = 1 << 24  # of one person in one step
-_ROUNDED = 1e-9  # what rounding can make of the difference between two ways to one success
+_ROUNDED = 1e-9  # relative difference that rounding makes between two computations of one success
 
 
 class RecentLog(NamedTuple):
     """The last ``L`` steps as they were decided; row 0 is step ``first_step``.
 
-    Rows of the same ``kind`` are equal: what concerns a person in one of them does so in all.
-    Outcome ``k`` of row ``r`` is counted by ``sensor[start[o]:start[o + 1]]`` with ``o = outcome[r] + k``;
-    the noise of each of them has the law ``law`` of the same position.
+    Rows of the same ``kind`` are equal, so the releases that count a person are computed once for all of
+    them. Outcome ``k`` of row ``r`` is counted by ``sensor[start[o]:start[o + 1]]`` with
+    ``o = outcome[r] + k``; ``law`` has the law of each one's noise at the same position.
     """
 
     first_step: int
@@ -83,9 +90,10 @@ class RecentLog(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """Who is attacked: ``person[i]`` in the draws ``first[i]..first[i + 1] - 1``.
+    """The people who are attacked: ``person[i]`` in the draws ``first[i]..first[i + 1] - 1``.
 
-    ``guess`` is the one made without any release, by the slot in which the horizon begins, once it is known.
+    ``guess`` is the best guess without any release for each slot in which the horizon begins, where
+    ``is_known``.
     """
 
     person: NDArray[np.int64]  # (P,)
@@ -96,7 +104,7 @@ class Sampled(NamedTuple):
 
 
 class OwnWindow(NamedTuple):
-    """What of the log concerns a person: so many ``known`` steps from ``earliest``, then the horizon."""
+    """The steps used for a person: ``known`` steps of history from ``earliest`` on, then the horizon."""
 
     earliest: int
     known: int
@@ -104,7 +112,7 @@ class OwnWindow(NamedTuple):
 
 @jit
 def _own_window(accounts: Accounts, person: int, step: int) -> OwnWindow:
-    """The horizon that ends with ``step``; an initial distribution's never begins before the person's own."""
+    """The window of the horizon that ends with ``step``; with an initial distribution it begins with that."""
     first, since = step - accounts.horizon.steps + 1, accounts.since[person]
     if has_initial_distribution(accounts.population, person):
         first = max(first, since)
@@ -116,14 +124,8 @@ def _own_window(accounts: Accounts, person: int, step: int) -> OwnWindow:
 def _own_chain(accounts: Accounts, person: int, window: OwnWindow) -> LocalChain:
     """The person's chain from the window's first step on."""
     chain = chain_view(accounts.population, person)
-    slot = account_slot(accounts, person, window.earliest)
-    start = chain.start[slot]
-    if has_initial_distribution(accounts.population, person):
-        own = accounts.population.initial_start[person]
-        now = accounts.nonstationary
-        law = now.earliest if window.known > 0 else now.first
-        start = law[own : own + start.size]
-    return LocalChain(chain, start, slot)
+    law, _ = laws_of_horizon(accounts, person, chain, window.earliest, window.earliest + window.known)
+    return LocalChain(chain, law, account_slot(accounts, person, window.earliest))
 
 
 @jit
@@ -147,7 +149,11 @@ def _own_step(
     counted: NDArray[np.bool_],
     sensor: NDArray[np.int64],
 ) -> int:
-    """Those of one step, from number ``begin`` on; the number behind the last. ``sensor`` is scratch."""
+    """Fill in the person's releases of one step from position ``begin`` on; returns the end position.
+
+    A release that counts all of the person's places shows the same noise wherever the person is, so it is
+    left out. ``sensor`` is scratch.
+    """
     end = begin
     for x in range(places.size):
         outcome = log.outcome[row] + log.labels[row, places[x]]
@@ -171,7 +177,7 @@ def _own_step(
 
 @jit
 def _own_releases(log: RecentLog, rows: NDArray[np.int64], places: NDArray[np.int32]) -> OwnReleases:
-    """The releases that tell the places apart; one that counts all of them shows the same noise anywhere."""
+    """The releases that distinguish between the person's places."""
     first, most = np.zeros(rows.size + 1, np.int64), 0
     for row in rows:
         for x in range(places.size if row >= 0 else 0):
@@ -198,9 +204,9 @@ def _own_releases(log: RecentLog, rows: NDArray[np.int64], places: NDArray[np.in
 
 @jit
 def _fill_guess(inside: LocalChain, horizon: LogHorizon, known_success: float, work: DrawWork) -> None:
-    """Fill ``horizon.guess`` with a guess made without any release that is as good as the best one known.
+    """Fill ``horizon.guess`` with a guess without any release that is as good as the best one known.
 
-    ``inside`` starts with the horizon.
+    ``inside`` starts with the horizon. The search's own guess is used unless the known one is better.
     """
     guess, mistakes = horizon.guess, horizon.mistakes
     whole = LogHorizon(0, guess.size - 1, mistakes, guess, horizon.vectors, 0)
@@ -211,7 +217,7 @@ def _fill_guess(inside: LocalChain, horizon: LogHorizon, known_success: float, w
 
 @bare_jit
 def _added_to(log: OwnLog, horizon: LogHorizon, draws: Draws, work: DrawWork) -> int:
-    """What the attack adds in one draw, in units."""
+    """What the attack adds in one draw, in 256ths."""
     begin_stream(draws, work.stream)
     walk(log.walker, work.stream, work.trace)
     draw_likelihoods(log.releases, work.trace, work.stream, work.likelihood)
@@ -230,10 +236,11 @@ def attack_people(
     log: RecentLog,
     step: int,
 ) -> None:
-    """Fill ``added`` (draws,) with what the attack adds to the guess in each draw, in units.
+    """Fill ``added`` (draws,) with what the attack adds in each draw to the guess without releases.
 
-    The horizon ends with ``step``, the last that was accounted. A draw's stream is named by the person's
-    seed, the step and its number among the person's. Whose search would take too long is not attacked.
+    In 256ths. The horizon ends with ``step``, the last that was accounted. The random stream of a draw is
+    named by the person's seed, the step and the draw's number. People whose search would take too long are
+    not attacked.
     """
     steps, mistakes, vectors = accounts.horizon.steps, accounts.horizon.mistakes, accounts.horizon.vectors
     for i in range(begin, end):
@@ -264,22 +271,14 @@ def attack_people(
             added[j] = _added_to(own_log, horizon, draws, work)
 
 
-# The shadow adversary of a run: it attacks drawn people after every step, and sees no count.
-#
-# Trajectories are drawn from people's priors, releases from the schedule and its mechanisms as they were
-# decided. So what it shows is a function of priors and schedule, like the ceiling it stands beside, and
-# reveals nothing about anybody. Its memory are the steps of the last horizon and of as much history before
-# as the refined bounds follow; what was released earlier it does not use.
-
-# Whom the shadow adversary attacks, and how often: chosen by name, whatever else is known of anybody.
-
 _RANK_BITS = 56
 
 
 class DrawnPart(NamedTuple):
-    """Of a part of so many ``people`` those at ``person`` (P,), each attacked in so many ``draws``.
+    """Of a part with ``people`` people, those at ``person`` (P,) are attacked in ``draws`` draws each.
 
-    The draws come from streams named by ``seed`` (P,), which belongs to a person wherever the person is held.
+    The draws come from streams named by ``seed`` (P,), which does not depend on which process holds the
+    person.
     """
 
     people: int
@@ -291,12 +290,12 @@ class DrawnPart(NamedTuple):
 def drawn_parts(
     shares: PeopleShares, draws: int, stands_for: NDArray[np.int64] | None = None
 ) -> list[DrawnPart]:
-    """An even part of the draws for every share: its people of smallest rank, one draw each.
+    """Choose the attacked people by rank alone: in each share, those of smallest rank get one draw each.
 
-    If a share has fewer people than draws, everybody is drawn equally often, so that all draws together are
-    about as many. For example ranks 7, 5, 6 of one share: with 2 draws persons 1 and 2 once each, with 8
-    draws all three people three times. Where a person ``stands_for`` (N,) several, the people behind are
-    drawn.
+    Every share has an even part of the draws. If it has fewer people than draws, each person gets the same
+    number of draws, which together are about as many. For example ranks 7, 5, 6 of one share: with 2 draws,
+    persons 1 and 2 once each; with 8 draws, all three people three times. If names stand for several people
+    (``stands_for``, (N,)), the people behind them are chosen.
     """
     each = max(1, draws // shares.count)
     order = np.lexsort((shares.rank, shares.share))
@@ -304,40 +303,39 @@ def drawn_parts(
     own = np.split(order, begins)[1:]
     if stands_for is not None:
         return [_part_of_personas(people, shares.rank, stands_for[people], each) for people in own]
-    return [_part(people, shares.rank, each) for people in own]
-
-
-def _part(people: NDArray[np.int64], rank: NDArray[np.int64], draws: int) -> DrawnPart:
-    chosen = people[:draws].copy()
-    return DrawnPart(people.size, chosen, rank[chosen], max(1, round(draws / people.size)))
+    return [
+        DrawnPart(people.size, people[:each], shares.rank[people[:each]], max(1, round(each / people.size)))
+        for people in own
+    ]
 
 
 def _part_of_personas(
     personas: NDArray[np.int64], rank: NDArray[np.int64], behind: NDArray[np.int64], draws: int
 ) -> DrawnPart:
-    """People behind the personas at even distances, in the order of ranks; the ranks decide where to begin.
+    """People at even distances among those behind the personas, in the order of ranks (systematic sampling).
 
     So a persona is drawn in proportion to the people ``behind`` it. For example 2 draws of the 10 people
-    behind personas of 7 and 3: one of the first five people and the fifth after that one.
+    behind personas of 7 and 3: one of the first five people, and the fifth after that one.
     """
     total = int(behind.sum())
-    first = int(np.bitwise_xor.reduce(rank[personas]))  # of 2^56: which part of the way to the next one
+    first = int(np.bitwise_xor.reduce(rank[personas]))  # where to begin, in 2^-56 of the distance
     places = [((k << _RANK_BITS) + first) * total // (draws << _RANK_BITS) for k in range(draws)]
     at = np.searchsorted(np.cumsum(behind), np.array(places), side="right")
     again = np.arange(draws) - np.searchsorted(at, at)
     return DrawnPart(total, personas[at], rank[personas[at]] + again, 1)
 
 
-# How drawn attacks went, in whole numbers, so that parts of a population add up to the same bits.
+# The results of attacks, as whole numbers, so that parts of a population add up to the same bits in any
+# order.
 
 _HALF = 20
-_EXACT = float(1 << 2 * _HALF)  # sums of people's rounded shares are exact
+_EXACT = float(1 << 2 * _HALF)  # a mean guess is computed in integer parts of 2^-40
 
 
 class AttackedPart(NamedTuple):
-    """Of a part of so many ``people``: what so many ``draws`` added to the guess without releases.
+    """What each of the ``draws`` of a part with ``people`` people added to the guess without releases.
 
-    In 256ths, rising; draws that added nothing are left out of ``added``.
+    ``added`` is in 256ths and rising; draws that added nothing are left out.
     """
 
     people: int
@@ -347,9 +345,9 @@ class AttackedPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeanAttack:
-    """The mean success of the attack over people: the mean guess, and what the draws say is added to it.
+    """The mean success of the attack over people: the mean guess, plus what the draws added on average.
 
-    ``low..high`` misses it with probability ``1 - confidence`` at most.
+    The interval ``low..high`` misses the true mean with probability ``1 - confidence`` at most.
     """
 
     success: float
@@ -360,47 +358,41 @@ class MeanAttack:
 
     @property
     def draws(self) -> int:
-        """How many it rests on."""
+        """How many draws it rests on."""
         return sum(part.draws for part in self.parts)
 
 
-class MeanCeiling(NamedTuple):
-    """The mean over the same people of what no method exceeds under the prior, after a step."""
+def mean_guess(baseline: NDArray[np.float64], people: NDArray[np.int64]) -> float:
+    """The mean over ``people`` (G,) of ``baseline`` (G,), how often guesses without releases succeed.
 
-    value: float
-    step: int
-
-
-class PriorGuesses(NamedTuple):
-    """How often guesses without releases succeed, (G,), of so many ``people`` (G,) each."""
-
-    baseline: NDArray[np.float64]
-    people: NDArray[np.int64]
-
-    @property
-    def mean(self) -> float:
-        """Over people; the same bits in whatever order and groups they come."""
-        rounded = np.rint(self.baseline * _EXACT).astype(np.int64)
-        high, low = rounded >> _HALF, rounded & ((1 << _HALF) - 1)  # so that no product is beyond 64 bits
-        total = (int((high * self.people).sum()) << _HALF) + int((low * self.people).sum())
-        return total / (_EXACT * int(self.people.sum()))
+    It has the same bits for any order and grouping of the people; 0 if there are none.
+    """
+    if not people.size:
+        return 0.0
+    rounded = np.rint(baseline * _EXACT).astype(np.int64)
+    high, low = rounded >> _HALF, rounded & ((1 << _HALF) - 1)  # so that no product exceeds 64 bits
+    total = (int((high * people).sum()) << _HALF) + int((low * people).sum())
+    return total / (_EXACT * int(people.sum()))
 
 
 def mean_attack(
     parts: Iterable[AttackedPart],
-    guesses: PriorGuesses,
+    guess: float,
     confidence: float,
-    ceiling: MeanCeiling | None = None,
+    ceiling: float | None = None,
+    step: int = 0,
 ) -> MeanAttack | None:
-    """The mean over all people, at most the ``ceiling``; None without a draw.
+    """The mean success over all people after a step, at most the mean ``ceiling``; None without a draw.
 
-    Every part counts by its people; in which order they come makes no difference. The interval is a bet on
-    the draws in an order that has nothing to do with them.
+    ``guess`` is the mean success of guesses without releases. Every part counts by its people, and the order
+    of parts makes no difference. The interval bets on the draws (:func:`~accounting.numerics.mean_interval`)
+    in an order that is independent of what they added.
 
-    An estimate may be above the ceiling by luck, the truth may not: what is shown is then the ceiling. But
-    :class:`~accounting.exceptions.AttackAboveCeilingError` where luck is no explanation. A run asks this
-    after every step, so step ``k`` has the share ``1 / ((k + 1) (k + 2))`` of a probability of 1e-9: they
-    sum to one, and one run in a thousand million, however long, raises a false alarm.
+    An estimate may be above the ceiling by chance; then the ceiling is shown. The true mean may not:
+    :class:`~accounting.exceptions.AttackAboveCeilingError` if chance is no explanation. A run computes this
+    after every step, so the test at step ``k`` has the share ``1 / ((k + 1) (k + 2))`` of an error
+    probability of 1e-9. The shares sum to one, so a run of any length raises a false alarm with probability
+    1e-9 at most.
     """
     drawn = tuple(sorted(parts))
     if not drawn:
@@ -412,15 +404,14 @@ def mean_attack(
     order = np.random.Generator(np.random.Philox(draws)).permutation(draws)
     values = np.concatenate(each)[order]
     found = mean_interval(values, 1.0 - confidence)
-    guess = guesses.mean
     total = sum(Fraction(part.people * sum(part.added), part.draws) for part in drawn)
     success = guess + float(total / (UNITS * people))
     low, high = guess + max(0.0, found.low) * float(most), guess + found.high * float(most)
-    most_shown = 1.0 if ceiling is None else ceiling.value
-    if ceiling is not None and low > ceiling.value:
-        share = (1.0 - PROVED) / ((ceiling.step + 1) * (ceiling.step + 2))
+    most_shown = 1.0 if ceiling is None else ceiling
+    if ceiling is not None and low > ceiling:
+        share = (1.0 - PROVED) / ((step + 1) * (step + 2))
         proved = guess + max(0.0, mean_interval(values, share).low) * float(most)
-        Tried("the attack beside the ceiling", proved).refuse_above("the account", ceiling.value)
+        Tried("the attack beside the ceiling", proved).refuse_above("the account", ceiling)
     return MeanAttack(
         success=min(most_shown, success),
         low=min(most_shown, low, success),
@@ -431,21 +422,21 @@ def mean_attack(
 
 
 def _added(part: AttackedPart) -> NDArray[np.float64]:
-    """What each draw added, those that added something first."""
+    """What each draw added, first the draws that added something."""
     added = np.zeros(part.draws)
     added[: len(part.added)] = part.added
     return added / UNITS
 
 
-# The recent log of the shadow adversary: arrays made once a step, and put together after each.
+# The recent log of the shadow adversary. The arrays of a step are made once and joined after each step.
 
 _MOST_STEPS = 256  # a week of hours, each with sensors of its own, and more
 
 
 class NotedStep(NamedTuple):
-    """One step: ``size[k]`` sensors count outcome ``k``, numbered in ``sensor``, one outcome after the other.
+    """One step: ``size[k]`` sensors count outcome ``k``; ``sensor`` has their numbers, outcome after outcome.
 
-    ``law`` is the number of each one's noise among the step's ``mechanisms``.
+    ``law`` is the number of each one's mechanism among the step's ``mechanisms``.
     """
 
     labels: NDArray[np.int32]  # (M,)
@@ -458,7 +449,7 @@ class NotedStep(NamedTuple):
 
 @lru_cache(_MOST_STEPS)
 def noted(releases: tuple[SensorRelease, ...], location_count: int) -> NotedStep:
-    """A step with these releases; the same object when they come again."""
+    """The step with these releases; the same object for equal releases, so that repeats are recognised."""
     step = observe(StepSchedule(0, releases), location_count)
     laws: dict[Mechanism, int] = {}
     law = np.array([laws.setdefault(each, len(laws)) for each in step.mechanisms], dtype=np.int64)
@@ -468,7 +459,7 @@ def noted(releases: tuple[SensorRelease, ...], location_count: int) -> NotedStep
 
 
 def recent_log(first_step: int, steps: Sequence[NotedStep]) -> RecentLog:
-    """These steps, the first of which is ``first_step``, in the form the kernel reads."""
+    """These steps, the first of which is ``first_step``, as the kernel reads them."""
     laws: dict[Mechanism, int] = {}
     law, first_of = [], dict[int, int]()
     for row, step in enumerate(steps):
@@ -490,7 +481,7 @@ def recent_log(first_step: int, steps: Sequence[NotedStep]) -> RecentLog:
 
 
 def recent_step_count(horizon: int) -> int:
-    """How many of the last steps the attack uses."""
+    """The number of last steps that the attack uses."""
     return HISTORY + horizon
 
 
@@ -504,8 +495,8 @@ class Shadow:
         self, accountant: ContinuousAccountant, drawn: Sequence[DrawnPart], confidence: float = 0.95
     ) -> None:
         self._accountant = accountant
-        whose = accountant.by_account
-        self._drawn = tuple(part._replace(person=whose.of(part.person)) for part in drawn)  # their accounts
+        account_of = accountant.by_account.of
+        self._drawn = tuple(part._replace(person=account_of(part.person)) for part in drawn)
         self._sampled = _sampled(self._drawn, accountant)
         self._confidence = confidence
         self._last_step = -1
@@ -514,15 +505,15 @@ class Shadow:
         self._is_attacked = False
 
     def take_over_log(self, other: Shadow) -> None:
-        """Take over the steps that the shadow of other people has noted."""
+        """Copy the noted steps from the shadow of other people."""
         self._last_step, self._is_attacked = other._last_step, False
         self._steps = other._steps.copy()
 
     def note(self, step: StepSchedule) -> None:
-        """Remember a step; steps come in order without gaps. Nothing is attacked yet."""
+        """Keep a step for the next attack; steps come in order without gaps. Nothing is attacked yet."""
         if self._steps and step.step != self._last_step + 1:
             raise StepOrderError(
-                f"the next step to remember must be {self._last_step + 1}",
+                f"the next step to note must be {self._last_step + 1}",
                 step.step,
                 "note steps in order, empty ones included",
             )
@@ -530,21 +521,21 @@ class Shadow:
         self._last_step, self._is_attacked = step.step, False
 
     def mean(self) -> MeanAttack | None:
-        """The mean success of the attack over everybody, at most the ceiling; None where none was tried.
+        """The mean success of the attack over all people, at most the ceiling; None if none was tried.
 
-        :class:`~accounting.exceptions.AttackAboveCeilingError` where it proves the ceiling wrong.
+        :class:`~accounting.exceptions.AttackAboveCeilingError` if it proves the ceiling wrong.
         """
         found = self.attack()
         if found is None:
             return None
-        guesses = self._accountant.account_baseline(), self._accountant.by_account.people
-        ceiling = MeanCeiling(self._accountant.mean_prior_risk(), self._last_step)
-        return mean_attack(found, PriorGuesses(*guesses), self._confidence, ceiling)
+        accountant = self._accountant
+        guess = mean_guess(accountant.account_baseline(), accountant.by_account.people)
+        return mean_attack(found, guess, self._confidence, accountant.mean_prior_risk(), self._last_step)
 
     def attack(self) -> tuple[AttackedPart, ...] | None:
-        """How the attack goes after the last step noted, which is the last one accounted.
+        """The attack after the last step noted, which must be the last one accounted.
 
-        None where noise is shared by steps, which cannot be drawn from one step's law.
+        None if steps share noise, which cannot be drawn from one step's law.
         """
         if self._last_step != self._accountant.next_step - 1:
             raise StepOrderError(
@@ -571,9 +562,9 @@ class Shadow:
 
 
 def _sampled(parts: Sequence[DrawnPart], accountant: ContinuousAccountant) -> Sampled:
-    """The draws of each part; a person's are spread over the chains that stand for the person.
+    """The draws of each part; those of a person are spread over the chains that stand for the person.
 
-    With 3 chains and 5 draws of the person whose stream is 7, chains 1, 2 and 0 are drawn 2, 2 and 1 times.
+    With 3 chains, 5 draws and seed 7, the person's chains 1, 2 and 0 are drawn 2, 2 and 1 times.
     """
     person, seed, draws = [], [], []
     chains = accountant.population.draws
@@ -584,12 +575,12 @@ def _sampled(parts: Sequence[DrawnPart], accountant: ContinuousAccountant) -> Sa
         seed.append((part.seed[:, np.newaxis] * chains + chain).reshape(-1))
         each = part.draws // drawn.size + (drawn < part.draws % drawn.size)
         draws.append(np.tile(each, part.person.size))
-    whose = np.concatenate([np.empty(0, np.int64), *person])
-    slots = int(accountant.population.accounted.arrays.slots[whose].max(initial=1))
+    attacked = np.concatenate([np.empty(0, np.int64), *person])
+    slots = int(accountant.population.accounted.arrays.slots[attacked].max(initial=1))
     return Sampled(
-        whose,
+        attacked,
         np.concatenate([np.empty(0, np.int64), *seed]),
         np.concatenate([[0], *draws]).cumsum().astype(np.int64),
-        np.zeros((whose.size, slots, accountant.settings.horizon), np.int64),
-        np.zeros((whose.size, slots), np.bool_),
+        np.zeros((attacked.size, slots, accountant.settings.horizon), np.int64),
+        np.zeros((attacked.size, slots), np.bool_),
     )

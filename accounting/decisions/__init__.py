@@ -3,7 +3,6 @@
 from accounting.decisions.step_decision import (
     OPTIONS_A_ROUND,
     BudgetReason,
-    CandidateEffect,
     Decision,
     OverLimit,
     SearchSettings,
@@ -15,7 +14,6 @@ from accounting.decisions.step_decision import (
 __all__ = [
     "OPTIONS_A_ROUND",
     "BudgetReason",
-    "CandidateEffect",
     "Decision",
     "OverLimit",
     "SearchSettings",

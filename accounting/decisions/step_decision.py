@@ -1,17 +1,13 @@
-"""The decision for one step: questions out, counts in, at the end a schedule and the reason for it."""
+"""The decision for one step: how many people candidates would put over the limit, and which is released."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from heapq import nlargest
 from itertools import chain, islice, product
 from math import inf, lcm, prod
 from typing import TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exceptions import SettingsError
 from accounting.settings import RiskBudget
@@ -20,26 +16,25 @@ from models.releases import Sensor, SensorRelease, StepSchedule
 
 # The search for the least costly assignment that keeps the budget, in rounds of questions.
 #
-# A round is a list of candidate assignments; whoever knows people answers how many each would put over the
-# limit. Nothing else is asked, so answers of partitions add up and everybody finds the same decision.
+# A round is a list of candidate assignments. The processes that hold people's accounts answer how many people
+# each candidate would put over the limit. The search asks nothing else, so the answers of partitions can be
+# added, and every process that gets the sums finds the same decision.
 #
-# - Few assignments (one sensor always): all of them in one round. Exact.
-# - Many: first every sensor at the same error, the least admissible one sought by cutting a ladder of
-#   errors in three; then, from there, sensors are improved alone and together, those first that put the
-#   fewest people over the limit for what they gain. Every accepted assignment was itself answered for, so
-#   the result keeps the budget whatever the ladder's order is worth.
+# - Few assignments (always so for one sensor): all of them are asked in one round, and the result is exact.
+# - Many: first all sensors get the same error, and a ternary search over this "ladder" of errors finds the
+#   least admissible one. Then sensors are improved from there, alone and together, starting with those that
+#   put the fewest people over the limit for what they gain. The ladder need not be monotone: every accepted
+#   assignment was itself answered for, so the result keeps the budget in any case.
 #
 # A round names at most :data:`OPTIONS_A_ROUND` options, so that a question does not grow with the square of
-# the sensors: beyond some 500 sensors not each of them is tried alone, but more and more of them together.
+# the number of sensors: beyond about 500 sensors not every sensor is tried alone, but sets of growing size.
 #
-# For example two sensors, each raw (loses 0), noised (1) or silent (3), of which the budget allows one to
-# be raw. Asked are, where not all nine assignments may be asked at once::
+# For example two sensors, each raw (loses 0), noised (1) or silent (3), and a budget that allows one of them
+# to be raw. Where the nine assignments are too many for one round, the questions are::
 #
 #     both raw, both noised          # the ladder: the second keeps the budget, and nothing is between them
-#     (raw, noised), (noised, raw)   # each sensor improved alone: both keep it, the first asked stays
-#     both raw                       # the other one as well: does not keep it, nothing is left to improve
-
-# What may be decided for each sensor, in falling order of usefulness, and what each choice costs.
+#     (raw, noised), (noised, raw)   # each sensor improved alone: both keep it, the first one is taken
+#     both raw                       # the other one improved too: over the budget, nothing is left to improve
 
 Assignment: TypeAlias = tuple[int, ...]
 """One option for each sensor, by index."""
@@ -49,8 +44,8 @@ Assignment: TypeAlias = tuple[int, ...]
 class SensorChoice:
     """A sensor's options, the most useful first; the last one publishes nothing.
 
-    ``costs`` are what each option loses: the sensor's weight times the expected absolute error, in people;
-    suppressing costs as much as the largest error that is still thought better than nothing.
+    ``costs`` are what each option loses: the sensor's weight times the expected absolute error, in people.
+    Publishing nothing costs as much as the largest error that is still considered better than no value.
     """
 
     sensor: Sensor
@@ -76,7 +71,7 @@ class SensorChoice:
     def of(
         cls, sensor: Sensor, released: Sequence[Mechanism], *, weight: float, cost_of_silence: float
     ) -> SensorChoice:
-        """Choose among these mechanisms, the least error first, and silence."""
+        """The choice among these mechanisms, in order of their errors, and publishing nothing."""
         errors = sorted((option.expected_absolute_error(), k) for k, option in enumerate(released))
         costs = [weight * error for error, _ in errors]
         options = (*(released[k] for _, k in errors), Suppressed())
@@ -94,27 +89,20 @@ def schedule_of(step: int, choices: Sequence[SensorChoice], assignment: Assignme
     )
 
 
-def cost_of(choices: Sequence[SensorChoice], assignment: Assignment) -> float:
-    """What an assignment loses, summed over the sensors."""
-    return sum(choice.costs[k] for choice, k in zip(choices, assignment, strict=True))
-
-
-def released_by(choices: Sequence[SensorChoice], assignment: Assignment) -> int:
-    """How many sensors publish something."""
-    return sum(choice.options[k].is_released for choice, k in zip(choices, assignment, strict=True))
-
-
 OPTIONS_A_ROUND = 2**18
 
 
 def most_candidates(sensors: int) -> int:
-    """How many candidates for a step of so many sensors a round has at most."""
+    """The largest number of candidates in a round about this many sensors."""
     return max(2, OPTIONS_A_ROUND // max(1, sensors))
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """How hard to look: all assignments up to so many, else so many rounds; at most so many sensors on."""
+    """Up to ``exact_up_to`` assignments are all tried; of more, improvements for ``rounds`` rounds.
+
+    At most ``most_released`` sensors may publish something in a step (None: any number).
+    """
 
     exact_up_to: int = 64
     rounds: int = 6
@@ -122,7 +110,7 @@ class SearchSettings:
 
 
 class Search:
-    """Asks round by round and remembers the best admissible assignment; the first asked among equals."""
+    """Asks round by round and keeps the least costly admissible assignment, of equals the first."""
 
     def __init__(self, choices: Sequence[SensorChoice], settings: SearchSettings | None = None) -> None:
         self.choices = tuple(choices)
@@ -132,15 +120,15 @@ class Search:
         self._most = most_candidates(len(self.choices))
         self._over_at_best = 0
         self._burden: dict[int, float] = {}  # sensor: people over the limit per unit of gain, when last asked
-        self._stuck: set[int] = set()
+        self._stuck: set[int] = set()  # sensors whose next option, alone, is known to break the budget
         self._ladder: list[Assignment] = []
         self._improvements: int | None = (
-            None  # where all assignments are asked at once there is no more to do
+            None  # rounds of improvements so far; None where all is asked at once
         )
         assignments = prod(len(choice.options) for choice in choices)
         if assignments <= min(self._settings.exact_up_to, self._most):
             every = product(*(range(len(choice.options)) for choice in self.choices))
-            self._candidates = self._allowed(sorted(every, key=self.cost))
+            self._candidates = self._one_round(sorted(every, key=self.cost))
         else:
             self._ladder, self._improvements = self._common_errors(), 0
             self._candidates = self._rungs()
@@ -152,15 +140,15 @@ class Search:
 
     @property
     def candidates(self) -> tuple[Assignment, ...]:
-        """The assignments in question; none when the search is over."""
+        """The assignments to be answered for; none when the search is over."""
         return self._candidates
 
     def cost(self, assignment: Assignment) -> float:
-        """What an assignment loses."""
-        return cost_of(self.choices, assignment)
+        """What an assignment loses, summed over the sensors."""
+        return sum(choice.costs[k] for choice, k in zip(self.choices, assignment, strict=True))
 
     def take(self, over: Sequence[int], is_admissible: Sequence[bool]) -> None:
-        """The answers to :attr:`candidates`; asks on or ends."""
+        """Take the answers to :attr:`candidates` and choose the next ones, or end the search."""
         candidates = self._candidates
         self.rounds += 1
         self._learn(candidates, over, is_admissible)
@@ -172,7 +160,7 @@ class Search:
         self._candidates = self._go_on(dict(zip(candidates, is_admissible, strict=True)), is_better)
 
     def _go_on(self, answered: dict[Assignment, bool], is_better: bool) -> tuple[Assignment, ...]:
-        """The next question; none where everything was asked, or nothing got better."""
+        """The next candidates; none when everything was asked or the last round improved nothing."""
         if self._ladder:
             self._cut(answered)
             if self._ladder:
@@ -186,8 +174,9 @@ class Search:
     def _common_errors(self) -> list[Assignment]:
         """Every sensor at the same loss, from the best options to the worst; silence is not among them."""
         levels = sorted({cost for choice in self.choices for cost in choice.costs})
-        levels = _thinned(levels, self._most)
-        rungs = self._allowed(self._trimmed(self._at_level(level)) for level in levels)
+        if len(levels) > self._most:  # keep as many, the first and the last among them
+            levels = [levels[k * (len(levels) - 1) // (self._most - 1)] for k in range(self._most)]
+        rungs = self._one_round(self._trimmed(self._at_level(level)) for level in levels)
         return [rung for rung in rungs if rung != self.silence]
 
     def _rungs(self) -> tuple[Assignment, ...]:
@@ -210,7 +199,7 @@ class Search:
         )
 
     def _trimmed(self, assignment: Assignment) -> Assignment:
-        """The sensors that save most, as many as may be on at once; the others silent."""
+        """The sensors that save most, as many as may publish something; the others silent."""
         most = self._settings.most_released
         if most is None:
             return assignment
@@ -221,26 +210,25 @@ class Search:
         return tuple(k if i in kept else self.silence[i] for i, k in enumerate(assignment))
 
     def _improved_candidates(self) -> tuple[Assignment, ...]:
-        """Each sensor one option better, alone; in every other round the lightest two, three, .. together."""
+        """Each sensor one option better, alone; every other round the two, three, .. lightest together."""
         base = self.silence if self.best is None else self.best
         movable = [k for k in range(len(base)) if base[k] > 0 and k not in self._stuck]
         movable.sort(key=lambda k: (self._burden.get(k, 0.0), -self._gain(base, k), k))
         silence = [self.silence] if self.best is None else []
         single_improvements = (_improved(base, [k]) for k in movable)
         if len(movable) >= self._most:
-            counts = [*_doubling(2, len(movable)), len(movable)]
-            return self._allowed(
-                [*silence, *(_improved(base, movable[:count]) for count in counts)], single_improvements
-            )
+            counts = [2**k for k in range(1, len(movable).bit_length()) if 2**k < len(movable)]
+            growing = (_improved(base, movable[:count]) for count in [*counts, len(movable)])
+            return self._one_round([*silence, *growing], single_improvements)
         together = [_improved(base, movable[:count]) for count in range(2, len(movable) + 1)]
         if self._improvements is not None and self._improvements % 2 == 0 and together:
-            return self._allowed(together)
-        return self._allowed(silence, single_improvements)
+            return self._one_round(together)
+        return self._one_round(silence, single_improvements)
 
     def _learn(
         self, candidates: Sequence[Assignment], over: Sequence[int], is_admissible: Sequence[bool]
     ) -> None:
-        """How many people each sensor's next option puts over the limit for what it gains."""
+        """Note how many people the next option of each sensor puts over the limit per unit of gain."""
         base = self.silence if self.best is None else self.best
         for k, assignment in enumerate(candidates):
             moved = [i for i in range(len(base)) if assignment[i] != base[i]]
@@ -255,25 +243,15 @@ class Search:
         costs = self.choices[sensor].costs
         return costs[base[sensor]] - costs[base[sensor] - 1]
 
-    def _allowed(self, *candidates: Iterable[Assignment]) -> tuple[Assignment, ...]:
-        """As many as a round has, without repeats and without those that switch on too many sensors."""
+    def _one_round(self, *candidates: Iterable[Assignment]) -> tuple[Assignment, ...]:
+        """As many of these as a round may have, without repeats and those that publish too many sensors."""
         most = self._settings.most_released
-        kept = (a for a in chain(*candidates) if most is None or released_by(self.choices, a) <= most)
+        kept = (a for a in chain(*candidates) if most is None or self._released_by(a) <= most)
         return tuple(dict.fromkeys(islice(kept, self._most)))
 
-
-def _thinned(levels: list[float], most: int) -> list[float]:
-    """So many of them, the first and the last among them."""
-    if len(levels) <= most:
-        return levels
-    return [levels[k * (len(levels) - 1) // (most - 1)] for k in range(most)]
-
-
-def _doubling(first: int, end: int) -> Iterable[int]:
-    """The first number, and twice the one before while that is below the end."""
-    while first < end:
-        yield first
-        first *= 2
+    def _released_by(self, assignment: Assignment) -> int:
+        """How many sensors publish something."""
+        return sum(choice.options[k].is_released for choice, k in zip(self.choices, assignment, strict=True))
 
 
 def _improved(base: Assignment, sensors: Iterable[int]) -> Assignment:
@@ -282,31 +260,25 @@ def _improved(base: Assignment, sensors: Iterable[int]) -> Assignment:
     return tuple(option - (k in chosen) for k, option in enumerate(base))
 
 
-# Why a step is released as it is under a risk budget.
-
-
 class BudgetReason(StrEnum):
-    """What settled a decision; a fixed list, so that it can be a metrics label."""
+    """Why a step is released as it is under a budget; a fixed list, so that it can be a metrics label."""
 
     FREE = "free"  # the best option of every sensor keeps the budget
     BUDGET = "budget"  # the budget asks for more noise, or for some silence
     SPENT = "spent"  # nothing can be released any more without breaking the budget
     HABITS = "habits"  # habits alone put too many people over the limit at this hour
     CONTRADICTION = "contradiction"  # a sensor that must be raw cannot be within the budget: suppressed
-    NO_ANSWER = "no_answer"  # not everybody's accounts could be asked in time, or there are none
-
-
-# How many people a step would put over the limit, candidate by candidate; answers of partitions add up.
+    NO_ANSWER = "no_answer"  # not all accounts could be asked in time, or there are none
 
 
 @dataclass(frozen=True, slots=True)
 class OverLimit:
-    """Counts of people, of one partition or of all.
+    """How many people each candidate step would put over the limit, in one partition or in all of them.
 
-    ``natural_now`` are over the limit by habit alone in the horizon of the step that is asked about,
-    ``natural[k]`` in horizons that start in slot ``k`` of the common cycle.
-    ``over[j]`` would be over because of releases, now or in the silence after candidate ``j``; ``cleared[j]``
-    of the others are within it by the refined bounds only.
+    ``natural_now`` people are over the limit by habit alone in the horizon of the step in question, and
+    ``natural[k]`` in horizons that start in slot ``k`` of the common cycle. ``over[j]`` people would be over
+    it because of releases, at candidate ``j`` or in the silence after it. Of the others ``cleared[j]`` are
+    within the limit only by the refined bounds.
     """
 
     people: int
@@ -316,7 +288,7 @@ class OverLimit:
     cleared: tuple[int, ...]
 
     def __add__(self, other: OverLimit) -> OverLimit:
-        """Both partitions together."""
+        """The counts of both partitions together."""
         cycle = lcm(len(self.natural), len(other.natural))
         return OverLimit(
             self.people + other.people,
@@ -330,80 +302,35 @@ class OverLimit:
         )
 
     def cut_above(self, most: int) -> OverLimit:
-        """The same counts, cut at ``most + 1``: partitions do not count beyond."""
+        """The same counts, cut at ``most + 1``, because partitions do not count further."""
         return replace(self, over=tuple(min(count, most + 1) for count in self.over))
 
-    def spoken_for(self, limit: RiskBudget) -> int:
-        """Places in the budget that habits take, at the hour at which they take most but do not break it.
+    def used_by_habits(self, limit: RiskBudget) -> int:
+        """The part of the budget that habits use, at the hour at which they use most without breaking it.
 
-        At an hour at which habits alone break the budget, nothing is released. Such hours do not lower what
-        other hours may release.
+        At hours at which habits alone break the budget, nothing is released. Such hours do not lower what may
+        be released at other hours.
         """
         allowed = limit.allowed(self.people)
         return max((count for count in self.natural if count <= allowed), default=0)
 
     def is_admissible(self, limit: RiskBudget) -> tuple[bool, ...]:
-        """Whether each candidate keeps the budget at every step from now on, if silence follows."""
+        """Whether each candidate keeps the budget at every step from now on, if nothing more is released."""
         allowed = limit.allowed(self.people)
         if self.natural_now > allowed:
             return (False,) * len(self.over)
-        free = allowed - self.spoken_for(limit)
+        free = allowed - self.used_by_habits(limit)
         return tuple(count <= free for count in self.over)
-
-
-# What one candidate step does to the people whom some candidate could put over the limit.
-
-
-@dataclass(frozen=True, eq=False)
-class CandidateEffect:
-    """Units, (n,) each: ``excess`` over the limit (positive = over) and, where that is positive, the terms.
-
-    ``conditional`` and ``unconditioned`` are 0 where a quick bound showed a person to be within the limit.
-    """
-
-    mechanisms: dict[str, Mechanism]
-    conditional: NDArray[np.int64]
-    unconditioned: NDArray[np.int64]
-    excess: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, step: StepSchedule, people: int) -> CandidateEffect:
-        """An effect still to be filled in."""
-        return cls(mechanisms_of(step), *(np.zeros(people, dtype=np.int64) for _ in range(3)))
-
-    def copied_for(self, step: StepSchedule) -> CandidateEffect:
-        """The same effect for another candidate, to be changed where the two differ."""
-        return replace(
-            self,
-            mechanisms=mechanisms_of(step),
-            conditional=self.conditional.copy(),
-            unconditioned=self.unconditioned.copy(),
-            excess=self.excess.copy(),
-        )
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all that is released is exact: then the terms of everybody are others than under noise."""
-        return all(how.is_exact for how in self.mechanisms.values() if how.is_released)
-
-    def differing(self, step: StepSchedule) -> list[str]:
-        """Sensors that another candidate releases in another way."""
-        others = mechanisms_of(step)
-        return [name for name, how in self.mechanisms.items() if others[name] != how]
-
-
-def mechanisms_of(step: StepSchedule) -> dict[str, Mechanism]:
-    """The mechanism of each sensor of a step."""
-    return {release.sensor.name: release.mechanism for release in step.releases}
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is released and why. ``over`` people are over the limit because of releases, ``natural`` by habit.
+    """What is released and why.
 
-    ``over`` counts this step and the silence after it, ``allowed`` how many may be over; ``cleared`` of
-    the people within the limit are there by the refined bounds only. ``cost`` is what the assignment loses
-    (weighted expected absolute error).
+    ``over`` people are over the limit because of releases, at this step or in the silence after it, and
+    ``natural`` people by habit alone; ``allowed`` people may be. Of the people within the limit ``cleared``
+    are within it only by the refined bounds. ``cost`` is what the assignment loses (weighted expected
+    absolute error, in people).
     """
 
     schedule: StepSchedule
@@ -420,9 +347,9 @@ class Decision:
 class StepDecider:
     """Finds the decision for one step, round by round.
 
-    Ask whoever knows people for the counts of :attr:`question`, give it to :meth:`take`, until
-    :attr:`decision` is there. ``must_be_raw`` names sensors that the settings want raw whatever comes: the
-    budget goes first.
+    Have the people counted for each step of :attr:`question` and pass the counts to :meth:`take`, until
+    :attr:`decision` is set. ``must_be_raw`` names sensors that the settings require to be raw. The budget
+    takes precedence over them.
     """
 
     def __init__(
@@ -434,7 +361,7 @@ class StepDecider:
         must_be_raw: frozenset[str] = frozenset(),
         people: int | None = None,
     ) -> None:
-        """``people`` is how many there are, where that is known beforehand."""
+        """``people`` is the number of people, if it is known beforehand."""
         self._people = people
         self.step = step
         self._limit = limit
@@ -446,7 +373,7 @@ class StepDecider:
 
     @property
     def round(self) -> int:
-        """Rounds that have been answered."""
+        """How many rounds have been answered."""
         return self._search.rounds
 
     @property
@@ -456,7 +383,7 @@ class StepDecider:
 
     @property
     def candidates(self) -> tuple[Assignment, ...]:
-        """The assignments in question."""
+        """The assignments to be answered for."""
         return self._search.candidates
 
     @property
@@ -466,11 +393,11 @@ class StepDecider:
 
     @property
     def enough(self) -> int | None:
-        """More people over the limit than so many need not be distinguished; None while that is not known."""
+        """Counts above this number need not be exact; None while it is not known."""
         return None if self._people is None else self._limit.allowed(self._people)
 
     def take(self, counts: OverLimit) -> None:
-        """The counts of everybody for :attr:`question`; leads to the next question or to the decision."""
+        """Take the counts of all people for :attr:`question`; sets the next question or the decision."""
         candidates, before = self._search.candidates, self._search.best
         self._people = counts.people
         counts = counts.cut_above(self._limit.allowed(counts.people))
@@ -486,7 +413,7 @@ class StepDecider:
             self.decision = self._decide(None)
 
     def give_up(self) -> Decision:
-        """No answer in time: the best that everybody has answered for, or silence."""
+        """The decision if answers are late: the best candidate that all have answered for, or silence."""
         self.decision = self._decide(BudgetReason.NO_ANSWER)
         return self.decision
 
@@ -519,63 +446,11 @@ class StepDecider:
 
 
 Ask: TypeAlias = Callable[[Sequence[StepSchedule], int | None], OverLimit]
-"""The counts of candidates by one who knows everybody; see :meth:`StepDecider.enough` for the second."""
+"""Counts all people for these candidates; the second argument is :attr:`StepDecider.enough`."""
 
 
 def decide(decider: StepDecider, ask: Ask) -> Decision:
-    """The decision where all people can be asked at once."""
+    """The decision where all people can be counted in one call."""
     while decider.decision is None:
         decider.take(ask(decider.question, decider.enough))
     return decider.decision
-
-
-# Which sensors to switch on: the set of most use within a risk budget, and how far it is from the best.
-#
-# ``use`` is what releasing saves compared with silence: weight times (cost of silence - expected error). If
-# a set keeps the budget, so does each of its sensors by itself, since by the fast bound fewer sensors never
-# reveal more. So the ``most`` largest single uses, added up, bound the use of every admissible set.
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The decision, the sensors it switches on, what they are of use, and the most that any set could be."""
-
-    decision: Decision
-    sensors: tuple[str, ...]
-    use: float
-    bound: float
-
-
-def select_sensors(
-    step: int,
-    choices: Sequence[SensorChoice],
-    limit: RiskBudget,
-    most: int,
-    ask: Ask,
-    settings: SearchSettings | None = None,
-) -> Selection:
-    """The best set of at most ``most`` sensors found; exact where all assignments can be tried.
-
-    ``ask`` must count people over the limit by the fast bound; otherwise ``bound`` is not a bound.
-    """
-    chosen = replace(settings or SearchSettings(), most_released=most)
-    decision = decide(StepDecider(step, choices, limit, chosen), ask)
-    on = tuple(r.sensor.name for r in decision.schedule.releases if r.mechanism.is_released)
-    silence = sum(choice.costs[-1] for choice in choices)
-    return Selection(decision, on, silence - decision.cost, _bound(step, choices, limit, most, ask))
-
-
-def _bound(step: int, choices: Sequence[SensorChoice], limit: RiskBudget, most: int, ask: Ask) -> float:
-    """The best admissible use of each sensor on its own, the largest ``most`` of them added up."""
-    silence: Assignment = tuple(len(choice.options) - 1 for choice in choices)
-    single = [
-        (k, option, (*silence[:k], option, *silence[k + 1 :]))
-        for k, choice in enumerate(choices)
-        for option in range(len(choice.options) - 1)
-    ]
-    counts = ask([schedule_of(step, choices, assignment) for _, _, assignment in single], None)
-    best = [0.0] * len(choices)
-    for (k, option, _), is_admissible in zip(single, counts.is_admissible(limit), strict=True):
-        if is_admissible:
-            best[k] = max(best[k], choices[k].costs[-1] - choices[k].costs[option])
-    return sum(nlargest(most, best))

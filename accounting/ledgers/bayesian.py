@@ -11,22 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import CompositionError, LedgerError
-from accounting.ledgers import (
+from accounting.ledgers.differential_privacy import (
     Cost,
     Neighbours,
-    ReleaseLog,
     check_delta,
     log_distance,
     pure_cost,
     step_cost,
 )
+from accounting.ledgers.release_log import ReleaseLog
 
 # Bayesian differential privacy of small finite databases, exactly.
 #
-# Zhao, "Composition Properties of Bayesian Differential Privacy": an adversary knows the tuples ``K`` of a
-# database and wants tuple ``i``; what is unknown is averaged over the database's own law. The leakage is
-# the largest log-ratio of an output's probability for two values of tuple ``i``, epsilon the largest over
-# all ``(i, K)``.
+# Zhao, "Composition Properties of Bayesian Differential Privacy", section III: an adversary knows the tuples
+# ``K`` of a database and wants tuple ``i``. What the adversary does not know is averaged over the database's
+# own law. The leakage to this adversary is the largest log-ratio of an output's probability under two values
+# of tuple ``i``; epsilon is the largest leakage over all ``(i, K)``.
 
 _MOST_WORK = 2**26  # database entries times adversaries times outputs
 
@@ -41,7 +41,7 @@ class Adversary:
 
 @dataclass(frozen=True, slots=True)
 class Leakage:
-    """``epsilon`` (nats, inf where an output excludes a value) and the adversary who gets it."""
+    """``epsilon`` in nats (inf where an output rules a value out), and the adversary who learns that much."""
 
     epsilon: float
     adversary: Adversary
@@ -49,7 +49,7 @@ class Leakage:
 
 @dataclass(frozen=True, eq=False)
 class FiniteDatabase:
-    """``law[x_1, ..., x_n]``: joint probability of the values of n tuples, correlated as they may be."""
+    """``law[x_1, ..., x_n]``: joint probability of the values of n tuples, which may be correlated."""
 
     law: NDArray[np.float64]
 
@@ -62,25 +62,13 @@ class FiniteDatabase:
                 "renormalise it",
             )
 
-    @property
-    def tuples(self) -> int:
-        """How many tuples the database has."""
-        return self.law.ndim
 
-    def adversaries(self) -> Iterator[Adversary]:
-        """Every target with every set of other tuples."""
-        for target in range(self.tuples):
-            others = [j for j in range(self.tuples) if j != target]
-            for size in range(len(others) + 1):
-                yield from (Adversary(target, known) for known in combinations(others, size))
-
-    def has_independent_tuples(self) -> bool:
-        """Whether the law is the product of its margins."""
-        product = np.ones(())
-        for axis in range(self.tuples):
-            margin = self.law.sum(axis=tuple(j for j in range(self.tuples) if j != axis))
-            product = np.multiply.outer(product, margin)
-        return bool(np.allclose(product, self.law, rtol=0.0, atol=1e-12))
+def adversaries(tuples: int) -> Iterator[Adversary]:
+    """Every target with every set of other tuples."""
+    for target in range(tuples):
+        others = [j for j in range(tuples) if j != target]
+        for size in range(len(others) + 1):
+            yield from (Adversary(target, known) for known in combinations(others, size))
 
 
 def compose(*channels: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -99,10 +87,11 @@ def leakage_to(database: FiniteDatabase, channel: NDArray[np.float64], adversary
     """What one adversary learns at most: ``sup ln Pr[y | x_i, x_K] / Pr[y | x_i', x_K]`` (Zhao, section III).
 
     ``channel[x_1, ..., x_n, y]``: probability of each output for each database. Values that cannot occur
-    together with what is known are left out; of a set of outputs the likeliest single one is at least as bad.
+    together with what is known are left out. Single outputs are enough: a set of outputs never has a larger
+    ratio than its worst member.
     """
     kept = (adversary.target, *adversary.known)
-    hidden = tuple(j for j in range(database.tuples) if j not in kept)
+    hidden = tuple(j for j in range(database.law.ndim) if j not in kept)
     order = [sorted(kept).index(j) for j in kept]
     outputs = channel.shape[-1]
     mass = database.law.sum(axis=hidden).transpose(order).reshape(database.law.shape[adversary.target], -1)
@@ -118,7 +107,7 @@ def leakage_to(database: FiniteDatabase, channel: NDArray[np.float64], adversary
 
 
 def leakage(database: FiniteDatabase, channel: NDArray[np.float64]) -> Leakage:
-    """Epsilon: the supremum over all adversaries, exact; :class:`LedgerError` when there are too many."""
+    """Epsilon, exactly: the largest leakage over all adversaries; :class:`LedgerError` for too many."""
     if channel.shape[:-1] != database.law.shape:
         raise LedgerError(
             f"a channel must have a law of outputs for each of the databases {database.law.shape}",
@@ -127,34 +116,35 @@ def leakage(database: FiniteDatabase, channel: NDArray[np.float64]) -> Leakage:
         )
     if not np.allclose(channel.sum(axis=-1), 1.0) or np.any(channel < 0.0):
         raise LedgerError(
-            "each row of a channel must be probabilities that sum to 1", "another", "renormalise"
+            "each row of a channel must be probabilities that sum to 1", "other rows", "renormalise them"
         )
-    work = channel.size * database.tuples * 2 ** (database.tuples - 1)
+    tuples = database.law.ndim
+    work = channel.size * tuples * 2 ** (tuples - 1)
     if work > _MOST_WORK:
         raise LedgerError(
             f"an exact leakage must take at most {_MOST_WORK:.0e} operations",
             f"{work:.0e}",
-            "use fewer tuples, values or outputs, or a bound for a chain (chain_leakage.py)",
+            "use fewer tuples, values or outputs; for a person's chain there is a bound, leakage_bound",
         )
-    found = [leakage_to(database, channel, adversary) for adversary in database.adversaries()]
+    found = [leakage_to(database, channel, adversary) for adversary in adversaries(tuples)]
     return max(found, key=lambda each: each.epsilon)
 
 
 def _largest_log_ratio(given: NDArray[np.float64]) -> float:
-    """The largest ``ln given[a, y] / given[b, y]`` over outputs that are possible at all."""
+    """The largest ``ln given[a, y] / given[b, y]`` over the outputs that are possible at all."""
     high, low = given.max(axis=0), given.min(axis=0)
-    seen = high > 0.0
-    if np.any(low[seen] == 0.0):
+    possible = high > 0.0
+    if np.any(low[possible] == 0.0):
         return math.inf
-    return math.log(float((high[seen] / low[seen]).max(initial=1.0)))
+    return math.log(float((high[possible] / low[possible]).max(initial=1.0)))
 
 
 # Bayesian leakage when the tuples are the places of one person's chain: correlated from step to step.
 #
-# One output's likelihood ratio follows from the forward recursion. The supremum over outputs is exact where
-# they can be enumerated; beyond that the sum of the steps' own log-ratios is an upper bound, whatever the
-# correlation (an output's probability is an average over trajectories, each step's factor within its
-# ratio).
+# The likelihood ratio of one output follows from the forward recursion of a hidden Markov model. The largest
+# ratio is exact where all outputs can be enumerated. Otherwise the sum of the steps' own log-ratios is an
+# upper bound under any correlation: an output's probability is an average over trajectories, and no step's
+# factor differs between two trajectories by more than that step's ratio.
 
 _MOST_ENUMERATED = 2**20
 
@@ -163,8 +153,8 @@ _MOST_ENUMERATED = 2**20
 class ChainRelease:
     """A person's chain and what is released of it: ``initial`` (M,), ``transition`` (M, M).
 
-    ``channels[t][m, y]`` is the probability of output ``y`` at step ``t`` when the person is at ``m``; coins
-    are independent from step to step.
+    ``channels[t][m, y]`` is the probability of output ``y`` at step ``t`` when the person is at ``m``. Noise
+    is independent from step to step.
     """
 
     initial: NDArray[np.float64]
@@ -182,8 +172,8 @@ def output_likelihoods(
 ) -> NDArray[np.float64]:
     """``Pr[outputs | X_target = m, known]`` for each place ``m`` (M,).
 
-    -1 where ``m`` is impossible. ``known`` maps steps to places. Forward recursion with and without the
-    outputs' factors, once per ``m``.
+    -1 where ``m`` is impossible. ``known`` maps steps to places. The forward recursion runs twice for each
+    ``m``, with the factors of the outputs and without them.
     """
     found = np.full(release.initial.size, -1.0)
     for place in range(release.initial.size):
@@ -195,7 +185,7 @@ def output_likelihoods(
 
 
 def log_ratio(likelihoods: NDArray[np.float64]) -> float:
-    """The largest log-ratio between two possible places of the target (nats); inf if one is excluded."""
+    """The largest log-ratio between two possible places of the target (nats); inf if one is ruled out."""
     possible = likelihoods[likelihoods >= 0.0]
     if possible.size == 0 or possible.max() == 0.0:
         return 0.0
@@ -213,19 +203,16 @@ def chain_leakage(release: ChainRelease) -> Leakage:
             "use accounting.ledgers.bayesian.leakage_bound",
         )
     worst = Leakage(0.0, Adversary(0, ()))
-    for target in range(release.steps):
-        others = [t for t in range(release.steps) if t != target]
-        for size in range(len(others) + 1):
-            for known in combinations(others, size):
-                epsilon = _worst_output(release, target, known)
-                if epsilon > worst.epsilon:
-                    worst = Leakage(epsilon, Adversary(target, known))
+    for adversary in adversaries(release.steps):
+        epsilon = _worst_output(release, adversary.target, adversary.known)
+        if epsilon > worst.epsilon:
+            worst = Leakage(epsilon, adversary)
     return worst
 
 
 def leakage_bound(release: ChainRelease) -> float:
     """Upper bound on epsilon (nats): the sum over steps of the largest log-ratio between two places."""
-    return float(sum(_channel_ratio(channel) for channel in release.channels))
+    return float(sum(_largest_log_ratio(channel) for channel in release.channels))
 
 
 def _worst_output(release: ChainRelease, target: int, known: tuple[int, ...]) -> float:
@@ -251,31 +238,27 @@ def _forward(release: ChainRelease, fixed: Mapping[int, int], outputs: Sequence[
     return float(weight.sum())
 
 
-def _channel_ratio(channel: NDArray[np.float64]) -> float:
-    high, low = channel.max(axis=0), channel.min(axis=0)
-    seen = high > 0.0
-    return math.inf if np.any(low[seen] == 0.0) else math.log(float((high[seen] / low[seen]).max()))
-
-
-# When Bayesian leakages may be added up, and when not: each rule asks for its condition and refuses
+# When Bayesian leakages may be added up. Each rule requires its condition to be declared, and refuses
 # without.
 #
 # Zhao ("Composition Properties of Bayesian Differential Privacy", theorems 1 and 2) states the sum and the
-# maximum for any correlation. As stated neither holds: given what an adversary knows, outputs still share
-# the unknown rest, so they are not independent, which the proof needs. The tests have a counterexample for
-# each.
+# maximum for any correlation. Neither holds as stated. The proof needs outputs that are independent given
+# what the adversary knows, but they still depend on the same unknown tuples. The tests have a counterexample
+# for each theorem.
 
-_INDEPENDENT_REMEDY = "compose the mechanisms first and take the leakage of the joint one (databases.compose)"
+_INDEPENDENT_REMEDY = "compose the mechanisms first and take the leakage of the joint one (bayesian.compose)"
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What whoever asks vouches for; nothing is assumed.
+    """What the caller vouches for; nothing is assumed.
 
-    ``independent_tuples``: nobody's tuple reveals another's. ``independent_coins``: each release has
-    randomness of its own. ``every_known_set``: each epsilon is the supremum over all adversaries, also those
-    who know everybody else. ``disjoint_people``: the releases touch sets of people that were fixed before the
-    data and do not overlap.
+    - ``independent_tuples``: no person's tuple says anything about another's.
+    - ``independent_coins``: each release has its own randomness.
+    - ``every_known_set``: each epsilon is the largest over all adversaries, including those who know everyone
+      else's tuple.
+    - ``disjoint_people``: the releases are about sets of people that do not overlap and were fixed before the
+      data.
     """
 
     independent_tuples: bool = False
@@ -285,10 +268,10 @@ class Declared:
 
 
 def summed(epsilons_nats: Sequence[float], declared: Declared) -> float:
-    """Epsilon of several releases of the same people, by adding; :class:`CompositionError` where that fails.
+    """The sum of the epsilons of several releases; :class:`CompositionError` where the sum is not a bound.
 
-    With independent tuples and the others known, each output depends on the target's tuple alone, so the
-    outputs' probabilities multiply.
+    With independent tuples, all others known, each output depends on the target's tuple alone. The outputs'
+    probabilities then multiply, so their log-ratios add up.
     """
     _require(
         declared.independent_tuples,
@@ -301,11 +284,11 @@ def summed(epsilons_nats: Sequence[float], declared: Declared) -> float:
 
 
 def largest(epsilons_nats: Sequence[float], declared: Declared) -> float:
-    """Epsilon of releases that touch disjoint people, by the maximum; :class:`CompositionError` otherwise."""
+    """The largest epsilon of releases about disjoint people; :class:`CompositionError` if they overlap."""
     _require(
         declared.disjoint_people,
         "the maximum of Bayesian leakages must be over disjoint sets of people, fixed before the data",
-        "releases that may touch the same person: two sensors in one step are such",
+        "releases that may count the same person, such as those of two sensors in one step",
         "add them up instead",
     )
     _require(
@@ -322,13 +305,13 @@ def _check_coins_and_sets(declared: Declared) -> None:
     _require(
         declared.independent_coins,
         "each release must have randomness of its own",
-        "coins that may be shared",
+        "randomness that releases may share",
         "take the leakage of the joint mechanism",
     )
     _require(
         declared.every_known_set,
-        "each epsilon must be the supremum over every set of known tuples",
-        "leakages at one set: two bits released through an exclusive or, 0 and 0, leak 1.52 together",
+        "each epsilon must be the largest over every set of known tuples",
+        "leakages for one such set: two releases of an exclusive or leak 0 each and 1.52 together",
         "use the epsilon of accounting.ledgers.bayesian.leakage",
     )
 
@@ -340,16 +323,17 @@ def _require(condition: bool, must: str, got: str, remedy: str) -> None:
 
 # The Bayesian-differential-privacy reader of a release log.
 #
-# A tuple is one person's whole trace. Where people move independently of each other, and only there,
-# leakages of the log's steps add up; each step's is the pure epsilon of moving a person between two places.
-# That is the ideal noise's: a sampler's table ends somewhere, and what it misses is charged to a delta.
+# A tuple is one person's whole trace. If people move independently of each other, and only then, the leakages
+# of the log's steps add up. The leakage of a step is the pure epsilon of moving a person between two places.
+# This holds for ideal noise. A sampler's table is finite, and the mass it leaves out is charged to delta.
 
 
 @dataclass(frozen=True, slots=True)
 class BdpStatement:
-    """``epsilon`` (nats): but for ``delta``, no two traces are further apart, whoever else is known.
+    """``epsilon`` (nats) bounds the log-ratio of any two traces, except with probability ``delta``.
 
-    inf where nothing is certified: a release has no such noise, or the samplers' distance from it,
+    It holds against adversaries who know any set of other people's traces. It is inf where nothing is
+    certified: a release has no noise with a pure epsilon, or the samplers' distance from ideal noise,
     ``truncated_mass``, needs more than ``delta``. ``releasing_steps`` is how many terms were added.
     """
 
@@ -362,8 +346,9 @@ class BdpStatement:
 def read_bayesian(log: ReleaseLog, declared: Declared, delta: float) -> BdpStatement:
     """The statement of a log; :class:`CompositionError` unless what makes the sum valid is declared.
 
-    Each step's epsilon is the supremum over every known set (the noise does not depend on who is counted) and
-    steps have independent coins by construction, so that people are independent is what is left to declare.
+    Two of the conditions hold by construction: noise does not depend on who is counted, so each step's
+    epsilon is the largest over every known set, and the noise of different steps is independent. The caller
+    has to declare that people move independently.
     """
     check_delta(delta)
     costs = [step_cost(step.releases, pure_cost, Neighbours.MOVE) for step in log.steps]

@@ -1,7 +1,7 @@
-"""The differential-privacy reader: what the whole log costs anybody who was there at every step.
+"""The differential-privacy reader: what the whole log costs a person who was there at every step.
 
-Discrete Gaussian noise is certified by zCDP, tiers by their own epsilon or by zCDP, whichever is smaller;
-continuous noise (correlated releases) has an exact curve besides. Sums are exact rationals.
+Discrete Gaussian noise is certified by zCDP. Tiers are certified by their own epsilon or by zCDP, whichever
+is smaller. Continuous noise (correlated releases) also has an exact curve. Sums are exact rationals.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import inf
+from operator import add
 from typing import Any, Generic, Protocol, TypeVar
 
 from scipy.special import log_ndtr, ndtr
@@ -21,7 +22,7 @@ from accounting.exceptions import LedgerError
 from accounting.ledgers.release_log import ReleaseLog, known
 from accounting.numerics import bracket
 from models.mechanisms import Composite, Mechanism, NoiseFamily
-from models.releases import CountingWindow, SensorRelease, StepSchedule, WindowRelease
+from models.releases import SensorRelease, StepSchedule, WindowRelease
 
 # Epsilon and delta of continuous Gaussian noise: the exact curve, and the formula of the papers.
 
@@ -51,10 +52,11 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 
 
 def paper_epsilon(delta: float, mu: float) -> float:
-    """``sqrt(2 ln(1.25 / delta)) mu``, Koga et al.'s formula: shown as "paper", no guarantee.
+    """``sqrt(2 ln(1.25 / delta)) mu``, the formula of Koga et al.: shown as "paper", not a guarantee.
 
-    The classical one of Dwork and Roth ("The Algorithmic Foundations of Differential Privacy", theorem A.1),
-    proven for epsilon below 1 only: at sigma 10, 8 760 steps and delta 1e-6 it says 49.6 where 87.5 is true.
+    It is the classical formula of Dwork and Roth ("The Algorithmic Foundations of Differential Privacy",
+    theorem A.1), which is proven only for epsilon below 1. At sigma 10, 8 760 steps and delta 1e-6 it gives
+    49.6; the true epsilon is 87.5.
     """
     return math.sqrt(2.0 * math.log(1.25 / delta)) * mu
 
@@ -76,7 +78,7 @@ class Neighbours(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """An exact amount, or infinitely much."""
+    """An exact amount, or infinity."""
 
     amount: Fraction = Fraction()
     is_infinite: bool = False
@@ -104,90 +106,94 @@ Amount = TypeVar("Amount", bound=_Ordered)
 
 
 class WindowCosts(Generic[Amount]):
-    """What the windows that end with one step cost whoever they count.
+    """What the windows that end with one step cost the people they count.
 
-    One person is counted by at most ``most_sensors`` of those that cover the same steps, by all of them where
-    nothing is declared. Windows of another length are charged besides.
+    Of the windows that cover the same steps, at most ``most_sensors`` count the same person; all of them do
+    if nothing is declared. Windows of different lengths are charged separately and added.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, releases: Sequence[SensorRelease], costs: Sequence[Amount]) -> None:
+        """``costs`` are those of the releases; releases without a window are left out."""
         self._costs: dict[int, list[Amount]] = {}
         self._most: dict[int, int | None] = {}
+        for release, cost in zip(releases, costs, strict=True):
+            window = release.sensor.window
+            if window is not None:
+                self._costs.setdefault(window.steps, []).append(cost)
+                self._most[window.steps] = window.most_sensors
 
-    def add(self, window: CountingWindow, cost: Amount) -> None:
-        """One more release."""
-        self._costs.setdefault(window.steps, []).append(cost)
-        self._most[window.steps] = window.most_sensors
-
-    def dearest(self, people: int = 1) -> list[Amount]:
-        """Those that so many people together can change at most; who moves is as two."""
+    def largest(self, people: int = 1) -> list[Amount]:
+        """The largest costs that this many people together can change; a person who moves counts as two."""
         found: list[Amount] = []
         for costs, most in self.by_length(people):
             found += sorted(costs, reverse=True)[:most]
         return found
 
     def by_length(self, people: int = 1) -> Iterator[tuple[list[Amount], int]]:
-        """Costs of the windows of each length, and how many of them so many people can change at most."""
+        """Costs of the windows of each length, and how many of them this many people can change at most."""
         for steps, costs in self._costs.items():
             most = self._most[steps]
             yield costs, len(costs) if most is None else people * most
 
 
-def seen_together(releases: Iterable[SensorRelease]) -> set[tuple[int, ...]]:
-    """The sets of releases, by their number, that one place has in common; those of windows have none."""
-    seen_by: dict[int, tuple[int, ...]] = {}
+def costs_at_places(releases: Sequence[SensorRelease], costs: Sequence[Amount]) -> list[Amount]:
+    """The sum of the ``costs`` of the releases that count each place.
+
+    Places that the same releases count have one sum together. Releases of windows are left out, because a
+    person can be counted in them at any place.
+    """
+    counted_by: dict[int, tuple[int, ...]] = {}
     for index, release in enumerate(releases):
         if release.sensor.window is None:
             for location in release.sensor.locations:
-                seen_by[location] = (*seen_by.get(location, ()), index)
-    return set(seen_by.values())
+                counted_by[location] = (*counted_by.get(location, ()), index)
+    return [reduce(add, (costs[index] for index in indices)) for indices in set(counted_by.values())]
 
 
 def step_cost(
     releases: Iterable[SensorRelease], cost: Callable[[Mechanism], Cost], neighbours: Neighbours
 ) -> Cost:
-    """The most that one step costs anybody, ``cost`` being that of one count changed by one.
+    """The most that one step costs a person, where ``cost`` is that of one count changed by one.
 
-    A person is at one location and counted by every sensor there. To add or remove them costs the dearest
-    location; to move them costs two locations that different sensors see: exact when these share no sensor,
-    an upper bound otherwise. Windows that end with the step are charged besides.
+    A person is at one location and is counted by every sensor there. Adding or removing the person costs the
+    dearest location. Moving the person costs the two dearest locations that different sensors count: exact if
+    these share no sensor, an upper bound otherwise. Windows that end with the step are added.
     """
     released = tuple(releases)
     costs = [cost(release.charged) for release in released]
-    windows = WindowCosts[Cost]()
-    for release, own in zip(released, costs, strict=True):
-        if release.sensor.window is not None:
-            windows.add(release.sensor.window, own)
-    places = sorted((sum((costs[i] for i in seen), Cost()) for seen in seen_together(released)), reverse=True)
     people = neighbours.places
-    return sum([*places[:people], *windows.dearest(people)], Cost())
+    places = sorted(costs_at_places(released, costs), reverse=True)[:people]
+    return sum([*places, *WindowCosts(released, costs).largest(people)], Cost())
 
 
-# What it costs that noise is sampled, and not ideal: a release's sampler beside the law a theorem is about.
+# The cost of sampling: theorems are about ideal noise, and a sampler's law differs from it a little.
 #
-# Two ways are known, and the better one counts. **By mass**: laws within ``tau`` of the ideal in total
-# variation cost ``(1 + e^epsilon) tau`` of delta: nothing for small epsilon, everything from 45 on or so.
-# **By table**: where ``|z| <= K`` let the sampler's probabilities be within a factor ``e^r`` of the ideal
-# ones, and ``beta = Pr[z < -K or z > K - L]``, with ``L`` the most that one person changes the count by.
-# Then
+# There are two ways to charge the difference, and the smaller epsilon counts.
 #
-#     delta(epsilon + 2 sum r) <= e^(sum r) delta_ideal(epsilon) + sum beta
+# - **By mass**: a law within ``tau`` of the ideal one in total variation costs ``(1 + e^epsilon) tau`` of
+#   delta. That is negligible for small epsilon and more than all of delta from an epsilon of about 45 on.
+# - **By table**: let the sampler's probabilities of ``|z| <= K`` be within a factor ``e^r`` of the ideal
+#   ones, and ``beta = Pr[z < -K or z > K - L]``, where ``L`` is the most that one person changes the count
+#   by. Then
 #
-# as on those outputs ``P - e^(epsilon + 2r) Q <= e^r (P_ideal - e^epsilon Q_ideal)``, and all others
-# together have the mass ``sum beta`` at most. No ``e^epsilon`` stands before it: large epsilons can be
-# certified, too. The last ``L`` values *inside* count: their neighbours have no such output.
+#       delta(epsilon + 2 sum r) <= e^(sum r) delta_ideal(epsilon) + sum beta
+#
+#   because on those outputs ``P - e^(epsilon + 2r) Q <= e^r (P_ideal - e^epsilon Q_ideal)``, and all other
+#   outputs together have a mass of at most ``sum beta``. No ``e^epsilon`` multiplies ``beta``, so large
+#   epsilons can be certified too. The last ``L`` values inside the table count into ``beta`` because the
+#   neighbouring data set does not have these outputs.
 
-_MARGIN = 1.001  # charged beyond what was found: the next epsilon is larger, and so is its cost
+_MARGIN = 1.001  # charge a little more than was found: the next epsilon is larger, and so is its cost
 _SEARCH_ROUNDS = 64
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SamplerDistance:
-    """How far samplers may be from ideal noise; of several releases the sums.
+    """How far samplers may be from ideal noise, summed over releases.
 
-    ``truncated_mass`` is the total variation. Of samplers that are tables ``log_ratio`` is ``r`` and
-    ``outside`` is ``beta``; ``untabled_mass`` is the total variation of all others (floating point, or a law
-    of which no more is known).
+    ``truncated_mass`` is the total variation of all samplers. ``log_ratio`` is ``r`` and ``outside`` is
+    ``beta`` of the samplers that are tables; ``untabled_mass`` is the total variation of the others (floating
+    point, or a law of which only the total variation is known).
     """
 
     truncated_mass: float = 0.0
@@ -204,9 +210,9 @@ class SamplerDistance:
         )
 
     def epsilon(self, ideal: Callable[[float], float], delta: float) -> float:
-        """Epsilon (nats) at ``delta`` as the samplers are, ``ideal`` giving that of the ideal noise; or inf.
+        """Epsilon (nats) at ``delta`` of the real samplers; inf if none is certified.
 
-        ``ideal`` is asked for deltas above 0 and must not rise with them.
+        ``ideal`` gives the epsilon of ideal noise at a delta above 0 and must not increase with delta.
         """
         by_mass = _epsilon_by_mass(ideal, delta, self.truncated_mass)
         if self.untabled_mass == self.truncated_mass:
@@ -222,23 +228,19 @@ class SamplerDistance:
 def step_distance(
     releases: Iterable[SensorRelease], neighbours: Neighbours = Neighbours.ADD_REMOVE
 ) -> SamplerDistance:
-    """The furthest that the samplers of one step may be from ideal noise in the counts that anybody changes.
+    """How far the samplers of one step may be from ideal noise, in the counts that one person can change.
 
-    As :func:`step_cost`, in each way of measuring: the noise that costs most is not the one that is furthest.
+    As :func:`step_cost`, but separately for each field, because the dearest noise need not be the furthest.
     """
     released = tuple(releases)
-    own = [sampler_distance(release.charged) for release in released]
-    windows = WindowCosts[SamplerDistance]()
-    for release, distance in zip(released, own, strict=True):
-        if release.sensor.window is not None:
-            windows.add(release.sensor.window, distance)
-    places = [sum((own[i] for i in seen), SamplerDistance()) for seen in seen_together(released)]
-    found = furthest(places, neighbours.places)
-    return sum((furthest(*group) for group in windows.by_length(neighbours.places)), found)
+    distances = [sampler_distance(release.charged) for release in released]
+    found = furthest(costs_at_places(released, distances), neighbours.places)
+    windows = WindowCosts(released, distances).by_length(neighbours.places)
+    return sum((furthest(*group) for group in windows), found)
 
 
 def furthest(distances: Sequence[SamplerDistance], most: int) -> SamplerDistance:
-    """At least the sum of any ``most`` of them."""
+    """An upper bound on the sum of any ``most`` of them."""
     if len(set(distances)) <= 1:  # nearly always: one kind of noise
         return sum(distances[:most], SamplerDistance())
     return SamplerDistance(
@@ -247,7 +249,7 @@ def furthest(distances: Sequence[SamplerDistance], most: int) -> SamplerDistance
 
 
 def sampler_distance(mechanism: Mechanism, most_counts: int = 1) -> SamplerDistance:
-    """The distance of one release whose count one person changes by ``most_counts``; of all its parts."""
+    """The distance of one release whose count one person changes by at most ``most_counts``."""
     return _distance(mechanism, most_counts)  # type: ignore[arg-type]  # mechanisms are hashable values
 
 
@@ -264,33 +266,31 @@ def _distance(mechanism: Mechanism, most_counts: int) -> SamplerDistance:
     return SamplerDistance(law.truncated_mass, law.faithful_log_ratio, law.outside_faithful(most_counts))
 
 
-def mass_in_delta(epsilon: float, mass: float) -> float:
-    """What samplers that miss the ideal by ``mass`` cost of delta: ``(1 + e^epsilon) mass``, 0 for none."""
-    return (1.0 + math.exp(min(epsilon, 700.0))) * mass if mass > 0.0 else 0.0
-
-
 def _epsilon_by_mass(ideal: Callable[[float], float], delta: float, mass: float) -> float:
-    """Where ``delta`` pays for the ideal's epsilon and for what its samplers miss; inf where it does not."""
+    """The epsilon of ideal noise at what ``(1 + e^epsilon) mass`` leaves of ``delta``; inf if nothing.
+
+    The cost depends on the epsilon, so it is charged, found to be larger, and charged again until it
+    suffices.
+    """
     charged = 0.0
     for _ in range(_SEARCH_ROUNDS):
         if charged >= delta:
             return math.inf
         epsilon = ideal(delta - charged)
-        cost = mass_in_delta(epsilon, mass)
+        cost = (1.0 + math.exp(min(epsilon, 700.0))) * mass if mass > 0.0 else 0.0  # e^710 would overflow
         if cost <= charged:
             return epsilon
         charged = cost * _MARGIN
     return math.inf
 
 
-# What the releases cost in differential privacy: zCDP added up exactly, and the epsilon it certifies.
+# zCDP added up exactly over the releases, and the epsilon that it certifies.
 #
 # Neighbours are two data sets that differ by one person being counted or not (add/remove) at every step of
 # the log, so one person changes each count by at most one, or by the ``most_counts`` that its sensor
-# declares. A raw release costs infinity, and says so. The discrete Gaussian satisfies zCDP with the same
-# rho as the continuous one (Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy",
-# 2020, Theorem 4), but not the same epsilon curve: so epsilon comes from rho here, never from the
-# continuous curve.
+# declares. A raw release costs infinity. The discrete Gaussian satisfies zCDP with the same rho as the
+# continuous one (Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020, Theorem 4)
+# but has another epsilon curve. So epsilon is computed from rho here, never from the continuous curve.
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _ROUNDS = 80  # golden section: the bracket shrinks to 1e-16 of itself
@@ -298,10 +298,10 @@ _ROUNDS = 80  # golden section: the bracket shrinks to 1e-16 of itself
 
 @dataclass(frozen=True, slots=True)
 class Unprotected:
-    """Releases that cost infinitely much: how many, the first one's sensor, and whether others have any.
+    """Releases of infinite cost: their number, the first one's sensor, and whether other sensors have any.
 
-    ``is_exact`` says that the first was an exact count; else its noise promises nothing by itself. The name
-    is empty where an account of an earlier version did not keep it.
+    ``is_exact`` is True if the first was an exact count; otherwise it had noise that guarantees nothing by
+    itself. The name is empty in an account saved by an earlier version, which did not keep it.
     """
 
     counts: int = 0
@@ -309,8 +309,8 @@ class Unprotected:
     of_others: bool = False
     is_exact: bool = True
 
-    def and_of(self, name: str, is_exact: bool) -> Unprotected:
-        """With one more."""
+    def and_one_of(self, name: str, is_exact: bool) -> Unprotected:
+        """These and one more release of the named sensor."""
         if self == Unprotected():
             return Unprotected(1, name, False, is_exact)
         return Unprotected(
@@ -322,9 +322,9 @@ class Unprotected:
 class ZcdpSpend:
     """The zCDP cost of all steps of a log so far, for some of its sensors.
 
-    ``rho`` is exact (a sum of dyadic rationals), so it does not depend on how the steps were grouped;
-    ``distance`` adds the samplers' distance from the ideal noise. Where ``is_infinite``, ``unprotected`` says
-    which releases did it.
+    ``rho`` is exact (a sum of dyadic rationals), so it does not depend on how the steps were grouped.
+    ``distance`` is the samplers' distance from ideal noise. If ``is_infinite``, ``unprotected`` says which
+    releases have an infinite cost; ``rho`` is the sum of the others.
     """
 
     rho: Fraction = field(default_factory=Fraction)
@@ -338,47 +338,28 @@ class ZcdpSpend:
         return self.distance.truncated_mass
 
     def add(self, releases: Iterable[SensorRelease]) -> None:
-        """Charge one step: a person is at one location, and counted by every sensor that covers it.
-
-        Besides, windows that end with it, in which a person can be counted anywhere.
-        """
-        by_location: dict[int, Fraction] = {}
-        far_by_location: dict[int, SamplerDistance] = {}
-        windows, far_windows = WindowCosts[Fraction](), WindowCosts[SamplerDistance]()
+        """Charge one step, as :func:`step_cost` for adding or removing a person; infinite costs apart."""
+        finite = []
         for release in releases:
-            mechanism = release.charged
-            cost = mechanism.zcdp_rho()
-            if math.isinf(cost):
+            if math.isinf(release.charged.zcdp_rho()):
                 self.is_infinite = True
-                self.unprotected = self.unprotected.and_of(release.sensor.name, mechanism.is_exact)
-                continue
-            exact, far = _exactly(cost), sampler_distance(mechanism)
-            if release.sensor.window is not None:
-                windows.add(release.sensor.window, exact)
-                far_windows.add(release.sensor.window, far)
-                continue
-            for location in release.sensor.locations:
-                known = by_location.get(location)
-                by_location[location] = exact if known is None else known + exact
-                before = far_by_location.get(location)
-                far_by_location[location] = far if before is None else before + far
-        # Most locations have one sensor, and most sensors the same cost: one object for all of them.
-        distinct = {id(cost): cost for cost in by_location.values()}
-        self.rho += max(distinct.values(), default=Fraction()) + sum(windows.dearest())
-        apart = {id(far): far for far in far_by_location.values()}
-        self.distance += sum(
-            (furthest(*group) for group in far_windows.by_length()), furthest([*apart.values()], 1)
-        )
+                self.unprotected = self.unprotected.and_one_of(release.sensor.name, release.charged.is_exact)
+            else:
+                finite.append(release)
+        costs = [_exactly(release.charged.zcdp_rho()) for release in finite]
+        self.rho += max(costs_at_places(finite, costs), default=Fraction())
+        self.rho += sum(WindowCosts(finite, costs).largest())
+        self.distance += step_distance(finite)
 
     def rho_value(self) -> float:
         """rho as a number; inf once a raw count was released."""
         return math.inf if self.is_infinite else float(self.rho)
 
     def epsilon(self, delta: float) -> float:
-        """The smallest epsilon certified at ``delta``; inf where none is.
+        """The smallest epsilon certified at ``delta``, in nats; inf if none is.
 
-        That is after a release without noise, and where the sampled noise is never far enough from zero to
-        hide anybody (:mod:`accounting.ledgers.differential_privacy`).
+        None is after a release without noise, and where the samplers' distance from ideal noise costs more
+        than ``delta``.
         """
         rho = self.rho_value()
         return self.distance.epsilon(lambda left: epsilon_from_zcdp(rho, left), delta)
@@ -400,9 +381,8 @@ def epsilon_from_zcdp(rho: float, delta: float) -> float:
         alpha = 1.0 + math.exp(log_excess)
         return alpha * rho + (-math.log(delta) - math.log(alpha)) / (alpha - 1.0) + math.log1p(-1.0 / alpha)
 
-    around = 0.5 * math.log(
-        -math.log(delta) / rho
-    )  # minimiser of the classical rho + 2 sqrt(rho ln(1/delta))
+    # The minimiser of the classical bound rho + 2 sqrt(rho ln(1/delta)); this bound's is near it.
+    around = 0.5 * math.log(-math.log(delta) / rho)
     return max(0.0, epsilon(_minimise(epsilon, around - 5.0, around + 5.0)))
 
 
@@ -424,18 +404,18 @@ def _exactly(cost: float) -> Fraction:
 
 # What a log has cost in differential privacy so far: a few figures for each group of sensors.
 #
-# The figures are as many however long the log is, so whoever continues a log keeps them beside its place in
-# it and need not read it again. An account that was saved and loaded goes on as one that never stopped.
+# Their number does not grow with the log. A run that is continued saves them together with its position in
+# the log and need not read the log again. A loaded account continues exactly like one that was never saved.
 
 EVERY_GROUP = "all"
 
 
 class PrivacyAccount:
-    """The zCDP spent by each group of sensors, and by all of them together; ``steps`` were charged.
+    """The zCDP spent by each group of sensors and by all of them together, after ``steps`` steps.
 
-    ``is_of_this_version`` is False of one that an earlier version saved: it is true, but says of samplers
-    only by mass how far they are from ideal noise, and not which releases cost infinitely much. Whoever has
-    the log charges its steps anew.
+    ``is_of_this_version`` is False for an account that an earlier version saved. Its figures are right, but
+    it knows the samplers' distance from ideal noise only by mass, and not which releases had an infinite
+    cost. A caller who has the log should charge the steps to a new account.
     """
 
     def __init__(self, groups: Iterable[str]) -> None:
@@ -444,7 +424,7 @@ class PrivacyAccount:
         self.spends = {group: ZcdpSpend() for group in sorted({*groups, EVERY_GROUP})}
 
     def charge(self, schedule: StepSchedule) -> tuple[str, ...]:
-        """Add the next step; the groups that it cost anything."""
+        """Add the next step; returns the groups that have releases in it."""
         charged = []
         for group, spend in self.spends.items():
             own = [r for r in schedule.releases if group in (EVERY_GROUP, r.sensor.group)]
@@ -475,7 +455,8 @@ class PrivacyAccount:
             account = cls(saved["spends"])
             account.steps = int(saved["steps"])
             for group, (rho, is_infinite, mass, *later) in saved["spends"].items():
-                spent = Fraction(*map(int, rho.split("/")))  # an exponent would be worked out, however large
+                # Not Fraction(rho): of "1e999999999" it would compute the integer.
+                spent = Fraction(*map(int, rho.split("/")))
                 distance, unprotected = later or ((0.0, 0.0, mass), ())
                 account.is_of_this_version &= bool(later)
                 sampled = SamplerDistance(*map(float, (mass, *distance)))
@@ -495,12 +476,12 @@ def _saved_unprotected(
     return Unprotected(int(counts), str(sensor), bool(of_others), bool(is_exact))
 
 
-# What counts over windows cost in differential privacy: sensitivities follow from what is declared.
+# The cost of counts over windows, from declared sensitivities.
 #
-# Who is added or removed changes the count of each sensor that counts them, at most ``m`` in a window, by
-# at most its ``most_counts``: ``mu^2 = sum over windows of the m largest L^2 / sigma^2``. In zCDP, ``k^2
-# rho`` for a group of ``k`` (Bun and Steinke, "Concentrated Differential Privacy", 2016, proposition 1.9)
-# is the same for the discrete Gaussian. Priors, and what their support allows, play no part.
+# Adding or removing a person changes at most ``m`` counts of a window, each by at most its ``most_counts``
+# ``L``: ``mu^2 = sum over windows of the m largest L^2 / sigma^2``. A change by ``L`` costs ``L^2 rho`` in
+# zCDP (group privacy: Bun and Steinke, "Concentrated Differential Privacy", 2016, proposition 1.9), which
+# also holds for the discrete Gaussian. Priors play no part.
 
 
 def window_cost(
@@ -508,10 +489,11 @@ def window_cost(
     most_sensors: int,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> ZcdpSpend:
-    """zCDP of all releases for anybody, ``most_sensors`` of them counting one person in a window.
+    """zCDP of all releases, where at most ``most_sensors`` sensors count the same person in a window.
 
-    Releases over the same steps are of one window; every other window is charged besides. Who moves instead
-    of being removed changes twice as many counts. :class:`LedgerError` unless ``most_sensors`` is at least 1.
+    Releases over the same steps belong to one window; the costs of different windows are added. Moving a
+    person changes twice as many counts as removing one. :class:`LedgerError` unless ``most_sensors`` is at
+    least 1.
     """
     if most_sensors < 1:
         raise LedgerError(
@@ -526,7 +508,7 @@ def window_cost(
         costs = windows.setdefault((release.first, release.last), [])
         costs.append((cost, sampler_distance(release.mechanism, release.most_counts)))
         if rho.is_infinite:
-            unprotected = unprotected.and_of(release.sensor.name, release.mechanism.is_exact)
+            unprotected = unprotected.and_one_of(release.sensor.name, release.mechanism.is_exact)
     most = neighbours.places * most_sensors
     total, distance = Cost(), SamplerDistance()
     for costs in windows.values():
@@ -543,11 +525,11 @@ _GAUSSIAN = (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.CONTINUOUS_GAUSSIAN)
 class DpStatement:
     """What the log guarantees for two data sets that are ``neighbours``; epsilons in nats at ``delta``.
 
-    ``epsilon`` is certified, ``certified_by`` says how: "zcdp" from ``rho``, "pure" from ``pure_epsilon``
-    (inf where some noise has none), "gaussian" by the exact curve where all noise is continuous
-    (``exact_epsilon``, else None). ``paper_epsilon`` is the classical formula, no guarantee; None where it
-    does not apply. ``distance`` is that of all samplers. Where nothing is certified,
-    ``unprotected`` says which releases have no rho.
+    ``epsilon`` is certified and ``certified_by`` says how: "zcdp" from ``rho``, "pure" from ``pure_epsilon``
+    (inf where some noise has none), or "gaussian" by the exact curve where all noise is continuous
+    (``exact_epsilon``, otherwise None). ``paper_epsilon`` is the classical formula and guarantees nothing;
+    None where it does not apply. ``distance`` is that of all samplers. ``unprotected`` are the releases
+    without a finite rho.
     """
 
     neighbours: Neighbours
@@ -606,22 +588,22 @@ def read_differential_privacy(
 
 
 def log_distance(log: ReleaseLog, neighbours: Neighbours) -> SamplerDistance:
-    """How far the samplers of the whole log may be from ideal noise in the counts that anybody changes."""
+    """How far the log's samplers may be from ideal noise, in the counts that one person can change."""
     return sum((step_distance(step.releases, neighbours) for step in log.steps), SamplerDistance())
 
 
 def _unprotected(log: ReleaseLog) -> Unprotected:
-    """The releases that no finite rho covers."""
+    """The releases without a finite rho."""
     found = Unprotected()
     for step in log.steps:
         for release in step.releases:
             if zcdp_cost(release.charged).is_infinite:
-                found = found.and_of(release.sensor.name, release.charged.is_exact)
+                found = found.and_one_of(release.sensor.name, release.charged.is_exact)
     return found
 
 
 def _only_family(log: ReleaseLog) -> NoiseFamily | None:
-    """The one law that all noise of the log follows; None where there are several."""
+    """The family that all noise of the log belongs to; None if there are several or none."""
     released = (own.mechanism for step in log.steps for own in step.releases if own.mechanism.is_released)
     families = {mechanism.noise_family for mechanism in released}
     return families.pop() if len(families) == 1 else None
@@ -636,15 +618,15 @@ def check_delta(delta: float) -> None:
 
 
 def zcdp_cost(mechanism: Mechanism) -> Cost:
-    """zCDP of one count changed by one; inf for a raw one."""
+    """zCDP rho of one count that changes by one; inf for a raw count."""
     return Cost.of(known(_NAME, mechanism).zcdp_rho())
 
 
 def pure_cost(mechanism: Mechanism) -> Cost:
-    """Pure epsilon (nats) of one count changed by one: a tiered one's largest; inf for Gaussian and raw."""
+    """Pure epsilon (nats) of one count that changes by one: of tiers the largest, inf if Gaussian or raw."""
     return Cost.of(known(_NAME, mechanism).pure_epsilon())
 
 
 def _total(log: ReleaseLog, cost: Callable[[Mechanism], Cost], neighbours: Neighbours) -> Cost:
-    """Sum over the steps: a person is there at all of them."""
+    """The sum over all steps, because a person may be there at every one."""
     return sum((step_cost(step.releases, cost, neighbours) for step in log.steps), Cost())

@@ -1,8 +1,8 @@
 """The conditional-inferential-privacy reader: what one sensor's whole series reveals of a few steps.
 
-The adversary believes that the series of counts is a Gaussian process. All releases of the sensor are taken
-together, whatever noise windows they belong to: losses of parts do not add up (two adjacent windows of a
-smooth series can lose twice what each loses alone, and more).
+The adversary believes that the series of counts is a Gaussian process. All releases of the sensor are
+evaluated together, across noise windows, because the losses of parts are no bound on the whole: two adjacent
+windows of a smooth series can together lose more than twice what each loses alone.
 """
 
 from __future__ import annotations
@@ -32,10 +32,8 @@ from models.numerics.elementwise import log
 
 # Conditional inferential privacy: what noised releases of a trace reveal about its values at secret times.
 #
-# Meehan, Chaudhuri, "Location Trace Privacy Under Conditional Priors". The secret is one person's trace or
-# one series; the adversary knows a Gaussian-process prior of it up to its mean.
-
-# What every inferential loss asks of its order and radius.
+# Meehan, Chaudhuri, "Location Trace Privacy Under Conditional Priors". The secret is part of one person's
+# trace or of one series. The adversary knows a Gaussian-process prior of it, but not its mean.
 
 
 def check_order(order: float) -> None:
@@ -52,9 +50,6 @@ def check_radius(radius: float) -> None:
         raise InferentialPrivacyError(
             "the radius must be positive and finite", radius, "give it in the unit of the values"
         )
-
-
-# From the loss to a sentence about the adversary's belief.
 
 
 def prior_posterior_gap(epsilon: float, order: float, delta: float) -> float:
@@ -81,11 +76,11 @@ _MOST_VALUES = 16  # 2^15 corners
 class InferentialLoss:
     """What a release reveals about one secret, everything evaluated from the noise covariance itself."""
 
-    epsilon: float  # nats; inf where the release fixes the secret as far as floating point can tell
+    epsilon: float  # nats; inf where, to floating-point precision, the release determines the secret
     order: float
     radius: float
     secret_variance: float  # sigma_s^2, mean noise variance at the secret times
-    alpha: float  # information through the other times alone; the short form 1/sigma_s^2 + alpha is not used
+    alpha: float  # information through the other times alone; epsilon does not use 1/sigma_s^2 + alpha
     posterior_half_width: float  # 2 sigma of the adversary's belief, in the best known direction
     information: SecretInformation
 
@@ -158,11 +153,11 @@ def gaussian_renyi_divergence(mean_shift: Floats, left: Floats, right: Floats, o
     return max(0.5 * order * quadratic - spread / (2.0 * (order - 1.0)), 0.0)
 
 
-# Several releases of one series: adjacent noise windows, a series released twice.
+# Several releases of one series: adjacent noise windows, or a series released twice.
 #
-# Noise of different releases is independent, but the values are not, so losses do not add and none of them
-# alone is the whole. The releases are evaluated together: one prior covariance over all released values,
-# block-diagonal noise (Meehan, Chaudhuri, corollary 3.4.1).
+# The noise of different releases is independent but the values are not, so neither the sum of the losses nor
+# the largest of them is a bound. The releases are evaluated together: one prior covariance over all released
+# values, block-diagonal noise (Meehan, Chaudhuri, corollary 3.4.1).
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,60 +203,8 @@ class ReleasedSeries:
         return loss_nats(self.information(secret_times), order, radius)
 
 
-# Traces of several independent coordinates, each with its own prior and noise.
-#
-# One :class:`SecretInformation` per coordinate, of the same k secret times. Which of the three applies
-# depends on what the radius means.
-
-
-def euclidean_radius_loss(coordinates: Sequence[SecretInformation], order: float, radius: float) -> float:
-    """Loss (nats) for secrets within ``radius`` in Euclidean distance at each time: the largest coordinate's.
-
-    The joint information is block-diagonal, so its largest eigenvalue is that of one block.
-    """
-    return _scale(coordinates, order, radius) * max(each.largest for each in coordinates)
-
-
-def per_coordinate_radius_loss(
-    coordinates: Sequence[SecretInformation], order: float, radius: float
-) -> float:
-    """Loss (nats) for secrets each of whose coordinates is within ``radius``: the sum over coordinates."""
-    return _scale(coordinates, order, radius) * sum(each.largest for each in coordinates)
-
-
-def papers_dimension_loss(losses: Sequence[InferentialLoss]) -> float:
-    """``lambda/2 k r^2 (1/sigma_s^2 + alpha_x + alpha_y)`` (corollary 7.2.1): valid but loose.
-
-    For a Euclidean radius and independent noise of one variance at the secret, the same in each coordinate;
-    :class:`InferentialPrivacyError` where variances, orders or radii differ.
-    """
-    first = losses[0]
-    same = {(each.secret_variance, each.order, each.radius) for each in losses}
-    if len(same) != 1:
-        raise InferentialPrivacyError(
-            "the paper's corollary needs one variance, order and radius", same, "use euclidean_radius_loss"
-        )
-    scale = _scale([each.information for each in losses], first.order, first.radius)
-    return scale * (1.0 / first.secret_variance + sum(each.alpha for each in losses))
-
-
-def _scale(coordinates: Sequence[SecretInformation], order: float, radius: float) -> float:
-    """``lambda/2 k r^2``."""
-    check_order(order)
-    check_radius(radius)
-    sizes = {len(each.matrix) for each in coordinates}
-    if len(sizes) != 1:
-        raise InferentialPrivacyError(
-            "coordinates must share their secret times",
-            sorted(sizes),
-            "give one information each, of equal size",
-        )
-    return 0.5 * order * sizes.pop() * radius**2
-
-
-# What remains of a guarantee when the adversary's prior is not the one the noise was designed for.
-#
-# Meehan, Chaudhuri, theorem "Robustness to prior misspecification" (appendix 7.2.3).
+# The loss when the adversary's prior is not the one that the noise was designed for: Meehan, Chaudhuri,
+# theorem "Robustness to prior misspecification" (appendix 7.2.3).
 
 
 def misspecified_loss(
@@ -286,10 +229,10 @@ def conditional_divergence(
     """``D(order)``, nats, between two Gaussian-process priors as seen through the noise at the other times.
 
     The larger of the two Rényi divergences between ``Z_U | X_S = s`` under ``assumed`` and ``true`` (n, n),
-    for the worst secret at most ``secret_norm`` from its mean. The theorem has it for ``X_U``; its proof
-    needs it only for what is released, which is less. Means are taken equal, one choice of the class, so
-    this bounds the infimum from above. Two priors that weigh the secret differently have no bound over all
-    secrets.
+    for the worst secret at most ``secret_norm`` from its mean. The theorem states it for ``X_U``; its proof
+    needs it only for what is released, which diverges less. The means are taken as equal. That is one member
+    of the class of priors, so this bounds the theorem's infimum from above. If two priors weigh the secret
+    differently, no bound holds for all secrets, hence ``secret_norm``.
     """
     check_order(order)
     left, right = condition_on(assumed, secret), condition_on(true, secret)
@@ -314,9 +257,9 @@ def misspecified_release_loss(
 ) -> float:
     """The theorem's bound (nats) on the loss under ``true`` of a release accounted under ``assumed`` (n, n).
 
-    Where the true prior is known, its own loss (:func:`accounting.ledgers.inferential.release_loss`) is exact
-    and never above this. The divergence is that of the values other than the secret, so the noise must not
-    correlate the two.
+    Where the true prior is known, its own loss (:func:`release_loss`) is exact and never above this bound.
+    The divergence is that of the values other than the secret, so the noise must not correlate the secret
+    with them.
     """
     check_radius(radius)
     information = secret_information(assumed, noise, secret)
@@ -331,8 +274,8 @@ def _worst_secret(gap: Floats, left: Floats, right: Floats, secret_norm: float, 
     """The divergence at the secret of this norm that moves the two means furthest apart."""
     mixed = order * right + (1.0 - order) * left
     values, vectors = np.linalg.eigh(mixed)
-    if values[0] <= 0.0:
-        return float("inf")
+    if values[0] <= 0.0:  # then the Rényi divergence of this order is infinite
+        return math.inf
     furthest = np.linalg.svd(((gap.T @ vectors) / np.sqrt(values)), full_matrices=False)[0][:, 0]
     return gaussian_renyi_divergence(secret_norm * gap @ furthest, left, right, order)
 
@@ -357,10 +300,11 @@ class SecretQuestion:
 
 @dataclass(frozen=True, slots=True)
 class CipStatement:
-    """``loss_nats``: Rényi divergence of the asked order between any two values of the secret, at most.
+    """``loss_nats`` bounds the Rényi divergence of the question's order between any two values of the secret.
 
-    inf where the secret follows from releases that have no noise of their own. Discrete noise is taken as
-    continuous noise of the same variance, as the process itself is. ``released_steps`` were read together.
+    It is inf where the secret follows from releases that have no noise of their own. Discrete noise is
+    treated as continuous noise of the same variance, as are the counts themselves. ``released_steps`` is how
+    many releases were evaluated together.
     """
 
     loss_nats: float
@@ -374,7 +318,6 @@ def read_inferential(log: ReleaseLog, question: SecretQuestion) -> CipStatement:
     without releases, :class:`InferentialPrivacyError` for an order not above 1,
     :class:`UnknownReleaseError` for noise that is not Gaussian.
     """
-
     steps, mechanisms = _series(log, question.sensor)
     window = Window(np.array(steps, dtype=np.float64), noise_covariance(steps, mechanisms))
     series = ReleasedSeries(question.kernel, (window,))
@@ -396,7 +339,7 @@ def noise_covariance(steps: Sequence[int], mechanisms: Sequence[Mechanism]) -> N
 
 
 def _shared_covariance(step: int, mechanism: DrawnPerWindow, other_step: int, other: DrawnPerWindow) -> float:
-    """Covariance of two releases of a sensor's noise: 0 unless they are parts of one vector."""
+    """Covariance of the noise of two releases of a sensor: 0 unless both were drawn as one vector."""
     own, others = mechanism.noise_window, other.noise_window
     if own.parameters != others.parameters or step - own.position != other_step - others.position:
         return 0.0
@@ -415,8 +358,8 @@ def _series(log: ReleaseLog, sensor: str) -> tuple[list[int], list[Mechanism]]:
         raise LedgerError("the log must have releases of the sensor", repr(sensor), "check its name")
     if found[0][1].sensor.window is not None:
         raise LedgerError(
-            "a series about which secrets are asked must be of presence in single steps",
-            f"windows or moves of {sensor!r}",
+            "a sensor with secret steps must count presence in single steps",
+            f"{sensor!r}, which counts windows or moves",
             "ask about another sensor",
         )
     return [step for step, _ in found], [release.mechanism for _, release in found]

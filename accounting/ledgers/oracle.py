@@ -38,8 +38,9 @@ class OracleEpsilons:
 def oracle_epsilons(log: ReleaseLog, delta: float) -> OracleEpsilons | None:
     """Both epsilons; None where dp_accounting is not installed.
 
-    At each step the dearest release is composed, so a person must be seen by one sensor at a time and the
-    noise of a step be of one kind: :class:`LedgerError` otherwise, and for raw releases, without epsilon.
+    The dearest release of each step is composed, so at each step at most one sensor may count a person and
+    the noise must be of one kind: :class:`LedgerError` otherwise, and for raw releases, which have no
+    epsilon.
     """
     try:
         dp_accounting, pld, rdp = map(import_module, _PACKAGES)

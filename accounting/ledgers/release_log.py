@@ -1,7 +1,7 @@
 """The log that all readers share: frozen facts of what was released, never a count.
 
-A reader computes a statement of the log and changes nothing. A mechanism it does not know is refused: a guess
-would be a promise nobody can keep.
+A reader computes a statement from the log and changes nothing. It refuses a mechanism whose cost it does not
+know, because a guessed cost guarantees nothing.
 """
 
 from __future__ import annotations
@@ -82,15 +82,16 @@ def refuse(reader: str, mechanism: Mechanism) -> UnknownReleaseError:
     )
 
 
-# The reconstruction reader: everybody's certified risk at each step of the log.
+# The reconstruction reader: the certified risk of each person at each step of the log.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReconstructionStatement:
-    """Certified risk at the log's end, its baseline, and each person's largest risk ever, (N,) each.
+    """Certified risk at the log's end, its baseline, and the highest risk at any step, (N,) each.
 
-    ``added`` is an upper bound on what the releases added at the log's end, (N,). It and the baseline are the
-    prior's, where risks hold within a radius. ``people_each`` (N,) is how many people each stands for.
+    ``added`` (N,) is an upper bound on what the releases added at the log's end. If risks hold within a
+    radius, ``added`` and ``baseline`` are still those under the prior. ``people_each`` (N,) is how many
+    people each name stands for.
     """
 
     risk: NDArray[np.float64]

@@ -9,7 +9,7 @@ import tallyguard as tg
 from accounting.attacks import AttackResult
 from accounting.bounds.certified import Tried, smallest
 from accounting.bounds.protocol import Effort
-from accounting.continuous.shadow import AttackedPart, MeanCeiling, PriorGuesses, mean_attack
+from accounting.continuous.shadow import AttackedPart, mean_attack
 from accounting.exceptions import AttackAboveCeilingError
 from models.mechanisms import promises
 from tests.models.mechanisms.test_promises import Own, raw
@@ -108,13 +108,13 @@ def drawn(added: int, of: int) -> list[AttackedPart]:
     return [AttackedPart(10, of, (128,) * added)]
 
 
-GUESS = PriorGuesses(np.array([0.5]), np.array([10]))
+GUESS = 0.5
 
 
 def test_a_mean_attack_above_the_ceiling_by_luck_is_shown_at_the_ceiling() -> None:
     """With 30 of 400 draws gaining a half, 0.5375; a ceiling of 0.53 is no contradiction."""
     free = mean_attack(drawn(30, 400), GUESS, 0.95)
-    found = mean_attack(drawn(30, 400), GUESS, 0.95, MeanCeiling(0.53, 0))
+    found = mean_attack(drawn(30, 400), GUESS, 0.95, 0.53)
     assert free is not None and found is not None
     assert free.success == pytest.approx(0.5375) and free.high > 0.53
     assert (found.success, found.high, found.low) == (0.53, 0.53, free.low)
@@ -122,7 +122,7 @@ def test_a_mean_attack_above_the_ceiling_by_luck_is_shown_at_the_ceiling() -> No
 
 def test_a_mean_attack_surely_above_the_ceiling_is_an_error() -> None:
     with pytest.raises(AttackAboveCeilingError):
-        mean_attack(drawn(300, 400), GUESS, 0.95, MeanCeiling(0.55, 0))
+        mean_attack(drawn(300, 400), GUESS, 0.95, 0.55)
 
 
 def test_a_true_ceiling_raises_no_alarm_however_long_the_run() -> None:
@@ -132,7 +132,7 @@ def test_a_true_ceiling_raises_no_alarm_however_long_the_run() -> None:
     for step in range(2_000):
         gained = int(rng.binomial(200, 0.1))
         found = mean_attack(drawn(gained, 200), GUESS, 0.95)
-        shown = mean_attack(drawn(gained, 200), GUESS, 0.95, MeanCeiling(0.55, step))
+        shown = mean_attack(drawn(gained, 200), GUESS, 0.95, 0.55, step)
         assert found is not None and shown is not None
         above += found.low > 0.55
         assert shown.high <= 0.55

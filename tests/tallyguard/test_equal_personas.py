@@ -26,10 +26,8 @@ from stream_app.analysis.planning import plan_schedule
 from stream_app.analysis.preflight import check_files
 from stream_app.embedded import RunOptions, run
 from stream_app.watching.people import PeopleView, Standing
-from tests.accounting.continuous.test_continuous import random_step
-from tests.accounting.continuous.test_drawn_people import with_few_data
-from tests.accounting.continuous.test_personas import LOCATIONS, listed
 from tests.accounting.decisions import deciding
+from tests.accounting.random_runs import LOCATIONS, listed, random_step, with_few_data
 from tests.stream_app.engine_support import NAMES, TickingClock, lines_of, messages_of_a_day, population
 from tests.stream_app.engine_support import settings as settings_of
 

@@ -1,4 +1,4 @@
-"""What a candidate step would do to everybody, without accounting it."""
+"""What a candidate step would do to each person's risk, without accounting it."""
 
 from accounting.decisions.what_if.questions import (
     DECIDING_PART,

@@ -1,8 +1,9 @@
-"""How much information a person's horizon may give away before a limit on the risk is broken.
+"""How much information releases may give about a person's horizon before a limit on the risk is broken.
 
-The bound on the risk rises with the information, so a limit on the risk is a limit on the information: the
-binary divergence ``d(limit || q)``, per person and slot in which the horizon starts. Everything here follows
-from the priors alone.
+The fast bound on the risk rises with the information, so a limit on the risk is a limit on the information:
+the binary divergence ``d(limit || q)``, for each person and slot in which the horizon starts. These limits
+follow from the priors alone. What is left of them for the next step, the *headroom*, also depends on what was
+released.
 """
 
 from __future__ import annotations
@@ -43,40 +44,28 @@ UNLIMITED = 1 << 62
 """A limit that nothing reaches."""
 
 BEYOND_FAST = 1 << 61
-"""A ``c`` that the fast bound never clears, so that every horizon is looked at with the slower ones."""
+"""A ``c`` that the fast bound never clears, so that the refined bounds are computed for every horizon."""
 
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # relative: a limit must not be too large by rounding
 
 
 class Limits(NamedTuple):
-    """Limits in units of information, laid out like ``accounts_kernel.Constants``."""
+    """Limits in units of information; the phases are those of ``accounts_kernel.Constants``."""
 
-    information: NDArray[np.int64]  # (phases,) of one horizon at its own end; UNLIMITED where it is natural
+    information: NDArray[np.int64]  # (phases,) of a horizon at its end; UNLIMITED where is_natural
     is_natural: NDArray[np.bool_]  # (phases,) habits alone break the limit, with nothing released
-    risk: NDArray[np.float64]  # (phases,) largest certified risk within the limit, of several chains the mean
-    step: NDArray[np.int64]  # (N,) most that one step may say of where the person is
-
-
-class BudgetLevels(NamedTuple):
-    """The levels of a risk budget; 1 where there is no such limit.
-
-    Within a radius the ``risk`` of releases is held to less than the ``habitual_risk`` that was set. People
-    whose habits alone put them between the two would be above the limit if raised: ``is_apart`` does not
-    spare them.
-    """
-
-    risk: float
-    habitual_risk: float
-    added: float
-    is_apart: bool  # who is above by habit alone may gain ``added`` on top of the guess
+    risk: NDArray[
+        np.float64
+    ]  # (phases,) the largest certified risk within the limit; of several chains the mean
+    step: NDArray[np.int64]  # (N,) the most that one step may reveal about the person's place
 
 
 @jit
 def information_limit(limit: float, guess: float) -> int:
-    """The largest number of units with ``divergence_root(units, guess) <= limit``, short by next to nothing.
+    """The largest number of units with ``divergence_root(units, guess) <= limit``, or a little less.
 
-    -1 where the guess alone is above the limit. Guess 0.1, limit 0.2: ``d(0.2 || 0.1) = 0.2 ln 2 + 0.8 ln
-    (0.8 / 0.9) = 0.0444`` nat may be given away.
+    -1 if the guess alone is above the limit. With a guess of 0.1 and a limit of 0.2, releases may give
+    ``d(0.2 || 0.1) = 0.2 ln 2 + 0.8 ln (0.8 / 0.9) = 0.0444`` nat.
     """
     if limit >= 1.0:
         return UNLIMITED
@@ -103,10 +92,10 @@ def find_largest_guesses(
     horizon: HorizonRules,
     guesses: NDArray[np.float64],
 ) -> None:
-    """A bound on the guess ``q`` of every law of each one's start, at its largest over starts and slots.
+    """Fill ``guesses`` (N,) for these people with a bound on the guess ``q`` under every law of the start.
 
-    Each bound on ``q`` is a maximum of expectations over that law, so one who knows the start does better.
-    Fills ``guesses`` (N,) for these people.
+    Each bound on ``q`` is a maximum of expectations over the law of the start, so it is largest when the
+    start is known. The bound here is the largest over known starts and slots.
     """
     for k in range(begin, end):
         chain = chain_view(population, people[k])
@@ -123,8 +112,8 @@ def find_largest_guesses(
         guesses[people[k]] = min(1.0, koga, subsets, markov)
 
 
-class Person(NamedTuple):
-    """Whose limits are set: so many chains from ``first`` on; ``guesses`` (N,) of initial distributions."""
+class PersonChains(NamedTuple):
+    """The chains of one person, from ``first`` on; ``guesses`` (N,) are used for initial distributions."""
 
     accounts: Accounts
     guesses: NDArray[np.float64]
@@ -133,7 +122,7 @@ class Person(NamedTuple):
 
 
 @bare_jit
-def _guess(person: Person, number: int, phase: int) -> float:
+def _guess(person: PersonChains, number: int, phase: int) -> float:
     """The bound on the guess of one of the person's chains."""
     chain = person.first + number
     if has_initial_distribution(person.accounts.population, chain):
@@ -143,8 +132,8 @@ def _guess(person: Person, number: int, phase: int) -> float:
 
 
 @bare_jit
-def _mean_risk(person: Person, units: int, phase: int) -> float:
-    """The mean bound over the chains, were so much revealed of each; with -1 units, the mean guess."""
+def _mean_risk(person: PersonChains, units: int, phase: int) -> float:
+    """The mean bound over the chains if this many units are revealed of each; the mean guess for -1 units."""
     total = 0.0
     for number in range(person.chains):
         guess = _guess(person, number, phase)
@@ -153,11 +142,11 @@ def _mean_risk(person: Person, units: int, phase: int) -> float:
 
 
 @bare_jit
-def _shared_limit(person: Person, limit: float, phase: int) -> int:
-    """As :func:`information_limit`, for what may be revealed of each chain: their mean risk keeps the limit.
+def _shared_limit(person: PersonChains, limit: float, phase: int) -> int:
+    """As :func:`information_limit`, for each of several chains whose mean risk must keep the limit.
 
-    Two chains with guesses 0.1 and 0.3, limit 0.3: alone they may give away 0.154 nat and nothing, so the
-    answer lies between; 0.031 nat make them 0.18 and 0.42, just 0.3 on average.
+    For two chains with guesses 0.1 and 0.3 and a limit of 0.3: alone they may give 0.154 nat and 0 nat, so
+    the answer lies between these. 0.031 nat make their risks 0.18 and 0.42, which is 0.3 on average.
     """
     mean = _mean_risk(person, -1, phase)
     if person.chains == 1 or limit >= 1.0 or mean * (1.0 + NEGLIGIBLE) >= limit:
@@ -175,36 +164,43 @@ def _shared_limit(person: Person, limit: float, phase: int) -> int:
     return low if _mean_risk(person, low, phase) <= limit else -1
 
 
-@bare_pjit(lambda accounts, limits, levels, guesses, chains: accounts.since.size // chains, least=16)
+@bare_pjit(lambda accounts, *rest: accounts.since.size // rest[-1], least=16)
 def set_limits(
     begin: int,
     end: int,
     accounts: Accounts,
     limits: Limits,
-    levels: BudgetLevels,
+    risk: float,
+    habitual_risk: float,
+    added: float,
+    is_apart: bool,
     guesses: NDArray[np.float64],
     chains: int,
 ) -> None:
-    """Everybody's limits on one horizon, none on a step; so many ``chains`` stand for each person.
+    """Set each person's limits on one horizon, and none on a step; ``chains`` chains stand for each person.
 
-    With an initial distribution the guess in ``guesses`` (N,) covers the laws of all later starts, and the
-    baseline counts as 0. Such people are never spared; others who are over by habit alone may gain ``added``
-    on top of the guess if ``is_apart``.
+    The budget allows a risk of ``risk`` and an added risk of ``added``, 1 where it sets no such limit. Within
+    a radius ``risk`` is lower than the ``habitual_risk`` that was set. With ``is_apart``, people whose habits
+    alone are above ``habitual_risk`` may gain ``added`` on top of the guess. People whose habits are between
+    the two are not exempt, because raised to the radius they would be above the limit.
+
+    For an initial distribution the guess in ``guesses`` (N,) covers the laws of all later starts, and the
+    baseline counts as 0. Such people are never exempt.
     """
     constants = accounts.constants
     for first in range(begin * chains, end * chains, chains):
-        person = Person(accounts, guesses, first, chains)
+        person = PersonChains(accounts, guesses, first, chains)
         starts_itself = has_initial_distribution(accounts.population, first)
         for phase in range(constants.phase_start[first + 1] - constants.phase_start[first]):
             guess, baseline = _mean_risk(person, -1, phase), 0.0
             if not starts_itself:
                 for chain in range(first, first + chains):
                     baseline += constants.baseline[constants.phase_start[chain] + phase] / chains
-            limit = min(levels.risk, (baseline + levels.added) * (1.0 - _ROUNDING))
+            limit = min(risk, (baseline + added) * (1.0 - _ROUNDING))
             units = _shared_limit(person, limit, phase)
-            habitual = min(levels.habitual_risk, (baseline + levels.added) * (1.0 - _ROUNDING))
-            if levels.is_apart and not starts_itself and information_limit(habitual, guess) < 0:
-                limit = guess + max(levels.added, 2.0 * NEGLIGIBLE * guess)
+            habitual = min(habitual_risk, (baseline + added) * (1.0 - _ROUNDING))
+            if is_apart and not starts_itself and information_limit(habitual, guess) < 0:
+                limit = guess + max(added, 2.0 * NEGLIGIBLE * guess)
                 units = _shared_limit(person, limit, phase)
             for chain in range(first, first + chains):
                 row = constants.phase_start[chain] + phase
@@ -217,9 +213,10 @@ def set_limits(
 
 @jit
 def reversed_moves(chain: ChainView, moves: NDArray[np.float64], slot: int, gap: int) -> NDArray[np.float64]:
-    """The law of the place in ``slot`` given the one ``gap`` steps later, (K, K); ``moves`` lead there.
+    """The law of the place in ``slot`` given the place ``gap`` steps later, (K, K), by Bayes' rule.
 
-    A row whose place cannot occur repeats that of a place that can.
+    ``moves`` (K, K) is the matrix of these steps. The row of an impossible later place is a copy of a
+    possible one's, so that it does not change the contraction.
     """
     slots, place_count = chain.start.shape
     backwards = np.zeros((place_count, place_count))
@@ -237,7 +234,7 @@ def reversed_moves(chain: ChainView, moves: NDArray[np.float64], slot: int, gap:
 
 @inline
 def reversed_contractions(chain: ChainView, slot: int) -> NDArray[np.float64]:
-    """Contraction of the reversed chain from ``GAPS`` steps later to ``slot``, (len(GAPS),); never rises."""
+    """Contraction of the reversed chain from ``GAPS`` steps after ``slot``, (len(GAPS),); never rises."""
     moves = np.eye(chain.places.size)
     coefficients = np.ones(len(GAPS))
     moved = 0
@@ -253,10 +250,10 @@ def reversed_contractions(chain: ChainView, slot: int) -> NDArray[np.float64]:
 
 @inline
 def later_contraction(chain: ChainView) -> float:
-    """``sum_{g >= 1} eta'_g``: what steps that say one unit each say at most of any place before them.
+    """``sum_{g >= 1} eta'_g``: the most that later steps reveal about a place if each reveals one unit.
 
-    ``eta'_g`` is the contraction of the reversed chain over ``g`` moves. It never rises with the gap, and
-    over the longest kept gap it falls by a factor, again and again. Infinite where nothing is forgotten.
+    ``eta'_g`` is the contraction of the reversed chain over ``g`` moves. It never rises with ``g``, and falls
+    geometrically with multiples of the longest kept gap. Infinite if the chain forgets nothing.
 
     Two places, swapped with probability 1/4: a gap of g contracts by 4^-g. Of the kept gaps 1, 2, 4, 8 the
     first stands for 1, the second for 2 and 3, the third for 4..7, the last for 8..15, its square for 16..:
@@ -278,17 +275,8 @@ def later_contraction(chain: ChainView) -> float:
 
 
 @inline
-def tightest_limit(constants: Constants, limits: Limits, person: int) -> int:
-    """The smallest limit over the slots of a person's cycle."""
-    tightest = UNLIMITED
-    for row in range(constants.phase_start[person], constants.phase_start[person + 1]):
-        tightest = min(tightest, limits.information[row])
-    return tightest
-
-
-@inline
 def place_entropy(accounts: Accounts, person: int, place_count: int) -> float:
-    """Units that reveal where the person is in any one step: the largest entropy of a place."""
+    """The largest entropy of the person's place at one step, in units: no release reveals more about it."""
     if has_initial_distribution(accounts.population, person):
         largest = np.ceil(np.log(place_count) * UNITS_PER_NAT) + 2.0
     else:
@@ -299,18 +287,19 @@ def place_entropy(accounts: Accounts, person: int, place_count: int) -> float:
 
 @pjit(lambda accounts, *_: accounts.since.size, least=16)
 def reserve_for_hindsight(begin: int, end: int, accounts: Accounts, limits: Limits, reserve: float) -> None:
-    """Set aside what later steps may say: a share ``reserve`` of the tightest limit, and so much a step.
+    """Set aside the share ``reserve`` of the tightest limit for later steps, and limit each step accordingly.
 
-    With at most ``m`` units a step, later steps say ``m sum_g eta'_g`` of a horizon's last place, and never
-    more than its entropy.
+    If no step reveals more than ``m`` units, later steps reveal at most ``m sum_g eta'_g`` about a horizon's
+    last place, and never more than its entropy.
 
-    A tightest limit of 100 units and a reserve of 1/2 set aside 50. With an entropy of 40 units later steps
-    say 40 at most: that is set aside, and steps stay unlimited. With an entropy of 800 and a sum of 1.25, a
-    step may say 50 / 1.25 = 40 units; the horizon keeps the other 50.
+    For a tightest limit of 100 units, a reserve of 1/2 sets aside 50. If the entropy is 40 units, later steps
+    reveal at most 40: these are set aside, and steps stay unlimited. If the entropy is 800 and the sum is
+    1.25, each step may reveal 50 / 1.25 = 40 units, and the horizon keeps the other 50.
     """
     constants = accounts.constants
     for person in range(begin, end):
-        tightest = tightest_limit(constants, limits, person)
+        rows = slice(constants.phase_start[person], constants.phase_start[person + 1])
+        tightest = limits.information[rows].min()
         if tightest == UNLIMITED:
             continue
         chain = chain_view(accounts.population, person)
@@ -328,11 +317,8 @@ def reserve_for_hindsight(begin: int, end: int, accounts: Accounts, limits: Limi
                 limits.information[row] -= int(np.ceil(set_aside))
 
 
-# What if a step were released like this: who would be over a limit, without accounting it.
-
-
-class Terms(NamedTuple):
-    """What a step would say of some people, units, (n,) each."""
+class ProposedTerms(NamedTuple):
+    """The terms ``c`` and ``u`` that a step would have for some people, in units, (n,) each."""
 
     people: NDArray[np.int64]
     conditional: NDArray[np.int64]
@@ -345,7 +331,7 @@ def _find_some(
     end: int,
     accounts: Accounts,
     transition: Transition,
-    terms: Terms,
+    terms: ProposedTerms,
     scratch: TermsScratch,
     moved: NDArray[np.float64],
 ) -> None:
@@ -363,7 +349,7 @@ def _find_some(
         slot_before = (slot - 1) % slots
         before, now = beliefs(population, nonstationary, person, slot_before, slot)
         if has_initial_distribution(population, person):
-            before = now  # the last marginal that is known is the one before this step
+            before = now  # the accounts are still at the step before this one
             if number > since:
                 now = moved[: before.size]
                 push_forward(before, chain.column_start[slot_before], chain.row, chain.value, now)
@@ -374,11 +360,11 @@ def _find_some(
 
 @pjit(lambda accounts, transition, terms, *_: terms.people.size, least=64)
 def find_terms(
-    begin: int, end: int, accounts: Accounts, transition: Transition, terms: Terms, most_places: int
+    begin: int, end: int, accounts: Accounts, transition: Transition, terms: ProposedTerms, most_places: int
 ) -> None:
-    """The terms that accounting the step next would give ``terms.people``; fills the others, zeros before.
+    """Fill in the terms, which are zero before, that accounting this step next would give ``terms.people``.
 
-    The marginals of people with an initial distribution are not moved on.
+    The accounts do not change.
     """
     scratch = new_terms_scratch(transition.before, transition.step, most_places)
     _find_some(begin, end, accounts, transition, terms, scratch, np.empty(most_places))
@@ -395,58 +381,60 @@ def count_reaches(
                 reaches[person] += 1
 
 
-# What the next step may still say of each person before a limit is broken, now or in the silence after it.
+# The headroom: what the next step may reveal about each person so that no limit is broken, now or later.
 #
-# If nothing were released after the next step, the horizon would slide on and what was revealed would fade.
-# A step is admissible for a person when every horizon from now on keeps its limit then. So silence is
-# always admissible afterwards, and a budget that was kept can be kept for ever.
+# Suppose nothing is released after the next step ("silence"). The horizon slides on, and the information
+# about it fades. A step is admissible for a person if then every horizon from now on keeps its limit. So
+# silence is always admissible afterwards, and a budget that was kept can be kept for ever.
 #
-# With the step's terms ``u`` and ``c`` (:mod:`accounting.exposure.step_information.observation`) a horizon
-# that starts before the step gives away ``c`` more than in silence. One that starts with it or later gives
-# away a concave function of ``u``, the least of many lines, each of which bounds it from above:
+# Let the step have the terms ``u`` and ``c`` (:mod:`accounting.exposure.step_information.observation`). The
+# information about a horizon that starts before the step is ``c`` more than in silence. About a horizon that
+# starts at the step or later it is a concave function of ``u``: the least of several lines, each of which
+# bounds it from above. Hence
 #
 #     c <= min_k [limit_k - quiet_k],      u <= min_k [(limit_k - line_k(0)) / slope_k].
 #
-# The limits repeat with the person's cycle and no bound rises in silence, so one cycle beyond the horizon
-# is all that has to be looked at.
+# The limits repeat with the person's cycle, and no bound rises in silence. So horizons need to be looked at
+# only up to one cycle beyond the step.
 #
-# Horizon T = 2, limit 100 units everywhere, nothing revealed yet but 60 in the last step, eta_1 = 1/2:
+# For example, horizon T = 2, limit 100 units everywhere, nothing revealed yet but 60 in the last step, eta_1
+# = 1/2:
 #     horizon {last, next}:      60 in silence, so c <= 100 - 60 = 40
 #     horizon {next, next + 1}:  it carries J = 60 / 2 = 30 and adds u in full, so u <= (100 - 30) / 1 = 70
 #     horizon {next + 1, ..}:    at most J = (30 + u) / 2: looser, and a cycle of one slot ends before it
 #     the headroom is c <= 40 and u <= 70
 
-_SLACK_UNITS = 16.0  # rounding of one carried amount, and more
+_SLACK_UNITS = 16.0  # more than the rounding of a carried amount, so that the headroom is not too large
 
 
 class Headroom(NamedTuple):
-    """What the next step may say of each person, units; -1 where it may say nothing."""
+    """The most that the next step may reveal about each person, in units; -1 if even nothing is too much."""
 
     conditional: NDArray[np.int64]  # (N,) limit of ``c``
     unconditioned: NDArray[np.int64]  # (N,) limit of ``u``
-    is_quiet_over: NDArray[np.bool_]  # (N,) a limit is broken although nothing more is released
+    is_quiet_over: NDArray[np.bool_]  # (N,) a limit is broken even if nothing more is released
 
 
 class Outlook(NamedTuple):
-    """One person's coming horizons; position ``j`` is step ``first - MEMORY + j`` of the next horizon."""
+    """One person's coming horizons; position ``MEMORY + j`` is step ``j`` of the next horizon."""
 
     unconditioned: NDArray[np.float64]  # terms, zero from the next step on
     carried: NDArray[np.float64]  # J in silence
-    line: NDArray[np.float64]  # J is at most line + slope u ..
+    line: NDArray[np.float64]  # J is at most line + slope * u ..
     slope: NDArray[np.float64]  # .. with the next step's u
     now: int  # position of the next step
 
 
 @jit
 def new_outlook(horizon: int, cycle: int) -> Outlook:
-    """Working memory of one thread, for people whose cycles are no longer than ``cycle``."""
+    """The working memory of one thread, for cycles of at most ``cycle`` slots."""
     size = MEMORY + horizon + cycle
     return Outlook(np.empty(size), np.empty(size), np.empty(size), np.empty(size), MEMORY + horizon - 1)
 
 
 @bare_jit
 def look_back(state: HorizonState, outlook: Outlook, next_step: int, person: int) -> None:
-    """Fill in what is known before the next step."""
+    """Fill in the terms and the carried information before the next step."""
     horizon = state.conditional.shape[0]
     first = next_step - horizon + 1
     outlook.unconditioned[outlook.now :] = 0.0
@@ -461,10 +449,7 @@ def look_back(state: HorizonState, outlook: Outlook, next_step: int, person: int
 def look_ahead(
     outlook: Outlook, constants: Constants, phase: int, position: int, entropy: float, likely: float
 ) -> None:
-    """``J`` at a position, as ``horizon_kernel.carried_units`` has it, and the line above it.
-
-    The line is the least one at ``u = likely``.
-    """
+    """``J`` at a position, as in ``carried_units``, and the line above it that is least at ``likely``."""
     quiet, line, slope = np.inf, np.inf, 0.0
     between, between_slope = 0.0, 0.0
     gap = 1
@@ -497,15 +482,6 @@ def largest_term(free: float, slope: float) -> int:
     elif slope * float(UNLIMITED) > free:
         largest = int(free / slope * (1.0 - 1e-12))
     return largest
-
-
-@bare_jit
-def longest_cycle(population: PopulationArrays, begin: int, end: int) -> int:
-    """The most slots that any of the people ``begin..end - 1`` has."""
-    longest = 1
-    for person in range(begin, end):
-        longest = max(longest, int(population.slots[person]))
-    return longest
 
 
 @bare_jit
@@ -555,9 +531,13 @@ def _find_some_headroom(
 def find_headroom(
     begin: int, end: int, accounts: Accounts, limits: Limits, headroom: Headroom, next_step: int
 ) -> None:
-    """What the next step may say of everybody; fills ``headroom``, changes nothing else.
+    """Fill in the ``headroom`` of all people; nothing else changes.
 
-    Each one's horizon slides through silence, a cycle beyond the next step; the tightest limit counts.
+    Each person's horizon slides through silence, up to a cycle beyond the next step; the tightest limit
+    counts.
     """
-    outlook = new_outlook(accounts.horizon.steps, longest_cycle(accounts.population, begin, end))
+    longest_cycle = 1  # not max(): the range may be empty
+    for person in range(begin, end):
+        longest_cycle = max(longest_cycle, int(accounts.population.slots[person]))
+    outlook = new_outlook(accounts.horizon.steps, longest_cycle)
     _find_some_headroom(begin, end, accounts, limits, headroom, next_step, outlook)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import AccountantView, UnitPositions, Units
-from accounting.continuous.accounts_kernel import HISTORY, MEMORY, UNITS_PER_NAT, Accounts
+from accounting.continuous.accounts_kernel import HISTORY, MEMORY, UNITS_PER_NAT, Accounts, account_slot
 from accounting.continuous.crowd import CrowdAccount, Levels, is_within_by_levels, level_horizon
-from accounting.continuous.refine_kernel import LEAST_OPERATIONS, find_operations, refined_bounds
+from accounting.continuous.refine_kernel import LEAST_OPERATIONS, exact_bounds, find_operations, raw_horizon
 from accounting.decisions.what_if.limits_kernel import (
     BEYOND_FAST,
     UNLIMITED,
     Limits,
-    Terms,
+    ProposedTerms,
     look_ahead,
     look_back,
     new_outlook,
@@ -29,35 +29,38 @@ from accounting.settings import RiskBudget
 from models.numerics.jit import inline, pjit
 from models.releases import StepSchedule
 
-# People whom the fast bound puts over a limit, looked at with the refined bounds in advance.
+# The refined bounds in advance, for people whom the fast bound puts over a limit.
 #
-# The refined bounds do not fall in silence as the information does: a horizon may lose its least certain
-# step. So each horizon from now on is looked at, as if silence followed, with the very bound that the
-# accountant will compute then.
+# Unlike the fast bound, the refined bounds may rise in silence: a horizon that slides on may lose its least
+# certain step. So every horizon from now on is checked, as if silence followed, with the same bound that the
+# accountant will compute for it then.
 #
-# Horizon T = 2, limit 100 units or a risk of 0.2; the step would say ``c = u = 50``; a cycle of one slot:
-#     {last, next}:        70 known in silence and 50 more: refined, risk 0.15 with both steps raw: within
-#     {next, next + 1}:    it carries 30, and with 50 makes 80: the fast bound clears it
-#     {next + 1, ..}:      it carries at most 40: cleared, and so are all that follow
-# The headroom is unlimited, as no horizon was cleared by its ``c``. Had {last, next} been refined to 0.25, it
-# would be -1: over the limit.
+# For example horizon T = 2, a limit of 100 units or a risk of 0.2, a step with ``c = u = 50``, a cycle of one
+# slot:
+#     {last, next}:        70 units in silence and 50 more: refined, risk 0.15 with both steps raw: within the
+#     limit {next, next + 1}:    it carries 30, which makes 80 with the 50: cleared by the fast bound {next +
+#     1, ..}:      it carries at most 40: cleared, and so are all later horizons
+# The headroom is unlimited, because no horizon was cleared by its ``c``. If {last, next} were refined to 0.25
+# only, the headroom would be -1: over the limit.
 
 
 class Unclear(NamedTuple):
-    """Horizons that the fast bound does not clear: how many steps ahead they begin, and what they carry."""
+    """The horizons that the fast bound does not clear, by how many steps after the next one they begin."""
 
-    ahead: NDArray[np.int64]  # (n,)
-    carried: NDArray[np.float64]  # (n,) units
-    headroom: int  # the largest ``c`` of the next step that keeps the others within their limits
+    ahead: NDArray[np.int64]  # (n,) steps
+    carried: NDArray[np.float64]  # (n,) carried information, units
+    headroom: int  # the largest ``c`` of the next step that keeps all other horizons within their limits
 
 
 @inline
-def unclear_horizons(accounts: Accounts, limits: Limits, next_step: int, terms: Terms, k: int) -> Unclear:
-    """The horizons to come that the fast bound does not clear of person ``k`` of ``terms``.
+def unclear_horizons(
+    accounts: Accounts, limits: Limits, next_step: int, terms: ProposedTerms, k: int
+) -> Unclear:
+    """The coming horizons that the fast bound does not clear for person ``k`` of ``terms``.
 
-    The step says ``c`` and ``u`` of the person, and silence follows. Once all of the history that is followed
-    is silence, horizons differ by their slot and by what they carry, which never rises in silence: one cycle
-    of them is enough.
+    The step has the terms ``c`` and ``u``, and silence follows. Once the whole followed history is silence,
+    horizons differ only by their slot and by what they carry, which never rises. So one cycle of them is
+    enough.
     """
     person, conditional, unconditioned = terms.people[k], terms.conditional[k], terms.unconditioned[k]
     state, constants, horizon = accounts.state, accounts.constants, accounts.horizon.steps
@@ -92,37 +95,31 @@ def unclear_horizons(accounts: Accounts, limits: Limits, next_step: int, terms: 
 
 
 @inline
-def phase_of(accounts: Accounts, person: int, step: int) -> int:
-    """Where a person's constants of the horizon that begins with a step stand."""
-    slots = int(accounts.population.slots[person])
-    return int(accounts.constants.phase_start[person] + (accounts.horizon.first_slot + step) % slots)
-
-
-@inline
 def refined_headroom(
     accounts: Accounts,
     limits: Limits,
     next_step: int,
     labels: NDArray[np.int32],
-    terms: Terms,
+    terms: ProposedTerms,
     k: int,
 ) -> int:
-    """The largest ``c`` of the next step that keeps all horizons to come within limits.
+    """The largest ``c`` of the next step that keeps all coming horizons of person ``k`` within their limits.
 
-    The step says ``c`` and ``u`` of person ``k`` of ``terms`` at least: -1 if that is too much. ``labels``
-    (2 HISTORY + 2 T + C, M): the steps of the last horizon and before it but for the earliest, the next step,
-    silence.
+    -1 if the ``c`` and ``u`` in ``terms`` are already too much. ``labels`` (2 HISTORY + 2 T + C, M) are those
+    of the last horizon and its history without the earliest step, of the next step, and of silence.
     """
     person, horizon = terms.people[k], accounts.horizon.steps
     first = next_step - horizon + 1
     unclear = unclear_horizons(accounts, limits, next_step, terms, k)
     for j in range(unclear.ahead.size):
         ahead = unclear.ahead[j]
-        limit = limits.risk[phase_of(accounts, person, first + ahead)]
-        if limit < accounts.horizon.refined_from:
+        phase = accounts.constants.phase_start[person] + account_slot(accounts, person, first + ahead)
+        limit = limits.risk[phase]
+        if limit < accounts.horizon.refined_from:  # the accountant will not refine a risk this low
             return -1
         window = labels[ahead : ahead + HISTORY + horizon]
-        refined = refined_bounds(accounts, person, first + ahead, window, unclear.carried[j] / UNITS_PER_NAT)
+        raw = raw_horizon(accounts, person, first + ahead, window)
+        refined = exact_bounds(accounts, person, raw, unclear.carried[j] / UNITS_PER_NAT)
         if min(refined.success, refined.divergence) > limit:
             return -1
     return unclear.headroom
@@ -134,36 +131,34 @@ def find_refined_headroom(
     end: int,
     accounts: Accounts,
     limits: Limits,
-    terms: Terms,
+    terms: ProposedTerms,
     next_step: int,
     labels: NDArray[np.int32],
     headroom: NDArray[np.int64],
 ) -> None:
-    """:func:`refined_headroom` of each of the people of ``terms``; fills ``headroom`` (n,)."""
+    """Fill ``headroom`` (n,) with the :func:`refined_headroom` of each of the people of ``terms``."""
     for k in range(begin, end):
         headroom[k] = refined_headroom(accounts, limits, next_step, labels, terms, k)
 
 
-# People whom the fast bound in the crowd puts over a limit, looked at with the bound at levels in advance.
-#
-# Each horizon from now on is looked at, as if silence followed, with the very bound that the crowd's
-# account will compute then (:mod:`accounting.continuous.crowd`).
+# The same against the crowd adversary, with the bound at levels (:mod:`accounting.continuous.crowd`).
 
 
 @inline
 def is_within(
-    accounts: Accounts, limits: Limits, next_step: int, levels: Levels, terms: Terms, k: int
+    accounts: Accounts, limits: Limits, next_step: int, levels: Levels, terms: ProposedTerms, k: int
 ) -> bool:
-    """Whether all horizons to come keep the limits of person ``k`` of ``terms``.
+    """Whether all coming horizons of person ``k`` of ``terms`` keep their limits.
 
-    ``levels`` are of the steps of the last horizon and before it but for the earliest, of the next step and
+    ``levels`` are those of the last horizon and its history without the earliest step, of the next step, and
     of silence.
     """
     person, first = terms.people[k], next_step - accounts.horizon.steps + 1
     unclear = unclear_horizons(accounts, limits, next_step, terms, k)
     for j in range(unclear.ahead.size):
         ahead = unclear.ahead[j]
-        begin, phase = first + ahead, phase_of(accounts, person, first + ahead)
+        begin = first + ahead
+        phase = accounts.constants.phase_start[person] + account_slot(accounts, person, begin)
         limit = limits.risk[phase]
         if limit < accounts.horizon.refined_from:
             return False
@@ -180,20 +175,25 @@ def find_within(
     end: int,
     accounts: Accounts,
     limits: Limits,
-    terms: Terms,
+    terms: ProposedTerms,
     next_step: int,
     levels: Levels,
     found: NDArray[np.bool_],
 ) -> None:
-    """:func:`is_within` of each of the people of ``terms``; fills ``found`` (n,)."""
+    """Fill ``found`` (n,) with :func:`is_within` of each of the people of ``terms``."""
     for k in range(begin, end):
         found[k] = is_within(accounts, limits, next_step, levels, terms, k)
 
 
-class _Outcome(NamedTuple):
-    """An evaluation: within the limit up to these terms, or beyond it from these on.
+def _some(terms: ProposedTerms, chosen: NDArray[Any]) -> ProposedTerms:
+    """The terms of some of the people, by position or mask."""
+    return ProposedTerms(*(array[chosen] for array in terms))
 
-    ``is_paid`` (n,) are those of the account's units that know it.
+
+class _Evaluation(NamedTuple):
+    """What an evaluation showed: within the limit up to these terms, or over it from these terms on.
+
+    ``is_paid`` (n,) are the units of the account that paid for it; only they may use the answer.
     """
 
     is_within: bool
@@ -202,7 +202,10 @@ class _Outcome(NamedTuple):
     is_paid: NDArray[np.bool_]
 
     def answer(self, conditional: int, unconditioned: int) -> bool | None:
-        """Less is within the limit where more was, and more beyond it."""
+        """Whether these terms are within the limit; None if the evaluation does not tell.
+
+        Smaller terms are within the limit if larger ones are, and the other way round.
+        """
         if self.is_within and conditional <= self.conditional and unconditioned <= self.unconditioned:
             return True
         beyond = conditional >= self.conditional and unconditioned >= self.unconditioned
@@ -210,26 +213,27 @@ class _Outcome(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """One account for all with equal priors and starts, and the units that may pay for its evaluation."""
+    """The accounts in question, one of each set of equal ones, and the units that may pay for each."""
 
-    at: NDArray[np.int64]  # (n,) position among the terms
-    key: list[tuple[int, bytes]]
-    unit: NDArray[np.int64]  # (u,)
-    first: NDArray[np.int64]  # (n + 1,) units of one account stand together
-    owner: NDArray[np.int64]  # (u,) position among the n
+    at: NDArray[np.int64]  # (n,) position of the account among the terms
+    key: list[tuple[int, bytes]]  # under which its evaluations are kept
+    unit: NDArray[np.int64]  # (u,) the units, account by account
+    first: NDArray[np.int64]  # (n + 1,) where the units of each account begin
+    owner: NDArray[np.int64]  # (u,) each unit's account, as a position among the n
 
 
 class RefinedCheck:
-    """Whom the refined bounds clear of one step's candidates.
+    """Clears people, by the refined bounds, whom the fast bound puts over the limit at a step's candidates.
 
-    It depends on which of a person's places are counted, not on the noise, so one evaluation serves many
-    candidates. People with equal priors and starts are evaluated once, and each share that has such people
-    pays for it once; people of a share that cannot pay any more stay over the limit.
+    The refined bounds depend on which of a person's places are counted, not on the noise, so one evaluation
+    serves many candidates. People with equal priors and starts are evaluated once, and each share with such
+    people pays for it once. People of a share that can pay no more stay over the limit.
 
     A person cleared by the refined bounds is checked again at every later step, because noise does not lower
-    those bounds; what is released now may leave nothing but silence. So where a step leaves no headroom by
-    the fast bound, it must be one that can go on: the horizons it is in must stay within the limit with the
-    ``coming`` steps raw, too, or with more steps like it where none are known.
+    those bounds. So a step could clear the person now and leave only silence later. To prevent that, a step
+    that leaves no headroom by the fast bound must be *sustainable*: the horizons that contain it must stay
+    within the limit even if the ``coming`` steps are raw, or if more steps like it follow where none are
+    announced.
     """
 
     def __init__(
@@ -241,10 +245,10 @@ class RefinedCheck:
         units: Units,
         operations: int | None,
     ) -> None:
-        """``coming`` (L, M) are the outcomes of the announced steps after this one; none if L = 0.
+        """``coming`` (L, M) are the outcomes of the announced steps after this one; L = 0 if none are.
 
-        The step may cost so many ``operations`` (None: any number), an even part for each share of the
-        ``units``.
+        All candidates of the step together may cost this many ``operations`` (None: any number), an even part
+        for each share of the ``units``.
         """
         self._view = view
         self._limits = limits
@@ -252,7 +256,7 @@ class RefinedCheck:
         self._coming = coming
         self._units = units
         self._left = None if operations is None else units.shares.even_parts(operations)
-        self._known: dict[tuple[int, bytes], list[_Outcome]] = {}
+        self._known: dict[tuple[int, bytes], list[_Evaluation]] = {}
         self._by_chain = np.argsort(units.chain, kind="stable")
         chains = np.arange(units.alike.size + 1)
         self._start = np.searchsorted(units.chain[self._by_chain], chains)
@@ -262,14 +266,15 @@ class RefinedCheck:
     def cleared(
         self,
         step: StepSchedule,
-        terms: Terms,
+        terms: ProposedTerms,
         excess: NDArray[np.int64],
         leaves_headroom: NDArray[np.bool_],
     ) -> NDArray[np.int64]:
-        """How many people of these accounts, over the limit by the fast bound, are not by refined ones, (n,).
+        """How many people of each of these accounts, over the limit by the fast bound, are cleared, (n,).
 
-        ``excess`` (n,) is by how much the step's terms are too large; those with the least are evaluated
-        first. ``leaves_headroom`` (n,): later horizons keep to the fast bound.
+        ``excess`` (n,) is by how much the step's terms are too large; accounts with the least are evaluated
+        first. ``leaves_headroom`` (n,) are accounts whose horizons after this step keep their limits by the
+        fast bound.
         """
         labels = observe(step, self._view.labels.shape[1]).labels
         asked = self._asked(terms.people, labels)
@@ -283,13 +288,13 @@ class RefinedCheck:
             for i, largest in zip(due.tolist(), headroom.tolist(), strict=True):
                 own = slice(asked.first[i], asked.first[i + 1])
                 most = int(terms.conditional[asked.at[i]]), int(terms.unconditioned[asked.at[i]])
-                outcome = _Outcome(largest >= 0, max(most[0], largest), most[1], paid[own])
+                outcome = _Evaluation(largest >= 0, max(most[0], largest), most[1], paid[own])
                 self._known.setdefault(asked.key[i], []).append(outcome)
                 is_within[own] |= paid[own] & (largest >= 0)
         return self._units.people_of(UnitPositions(asked.unit[is_within]))[terms.people]
 
     def _asked(self, people: NDArray[np.int64], labels: NDArray[np.int32]) -> _Asked:
-        """Of these accounts the first of those that are alike."""
+        """The accounts to be evaluated: of equal ones the first."""
         chain, at = np.unique(self._units.alike[people], return_index=True)
         size = self._start[chain + 1] - self._start[chain]
         unit = self._by_chain[packed_positions(self._start, chain)]
@@ -297,8 +302,10 @@ class RefinedCheck:
         key = [(int(each), self._pattern(int(each), labels)) for each in chain]
         return _Asked(at, key, unit, first, np.repeat(np.arange(chain.size), size))
 
-    def _known_answers(self, asked: _Asked, terms: Terms) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """What earlier evaluations say of the units that paid for them, (u,): within the limit, and known."""
+    def _known_answers(
+        self, asked: _Asked, terms: ProposedTerms
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which units earlier evaluations show to be within the limit, and about which they tell, (u,)."""
         is_within, is_known = (np.zeros(asked.unit.size, dtype=np.bool_) for _ in range(2))
         for i, key in enumerate(asked.key):
             own, at = slice(asked.first[i], asked.first[i + 1]), asked.at[i]
@@ -312,7 +319,7 @@ class RefinedCheck:
     def _pay(
         self, asked: _Asked, cost: NDArray[np.int64], excess: NDArray[np.int64], is_open: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Which of the units pay that are open, (u,): once a share cannot, it pays for nobody any more."""
+        """Which open units their shares pay for, (u,); one that cannot pay for a unit pays for none later."""
         if self._left is None:
             return is_open
         shares = self._units.shares
@@ -324,29 +331,29 @@ class RefinedCheck:
         return paid
 
     def _pattern(self, person: int, labels: NDArray[np.int32]) -> bytes:
-        """Which of the person's places are counted."""
+        """Which of the person's places are counted, as a key."""
         begin, end = self._view.accounts.population.places_start[person : person + 2]
         return (labels[self._view.accounts.population.places[begin:end]] > 0).tobytes()
 
     def _operations(self, people: NDArray[np.int64], labels: NDArray[np.int32]) -> NDArray[np.int64]:
-        """What each one's evaluation costs, (n,): every horizon that contains the step."""
+        """The cost of evaluating each account, (n,): all horizons that contain the step."""
         rows = np.concatenate((self._view.labels[1:], labels[np.newaxis]))
         horizon = self._view.accounts.horizon
         cost = find_operations(self._view.accounts, people, horizon.vectors, seen_exactly(rows))
         return cost * horizon.steps
 
     def _evaluate(
-        self, terms: Terms, leaves_headroom: NDArray[np.bool_], labels: NDArray[np.int32]
+        self, terms: ProposedTerms, leaves_headroom: NDArray[np.bool_], labels: NDArray[np.int32]
     ) -> NDArray[np.int64]:
-        """The largest ``c`` of each person, (n,); -1 for over the limit, now or if it cannot go on."""
+        """The largest ``c`` within the limit of each account, (n,); -1 if over it or not sustainable."""
         silence = np.zeros((0, labels.size), dtype=np.int32)
         headroom = self._headroom(terms, labels, silence)
         last = np.flatnonzero((terms.unconditioned > 0) & ~leaves_headroom & (headroom >= 0))
         headroom[last[~self._is_sustainable(_some(terms, last), labels)]] = -1
         return headroom
 
-    def _is_sustainable(self, terms: Terms, labels: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Whether each person stays within the limit if later steps are raw as well, (n,)."""
+    def _is_sustainable(self, terms: ProposedTerms, labels: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Whether each account stays within the limit if the coming steps are raw, too, (n,)."""
         coming = self._coming
         if not len(coming):
             coming = np.repeat(labels[np.newaxis], self._view.accounts.horizon.steps - 1, axis=0)
@@ -354,9 +361,9 @@ class RefinedCheck:
         return self._headroom(beyond, labels, coming) >= 0
 
     def _headroom(
-        self, terms: Terms, labels: NDArray[np.int32], coming: NDArray[np.int32]
+        self, terms: ProposedTerms, labels: NDArray[np.int32], coming: NDArray[np.int32]
     ) -> NDArray[np.int64]:
-        """The largest ``c`` of each person, (n,), with the last horizon, the step, what comes and silence."""
+        """The largest ``c`` of each account, (n,), if the ``coming`` steps and silence follow."""
         accounts = self._view.accounts
         headroom = np.full(terms.people.size, -1)
         longest = int(accounts.population.slots[terms.people].max(initial=1))
@@ -367,86 +374,80 @@ class RefinedCheck:
         return headroom
 
 
-def _some(terms: Terms, chosen: NDArray[np.int64]) -> Terms:
-    """The terms at these positions."""
-    return Terms(*(array[chosen] for array in terms))
-
-
-# The bound at levels, as far as a step's work goes, for people whom the fast bound puts over the limit.
-
 _Case = tuple[int, bytes, int, int]
 _Choose = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 
 _LOOKED_AT = (6,)
-"""Places of the levels that decisions look at: fewer make a larger bound, so nobody is cleared wrongly.
+"""Positions of the levels that decisions use; fewer give a larger bound, so no person is cleared wrongly.
 
-In the demo's city this one clears as many people as three do, in half the time.
+In the demo's city this one level clears as many people as three levels do, in half the time.
 """
 
 
-class WorkOfStep(NamedTuple):
-    """``operations`` for all questions about one step (None: any number), which is to keep the ``limit``."""
-
-    operations: int | None
-    limit: RiskBudget
-
-
 class CrowdCheck:
-    """Whom the bound at levels clears of one step's candidates, against the crowd adversary.
+    """Clears people, by the bound at levels, whom the crowd's fast bound puts over the limit.
 
-    What a count reveals in the crowd depends on its noise, so each candidate is looked at anew; people of
-    whom it reveals the same as an earlier one are not. Who is not evaluated any more stays over the limit.
+    What a count reveals in the crowd depends on its noise, so people are evaluated for each candidate, except
+    those about whom it reveals the same as an earlier one. People who are not evaluated stay over the limit.
 
-    Each share of the people has an even part of the work. Where a share cannot pay for so many that no more
-    than twice the limit's part of it stay over, none of it goes to the candidate: another one reveals less.
+    Each share of the people has an even part of the work. If a share cannot pay for so many people that at
+    most twice the limit's part of the share stays over it, the candidate gets none of its work: it would be
+    rejected anyway, and the work is left for candidates that reveal less.
 
-    As against the informed adversary, where a step leaves no headroom by the fast bound it must be one that
-    can go on: the horizons it is in must stay within the limit with more steps like it, too. Else what is
-    released now may leave nothing but silence.
+    A step that leaves no headroom by the fast bound must be sustainable, as for :class:`RefinedCheck`: the
+    horizons that contain it must stay within the limit if more steps like it follow.
     """
 
-    def __init__(self, account: CrowdAccount, crowds: StepCrowd, limits: Limits, work: WorkOfStep) -> None:
-        """Nobody is looked at yet."""
+    def __init__(
+        self,
+        account: CrowdAccount,
+        crowds: StepCrowd,
+        limits: Limits,
+        budget: RiskBudget,
+        operations: int | None,
+    ) -> None:
+        """All candidates of the step together may cost this many ``operations`` (None: any number)."""
         self._account = account
         self._crowds = crowds
         self._limits = limits
         self._accounts = account.fast.view().accounts
         self._shares = account.informed.people_shares
-        operations = work.operations
         self._left = None if operations is None else self._shares.even_parts(operations)
         sizes = np.bincount(self._shares.share, minlength=self._shares.count)
-        self._allowed = np.array([work.limit.allowed(size) for size in sizes.tolist()])
+        self._allowed = np.array([budget.allowed(size) for size in sizes.tolist()])
         people, horizon = self._accounts.since.size, self._accounts.horizon.steps
         self._is_lost = np.zeros(people, dtype=np.bool_)
         least = LEAST_OPERATIONS * horizon * len(_LOOKED_AT)
         self.most_cleared = people if operations is None else min(people, operations // least)
         self._known: dict[_Case, bool] = {}
-        self._shown: dict[bytes, int] = {}  # numbers of what counts reveal at all levels
+        self._shown: dict[bytes, int] = {}  # what a count reveals at all levels: its number
 
     def look_at_silence(self, step: StepSchedule, people: NDArray[np.int64]) -> None:
-        """Clear these people of a ``step`` that releases nothing before any work goes to candidates.
+        """Evaluate these people for a ``step`` without releases before any work goes to candidates.
 
-        Whoever is over the limit even so stays over it whatever is released.
+        People who are over the limit even then stay over it whatever is released.
         """
         nothing = np.zeros(people.size, dtype=np.int64)
-        goes_on = np.ones(people.size, dtype=np.bool_)
-        cases = self._look(step, Terms(people, nothing, nothing), nothing, goes_on, self._payable)
+        is_sustainable = np.ones(people.size, dtype=np.bool_)
+        terms = ProposedTerms(people, nothing, nothing)
+        cases = self._look(step, terms, nothing, is_sustainable, self._payable)
         self._is_lost[people] = [not self._known.get(case, False) for case in cases]
 
     def cleared(
         self,
         step: StepSchedule,
-        terms: Terms,
+        terms: ProposedTerms,
         excess: NDArray[np.int64],
         leaves_headroom: NDArray[np.bool_],
     ) -> NDArray[np.bool_]:
-        """Which of these people, over the limit by the fast bound, are not by the bound at levels, (n,).
+        """Which of these people, over the limit by the fast bound, the bound at levels clears, (n,).
 
-        ``excess`` (n,) is by how much the terms are too large; those with the least are evaluated first.
-        ``leaves_headroom`` (n,): later horizons keep to the fast bound.
+        ``excess`` (n,) is by how much the terms are too large; people with the least are evaluated first.
+        ``leaves_headroom`` (n,) are people whose horizons after this step keep their limits by the fast
+        bound.
         """
         possible = ~self._is_lost[terms.people]
-        some = Terms(*(array[possible] for array in terms))
+        some = _some(terms, possible)
         found = np.zeros(terms.people.size, dtype=np.bool_)
         cases = self._look(step, some, excess[possible], leaves_headroom[possible], self._worth_paying)
         found[possible] = [self._known.get(case, False) for case in cases]
@@ -455,33 +456,32 @@ class CrowdCheck:
     def _look(
         self,
         step: StepSchedule,
-        terms: Terms,
+        terms: ProposedTerms,
         excess: NDArray[np.int64],
-        goes_on: NDArray[np.bool_],
+        is_sustainable: NDArray[np.bool_],
         choose: _Choose,
     ) -> list[_Case]:
         """Evaluate these people as far as the work goes; returns the case under which each answer is stored.
 
-        For people whose step ``goes_on``, later steps like it are not checked. ``choose`` selects whom the
-        work is spent on among people without an answer, given in order of distance to the limit.
+        If the step ``is_sustainable`` for a person, later steps like it are not checked. ``choose`` selects
+        for whom the work is spent, among people without an answer in order of their distance to the limit.
         """
         levels = self._with_step(step)
         order = np.lexsort((self._shares.rank[terms.people], excess))
         keys = self._cases(terms, levels)
         due = np.array([k for k in order.tolist() if keys[k] not in self._known], dtype=np.int64)
         cost = self._operations(terms.people[due], levels)
-        is_paid = choose(terms.people[due], 2 * cost)  # now, and if it goes on
+        is_paid = choose(terms.people[due], 2 * cost)  # twice: with silence after it, and with steps like it
         paid, cost = due[is_paid], cost[is_paid]
         self._charge(terms.people[paid], cost)
         if paid.size:
-            some = Terms(*(array[paid] for array in terms))
+            some = _some(terms, paid)
             found = np.zeros(paid.size, dtype=np.bool_)
             self._find_within(some, self._followed_by_silence(levels), found)
-            last = np.flatnonzero(found & ~goes_on[paid] & (some.unconditioned > 0))
+            last = np.flatnonzero(found & ~is_sustainable[paid] & (some.unconditioned > 0))
             if last.size:
                 self._charge(some.people[last], cost[last])
-                again = Terms(*(array[last] for array in some))
-                again = again._replace(conditional=np.full(last.size, BEYOND_FAST))
+                again = _some(some, last)._replace(conditional=np.full(last.size, BEYOND_FAST))
                 is_lasting = np.zeros(last.size, dtype=np.bool_)
                 self._find_within(again, self._followed_by_silence(self._repeated(levels)), is_lasting)
                 found[last] = is_lasting
@@ -489,13 +489,18 @@ class CrowdCheck:
             self._known |= {keys[k]: is_within for k, is_within in answers}
         return keys
 
-    def _find_within(self, terms: Terms, levels: Levels, found: NDArray[np.bool_]) -> None:
+    def _find_within(self, terms: ProposedTerms, levels: Levels, found: NDArray[np.bool_]) -> None:
         find_within(self._accounts, self._limits, terms, self._account.next_step, levels, found)
 
     def _repeated(self, levels: Levels) -> Levels:
-        """With the last step again and again, as long as a horizon reaches beyond it."""
+        """The levels followed by the last step again, as often as a horizon with it has later steps."""
         times = self._accounts.horizon.steps - 1
-        return Levels(levels.probability, tuple(_with_last_repeated(seen, times) for seen in levels.seen))
+        repeated = []
+        for seen in levels.seen:
+            labels, channel = (np.repeat(rows[-1:], times, axis=0) for rows in (seen.labels, seen.channel))
+            labels, channel = np.concatenate((seen.labels, labels)), np.concatenate((seen.channel, channel))
+            repeated.append(SeenSteps(labels, channel, seen.tables))
+        return Levels(levels.probability, tuple(repeated))
 
     def _with_step(self, step: StepSchedule) -> Levels:
         """The last steps and this one, (HISTORY + T rows) at each level."""
@@ -506,13 +511,17 @@ class CrowdCheck:
         return Levels(probability, tuple(map(followed_by, before, erased)))
 
     def _followed_by_silence(self, levels: Levels) -> Levels:
-        """With so many rows of silence as any horizon to come may reach into."""
+        """The levels followed by as many steps without a count as any coming horizon may contain."""
         slots = int(self._accounts.population.slots.max(initial=1))
-        silent = HISTORY + self._accounts.horizon.steps + slots
-        return Levels(levels.probability, tuple(_silent_after(seen, silent) for seen in levels.seen))
+        rows = ((0, HISTORY + self._accounts.horizon.steps + slots), (0, 0))
+        silent = (
+            SeenSteps(np.pad(seen.labels, rows), np.pad(seen.channel, rows, constant_values=-1), seen.tables)
+            for seen in levels.seen
+        )
+        return Levels(levels.probability, tuple(silent))
 
-    def _cases(self, terms: Terms, levels: Levels) -> list[_Case]:
-        """For each person, what the last row of all levels reveals at the person's places, and the terms."""
+    def _cases(self, terms: ProposedTerms, levels: Levels) -> list[_Case]:
+        """Each person's case: what the last rows of all levels reveal at the person's places, and terms."""
         places, start = self._accounts.population.places, self._accounts.population.places_start
         last = self._revealed(levels)
         rows = zip(*(array.tolist() for array in terms), strict=True)
@@ -522,7 +531,7 @@ class CrowdCheck:
         ]
 
     def _revealed(self, levels: Levels) -> NDArray[np.int32]:
-        """A number for what the last row's counts reveal at each location, (M,); the same for the same."""
+        """A number for what the last row's counts reveal at each location, (M,); equal if that is equal."""
         rows = [seen.channel[-1] for seen in levels.seen]
         found = np.full(rows[0].size, -1, dtype=np.int32)
         labels = levels.seen[0].labels[-1]
@@ -537,19 +546,19 @@ class CrowdCheck:
         return found
 
     def _operations(self, people: NDArray[np.int64], levels: Levels) -> NDArray[np.int64]:
-        """What it costs to look once at every horizon that contains the step, (n,)."""
+        """The cost of evaluating once all horizons that contain the step, (n,)."""
         vectors = self._accounts.horizon.vectors
         cost = find_operations(self._accounts, people, vectors, levels.seen[0])
         return cost * self._accounts.horizon.steps * len(levels.probability)
 
     def _payable(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whom their shares can pay for, in this order, (n,)."""
+        """Which of these people their shares can pay for, in this order, (n,)."""
         if self._left is None:
             return np.ones(people.size, dtype=np.bool_)
         return self._shares.paid(people, cost, self._left.copy())
 
     def _worth_paying(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The same; nobody of a share that cannot pay for all and in which too many would stay over."""
+        """The same, but nothing is paid by a share in which too many people would stay over the limit."""
         found, share = self._payable(people, cost), self._shares.share
         unpaid = np.bincount(share[people[~found]], minlength=self._shares.count)
         lost = np.bincount(share[self._is_lost], minlength=self._shares.count)
@@ -557,22 +566,6 @@ class CrowdCheck:
         return np.asarray(found & is_worth[share[people]])
 
     def _charge(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
-        """Take this off what their shares have left."""
+        """Take the cost off what the people's shares have left."""
         if self._left is not None:
             self._left -= self._shares.total(people, cost)
-
-
-def _with_last_repeated(seen: SeenSteps, times: int) -> SeenSteps:
-    """So many rows more like the last."""
-    labels, channel = (np.repeat(array[-1:], times, axis=0) for array in (seen.labels, seen.channel))
-    return SeenSteps(
-        np.concatenate((seen.labels, labels)), np.concatenate((seen.channel, channel)), seen.tables
-    )
-
-
-def _silent_after(seen: SeenSteps, rows: int) -> SeenSteps:
-    """So many rows more in which nothing is counted."""
-    nowhere = ((0, rows), (0, 0))
-    return SeenSteps(
-        np.pad(seen.labels, nowhere), np.pad(seen.channel, nowhere, constant_values=-1), seen.tables
-    )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accounting.continuous import Ranked, RiskFigures, RiskSummary, join_people, no_moments, summarise
-from accounting.continuous.shadow import MeanAttack, MeanCeiling, PriorGuesses, mean_attack
+from accounting.continuous.shadow import MeanAttack, mean_attack, mean_guess
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
 from models.releases import StepSchedule
@@ -241,12 +241,12 @@ class AccountWatch:
         parts = [each.attack() for each in self._partitions]
         found = [each for part in parts if part is not None for each in part]
         is_whole = all(part is not None for part in parts)
-        guesses = PriorGuesses(standing.baseline, standing.people_each)
         if not is_whole:
             return None
+        guess = mean_guess(standing.baseline, standing.people_each)
         risks = np.minimum(standing.risk, standing.baseline + standing.added)  # the prior's, without a radius
-        ceiling = MeanCeiling(Ranked(risks, standing.people_each).mean(), standing.step)
-        return mean_attack(found, guesses, self._partitions[0].confidence, ceiling)
+        ceiling = Ranked(risks, standing.people_each).mean()
+        return mean_attack(found, guess, self._partitions[0].confidence, ceiling, standing.step)
 
 
 def _together(step: int, people: Sequence[str], parts: Sequence[Standing]) -> Standing:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import ContinuousAccountant, PeopleShares, find_due
-from accounting.continuous.cascade import FEW_VECTORS, SeenHorizon, alike_chains
+from accounting.continuous import ContinuousAccountant, PeopleShares
+from accounting.continuous.cascade import FEW_VECTORS, alike_chains, find_due
 from accounting.continuous.people import Groups
 from accounting.continuous.refine_kernel import find_operations, refine
 from accounting.exposure.step_information import seen_exactly
@@ -20,14 +20,14 @@ from accounting.exposure.step_information.likelihood_levels import SeenSteps
 class OneAccountEach(ContinuousAccountant):
     """The accountant with everybody apart, refined person by person."""
 
-    def _refined(self, horizon: SeenHorizon) -> Groups:
+    def _refined(self, step: int, seen: SeenSteps) -> Groups:
         accounts, settings, groups = self._accounts, self.settings, self._groups
         is_unreached = np.zeros(accounts.since.size, dtype=np.bool_)
         due = find_due(accounts, settings)
         if settings.refines and due.people.size:
             shares = of_draws(self.people_shares, self.population.draws)
             alike = alike_chains(self.population, accounts.since)
-            one_by_one = OneByOne(self, horizon, shares, alike)
+            one_by_one = OneByOne(self, step, seen, shares, alike)
             is_unreached[one_by_one.refine(due.people, due.is_owed, settings.operations)] = True
         chains, state = groups.chains(), accounts.state
         return groups._replace(
@@ -51,18 +51,19 @@ class OneByOne:
     def __init__(
         self,
         accountant: ContinuousAccountant,
-        horizon: SeenHorizon,
+        last_step: int,
+        seen: SeenSteps,
         shares: PeopleShares,
         alike: NDArray[np.int64],
     ) -> None:
         self.accounts = accountant._accounts
-        self.horizon, self.shares, self.alike = horizon, shares, alike
+        self.last_step, self.seen, self.shares, self.alike = last_step, seen, shares, alike
 
     def refine(
         self, due: NDArray[np.int64], is_owed: NDArray[np.bool_], operations: int | None
     ) -> NDArray[np.int64]:
         """Lower the risks of the accounts in place; who of ``due`` was not reached."""
-        vectors, seen = self.accounts.horizon.vectors, self.horizon.seen
+        vectors, seen = self.accounts.horizon.vectors, self.seen
         units: dict[tuple[int, int], list[int]] = {}
         owed = {
             (int(self.shares.share[k]), int(self.alike[k]))
@@ -84,7 +85,7 @@ class OneByOne:
         self, units: dict[tuple[int, int], list[int]], owed: set[tuple[int, int]], left: int
     ) -> list[int]:
         """One share with so much work; who was not reached."""
-        vectors, seen = self.accounts.horizon.vectors, self.horizon.seen
+        vectors, seen = self.accounts.horizon.vectors, self.seen
         whole = [people for key, people in units.items() if key in owed]
         others = [people for key, people in units.items() if key not in owed]
         left -= sum(self.cost(people, vectors, seen) for people in whole)
@@ -131,4 +132,4 @@ class OneByOne:
         accounts = self.accounts._replace(horizon=self.accounts.horizon._replace(vectors=vectors))
         people = np.array([k for unit in units for k in unit], dtype=np.int64)  # type: ignore[attr-defined]
         if people.size:
-            refine(accounts, people, self.horizon.last_step, seen)
+            refine(accounts, people, self.last_step, seen)

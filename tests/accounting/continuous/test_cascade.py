@@ -53,7 +53,7 @@ def accounted(
     return accountant
 
 
-def test_whoever_decisions_within_a_radius_counted_on_is_owed_the_refined_bounds() -> None:
+def test_people_whom_decisions_within_a_radius_relied_on_are_owed_the_refined_bounds() -> None:
     """With habits apart, who is over by the raised guess alone is not spared, and no bound clears them."""
     limit = RiskBudget(0.2, risk=0.9, habits_apart=True)
     settings = replace(HORIZON, sharpen_above=0.0, within_nats=0.1, decided=limit)
@@ -73,7 +73,7 @@ def by_name(*accountants: ContinuousAccountant) -> dict[str, tuple[float, str]]:
     }
 
 
-def test_with_work_for_everybody_the_bits_are_those_of_no_limit():
+def test_with_enough_work_for_all_people_the_bits_equal_those_without_a_limit():
     unlimited, enough = accounted(people(), None), accounted(people(), 10**12)
     assert by_name(unlimited) == by_name(enough)
     assert unlimited.summary() == enough.summary()
@@ -82,8 +82,8 @@ def test_with_work_for_everybody_the_bits_are_those_of_no_limit():
 
 @pytest.mark.parametrize("operations", [SOME, 36 * SOME // 10])
 @pytest.mark.parametrize("parts", [2, 4, 8])
-def test_partitions_refine_together_whom_one_process_refines(operations, parts):
-    """With too little work for everybody, and with enough of it for few vectors but not for many."""
+def test_partitions_together_refine_the_same_people_as_one_process(operations, parts):
+    """With too little work for all people, and with enough for few vectors but not for many."""
     population, horizon = people(), HorizonSettings(6, 2)
     whole = accounted(population, operations, horizon)
     part_of = split(population).share % parts
@@ -132,7 +132,7 @@ def test_who_is_not_reached_keeps_the_fast_bound_and_most_added_goes_first():
 
 
 def test_between_few_vectors_and_many_the_bound_falls():
-    """Few for everybody first; what is left is spent on those to whom still most was added."""
+    """First few vectors for all people; the rest of the work goes to those who still have most added risk."""
     horizon = HorizonSettings(6, 2)
     population = deciding.people(np.random.default_rng(8), 60, LOCATIONS, cycles=(1,))
     few = accounted(population, None, replace(horizon, vectors=cascade.FEW_VECTORS))
@@ -182,7 +182,7 @@ def test_personas_are_paid_for_once_a_share_in_every_partition():
     assert 0 < whole.summary().not_reached < count
 
 
-def test_whoever_is_above_the_decided_limit_is_refined_whatever_it_costs():
+def test_people_above_the_decided_limit_are_refined_whatever_it_costs():
     limit = RiskBudget(0.5, risk=0.6)
     horizon = replace(HORIZON, decided=limit)
     population = people(120)

@@ -11,52 +11,24 @@ import pytest
 from accounting.continuous import ContinuousAccountant
 from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
 from accounting.settings import HorizonSettings
-from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
+from models.mechanisms import Raw
 from models.priors import MovementPrior, Population
-from models.releases import Sensor, SensorRelease, StepSchedule
-from tests.accounting.chains import Case, random_case
+from models.releases import StepSchedule
+from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, entropy_of, joint_law, window_law, within
-
-MECHANISMS: tuple[Mechanism, ...] = (Raw(), Raw(), Gaussian(0.3), Gaussian(0.6), Gaussian(1.0), Suppressed())
+from tests.accounting.random_runs import (
+    MECHANISMS,
+    channel,
+    population_of,
+    random_step,
+    raw_step,
+    releases,
+    start_of,
+)
 
 
 def names(count: int) -> list[str]:
     return [str(k) for k in range(count)]
-
-
-def releases(*pairs: tuple[tuple[int, ...], Mechanism]) -> tuple[SensorRelease, ...]:
-    return tuple(SensorRelease(Sensor(f"s{k}", at), how) for k, (at, how) in enumerate(pairs))
-
-
-def raw_step(step: int, *locations: int) -> StepSchedule:
-    return StepSchedule(step, releases(*(((location,), Raw()) for location in locations)))
-
-
-def random_step(rng: np.random.Generator, step: int, places: int, mechanisms=MECHANISMS) -> StepSchedule:
-    """Up to two sensors, also of several locations and overlapping."""
-    pairs = []
-    for _ in range(rng.integers(0, 3)):
-        size = rng.integers(1, places + 1) if rng.random() < 0.3 else 1
-        at = tuple(sorted(rng.permutation(places)[:size].tolist()))
-        pairs.append((at, mechanisms[rng.integers(len(mechanisms))]))
-    return StepSchedule(step, releases(*pairs))
-
-
-def channel(places: int, step: StepSchedule) -> np.ndarray:
-    """``Pr[what is shown | place]`` of one step, (K, outcomes); tails below 1e-13 are left out."""
-    shown = np.ones((places, 1))
-    for release in step.releases:
-        law = release.mechanism.noise_law()
-        if law is None:
-            continue
-        kept = law.probabilities[law.probabilities > 1e-13]
-        one = np.zeros((places, kept.size + 1))
-        for x in range(places):
-            shift = int(x in release.sensor.locations)
-            one[x, shift : shift + kept.size] = kept / kept.sum()
-        shown = (shown[:, :, None] * one[:, None, :]).reshape(places, -1)
-        shown = shown[:, shown.any(axis=0)]
-    return shown
 
 
 @dataclass
@@ -74,17 +46,6 @@ def truth(start, matrices, channels, first, first_slot) -> Truth:
     steps = traces.shape[1]
     optima = [float((within(traces, traces, s) @ law).max(0).sum()) for s in range(steps)]
     return Truth(information, optima)
-
-
-def population_of(case: Case, own_start: bool) -> Population:
-    prior = MovementPrior.from_dense("p", case.matrices, initial=case.start if own_start else None)
-    return Population.pack([prior], names(case.matrices.shape[1]))
-
-
-def start_of(population: Population, first_slot: int) -> np.ndarray:
-    own = population.initial(0)
-    chain = population.chain(0)
-    return chain.start[first_slot % chain.start.shape[0]] if own is None else own
 
 
 def check_against_truth(

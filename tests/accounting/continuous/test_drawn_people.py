@@ -13,19 +13,11 @@ from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.shadow import Shadow, drawn_parts
 from accounting.settings import HorizonSettings, RiskBudget
 from models.exceptions import PriorError
-from models.priors import Evidence, Lists, MovementPrior, Population, with_draws
-from tests.accounting.continuous.test_continuous import random_step
+from models.priors import MovementPrior, Population
 from tests.accounting.decisions import deciding
+from tests.accounting.random_runs import random_step, with_few_data
 
 PLACES, DRAWS = 6, 5
-
-
-def with_few_data(people: Population, weight: float, draws: int = DRAWS) -> Population:
-    """Every row of everybody rests on so many moves."""
-    rows = [people.chain(person).start.size for person in range(len(people))]
-    start = np.concatenate(([0], np.cumsum(rows)))
-    evidence = Evidence(people.people, Lists(start, np.full(start[-1], weight)))
-    return with_draws(people, evidence, draws)
 
 
 def folk(seed: int, count: int = 25, own_starts: float = 0.2) -> Population:

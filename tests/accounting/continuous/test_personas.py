@@ -16,11 +16,9 @@ from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Raw, Suppressed
 from models.priors import Population
 from models.releases import Sensor, SensorRelease, StepSchedule
-from tests.accounting.continuous.test_continuous import random_step
-from tests.accounting.continuous.test_drawn_people import with_few_data
 from tests.accounting.decisions import deciding
+from tests.accounting.random_runs import LOCATIONS, listed, random_step, with_few_data
 
-LOCATIONS = 8
 WEIGHTS = np.array([3.0, 1.0, 7.4, 0.2, 1.5, 12.0])
 PEOPLE = np.array([3, 1, 7, 1, 2, 12])
 LIMIT = RiskBudget(0.3, risk=0.6)
@@ -30,13 +28,6 @@ def personas(seed: int = 3, draws: int = 1) -> Population:
     kinds = deciding.people(np.random.default_rng(seed), len(WEIGHTS), LOCATIONS, own_starts=0.3)
     kinds = kinds if draws == 1 else with_few_data(kinds, 8.0, draws)
     return replace(kinds, weights=WEIGHTS)
-
-
-def listed(some: Population) -> Population:
-    """Everybody behind the personas by a name of their own."""
-    which = np.repeat(np.arange(len(some)), some.stands_for)
-    names = [f"{some.people[kind]}, person {k}" for k, kind in enumerate(which.tolist())]
-    return replace(some, weights=None).subset(which).renamed(names)
 
 
 def in_one_share(people: int) -> PeopleShares:

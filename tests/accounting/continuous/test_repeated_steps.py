@@ -57,7 +57,7 @@ def test_looking_up_changes_no_bit(seed):
     assert len(one._repeated) > 0
 
 
-def test_who_joins_or_leaves_or_is_restored_goes_on_as_if_nothing_had_been_kept():
+def test_people_who_join_or_leave_or_are_restored_are_accounted_as_without_the_cache():
     rng = np.random.default_rng(3)
     population = deciding.people(rng, 40, LOCATIONS)
     kinds = some_steps(rng, 2)

@@ -13,11 +13,11 @@ from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.shadow import (
     AttackedPart,
     MeanAttack,
-    PriorGuesses,
     Shadow,
     attack_people,
     drawn_parts,
     mean_attack,
+    mean_guess,
     recent_log,
     recent_step_count,
 )
@@ -273,7 +273,7 @@ def test_steps_are_noted_as_they_are_accounted() -> None:
         shadow.attack()
 
 
-def test_everybody_is_drawn_equally_often_or_at_most_once() -> None:
+def test_people_are_drawn_equally_often_or_at_most_once() -> None:
     """Two shares: of the first the three of smallest rank, of the second both people twice."""
     share, rank = np.array([5, 2, 2, 5, 2, 2]), np.array([10, 17, 12, 19, 15, 11])
     parts = drawn_parts(PeopleShares(8, share, rank), 31)
@@ -290,18 +290,18 @@ def test_parts_count_by_their_people() -> None:
     """Ten people drawn a hundred times each, and a thousand drawn once: the few count for little."""
     rng = np.random.default_rng(5)
     misses = 0
-    guesses = PriorGuesses(np.array([0.05, 0.05]), np.array([10, 1000]))
+    guess = mean_guess(np.array([0.05, 0.05]), np.array([10, 1000]))
     for _ in range(40):
         few, many = rng.random(1000) < 0.9, rng.random(1000) < 0.2
         parts = [
             AttackedPart(people, 1000, (256,) * int(hit.sum())) for people, hit in ((10, few), (1000, many))
         ]
-        mean = mean_attack(parts, guesses, 0.9)
+        mean = mean_attack(parts, guess, 0.9)
         assert mean is not None
-        assert mean == mean_attack(parts[::-1], guesses, 0.9)
+        assert mean == mean_attack(parts[::-1], guess, 0.9)
         assert mean.success == pytest.approx(0.05 + (10 * few.mean() + 1000 * many.mean()) / 1010, abs=1e-12)
         truth = 0.05 + (10 * 0.9 + 1000 * 0.2) / 1010
         misses += not mean.low <= truth <= mean.high
         assert mean.high - mean.low < 0.12
     assert misses <= 4
-    assert mean_attack([], PriorGuesses(np.empty(0), np.empty(0, dtype=np.int64)), 0.9) is None
+    assert mean_attack([], 0.0, 0.9) is None

@@ -31,14 +31,8 @@ from accounting.settings import HorizonSettings
 from models.mechanisms import Raw
 from models.releases import StepSchedule
 from tests.accounting.chains import random_case
-from tests.accounting.continuous.test_continuous import (
-    MECHANISMS,
-    channel,
-    population_of,
-    random_step,
-    start_of,
-)
 from tests.accounting.enumeration import Floats, all_paths, window_optima
+from tests.accounting.random_runs import MECHANISMS, channel, population_of, random_step, start_of
 from tests.volume import cases
 
 UNLIMITED = 1 << 40

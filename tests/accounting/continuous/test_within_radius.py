@@ -16,10 +16,10 @@ from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
-from tests.accounting.continuous.test_continuous import channel, random_step
 from tests.accounting.decisions.deciding import over_limit, people, random_sensors, run
 from tests.accounting.enumeration import all_paths, window_optimum
 from tests.accounting.exposures import exposure_to, step_of
+from tests.accounting.random_runs import channel, random_step
 
 NATS = 0.08
 
@@ -47,7 +47,7 @@ def test_a_level_is_lowered_to_the_largest_bound_that_keeps_it(level: float) -> 
 
 
 @pytest.mark.parametrize("level", [0.0, 5e-324])
-def test_a_level_that_nobody_is_below_asks_for_nothing(level: float) -> None:
+def test_a_level_of_zero_stays_zero_within_a_radius(level: float) -> None:
     """Every bound is refined without thresholds, or with ``sharpen_above`` 0; a limit of 0 stays one."""
     assert bound_for(NATS, level) == 0.0
     assert budget_within(NATS, RiskBudget(risk=level)).risk == 0.0

@@ -104,7 +104,7 @@ def test_among_many_a_budget_lets_more_be_released_than_against_who_knows_all() 
 
 @pytest.mark.slow
 def test_partitions_answer_together_what_one_process_does() -> None:
-    """Counts add up whoever holds whom, cleared people included; a partition takes everybody's sums."""
+    """Counts of partitions add up, cleared people included; each partition uses the crowd sums of all."""
     rng = np.random.default_rng(11)
     population = deciding.people(rng, 90, LOCATIONS)
     settings = deciding.HorizonSettings(4, 1, sharpen_above=0.0)
@@ -135,8 +135,8 @@ def test_partitions_answer_together_what_one_process_does() -> None:
 
 @pytest.mark.slow
 @pytest.mark.indices
-def test_among_few_a_budget_goes_on_as_against_who_knows_all() -> None:
-    """Where there is next to no crowd, no step leaves nothing but silence to those after it."""
+def test_in_a_small_crowd_a_budget_leaves_later_steps_more_than_silence() -> None:
+    """If there is almost no crowd, no step uses up what would leave later steps only silence."""
     rng = np.random.default_rng(4)
     people = deciding.people(rng, 12, LOCATIONS, cycles=(1,))
     limit = RiskBudget(0.2, added=0.25)

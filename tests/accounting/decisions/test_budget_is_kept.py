@@ -142,8 +142,8 @@ def test_a_share_is_taken_as_it_is_written():
 
 
 @pytest.mark.slow
-def test_work_that_runs_out_puts_nobody_over_whom_a_decision_has_cleared(monkeypatch):
-    """Decisions get far more work than accounting has for everybody: whom they clear must come first."""
+def test_work_that_runs_out_puts_no_cleared_person_over_the_limit(monkeypatch):
+    """Decisions get far more work than accounting: people whom they cleared must be refined first."""
     monkeypatch.setattr(questions, "DECIDING_PART", 1e-4)
     settled: Counter[str] = Counter()
     for seed in range(24):

@@ -12,9 +12,9 @@ from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, Sensor, StepSchedule
-from tests.accounting.continuous.test_continuous import channel
 from tests.accounting.decisions import deciding
 from tests.accounting.enumeration import all_paths, joint_law, window_law, within
+from tests.accounting.random_runs import channel
 
 STEPS, HORIZON = 4, 2
 RELEASED = (Raw(), Gaussian(0.7))

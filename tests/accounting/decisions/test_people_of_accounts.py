@@ -16,8 +16,8 @@ from models.mechanisms import Raw
 from models.priors import Population
 from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.continuous.one_account_each import OneAccountEach
-from tests.accounting.continuous.test_one_account import LOCATIONS, kinds_of, shares_of, some_of
 from tests.accounting.decisions import deciding
+from tests.accounting.random_runs import LOCATIONS, kinds_of, shares_of, some_of
 
 
 def settings_of(rng: np.random.Generator, limit: RiskBudget) -> HorizonSettings:

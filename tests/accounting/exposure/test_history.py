@@ -12,13 +12,13 @@ from accounting.exposure.step_information import observe
 from models.mechanisms import Gaussian, Raw
 from models.releases import StepSchedule
 from tests.accounting.chains import random_case
-from tests.accounting.continuous.test_continuous import channel, random_step, releases
 from tests.accounting.enumeration import (
     all_paths,
     entropy_of,
     information_about_window,
     joint_law,
 )
+from tests.accounting.random_runs import channel, random_step, releases
 
 
 def exposure_of(case, mechanism=None) -> Exposure:

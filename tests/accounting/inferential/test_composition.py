@@ -9,17 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.exceptions import InferentialPrivacyError
 from accounting.ledgers.inferential import (
     ReleasedSeries,
     Window,
     conditional_divergence,
-    euclidean_radius_loss,
     gaussian_renyi_divergence,
     misspecified_loss,
     misspecified_release_loss,
-    papers_dimension_loss,
-    per_coordinate_radius_loss,
     release_loss,
 )
 from models.gaussian_process import (
@@ -123,22 +119,13 @@ def test_coordinates_add_up_as_their_radius_says(seed: int) -> None:
     joint_noise = np.zeros((10, 10))
     joint_noise[:5, :5], joint_noise[5:, 5:] = noises
     joint = release_loss(both.covariance(), joint_noise, both.positions([2]), 5.0, 1.0)
-    information = [loss.information for loss in losses]
-    euclidean = euclidean_radius_loss(information, 5.0, 1.0)
+    # The loss of the worst coordinate, that of the paper's corollary 7.2.1, and the sum over coordinates.
+    euclidean, coordinatewise = max(loss.epsilon for loss in losses), sum(loss.epsilon for loss in losses)
+    corollary = 0.5 * 5.0 * (1.0 / 0.4 + sum(loss.alpha for loss in losses))
     # the joint secret has two values, the time one: the loss formula counts values
     assert joint.epsilon == pytest.approx(2.0 * euclidean, rel=1e-6)
-    coordinatewise = per_coordinate_radius_loss(information, 5.0, 1.0)
-    assert euclidean <= papers_dimension_loss(losses) * (1.0 + 1e-9)
-    assert papers_dimension_loss(losses) <= coordinatewise * (1.0 + 1e-9)
-    assert coordinatewise == pytest.approx(sum(loss.epsilon for loss in losses))
-
-
-def test_the_papers_corollary_for_coordinates_asks_for_one_variance() -> None:
-    """Different noise at the secret: refused, with what to use instead."""
-    prior = GaussianProcessPrior.at_steps(RBF(1.0), 4).covariance()
-    losses = [release_loss(prior, scale * np.eye(4), [1], 5.0, 1.0) for scale in (1.0, 2.0)]
-    with pytest.raises(InferentialPrivacyError, match="euclidean_radius_loss"):
-        papers_dimension_loss(losses)
+    assert euclidean <= corollary * (1.0 + 1e-9)
+    assert corollary <= coordinatewise * (1.0 + 1e-9)
 
 
 def test_the_misspecification_formula_is_the_theorems() -> None:

@@ -52,7 +52,7 @@ def release_divergence(
 @pytest.mark.slow
 @given(priors, seeds, secrets, orders, seeds)
 @settings(max_examples=100)
-def test_no_two_secrets_are_told_apart_better_than_the_loss(
+def test_no_two_secrets_are_further_apart_than_the_loss(
     prior: np.ndarray, seed: int, secret: list[int], order: float, direction: int
 ) -> None:
     """Any two secrets within the radius at each time: the divergence of the two Gaussians stays below."""

@@ -13,31 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.exceptions import LedgerError, StepOrderError, UnknownReleaseError
-from accounting.ledgers import (
+from accounting.ledgers import DpStatement, Neighbours, ReleaseLog, oracle_epsilons, read_differential_privacy
+from accounting.ledgers.differential_privacy import (
     Cost,
-    DpStatement,
-    Neighbours,
-    ReleaseLog,
-    oracle_epsilons,
+    gaussian_delta,
+    gaussian_epsilon,
+    paper_epsilon,
     pure_cost,
-    read_differential_privacy,
     step_cost,
 )
-from accounting.ledgers.differential_privacy import gaussian_delta, gaussian_epsilon, paper_epsilon
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
 from models.noise import CorrelatedNoise
-from models.releases import Sensor, SensorRelease, StepSchedule
+from models.releases import SensorRelease, StepSchedule
+from tests.accounting.ledgers.logs import A, B, C, log_of
 
-A, B, C = Sensor("a", (0,)), Sensor("b", (1,), "north"), Sensor("district", (0, 1, 2))
 MOVE = Neighbours.MOVE
 TIERS = Tiered((("public", 0.1), ("partner", 0.5)))
-
-
-def log_of(*steps: dict[Sensor, Mechanism]) -> ReleaseLog:
-    return ReleaseLog.of(
-        StepSchedule(number, tuple(SensorRelease(*pair) for pair in step.items()))
-        for number, step in enumerate(steps)
-    )
 
 
 def read(log: ReleaseLog, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> DpStatement:

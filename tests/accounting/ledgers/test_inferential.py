@@ -14,7 +14,7 @@ from accounting.ledgers.inferential import noise_covariance
 from models.gaussian_process import RBF
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
 from models.noise import CorrelatedNoise
-from tests.accounting.ledgers.test_differential_privacy import A, B, log_of
+from tests.accounting.ledgers.logs import A, B, log_of
 
 KERNEL = RBF(length_scale=3.0, variance=4.0)
 NOISE = CorrelatedNoise.of_covariance(RBF(length_scale=2.0).covariance(np.arange(5.0)) + 0.3 * np.eye(5))
@@ -92,7 +92,7 @@ def test_a_raw_secret_has_no_finite_loss() -> None:
     assert math.isfinite(read_inferential(log, question(1)).loss_nats)
 
 
-def test_a_step_that_was_not_released_is_told_by_its_neighbours_and_by_less() -> None:
+def test_neighbours_reveal_less_about_a_step_that_was_not_released() -> None:
     """Noise at the secret step only hides; without its own release the loss is smaller, not none."""
     silent = log_of({A: Gaussian(1.0)}, {A: Suppressed()}, {A: Gaussian(1.0)})
     released = log_of({A: Gaussian(1.0)}, {A: Gaussian(1.0)}, {A: Gaussian(1.0)})

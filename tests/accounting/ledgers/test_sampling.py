@@ -17,14 +17,18 @@ from numpy.typing import NDArray
 from accounting.ledgers import (
     PrivacyAccount,
     ReleaseLog,
-    SamplerDistance,
-    Unprotected,
     ZcdpSpend,
     epsilon_from_zcdp,
     oracle_epsilons,
     read_differential_privacy,
 )
-from accounting.ledgers.differential_privacy import furthest, gaussian_epsilon, sampler_distance
+from accounting.ledgers.differential_privacy import (
+    SamplerDistance,
+    Unprotected,
+    furthest,
+    gaussian_epsilon,
+    sampler_distance,
+)
 from models.mechanisms import Correlated, Gaussian, Mechanism, NoiseLaw, Raw, Tiered
 from models.noise import FAITHFUL_LOG_RATIO, TOTAL, CorrelatedNoise, discrete_gaussian_table, geometric_table
 from models.releases import CountingWindow, Schedule, Sensor, SensorRelease, StepSchedule
@@ -194,7 +198,7 @@ def test_what_samplers_miss_is_paid_for_by_delta(ideal: Callable[[float], float]
     assert distance.epsilon(ideal, 1e-9) == math.inf
 
 
-def test_a_window_charges_the_furthest_sampler_not_that_of_the_dearest_noise() -> None:
+def test_a_window_charges_the_furthest_sampler_even_if_other_noise_costs_more() -> None:
     """Wide noise costs less rho and has the longer tails: each is charged for what it is."""
     near, far = sampler_distance(Gaussian(1000.0)), sampler_distance(Gaussian(2000.0))
     assert near.outside < far.outside
@@ -255,7 +259,7 @@ def test_the_guarantees_page_states_the_ledgers_figure_for_a_year() -> None:
         ["1/2", True, 0.0, [0.0, 0.0, 0.0], ["many", "", False, True]],
     ],
 )
-def test_an_account_that_nobody_saved_is_refused(spend: list[object]) -> None:
+def test_a_saved_account_with_wrong_values_is_refused(spend: list[object]) -> None:
     """A negative amount, or none, would make epsilon too small for ever."""
     with pytest.raises(ValueError, match=r"privacy account|float|int|unpack"):
         PrivacyAccount.load({"steps": 1, "spends": {"all": spend}})

@@ -42,6 +42,6 @@ def test_a_raw_window_has_no_differential_privacy() -> None:
     assert math.isinf(window_cost([window(0, 1, 1, Raw())], 1).epsilon(1e-6))
 
 
-def test_nobody_counted_by_no_sensor_is_refused() -> None:
+def test_a_limit_of_no_sensors_a_person_is_refused() -> None:
     with pytest.raises(LedgerError, match="most_sensors"):
         window_cost([], 0)

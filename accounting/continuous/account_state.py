@@ -1,0 +1,286 @@
+"""An accountant's state: opened, joined, taken apart, compared, and saved as bytes that are checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE
+from accounting.bounds.radius import bound_for
+from accounting.continuous.accounts_kernel import (
+    HISTORY,
+    UNITS_PER_NAT,
+    Accounts,
+    Constants,
+    HorizonRules,
+    HorizonState,
+    Nonstationary,
+    empty_constants,
+    empty_state,
+    fill_constants,
+)
+from accounting.continuous.people import (
+    AccountPositions,
+    Figures,
+    GroupPositions,
+    Groups,
+    WorstMoments,
+    equal_accounts,
+    join_people,
+    take_people,
+)
+from accounting.exceptions import SnapshotError
+from accounting.exposure.step_information import is_whole, nothing_seen, nothing_seen_for
+from accounting.exposure.step_information.likelihood_levels import LevelTables, SeenSteps
+from accounting.exposure.step_information.observation import StepView
+from accounting.numerics import fill_divergence_roots, packed_positions
+from accounting.settings import HorizonSettings
+from models.priors import Population
+
+_BASIS = "basis"
+REMEDY = "delete the snapshot; the state is rebuilt from the release log"
+
+Arrays = Mapping[str, NDArray[Any]]
+Kept = TypeVar("Kept")
+
+
+class RunningAccount(NamedTuple):
+    """The state of the accounts after the steps so far: all that is saved, joined and taken apart."""
+
+    accounts: Accounts
+    next_step: int
+    view_before: StepView  # of the last step
+    seen: SeenSteps  # (HISTORY + T rows) the last horizon and the steps before it
+    groups: Groups
+
+    @classmethod
+    def opened(
+        cls, population: Population, settings: HorizonSettings, since: NDArray[np.int64], groups: Groups
+    ) -> RunningAccount:
+        """One account for each prior before ``settings.first_step``; they count from ``since`` (A,) on.
+
+        Before the first step a person's risk is the bound on a guess from the prior. The figures of
+        ``groups`` are still to be filled in.
+        """
+        arrays, draws = population.accounted.arrays, population.draws
+        first_step, first_slot = settings.first_step, settings.first_slot
+        refined_from = bound_for(settings.within_nats, float(settings.refined_from))
+        rules = (settings.horizon, settings.mistakes, settings.vectors, refined_from, first_slot)
+        accounts = Accounts(
+            arrays,
+            empty_constants(arrays),
+            Nonstationary(*(arrays.initial.copy() for _ in Nonstationary._fields)),
+            empty_state(since.size * draws, settings.horizon),
+            np.repeat(since, draws),
+            HorizonRules(*rules),
+        )
+        fill_constants(accounts, np.arange(since.size * draws), first_step, True)
+        has_initial = np.diff(arrays.initial_start) > 0
+        if has_initial.any():
+            fill_constants(accounts, np.flatnonzero(has_initial), first_step, False)
+        constants, state = accounts.constants, accounts.state
+        horizon_start = np.where(has_initial, accounts.since, first_step - settings.horizon)
+        phase = constants.phase_start[:-1] + (first_slot + horizon_start) % arrays.slots
+        state.baseline[:] = constants.baseline[phase]
+        state.bound[:] = constants.guess[phase]
+        state.risk[:] = np.maximum(state.bound, state.baseline)
+        locations = population.location_count
+        seen = nothing_seen_for(HISTORY + settings.horizon, locations)
+        return cls(accounts, first_step, nothing_seen(locations), seen, groups)
+
+    def join(self, other: RunningAccount, population: Population) -> RunningAccount:
+        """These accounts, then those of ``other`` after the same step; ``population`` has the priors of both.
+
+        The groups are not joined.
+        """
+        first, second = self.accounts, other.accounts
+        start = first.constants.phase_start
+        start = np.concatenate((start, start[-1] + second.constants.phase_start[1:]))
+        # All but phase_start are flat arrays; it says which entries belong to which chain.
+        constants: Any = zip(first.constants[1:], second.constants[1:], strict=True)
+        accounts = Accounts(
+            population.accounted.arrays,
+            Constants(start, *map(np.concatenate, constants)),
+            join_people(first.nonstationary, second.nonstationary),
+            join_people(first.state, second.state),
+            np.concatenate((first.since, second.since)),
+            first.horizon,
+        )
+        return self._replace(accounts=accounts)
+
+    def take(self, chosen: AccountPositions, population: Population) -> RunningAccount:
+        """The accounts at these positions, without their groups; ``population`` has their priors."""
+        accounts, chains = self.accounts, population.chains_of(chosen)
+        phase_start = accounts.constants.phase_start
+        start = np.concatenate(([0], np.cumsum(np.diff(phase_start)[chains]))).astype(phase_start.dtype)
+        phases = packed_positions(phase_start, chains)
+        places = packed_positions(accounts.population.initial_start, chains)
+        constants: Any = (array[phases] for array in accounts.constants[1:])
+        taken_accounts = Accounts(
+            population.accounted.arrays,
+            Constants(start, *constants),
+            Nonstationary(*(array[places] for array in accounts.nonstationary)),
+            take_people(accounts.state, chains),
+            accounts.since[chains],
+            accounts.horizon,
+        )
+        return self._replace(accounts=taken_accounts)
+
+    def equal_to(self, other: RunningAccount, both: Population) -> AccountPositions:
+        """For each account of ``other`` the position of the equal one here, -1 if there is none, (A,).
+
+        ``both`` are the priors of these accounts, then of the other's. Accounts are equal if their priors,
+        starts, first steps and their whole state after the steps so far are.
+        """
+        draws = both.draws
+        count = self.accounts.since.size // draws
+        since = np.concatenate((self.accounts.since, other.accounts.since))[::draws]
+        first_like = equal_accounts(both, since)[count:]
+        found = AccountPositions(np.where(first_like < count, first_like, -1))
+        chosen = np.flatnonzero(found >= 0)
+        if not chosen.size:
+            return found
+        here, there = both.chains_of(found[chosen]), both.chains_of(chosen)
+        is_same = np.ones(here.size, dtype=np.bool_)
+        states: zip[tuple[NDArray[Any], NDArray[Any]]] = zip(
+            self.accounts.state, other.accounts.state, strict=True
+        )
+        for own, others in states:
+            is_same &= (own[..., here] == others[..., there]).reshape(-1, here.size).all(axis=0)
+        found[chosen[~is_same.reshape(-1, draws).all(axis=1)]] = -1
+        return found
+
+    def add_revealed(self, step: int, horizon: int, nats: NDArray[np.float64]) -> None:
+        """Add what windows and moves reveal (N,) to the terms and the information of the last step."""
+        people = np.flatnonzero(np.where(step < self.accounts.since, 0.0, nats))
+        state = self.accounts.state
+        units = np.ceil(nats[people] * UNITS_PER_NAT).astype(np.int64) + 2  # rounded up, as to_units does
+        state.unconditioned[step % len(state.unconditioned), people] += units
+        state.conditional[step % horizon, people] += units
+        if horizon > 1:
+            state.running[people] += units
+        state.information[people] += units
+        bound, baseline = np.empty(people.size), state.baseline[people]
+        fill_divergence_roots(state.information[people] / UNITS_PER_NAT, state.guess[people], bound)
+        state.bound[people], state.risk[people] = bound, np.maximum(bound, baseline)
+        state.decided_by[people] = np.where(bound > baseline, BY_DIVERGENCE, BY_BASELINE)
+
+    def packed(self, basis: Mapping[str, object]) -> bytes:
+        """The state as bytes, equal for equal histories; ``basis`` is what else it follows from."""
+        last = {**named("view", self.view_before), **named("channel", self.seen.tables)}
+        return pack_state(basis, {**self._fixed_arrays(), **self._group_arrays(), **last})
+
+    def restored(self, packed: bytes, basis: Mapping[str, object]) -> RunningAccount:
+        """The state in these bytes; :class:`SnapshotError` if they are not of this account."""
+        view = named("view", nothing_seen(self.seen.labels.shape[1]))
+        fixed = {**self._fixed_arrays(), "view_labels": view.pop("view_labels")}
+        free = {**view, **named("channel", self.seen.tables), **self._group_arrays()}
+        stored = unpack_state(packed, basis, fixed, free)
+        seen = SeenSteps(stored["labels"], stored["channel"], taken("channel", LevelTables, stored))
+        figures, worst = taken("figures", Figures, stored), taken("worst", WorstMoments, stored)
+        account, of_cell = AccountPositions(stored["group_account"]), GroupPositions(stored["group_of_cell"])
+        groups = Groups(account, of_cell, figures, worst)
+        draws, accounts = len(self.groups.figures.risk), self.accounts.since.size
+        if not is_whole(seen) or not groups.is_whole(accounts // draws, draws):
+            raise SnapshotError("a snapshot's arrays must belong together", "some that do not", REMEDY)
+        before = taken("view", StepView, stored)
+        return RunningAccount(
+            self.accounts._replace(
+                state=taken("state", HorizonState, stored),
+                nonstationary=taken("own", Nonstationary, stored),
+            ),
+            int(stored["next_step"]),
+            before._replace(is_disjoint=bool(before.is_disjoint), is_raw=bool(before.is_raw)),
+            seen,
+            groups,
+        )
+
+    def _fixed_arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays whose shapes follow from people and settings."""
+        return {
+            "next_step": np.array(self.next_step),
+            **named("state", self.accounts.state),
+            **named("own", self.accounts.nonstationary),
+            "group_of_cell": self.groups.of_cell,
+            "labels": self.seen.labels,
+            "channel": self.seen.channel,
+        }
+
+    def _group_arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays with one entry a group."""
+        figures, worst = named("figures", self.groups.figures), named("worst", self.groups.worst)
+        return {"group_account": self.groups.account, **figures, **worst}
+
+
+def pack_state(basis: Mapping[str, object], arrays: Arrays) -> bytes:
+    """Arrays together with what they follow from, as bytes; equal for equal arguments."""
+    buffer = BytesIO()
+    np.savez(buffer, **{_BASIS: np.array(json.dumps(basis, sort_keys=True))}, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def digest_of(array: NDArray[Any]) -> str:
+    """The digest by which long arrays of a basis are compared."""
+    return hashlib.sha256(array.tobytes()).hexdigest()
+
+
+def named(prefix: str, kept: Any) -> dict[str, NDArray[Any]]:
+    """The arrays of a named tuple by the names they have in a snapshot."""
+    return {_stored_name(prefix, name): np.asarray(value) for name, value in kept._asdict().items()}
+
+
+def taken(prefix: str, kind: type[Kept], stored: Arrays) -> Kept:
+    """The named tuple that :func:`named` took apart; numbers come back as arrays without axes."""
+    fields: Any = kind
+    return kind(*(stored[_stored_name(prefix, name)] for name in fields._fields))
+
+
+def _stored_name(prefix: str, name: str) -> str:
+    """The name in a snapshot; ``carried`` keeps the name that earlier versions wrote."""
+    return f"{prefix}_{'remembered' if name == 'carried' else name}"
+
+
+def unpack_state(
+    packed: bytes, basis: Mapping[str, object], like: Arrays, any_length: Arrays
+) -> dict[str, NDArray[Any]]:
+    """The arrays of :func:`pack_state`.
+
+    Arrays named in ``like`` must have its types and shapes, those in ``any_length`` its types and numbers of
+    axes. :class:`~accounting.exceptions.SnapshotError` if they do not, or follow from another ``basis``.
+    """
+    try:
+        with np.load(BytesIO(packed)) as stored:
+            found: dict[str, NDArray[Any]] = dict(stored)
+    except Exception as error:  # whatever zipfile, zlib and numpy raise on bytes that are no archive
+        raise SnapshotError("a snapshot must be readable", type(error).__name__, REMEDY) from error
+    _check_basis(found.pop(_BASIS, np.array("{}")), basis)
+    for name, wanted in {**any_length, **like}.items():
+        got = found.get(name)
+        is_of_kind = got is not None and (got.dtype, got.ndim) == (wanted.dtype, wanted.ndim)
+        if got is None or not is_of_kind or (name in like and got.shape != wanted.shape):
+            raise SnapshotError(
+                f"array {name} of a snapshot must have shape {wanted.shape} and type {wanted.dtype}",
+                "none" if got is None else f"{got.shape} and {got.dtype}",
+                REMEDY,
+            )
+    return found
+
+
+def _check_basis(stored: NDArray[Any], basis: Mapping[str, object]) -> None:
+    """:class:`SnapshotError` that names what differs from what the state was saved for."""
+    try:
+        before = dict(json.loads(str(stored)))
+    except (ValueError, TypeError, RecursionError):
+        before = {}
+    wanted = json.loads(json.dumps(basis))
+    changed = sorted(name for name in wanted.keys() | before.keys() if wanted.get(name) != before.get(name))
+    if changed:
+        raise SnapshotError(
+            "a snapshot must be of the same people and settings", f"other {', '.join(changed)}"[:200], REMEDY
+        )
