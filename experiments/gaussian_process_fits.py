@@ -27,7 +27,6 @@ from models.gaussian_process import (
     Kernel,
     Periodic,
     White,
-    effective_length_scale,
     fit_kernel,
 )
 from models.noise_design import DesignProblem, design_noise
@@ -110,7 +109,7 @@ def fit(series: Series) -> Fit:
         series.data_set,
         series.sensor,
         smooth.fitted["left.length_scale"],
-        effective_length_scale(smooth.fitted["left.length_scale"], hours),
+        smooth.fitted["left.length_scale"] / float(np.median(np.diff(hours))),  # Meehan, Chaudhuri, 7.4
         cycle.fitted["left.length_scale"],
         smooth.log_likelihood_nats,
         cycle.log_likelihood_nats,

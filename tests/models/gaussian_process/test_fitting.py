@@ -17,7 +17,6 @@ from models.gaussian_process import (
     Matern,
     Periodic,
     White,
-    effective_length_scale,
     fit_kernel,
     log_likelihood_nats,
 )
@@ -56,17 +55,11 @@ def test_the_fit_is_no_worse_than_the_truth() -> None:
     assert fit.log_likelihood_nats >= log_likelihood_nats(truth.covariance(times), centred)
 
 
-def test_an_effective_length_scale_counts_sampling_periods() -> None:
-    """`l / P`; one gap does not change the sampling period."""
-    assert effective_length_scale(30.0, np.array([0.0, 5.0, 10.0, 60.0, 65.0])) == 6.0
-
-
 @pytest.mark.parametrize(
     ("fit", "words"),
     [
         (lambda: fit_kernel(RBF(1.0), np.arange(3.0), np.zeros(4), ["length_scale"]), "3 per series"),
         (lambda: fit_kernel(RBF(1.0), np.arange(3.0), np.zeros(3), ["scale"]), "free must be among"),
-        (lambda: effective_length_scale(1.0, np.zeros(1)), "two or more"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(fit, words: str) -> None:

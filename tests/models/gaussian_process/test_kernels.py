@@ -14,7 +14,6 @@ from models.exceptions import GaussianProcessError
 from models.gaussian_process import (
     RBF,
     GaussianProcessPrior,
-    IndependentDimensions,
     Kernel,
     Matern,
     Periodic,
@@ -101,30 +100,9 @@ def test_numbers_of_a_combined_kernel_are_named_and_replaced_by_side() -> None:
         (lambda: GaussianProcessPrior(RBF(1.0), np.array([0.0, np.inf])), "finite numbers"),
         (lambda: GaussianProcessPrior.at_steps(RBF(1.0), 3).condition_on([3]), "positions 0..2"),
         (lambda: GaussianProcessPrior.at_steps(RBF(1.0), 3).condition_on([1, 1]), "distinct"),
-        (lambda: IndependentDimensions(()), "must have a coordinate"),
     ],
 )
 def test_what_is_no_prior_is_refused_with_a_remedy(make, words: str) -> None:
     """The message says what must hold."""
     with pytest.raises(GaussianProcessError, match=words):
         make()
-
-
-def test_independent_coordinates_know_nothing_of_each_other() -> None:
-    """The joint covariance is block-diagonal and the secret has a position in each block."""
-    latitude = GaussianProcessPrior.at_steps(RBF(2.0), 4)
-    longitude = GaussianProcessPrior.at_steps(Matern(3.0), 4)
-    both = IndependentDimensions((latitude, longitude))
-    joint = both.covariance()
-    assert np.array_equal(joint[:4, :4], latitude.covariance())
-    assert np.array_equal(joint[4:, 4:], longitude.covariance())
-    assert not joint[:4, 4:].any()
-    assert both.positions([1, 3]) == (1, 3, 5, 7)
-
-
-def test_coordinates_at_different_times_are_refused() -> None:
-    """Independent dimensions share their times."""
-    with pytest.raises(GaussianProcessError, match="share their times"):
-        IndependentDimensions(
-            (GaussianProcessPrior.at_steps(RBF(1.0), 3), GaussianProcessPrior.at_steps(RBF(1.0), 4))
-        )

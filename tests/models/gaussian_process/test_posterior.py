@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.linalg import cho_factor, cho_solve
 
 from models.gaussian_process import (
     RBF,
@@ -13,13 +14,27 @@ from models.gaussian_process import (
     Matern,
     Periodic,
     condition_on,
-    posterior_covariance,
-    posterior_interval,
-    posterior_mean,
+    lift,
 )
 from models.noise_design import posterior_half_width, secret_information
 
 rough = st.floats(0.3, 2.0).map(lambda scale: GaussianProcessPrior.at_steps(Matern(scale), 6).covariance())
+
+
+def posterior_covariance(prior: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """``Sigma - Sigma (Sigma + G)^-1 Sigma`` (n, n) (Meehan, Chaudhuri, appendix 7.4)."""
+    return prior - prior @ cho_solve(cho_factor(lift(prior + noise)), prior)
+
+
+def posterior_mean(prior: np.ndarray, noise: np.ndarray, released: np.ndarray) -> np.ndarray:
+    """``Sigma (Sigma + G)^-1 z`` for releases ``z`` (..., n) of a prior of mean zero."""
+    return released @ cho_solve(cho_factor(lift(prior + noise)), prior)
+
+
+def posterior_interval(prior: np.ndarray, noise: np.ndarray, secret: list[int]) -> float:
+    """Half-width ``2 sqrt(smallest eigenvalue of the posterior's block)`` of the belief about the secret."""
+    posterior = posterior_covariance(prior, noise)[np.ix_(secret, secret)]
+    return 2.0 * float(np.sqrt(max(np.linalg.eigvalsh(posterior)[0], 0.0)))
 
 
 def drawn_noise(seed: int) -> np.ndarray:
