@@ -118,7 +118,7 @@ def _cvxpy() -> Any:
 
 
 def _solve(program: Any, solver: str) -> tuple[float, bool]:
-    """The optimum, and whether it meets the solver's tolerance; :class:`NoiseDesignError` if there is none."""
+    """The optimum, and whether it meets the solver's tolerance; :class:`NoiseDesignError` without one."""
     if solver not in SOLVERS:
         raise NoiseDesignError(f"the solver must be one of {sorted(SOLVERS)}", solver, "choose one of them")
     import warnings

@@ -41,16 +41,16 @@ from models.arguments import checked
 from models.exceptions import ScheduleError, SensorError
 from models.mechanisms import (
     DrawnPerWindow,
+    ErasureCoin,
     Gaussian,
     Mechanism,
     NoiseShare,
-    ShownNowAndThen,
     admit,
+    joined_coins,
     most_revealed,
     revealed_by_shift,
     share_reveal_probability,
     shared_reveal,
-    shown_together,
 )
 from models.noise import MIN_SIGMA
 from models.releases.schedule import (
@@ -233,9 +233,7 @@ def revealed_in_steps(release: WindowRelease) -> tuple[tuple[int, RevealedMove |
 def without_coins(releases: tuple[SensorRelease, ...]) -> tuple[SensorRelease, ...]:
     """The releases of a step but for coins, of whose information ``revealed`` says more."""
     return tuple(
-        each
-        for each in releases
-        if not isinstance(each.mechanism, ShownNowAndThen) or each.mechanism.is_exact
+        each for each in releases if not isinstance(each.mechanism, ErasureCoin) or each.mechanism.is_exact
     )
 
 
@@ -264,17 +262,17 @@ def together(plain: tuple[SensorRelease, ...], shown: tuple[ShownPlaces, ...]) -
 
     Beside ``plain`` counts of the step; where one of them is exact, another look at its places shows nothing.
     """
-    coins: dict[tuple[int, ...], list[ShownNowAndThen]] = {}
+    coins: dict[tuple[int, ...], list[ErasureCoin]] = {}
     noised: list[tuple[tuple[int, ...], Mechanism]] = []
     exact = {release.sensor.locations for release in plain if release.mechanism.is_exact}
     for part in shown:
         if part.places.locations in exact:
             continue
-        if isinstance(part.mechanism, ShownNowAndThen):
+        if isinstance(part.mechanism, ErasureCoin):
             coins.setdefault(part.places.locations, []).append(part.mechanism)
         else:
             noised.append((part.places.locations, part.mechanism))
-    whole = [*noised, *((locations, shown_together(own)) for locations, own in coins.items())]
+    whole = [*noised, *((locations, joined_coins(own)) for locations, own in coins.items())]
     return tuple(SensorRelease(_sensor_at(locations), mechanism) for locations, mechanism in whole)
 
 
@@ -357,7 +355,7 @@ def _is_as_good_as_exact(mechanism: Gaussian, shares: int) -> bool:
 def _coins(
     places: Sequence[Places], mechanism: Mechanism, shown: float, revealed: float
 ) -> tuple[ShownPlaces, ...]:
-    coin = ShownNowAndThen((mechanism,), min(1.0, shown * _ROUNDING), min(1.0, revealed))
+    coin = ErasureCoin((mechanism,), min(1.0, shown * _ROUNDING), min(1.0, revealed))
     return tuple(ShownPlaces(each, coin) for each in places)
 
 
