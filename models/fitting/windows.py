@@ -1,4 +1,4 @@
-"""Check-ins to windows: which place stands for each person's window, and whose windows are enough to fit."""
+"""Check-ins to windows: one place for each person and window, for people with enough windows to fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from models.priors import Population
 _DAY_SECONDS = 86_400
 _MOST_WINDOWS = 1_000_000  # 114 years of hours
 _MOST_CELLS = 1_000_000_000  # of windows and people: 4 GB
-_FEW_CELLS, _CELLS_A_ROW = 4_000_000, 10_000  # beyond a few, some have to hold check-ins
+_FEW_CELLS, _CELLS_A_ROW = 4_000_000, 10_000  # more cells than that must not be nearly all empty
 NOWHERE = -1  # a window without a check-in at a kept place, when that is not a location of its own
 
 
@@ -37,7 +37,7 @@ class Traces:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Check-ins, or what is left of them, as columns of equal length."""
+    """Check-ins as columns of equal length."""
 
     user: NDArray[np.int32]
     location: NDArray[np.int32]
@@ -70,8 +70,8 @@ def traces(checkins: Checkins, options: FitOptions) -> Traces:
 def traces_of(population: Population, checkins: Checkins, options: FitOptions) -> Traces:
     """The windows of those of ``population`` who are named in the check-ins, at its locations.
 
-    As priors are fitted, but people and places are those of the priors: nothing is chosen by the windows.
-    ``"bridge"`` moves the known windows of a person together, to the front.
+    As in a fit, but people and places are those of the priors: nothing is chosen by the windows.
+    ``"bridge"`` moves a person's known windows together, to the front.
     :class:`~models.exceptions.CheckinError` where nobody is named, or no location stands for elsewhere.
     """
     names = population.location_names
@@ -127,7 +127,7 @@ def _in_windows(
 
 
 def _at_kept(rows: _Rows, kept: NDArray[np.int64], locations: int, dropped: dict[str, int]) -> _Rows:
-    """The check-ins at the places kept (-1: nobody was there), from now on known by their rank."""
+    """The check-ins at the kept places (-1: nobody was there), their locations replaced by ranks."""
     rank = np.full(locations, -1, dtype=np.int32)
     rank[kept[kept >= 0]] = np.flatnonzero(kept >= 0)
     ranked = _Rows(rows.user, rank[rows.location], rows.window, rows.time)
@@ -150,7 +150,7 @@ def _origin(checkins: Checkins, options: FitOptions) -> tuple[int, int]:
 
 
 def _window_count(checkins: Checkins, options: FitOptions, origin: int) -> int:
-    """Number of windows up to the last check-in; must leave some to fit."""
+    """Number of windows up to the last check-in; some must be left to fit."""
     covered = int(checkins.time_seconds.max()) - origin + 1
     whole, rest = divmod(max(covered, 0), options.window_seconds)
     count = whole + (1 if rest and options.keep_partial_window else 0)
@@ -190,7 +190,7 @@ def _top_locations(rows: _Rows, locations: int, options: FitOptions, count: int)
 
 
 def _stays(rows: _Rows, options: FitOptions) -> _Rows:
-    """One row for each person and window: the place that stands for it."""
+    """One row for each person and window, at the place chosen by ``window_place``."""
     if options.window_place == "first":
         order = np.lexsort((rows.location, rows.time, rows.window, rows.user))
     elif options.window_place == "last":
@@ -203,7 +203,7 @@ def _stays(rows: _Rows, options: FitOptions) -> _Rows:
 
 
 def _visits(rows: _Rows) -> tuple[_Rows, NDArray[np.int64]]:
-    """One row for each person, window and location, at its latest time, and how many it stands for."""
+    """One row for each person, window and location, at the latest time, and the number of check-ins."""
     rows = rows.take(np.lexsort((rows.time, rows.location, rows.window, rows.user)))
     first = np.flatnonzero(_changes(rows.user, rows.window, rows.location))
     after = np.append(first[1:], rows.user.size)
@@ -211,7 +211,7 @@ def _visits(rows: _Rows) -> tuple[_Rows, NDArray[np.int64]]:
 
 
 def _changes(*keys: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Where a row differs from the one before it in any of the keys."""
+    """Whether each row differs from the one before it in any of the keys."""
     changed = np.ones(keys[0].size, dtype=np.bool_)
     changed[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
     return changed

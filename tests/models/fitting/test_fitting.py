@@ -8,7 +8,7 @@ import pytest
 from models.exceptions import CheckinError
 from models.fitting import PAPER, FitOptions, FitResult, fit_priors
 from models.fitting.checkins import Checkins
-from models.fitting.fit import NOWHERE
+from models.fitting.windows import NOWHERE
 
 # Windows of 10 s from t = 100; five are fitted, two held out.
 ANN = [
