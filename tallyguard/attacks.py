@@ -1,4 +1,4 @@
-"""What named adversaries achieve, on one line: every attack on one person or many."""
+"""``tg.attack``: the success of every named attack on one person or many."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Attacks(Table):
         self._right = f"at least {steps - mistakes} of {steps} steps"
 
     def __getitem__(self, person: str) -> Mapping[str, AttackReport]:
-        """All attacks on somebody; ``KeyError`` for an unknown id."""
+        """All attacks on one person; ``KeyError`` for an unknown id."""
         return self.found[person]
 
     def caption(self) -> str:
