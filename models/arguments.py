@@ -149,7 +149,7 @@ def _kind(annotation: Any, is_infinite: bool = False) -> _Kind | None:
         return None
     modules = [getattr(get_origin(each) or each, "__module__", "") for each in inner]
     if origin is np.ndarray or any(each.startswith("numpy._typing") for each in modules):
-        return _OPTIONAL_NUMBERS if type(None) in inner else _NUMBERS
+        return _union([_NUMBERS, _NONE]) if type(None) in inner else _NUMBERS
     if annotation in _PLAIN:
         return _INFINITE if annotation is float and is_infinite else _PLAIN[annotation]
     if origin is Literal:
@@ -157,14 +157,14 @@ def _kind(annotation: Any, is_infinite: bool = False) -> _Kind | None:
     if origin in (Union, types.UnionType):
         return _union([_kind(each, is_infinite) for each in inner])
     if origin is tuple and len(inner) == 2 and inner[1] is Ellipsis:
-        return _several(_kind(inner[0], is_infinite), tuple)
+        return _several(_kind(inner[0], is_infinite))
     if origin is tuple:
         return _fixed([_kind(each, is_infinite) for each in inner])
     if origin is not None and isclass(origin):
         if issubclass(origin, Mapping):
             return _mapping(*(_kind(each, is_infinite) for each in inner))
         if issubclass(origin, Iterable):
-            return _several(_kind(inner[0], is_infinite), tuple)
+            return _several(_kind(inner[0], is_infinite))
         return _instance(origin)
     if isclass(annotation) and issubclass(annotation, Enum):
         return _enumeration(annotation)
@@ -245,9 +245,6 @@ _PLAIN: Mapping[Any, _Kind] = {
 
 
 _NUMBERS = _Kind("numbers in rows of one length", "give an array or lists of numbers", _take_numbers)
-_OPTIONAL_NUMBERS = _NUMBERS._replace(
-    words=f"{_NUMBERS.words} or None", take=lambda value: None if value is None else _take_numbers(value)
-)
 
 
 def _literal(choices: Sequence[Any]) -> _Kind:
@@ -293,13 +290,13 @@ def _union(kinds: Sequence[_Kind | None]) -> _Kind | None:
     return _Kind(" or ".join([*words, *(["None"] if is_optional else [])]), remedy, take)
 
 
-def _several(kind: _Kind | None, made: Callable[[Iterable[Any]], Any]) -> _Kind:
+def _several(kind: _Kind | None) -> _Kind:
     def take(value: Any) -> Any:
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
             raise TypeError
         if isinstance(value, np.ndarray):
             value = list(value)  # numbers, or rows
-        return made(value if kind is None else map(kind.take, value))
+        return tuple(value if kind is None else map(kind.take, value))
 
     return _Kind("a list" if kind is None else f"a list, each {kind.words}", "write it in brackets", take)
 
