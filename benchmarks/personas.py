@@ -14,18 +14,16 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import show
+from models.fitting.calibration import Flows, calibrate, expected_flows
 from models.fitting.personas import (
     HOME,
     WORK,
     Activity,
     DayType,
-    Flows,
     HomeWork,
     Surroundings,
     Zones,
-    calibrate,
     classes_of,
-    expected_flows,
     personas,
 )
 from models.priors import Population

@@ -16,7 +16,7 @@ from experiments.held_out import find_data
 from experiments.measure import write_csv
 from experiments.persona_city import HOURS, PEOPLE, CityRow, city_rows
 from experiments.persona_survey import STEPS, SurveyRow, survey_rows
-from models.fitting.personas import expected_flows
+from models.fitting.calibration import expected_flows
 from stream_app.starting.aggregates import PersonaQuestions, make_personas
 from stream_app.starting.aggregates.zone_files import read_points
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.exceptions import PersonaError
+from models.fitting.calibration import expected_flows
 from models.fitting.personas import (
     HOME,
     NO_WORK,
@@ -19,7 +20,6 @@ from models.fitting.personas import (
     Surroundings,
     Zones,
     classes_of,
-    expected_flows,
     own_places,
     personas,
     plane_km,

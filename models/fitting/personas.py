@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from models.exceptions import PersonaError
-from models.fitting.personas.calibration import Layout, days_as_population
+from models.fitting.calibration import Layout, days_as_population
 from models.numerics.elementwise import exp
 from models.numerics.jit import jit, pjit
 from models.priors import Lists, MovementPrior, Population
