@@ -395,7 +395,7 @@ _SEAL = text_bytes("tallyguard snapshot 1")
 class SnapshotKey(_SecretKey):
     """Seals snapshots of accounts with HMAC-SHA256 and a secret of at least 32 bytes; shown masked.
 
-    Whoever has it can make workers continue from risks that nobody computed. It hides nothing and names
+    Its holder can make workers continue from risks that nobody computed. It hides nothing and names
     nobody, so it is not one of the keys that do.
     """
 

@@ -29,7 +29,7 @@ from models.priors import (
     numbered_locations,
 )
 from models.private_files import private_file
-from models.text import DocumentError, JsonStream, JsonSyntaxError, parse_json
+from models.text import DocumentError, JsonStream, parse_json
 
 # The member ``fitted`` of a priors file: the windows that its priors were fitted to.
 
@@ -353,7 +353,7 @@ def read_json(path: Path) -> Population:
                     stream.value()
                     raise unknown_member(str(path), key, ("assumed", "fitted", "locations", "people"))
             stream.finish()
-    except JsonSyntaxError as error:
+    except DocumentError as error:
         raise PriorFileError(f"{path} must be JSON", error, "correct the file at that line") from None
     except UnicodeDecodeError as error:
         raise PriorFileError(f"{path} must be UTF-8 text", error.reason, "save it as UTF-8") from None
@@ -361,7 +361,7 @@ def read_json(path: Path) -> Population:
 
 
 def write_json(population: Population, file: BinaryIO) -> None:
-    """Write everybody, one line a person; reading the file gives the same population bit for bit."""
+    """Write a population, one line a person; reading the file gives the same population bit for bit."""
     out = TextIOWrapper(file, encoding="utf-8")
     names = json.dumps(population.location_names, ensure_ascii=False)
     label = f'"assumed": {json.dumps(population.assumed)},\n ' if population.assumed is not None else ""
@@ -486,7 +486,7 @@ def read_parquet(path: Path) -> Population:
 
 
 def write_parquet(population: Population, file: BinaryIO) -> None:
-    """Write everybody; reading the file gives the same population bit for bit."""
+    """Write a population; reading the file gives the same population bit for bit."""
     names = json.dumps(population.location_names, ensure_ascii=False)
     label = {} if population.assumed is None else {_ASSUMED: json.dumps(population.assumed)}
     if population.fitted is not None:

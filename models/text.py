@@ -33,7 +33,7 @@ _MOST_DIGITS = 20  # of a 64-bit integer with its sign; no document here needs m
 
 
 class DocumentError(ValueError):
-    """Text that is not JSON or TOML: what was expected where. Never shows the text itself."""
+    """Text that is not JSON or TOML: what was expected, and in which line. Never shows the text itself."""
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -127,10 +127,6 @@ _CHUNK = 1 << 16
 _SPACE = " \t\r\n"
 
 
-class JsonSyntaxError(ValueError):
-    """Text that is not JSON: the line, and what was expected there."""
-
-
 class JsonStream:
     """A cursor over JSON text that holds only the value it is reading in memory.
 
@@ -155,7 +151,7 @@ class JsonStream:
         seen = set()
         for key in self._items("{", "}", self._key):
             if key in seen:
-                raise JsonSyntaxError(f"line {self.line}: a member of an object is named twice")
+                raise DocumentError(f"line {self.line}: a member of an object is named twice")
             seen.add(key)
             yield key
 
@@ -179,13 +175,13 @@ class JsonStream:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except RecursionError:
-                raise JsonSyntaxError(f"line {self.line}: nested too deeply") from None
+                raise DocumentError(f"line {self.line}: nested too deeply") from None
             except json.JSONDecodeError as error:
                 if not self._more(wanted):
                     self._at = error.pos
-                    raise JsonSyntaxError(f"line {self.line}: {error.msg}") from None
+                    raise DocumentError(f"line {self.line}: {error.msg}") from None
             except DocumentError as error:
-                raise JsonSyntaxError(f"line {self.line}: {error}") from None
+                raise DocumentError(f"line {self.line}: {error}") from None
             else:
                 # A number may continue in the part that has not been read yet.
                 if end < len(self._text) or not self._more(wanted):
@@ -194,9 +190,9 @@ class JsonStream:
             wanted *= 2  # doubling bounds how often a long value is decoded again from its start
 
     def finish(self) -> None:
-        """:class:`JsonSyntaxError` for anything but white space after the document."""
+        """:class:`DocumentError` for anything but white space after the document."""
         if self.peek():
-            raise JsonSyntaxError(f"line {self.line}: the end of the document was expected")
+            raise DocumentError(f"line {self.line}: the end of the document was expected")
 
     def _items(self, opening: str, closing: str, read: Any) -> Iterator[Any]:
         """What ``read`` finds between the brackets, separated by commas."""
@@ -214,7 +210,7 @@ class JsonStream:
     def _key(self) -> str:
         """A member's key and the colon behind it."""
         if self.peek() != '"':
-            raise JsonSyntaxError(f"line {self.line}: a name in double quotes was expected")
+            raise DocumentError(f"line {self.line}: a name in double quotes was expected")
         key = str(self.value())
         self._expect(":")
         return key
@@ -222,7 +218,7 @@ class JsonStream:
     def _expect(self, character: str) -> None:
         """Step over one character that has to be there."""
         if self.peek() != character:
-            raise JsonSyntaxError(f"line {self.line}: {character!r} was expected")
+            raise DocumentError(f"line {self.line}: {character!r} was expected")
         self._at += 1
 
     def _more(self, wanted: int) -> bool:

@@ -34,8 +34,8 @@ from tallyguard.results import (
     in_100,
     nats,
     new_axes,
+    note_suffix,
     plot_ceilings,
-    said,
     seen_under,
 )
 
@@ -114,7 +114,7 @@ class Audits(Table):
             + ("" if self.within is None else f"; within: {self.within.condition}")
             + ("" if self.posteriors is None else f". {posterior_note()}")
             + ("" if self.condition is None else f"; in the crowd: {self.condition}")
-            + said(self.note)
+            + note_suffix(self.note)
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:
@@ -186,7 +186,7 @@ class Why(Table):
         """The guess and the ceiling that are explained."""
         found = self.explanation
         figures = f"guess {in_100(found.baseline)}, ceiling {ceiling_in_100(found.certified)} in 100"
-        return f"{self.person}: {figures}, if habits are as the prior says" + said(self.note)
+        return f"{self.person}: {figures}, if habits are as the prior says" + note_suffix(self.note)
 
     def shown(self) -> Mapping[str, Sequence[str]]:
         """The releases, the most revealing first."""
@@ -321,7 +321,7 @@ def best_attack(audit: Audit) -> float | None:
 def _within(
     radius: float | Radius | People, population: Population, schedule: Schedule, people: Sequence[str]
 ) -> Within:
-    """The declared radius for everybody, or the distance of each person's other prior."""
+    """The declared radius for each person, or the distance to the person's other prior."""
     last = len(schedule.steps) - 1
     if not isinstance(radius, MovementPrior | Population | Sequence):
         declared = radius if isinstance(radius, Radius) else Radius(0, last, kl=radius)

@@ -13,7 +13,16 @@ from models.arguments import checked
 from models.exceptions import ArgumentError
 from models.releases import MoveSensor, Schedule, StepSchedule, WindowRelease
 from stream_app.watching.prior_notes import basis_note
-from tallyguard.results import People, Table, ceiling_in_100, in_100, nats, plot_ceilings, population_of, said
+from tallyguard.results import (
+    People,
+    Table,
+    ceiling_in_100,
+    in_100,
+    nats,
+    note_suffix,
+    plot_ceilings,
+    population_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +49,7 @@ class WindowRisks(Table):
         return (
             f"Chance in 100 of telling where a person was in at least {steps - self.mistakes} of the fine "
             f"steps {found.first} to {found.last}, if habits are as the prior says and nobody is counted "
-            f"more often in a window than its most_counts{said(self.note)}"
+            f"more often in a window than its most_counts{note_suffix(self.note)}"
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:

@@ -50,7 +50,7 @@ class Masses(NamedTuple):
     beta: NDArray[np.float64]  # C * K a persona, laid out like the distributions
 
 
-class Blocks(NamedTuple):
+class FlowBlocks(NamedTuple):
     """Fixed blocks of personas whose flows are added in order, so that threads change no bit."""
 
     edges: NDArray[np.int64]  # (B + 1,) where each block begins, and the end of the last
@@ -170,7 +170,7 @@ def _widest(population: PopulationArrays) -> int:
 def slot_flows(
     begin: int,
     end: int,
-    blocks: Blocks,
+    blocks: FlowBlocks,
     population: PopulationArrays,
     slot: int,
     factor: NDArray[np.float64],
@@ -190,7 +190,7 @@ def slot_flows(
 
 
 @pjit(lambda blocks, *_: blocks.edges.size - 1)
-def own_flows(begin: int, end: int, blocks: Blocks, population: PopulationArrays, slot: int) -> None:
+def own_flows(begin: int, end: int, blocks: FlowBlocks, population: PopulationArrays, slot: int) -> None:
     """The flows of a slot by the personas' own moves, from their long-run distribution."""
     for block in range(begin, end):
         flows = blocks.flows[block]
@@ -300,7 +300,7 @@ def _normalise_rows(matrix: NDArray[np.float64], law: NDArray[np.float64], size:
 
 # Tables of all people together: how many go from each location to each, and how many are at each.
 
-_BLOCKS = 16  # fixed, see :class:`Blocks`
+_BLOCKS = 16  # fixed, see :class:`FlowBlocks`
 _ROUNDING = 1e-12
 
 
@@ -362,7 +362,7 @@ class MeanCounts:
     people: NDArray[np.float64]
 
     def constraints(self, total: float, locations: Sequence[str], slots: int) -> list[Constraint]:
-        """A constraint for each slot in which anything was counted: whoever is there, wherever they go."""
+        """A constraint for each slot with counts: on the moves from each place, wherever they lead."""
         _check_columns("mean counts", (self.slot, self.location, self.people), slots, len(locations))
         found = []
         for slot in np.unique(self.slot):
@@ -398,10 +398,12 @@ def masses_of(group: NDArray[np.int64], flows: NDArray[np.float64], groups: int)
     return masses.astype(np.float64)
 
 
-def blocks_of(population: Population, weight: NDArray[np.float64]) -> Blocks:
+def blocks_of(population: Population, weight: NDArray[np.float64]) -> FlowBlocks:
     """Empty arrays for the flows of personas with these weights."""
     edges = np.arange(_BLOCKS + 1, dtype=np.int64) * len(population) // _BLOCKS
-    return Blocks(edges, weight, np.empty((_BLOCKS, population.location_count, population.location_count)))
+    return FlowBlocks(
+        edges, weight, np.empty((_BLOCKS, population.location_count, population.location_count))
+    )
 
 
 def _constraint(

@@ -20,7 +20,7 @@ from models.priors import Evidence, FittedWindows, Lists, Moves, Population
 # What is counted: each person's own places, their moves between windows, and how often each was made.
 
 
-class Places(NamedTuple):
+class ChainPlaces(NamedTuple):
     """The places of each person: ``local[person, location]`` is the local index of a location, or -1."""
 
     start: NDArray[np.int64]  # (N + 1,)
@@ -33,7 +33,7 @@ class Places(NamedTuple):
         return np.diff(self.start)
 
 
-class Blocks(NamedTuple):
+class MatrixBlocks(NamedTuple):
     """Square blocks of different sizes in one flat array: one a person, or one a person and slot."""
 
     size: NDArray[np.int64]  # rows of each block
@@ -76,12 +76,12 @@ class MovesMade(NamedTuple):
         """The block of each move, one a person and slot."""
         return self.person * slots + self.slot
 
-    def entry(self, blocks: Blocks, block: NDArray[np.int64]) -> NDArray[np.int64]:
+    def entry(self, blocks: MatrixBlocks, block: NDArray[np.int64]) -> NDArray[np.int64]:
         """The position of each move in the blocks; ``block`` is the number of its block."""
         return np.asarray(blocks.start[block] + self.origin * blocks.size[block] + self.target)
 
 
-def own_places(training: NDArray[np.int32], locations: int, options: FitOptions) -> Places:
+def chain_places(training: NDArray[np.int32], locations: int, options: FitOptions) -> ChainPlaces:
     """The locations of each person's chain: those of its training windows, or all of them."""
     people = training.shape[0]
     owned = np.full((people, locations), options.smoothing == "all")
@@ -89,11 +89,11 @@ def own_places(training: NDArray[np.int32], locations: int, options: FitOptions)
     owned[person, training[person, window]] = True
     local = np.where(owned, np.cumsum(owned, axis=1) - 1, -1).astype(np.int32)
     start = np.concatenate(([0], np.cumsum(owned.sum(axis=1)))).astype(np.int64)
-    return Places(start, np.nonzero(owned)[1].astype(np.int32), local)
+    return ChainPlaces(start, np.nonzero(owned)[1].astype(np.int32), local)
 
 
 def moves_made(
-    training: NDArray[np.int32], places: Places, first_slot: int, options: FitOptions
+    training: NDArray[np.int32], places: ChainPlaces, first_slot: int, options: FitOptions
 ) -> MovesMade:
     """Moves between successive windows that are steps."""
     person, window = np.nonzero(training != NOWHERE)
@@ -190,7 +190,7 @@ def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResu
     )
 
 
-class _Rows(NamedTuple):
+class _FittedRows(NamedTuple):
     """Rows of blocks: the probability of each entry, and how many moves each row rests on."""
 
     probability: NDArray[np.float64]
@@ -201,13 +201,13 @@ def _fit(
     people: list[str], training: NDArray[np.int32], found: Traces, options: FitOptions
 ) -> tuple[Population, Evidence]:
     """The chain of each person, and the evidence it rests on."""
-    places = own_places(training, len(found.location_names), options)
+    places = chain_places(training, len(found.location_names), options)
     moves = moves_made(training, places, found.first_slot, options)
     weight = fading(training.shape[1], options.recency)[training.shape[1] - 1 - moves.window]
-    blocks = free = Blocks(places.size)
+    blocks = free = MatrixBlocks(places.size)
     rows = _normalised(free, _count(free, moves.entry(free, moves.person), weight), options)
     if options.slots > 1:
-        blocks = Blocks(np.repeat(places.size, options.slots))
+        blocks = MatrixBlocks(np.repeat(places.size, options.slots))
         in_slot = _count(blocks, moves.entry(blocks, moves.block(options.slots)), weight)
         rows = _shrunk(free, blocks, in_slot, rows.probability, options)
     row, column = blocks.position()
@@ -232,12 +232,14 @@ def _fit(
     return population, Evidence(tuple(people), Lists(places.start * options.slots, rows.evidence))
 
 
-def _count(blocks: Blocks, entry: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+def _count(
+    blocks: MatrixBlocks, entry: NDArray[np.int64], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """How often each move of the blocks was made; ``weight`` may let earlier windows count for less."""
     return np.asarray(np.bincount(entry, weight, minlength=int(blocks.start[-1])), dtype=np.float64)
 
 
-def _normalised(blocks: Blocks, counts: NDArray[np.float64], options: FitOptions) -> _Rows:
+def _normalised(blocks: MatrixBlocks, counts: NDArray[np.float64], options: FitOptions) -> _FittedRows:
     """Smoothed rows; ``never_left`` gives the rows of places never left, which have no evidence."""
     row = blocks.row_of_entry()
     left = np.bincount(row, counts) > 0
@@ -248,16 +250,16 @@ def _normalised(blocks: Blocks, counts: NDArray[np.float64], options: FitOptions
         weights = np.where(left[row], weights, untouched_weights)
     total = np.bincount(row, weights)
     evidence = total if options.never_left == "smoothed" else np.where(left, total, np.inf)
-    return _Rows(weights / total[row], np.asarray(evidence, dtype=np.float64))
+    return _FittedRows(weights / total[row], np.asarray(evidence, dtype=np.float64))
 
 
 def _shrunk(
-    free: Blocks,
-    blocks: Blocks,
+    free: MatrixBlocks,
+    blocks: MatrixBlocks,
     counts: NDArray[np.float64],
     prior: NDArray[np.float64],
     options: FitOptions,
-) -> _Rows:
+) -> _FittedRows:
     """Rows of each slot drawn towards the person's cycle-free row: ``(n_k + w p) / (sum n_k + w)``."""
     people = np.repeat(np.arange(free.size.size), options.slots)
     length = blocks.size**2
@@ -266,7 +268,7 @@ def _shrunk(
     left = np.bincount(row, counts)
     weight = np.where((left == 0) & (options.shrinkage_weight == 0), 1.0, options.shrinkage_weight)
     shrunk = (counts + weight[row] * prior[source]) / (left + weight)[row]
-    return _Rows(shrunk, np.asarray(left + weight, dtype=np.float64))
+    return _FittedRows(shrunk, np.asarray(left + weight, dtype=np.float64))
 
 
 # How well fitted priors predict the windows they have not seen.
@@ -319,7 +321,7 @@ class TrainingSurprise(NamedTuple):
 
 def training_surprise(fit: FitResult) -> TrainingSurprise:
     """Predict the training moves one window ahead, on the places of all training windows of each person."""
-    places = own_places(fit.training, fit.population.location_count, fit.options)
+    places = chain_places(fit.training, fit.population.location_count, fit.options)
     moves = moves_made(fit.training, places, fit.first_slot, fit.options)
     size = places.size
     chosen = _surprise(moves, size, fit.options, fit.options.recency)
@@ -349,9 +351,9 @@ class _Fading:
 def _surprise(moves: MovesMade, size: NDArray[np.int64], options: FitOptions, recency: float) -> float | None:
     """Mean of ``-ln P(move)`` over all moves; 0 without any."""
     factors = fading(int(moves.window.max(initial=0)), recency)
-    levels = [(Blocks(size), moves.person)]
+    levels = [(MatrixBlocks(size), moves.person)]
     if options.slots > 1:
-        levels.append((Blocks(np.repeat(size, options.slots)), moves.block(options.slots)))
+        levels.append((MatrixBlocks(np.repeat(size, options.slots)), moves.block(options.slots)))
     entries = [moves.entry(blocks, block) for blocks, block in levels]
     rows = [blocks.row_start[block] + moves.origin for blocks, block in levels]
     counted = [_Fading(int(blocks.start[-1]), factors) for blocks, _ in levels]

@@ -294,16 +294,16 @@ def plane_km(
 
 
 @dataclass(frozen=True, eq=False)
-class OwnPlaces:
+class ActivityPlaces:
     """The places of an activity for people of each zone: ``zone`` (Z, K), with ``share`` (Z, K)."""
 
     zone: NDArray[np.int64]
     share: NDArray[np.float64]
 
 
-def own_places(
+def gravity_places(
     zones: Zones, activity: Activity, attraction: NDArray[np.float64], anchors: NDArray[np.int64], most: int
-) -> OwnPlaces:
+) -> ActivityPlaces:
     """The ``most`` likely zones of a gravity model, ``p(z) ~ attraction(z) exp(-distance / reach)``.
 
     From zones that are not among ``anchors``, have no known position or are attracted nowhere, people stay.
@@ -332,7 +332,7 @@ def own_places(
         likely = np.take_along_axis(weight, best, axis=1)
         zone[chosen] = best
         share[chosen] = likely / likely.sum(axis=1, keepdims=True)
-    return OwnPlaces(zone, share)
+    return ActivityPlaces(zone, share)
 
 
 # Classes of people with one home, place of work and type of day, and how many they are.
@@ -500,16 +500,16 @@ def _zones_of_states(
         if name == HOME:
             continue
         if name == WORK:
-            found = OwnPlaces(classes.work[:, None], np.ones((count, 1)))
+            found = ActivityPlaces(classes.work[:, None], np.ones((count, 1)))
         else:
-            found = _own_places(classes, name, around, most)
+            found = _places_of_activity(classes, name, around, most)
         activities += [number] * found.zone.shape[1]
         zones.append(found.zone)
         shares.append(found.share)
     return np.array(activities), np.concatenate(zones, axis=1), np.concatenate(shares, axis=1)
 
 
-def _own_places(classes: Classes, name: str, around: Surroundings, most: int) -> OwnPlaces:
+def _places_of_activity(classes: Classes, name: str, around: Surroundings, most: int) -> ActivityPlaces:
     """The places of an activity for each class."""
     if name not in around.activities or name not in around.attraction:
         raise PersonaError(
@@ -518,5 +518,5 @@ def _own_places(classes: Classes, name: str, around: Surroundings, most: int) ->
     activity = around.activities[name]
     works = classes.work[0] >= 0
     anchor = classes.work if activity.anchor == WORK and works else classes.home
-    found = own_places(around.zones, activity, around.attraction[name], np.unique(anchor), most)
-    return OwnPlaces(found.zone[anchor], found.share[anchor])
+    found = gravity_places(around.zones, activity, around.attraction[name], np.unique(anchor), most)
+    return ActivityPlaces(found.zone[anchor], found.share[anchor])

@@ -36,7 +36,7 @@ class Traces:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _CheckinRows:
     """Check-ins as columns of equal length."""
 
     user: NDArray[np.int32]
@@ -44,13 +44,13 @@ class _Rows:
     window: NDArray[np.int64]
     time: NDArray[np.int64]
 
-    def take(self, index: NDArray[np.int64]) -> _Rows:
+    def take(self, index: NDArray[np.int64]) -> _CheckinRows:
         """The rows at ``index``."""
-        return _Rows(self.user[index], self.location[index], self.window[index], self.time[index])
+        return _CheckinRows(self.user[index], self.location[index], self.window[index], self.time[index])
 
 
 def traces(checkins: Checkins, options: FitOptions) -> Traces:
-    """The windows of everybody with enough of them; :class:`CheckinError` if there are no windows to fit."""
+    """The windows of all people with enough of them; :class:`CheckinError` if there are no windows to fit."""
     if not len(checkins):
         raise CheckinError("there must be check-ins to fit", "none", "check the file and the rejected rows")
     origin, first_slot = _origin(checkins, options)
@@ -117,20 +117,22 @@ def _elsewhere(names: tuple[str, ...], options: FitOptions) -> int:
 
 def _in_windows(
     checkins: Checkins, options: FitOptions, origin: int, count: int, dropped: dict[str, int]
-) -> _Rows:
+) -> _CheckinRows:
     """The check-ins within the windows."""
     window = (checkins.time_seconds - origin) // options.window_seconds
     dropped["check-ins before the origin"] = int((window < 0).sum())
     dropped["check-ins in the last, partial window"] = int((window >= count).sum())
-    rows = _Rows(checkins.user, checkins.location, window, checkins.time_seconds)
+    rows = _CheckinRows(checkins.user, checkins.location, window, checkins.time_seconds)
     return rows.take(np.flatnonzero((window >= 0) & (window < count)))
 
 
-def _at_kept(rows: _Rows, kept: NDArray[np.int64], locations: int, dropped: dict[str, int]) -> _Rows:
+def _at_kept(
+    rows: _CheckinRows, kept: NDArray[np.int64], locations: int, dropped: dict[str, int]
+) -> _CheckinRows:
     """The check-ins at the kept places (-1: nobody was there), their locations replaced by ranks."""
     rank = np.full(locations, -1, dtype=np.int32)
     rank[kept[kept >= 0]] = np.flatnonzero(kept >= 0)
-    ranked = _Rows(rows.user, rank[rows.location], rows.window, rows.time)
+    ranked = _CheckinRows(rows.user, rank[rows.location], rows.window, rows.time)
     at_kept = np.flatnonzero(ranked.location >= 0)
     dropped["check-ins outside the top places"] = rows.user.size - at_kept.size
     return ranked.take(at_kept)
@@ -176,7 +178,7 @@ def _window_count(checkins: Checkins, options: FitOptions, origin: int) -> int:
     return count
 
 
-def _top_locations(rows: _Rows, locations: int, options: FitOptions, count: int) -> NDArray[np.int64]:
+def _top_locations(rows: _CheckinRows, locations: int, options: FitOptions, count: int) -> NDArray[np.int64]:
     """The locations kept, most visited first, ties by name."""
     location = rows.location
     if options.ranking == "training_rows":
@@ -189,7 +191,7 @@ def _top_locations(rows: _Rows, locations: int, options: FitOptions, count: int)
     return ranked[visits[ranked] > 0]
 
 
-def _stays(rows: _Rows, options: FitOptions) -> _Rows:
+def _stays(rows: _CheckinRows, options: FitOptions) -> _CheckinRows:
     """One row for each person and window, at the place chosen by ``window_place``."""
     if options.window_place == "first":
         order = np.lexsort((rows.location, rows.time, rows.window, rows.user))
@@ -202,7 +204,7 @@ def _stays(rows: _Rows, options: FitOptions) -> _Rows:
     return rows.take(np.flatnonzero(_changes(rows.user, rows.window)))
 
 
-def _visits(rows: _Rows) -> tuple[_Rows, NDArray[np.int64]]:
+def _visits(rows: _CheckinRows) -> tuple[_CheckinRows, NDArray[np.int64]]:
     """One row for each person, window and location, at the latest time, and the number of check-ins."""
     rows = rows.take(np.lexsort((rows.time, rows.location, rows.window, rows.user)))
     first = np.flatnonzero(_changes(rows.user, rows.window, rows.location))
@@ -218,7 +220,7 @@ def _changes(*keys: NDArray[np.integer]) -> NDArray[np.bool_]:
 
 
 def _chosen(
-    stays: _Rows, users: int, options: FitOptions, count: int, dropped: dict[str, int]
+    stays: _CheckinRows, users: int, options: FitOptions, count: int, dropped: dict[str, int]
 ) -> NDArray[np.int64]:
     """The people with enough windows."""
     counted = stays.user
@@ -231,8 +233,10 @@ def _chosen(
     return np.flatnonzero(enough)
 
 
-def _matrix(stays: _Rows, chosen: NDArray[np.int64], shape: tuple[int, int], empty: int) -> NDArray[np.int32]:
-    """Places (people, windows) of the people chosen; ``shape`` is that of everybody."""
+def _matrix(
+    stays: _CheckinRows, chosen: NDArray[np.int64], shape: tuple[int, int], empty: int
+) -> NDArray[np.int32]:
+    """Places (people, windows) of the people chosen; ``shape`` is that of all people."""
     users, count = shape
     number = np.full(users, -1)
     number[chosen] = np.arange(chosen.size)

@@ -178,7 +178,7 @@ class _Check:
         mechanism = self.mechanism
         variation = 0.5 * math.fsum(np.abs(absent - counted).tolist())
         self.at_least("reveal_probability()", mechanism.reveal_probability(), variation)
-        # Values that are possible only for who is absent, or only for who is counted, make the divergences
+        # Values that are possible only for an absent, or only for a counted person make the divergences
         # infinite, unless the truncated mass, which is charged to delta, covers them.
         alone = max(float(absent[counted == 0.0].sum()), float(counted[absent == 0.0].sum()))
         is_covered = alone <= truncated_mass + _LEFT_OUT

@@ -125,5 +125,5 @@ def _dirichlet(
 
 
 def _repeated(values: NDArray[np.generic], times: int) -> Lists:
-    """The same list for everybody."""
+    """The same list for each person."""
     return Lists(np.arange(times + 1) * values.size, np.tile(values, times))

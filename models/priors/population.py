@@ -173,13 +173,13 @@ class Population:
     @checked(PriorError)
     def pack(cls, priors: Iterable[MovementPrior], location_names: Sequence[str] | None = None) -> Population:
         """Pack priors in their order; locations are named "0".."M-1" up to the highest place if not given."""
-        everybody = list(priors)
-        starts = [np.empty(0) if prior.initial is None else prior.initial for prior in everybody]
+        given = list(priors)
+        starts = [np.empty(0) if prior.initial is None else prior.initial for prior in given]
         return cls.from_moves(
-            [prior.person for prior in everybody],
-            joined_lists([prior.places for prior in everybody], np.int32),
-            joined_moves([prior.moves() for prior in everybody]),
-            slots=np.array([prior.slots for prior in everybody], dtype=np.int32),
+            [prior.person for prior in given],
+            joined_lists([prior.places for prior in given], np.int32),
+            joined_moves([prior.moves() for prior in given]),
+            slots=np.array([prior.slots for prior in given], dtype=np.int32),
             initial=joined_lists(starts, np.float64),
             location_names=location_names,
         )
@@ -502,7 +502,7 @@ class PopulationBuilder:
         self._weights.append(weight)
 
     def add_all(self, other: PopulationBuilder) -> None:
-        """Add everybody who was added to another builder."""
+        """Add all people of another builder."""
         for name in self.__slots__:
             getattr(self, name).extend(getattr(other, name))
 

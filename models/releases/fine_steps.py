@@ -71,7 +71,7 @@ from models.releases.schedule import (
 @checked(SensorError)
 @dataclass(frozen=True, slots=True)
 class MoveSensor:
-    """One device that counts moves: how often it counts who goes from one location to another.
+    """One device that counts moves: how often it counts a person who goes from one location to another.
 
     ``times_counted`` has triples (from, to, times), locations by their index; moves that are not named are
     not counted. A counter between two locations that counts both directions is
@@ -174,7 +174,7 @@ class WindowRelease:
 _ROUNDING = 1.0 + 1e-12
 
 
-class Places(NamedTuple):
+class PlacesInStep(NamedTuple):
     """A set of places in the step ``offset`` steps after a window's first."""
 
     offset: int
@@ -185,7 +185,7 @@ class Places(NamedTuple):
 class ShownPlaces:
     """Presence at these places as accounts see it, with the mechanism of this part of the release."""
 
-    places: Places
+    places: PlacesInStep
     mechanism: Mechanism
 
     @property
@@ -285,12 +285,12 @@ def _sensor_at(locations: tuple[int, ...]) -> Sensor:
 
 
 @lru_cache(256)
-def _units(sensor: Sensor | MoveSensor, steps: int) -> tuple[tuple[Places, ...], ...]:
+def _units(sensor: Sensor | MoveSensor, steps: int) -> tuple[tuple[PlacesInStep, ...], ...]:
     """The places that each unit of a window depends on: one set, or one before a move and one after it."""
     if isinstance(sensor, Sensor):
-        return tuple((Places(step, sensor.locations),) for step in range(steps))
+        return tuple((PlacesInStep(step, sensor.locations),) for step in range(steps))
     return tuple(
-        (Places(step - 1, before), Places(step, after))
+        (PlacesInStep(step - 1, before), PlacesInStep(step, after))
         for step in range(steps)
         for level in _levels(sensor)
         for before, after in level
@@ -301,8 +301,8 @@ def _units(sensor: Sensor | MoveSensor, steps: int) -> tuple[tuple[Places, ...],
 def _levels(sensor: MoveSensor) -> tuple[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], ...]:
     """For 1, 2 and so on times, pairs of sets of places between which moves are counted at least so often.
 
-    A move that is counted twice is in a pair of the first level and in one of the second. Places from which
-    the same moves are counted are one set.
+    A move that is counted twice is in a pair of the first level and in one of the second. Places from
+    which the same moves are counted are one set.
     """
     found = []
     for level in range(1, 1 + max(times for _, _, times in sensor.times_counted)):
@@ -317,7 +317,7 @@ def _levels(sensor: MoveSensor) -> tuple[tuple[tuple[tuple[int, ...], tuple[int,
     return tuple(found)
 
 
-def _shares(units: Sequence[Sequence[Places]], mechanism: Gaussian) -> tuple[ShownPlaces, ...]:
+def _shares(units: Sequence[Sequence[PlacesInStep]], mechanism: Gaussian) -> tuple[ShownPlaces, ...]:
     """A share of the noise for each unit; the shares of moves are coins."""
     count = len(units)
     if _is_as_good_as_exact(mechanism, count):
@@ -338,13 +338,13 @@ def _is_as_good_as_exact(mechanism: Gaussian, shares: int) -> bool:
 
 
 def _coins(
-    places: Sequence[Places], mechanism: Mechanism, shown: float, revealed: float
+    places: Sequence[PlacesInStep], mechanism: Mechanism, shown: float, revealed: float
 ) -> tuple[ShownPlaces, ...]:
     coin = ErasureCoin((mechanism,), min(1.0, shown * _ROUNDING), min(1.0, revealed))
     return tuple(ShownPlaces(each, coin) for each in places)
 
 
-def _distinct(units: Sequence[Sequence[Places]]) -> list[Places]:
+def _distinct(units: Sequence[Sequence[PlacesInStep]]) -> list[PlacesInStep]:
     """Every set of places once a step, first to last."""
     return sorted({places for unit in units for places in unit})
 
