@@ -104,8 +104,9 @@ def explain(
         if not 0 <= x < own.size:
             return str(x)
         location = int(own[x])
-        is_named = location_names is not None and 0 <= location < len(location_names)
-        return f"{x} (location {location_names[location]!r})" if is_named else f"{x} (location {location})"
+        if location_names is not None and 0 <= location < len(location_names):
+            return f"{x} (location {location_names[location]!r})"
+        return f"{x} (location {location})"
 
     def whose(slot: int) -> str:
         return f"of person {person!r}" + (f" in slot {slot}" if slots > 1 else "")
