@@ -13,8 +13,9 @@ Two slots, one persona at home or at work: if it goes to work with 0.5 and the t
 its factor on home-to-work becomes 4 times that on staying, and its next row is (0.2, 0.8).
 
 Where no law meets all constraints (noisy or contradicting tables) the factors would grow for ever, and
-damping would only hide that. A ``penalty`` lambda minimises the relative entropy plus ``lambda sum_t KL(F^_t
-|| F_t)`` instead: ``alpha <- (alpha F / F^)^(lambda / (1 + lambda))``, and factors stay bounded.
+damping would only hide that. A ``penalty`` lambda minimises the relative entropy plus
+``lambda sum_t KL(F^_t || F_t)`` instead: ``alpha <- (alpha F / F^)^(lambda / (1 + lambda))``, and factors
+stay bounded.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ def _resistance_distances(lengths: NDArray[np.float64], owner: int) -> NDArray[n
     """Electrical resistance between ``owner`` and each member (n,), where an edge's resistance is its length.
 
     inf where there is no path. ``R_ij = G_ii + G_jj - 2 G_ij`` with ``G`` the pseudo-inverse of the Laplacian
-    of the conductances (Klein, Randic, "Resistance distance", 1993). Grounding the owner instead gives ``R_oj
-    = (L_oo^-1)_jj``.
+    of the conductances (Klein, Randic, "Resistance distance", 1993). Grounding the owner instead
+    gives ``R_oj = (L_oo^-1)_jj``.
     """
     edges = lengths > 0.0
     conductances = np.where(edges, 1.0 / np.where(edges, lengths, 1.0), 0.0)
