@@ -11,15 +11,7 @@ from models.exceptions import ArgumentError
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import DOWN
-from tallyguard.results import (
-    People,
-    Table,
-    ceiling_in_100,
-    in_100,
-    note_suffix,
-    positions_of,
-    seen_under,
-)
+from tallyguard.results import People, Table, ceiling_in_100, in_100, noted, positions_of, seen_under
 
 
 class Attacks(Table):
@@ -40,7 +32,7 @@ class Attacks(Table):
         """What the attacks try, and under which condition."""
         return (
             f"How often in 100 each attack tells where a person was in {self._right}, seeing all releases "
-            f"and knowing where everybody else is, if habits are as the prior says{note_suffix(self.note)}"
+            f"and knowing where everybody else is, if habits are as the prior says{noted(self.note)}"
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:

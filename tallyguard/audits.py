@@ -34,7 +34,7 @@ from tallyguard.results import (
     in_100,
     nats,
     new_axes,
-    note_suffix,
+    noted,
     plot_ceilings,
     seen_under,
 )
@@ -114,7 +114,7 @@ class Audits(Table):
             + ("" if self.within is None else f"; within: {self.within.condition}")
             + ("" if self.posteriors is None else f". {posterior_note()}")
             + ("" if self.condition is None else f"; in the crowd: {self.condition}")
-            + note_suffix(self.note)
+            + noted(self.note)
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:
@@ -186,7 +186,7 @@ class Why(Table):
         """The guess and the ceiling that are explained."""
         found = self.explanation
         figures = f"guess {in_100(found.baseline)}, ceiling {ceiling_in_100(found.certified)} in 100"
-        return f"{self.person}: {figures}, if habits are as the prior says" + note_suffix(self.note)
+        return f"{self.person}: {figures}, if habits are as the prior says" + noted(self.note)
 
     def shown(self) -> Mapping[str, Sequence[str]]:
         """The releases, the most revealing first."""

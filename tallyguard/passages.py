@@ -19,7 +19,7 @@ from tallyguard.results import (
     ceiling_in_100,
     in_100,
     nats,
-    note_suffix,
+    noted,
     plot_ceilings,
     population_of,
 )
@@ -49,7 +49,7 @@ class WindowRisks(Table):
         return (
             f"Chance in 100 of telling where a person was in at least {steps - self.mistakes} of the fine "
             f"steps {found.first} to {found.last}, if habits are as the prior says and nobody is counted "
-            f"more often in a window than its most_counts{note_suffix(self.note)}"
+            f"more often in a window than its most_counts{noted(self.note)}"
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:

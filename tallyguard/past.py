@@ -19,7 +19,7 @@ from tallyguard.results import (
     Table,
     ceiling_in_100,
     in_100,
-    note_suffix,
+    noted,
     plot_ceilings,
     positions_of,
     seen_under,
@@ -48,7 +48,7 @@ class InHindsight(Table):
         return (
             f"Chance in 100 of telling where a person was in at least {steps - mistakes} of the {steps} "
             f"steps {first} to {last}, when the last of them was released and after the whole schedule, if "
-            f"habits are as the prior says{note_suffix(self.note)}"
+            f"habits are as the prior says{noted(self.note)}"
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:

@@ -20,7 +20,7 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import settings_error
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import epsilon_in_words, why_no_epsilon
-from tallyguard.results import People, Table, new_axes, note_suffix, seen_under
+from tallyguard.results import People, Table, new_axes, noted, seen_under
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +41,7 @@ class Plan(Table):
         out = sum(each.released for each in sensors)
         return (
             f"{out:,} of {asked:,} counts released for {self.details.people:,} people, whose chance of being "
-            f"traced {self._of} keeps the budget, if habits are as the priors say{note_suffix(self.note)}"
+            f"traced {self._of} keeps the budget, if habits are as the priors say{noted(self.note)}"
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:

@@ -204,6 +204,6 @@ def nats(amount: float) -> str:
     return significant(amount, 2, UP) if 0.0 < amount < 0.001 else shortened(amount, 3, UP)
 
 
-def note_suffix(note: str | None) -> str:
+def noted(note: str | None) -> str:
     """A note for the end of a caption; empty where there is none."""
     return "" if note is None else f"; {note}"
