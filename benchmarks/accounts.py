@@ -161,7 +161,7 @@ COLUMNS = [
 ]
 HEAD = f"""# People by account
 
-`python -m benchmarks.accounts --results docs/results/tables`, two cores: people who share priors of {PLACES} places
+`python -m benchmarks.accounts`, two cores: people who share priors of {PLACES} places
 with {EXITS} exits each, steps of {SENSORS} noised sensors of 100, horizon 10, the fast bound. People come in
 pieces of {PIECE:,} and are compared, prior by prior, with who is there (*made*). *Step* is the median of 20
 steps, *summary* what is said of all people after it (counts over thresholds, quantiles, means, crossings).

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.hmm import Filtering
 from accounting.hmm.decoding import (
@@ -17,12 +18,32 @@ from accounting.hmm.decoding import (
     decode_people,
     smallest_entries,
 )
+from accounting.hmm.forward_viterbi import sum_and_max_of_products
 from accounting.hmm.shared_matrix import SharedChain, decode_shared
 from accounting.hmm.trace_decoding import DecodedArrays, Observations
 from benchmarks.harness import Contestant, measure, rate, show, times
 from benchmarks.peers import PROCESSES, Problem, hmmlearn_run, start_pool
-from benchmarks.roofline import CHUNK, read_all
+from models.numerics.jit import pjit
 from models.priors import Lists, Moves, Population
+
+# How fast this machine reads memory: the limit of everything that looks at a matrix once.
+
+CHUNK = 1 << 16
+
+
+@pjit(lambda values, ones, found: found.size)
+def read_all(
+    begin: int,
+    end: int,
+    values: NDArray[np.float64],
+    ones: NDArray[np.float64],
+    found: NDArray[np.float64],
+) -> None:
+    """Read every value once, in all threads; ``ones`` (CHUNK,) stays in the cache."""
+    for chunk in range(begin, end):
+        part = values[chunk * CHUNK : (chunk + 1) * CHUNK]
+        found[chunk], _ = sum_and_max_of_products(part, ones, ones)
+
 
 LOCATIONS = 100
 STEPS = 10

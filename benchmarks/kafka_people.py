@@ -15,6 +15,7 @@ import multiprocessing
 import resource
 import tempfile
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,11 +58,23 @@ class Phase:
 
 
 class Listening(Pulse):
-    """Notes the longest time between two signs of life."""
+    """Measures phases of work, with the longest time between two signs of life in each."""
 
     def __init__(self) -> None:
         super().__init__()
         self.longest = 0.0
+        self.phases: list[Phase] = []
+
+    async def phase(self, name: str, task: Awaitable[Any]) -> Any:
+        """Wait for one piece of work and note what it took."""
+        self.progress()
+        self.longest, began, before = 0.0, time.monotonic(), time.process_time()
+        done = await task
+        self.progress()
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        took = time.monotonic() - began, time.process_time() - before
+        self.phases.append(Phase(name, *took, self.longest, peak))
+        return done
 
     def progress(self) -> None:
         """Something was finished."""
@@ -132,25 +145,14 @@ def measure(config: Path, steps: int) -> list[Phase]:
     account_a_little(deployment)
     pulse = Listening()
     worker = AccountWorker(deployment, watch=SimpleNamespace(saved=None), pulse=pulse)  # type: ignore[arg-type]
-    phases = []
 
     async def work() -> None:
-        accounts = await phase("taken over", worker._loader.load(0, steps))
-        again = await phase("read again", worker._loader.persons.load(0, pulse.progress))
-        await phase("new priors for everybody", worker._loader.enter(accounts, again.changes))
-
-    async def phase(name: str, task: Any) -> Any:
-        pulse.progress()
-        pulse.longest, began, before = 0.0, time.monotonic(), time.process_time()
-        done = await task
-        pulse.progress()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        took = time.monotonic() - began, time.process_time() - before
-        phases.append(Phase(name, *took, pulse.longest, peak))
-        return done
+        accounts = await pulse.phase("taken over", worker._loader.load(0, steps))
+        again = await pulse.phase("read again", worker._loader.persons.load(0, pulse.progress))
+        await pulse.phase("new priors for everybody", worker._loader.enter(accounts, again.changes))
 
     asyncio.run(work())
-    return phases
+    return pulse.phases
 
 
 def main() -> None:

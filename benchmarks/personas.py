@@ -14,18 +14,16 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import show
+from models.fitting.calibration import Flows, calibrate, expected_flows
 from models.fitting.personas import (
     HOME,
     WORK,
     Activity,
     DayType,
-    Flows,
     HomeWork,
     Surroundings,
     Zones,
-    calibrate,
     classes_of,
-    expected_flows,
     personas,
 )
 from models.priors import Population
@@ -130,7 +128,7 @@ def _write(path: Path, columns: list[str], rows: list[list[str]]) -> None:
     lines = [
         "# Speed of personas",
         "",
-        "`python -m benchmarks.personas --results docs/results/tables`, two cores: personas of a made-up city of",
+        "`python -m benchmarks.personas`, two cores: personas of a made-up city of",
         "350 zones, 24 slots, home, work and two places for each of three other activities, calibrated to",
         "the hourly trips of the same people on other days (24 tables of 350 x 350), until less than one in",
         "10,000 of all people is off. *Peak* is the memory of the whole process so far, *priors* what packed",

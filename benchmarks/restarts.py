@@ -17,10 +17,9 @@ import asyncio
 import json
 import multiprocessing
 import os
-import resource
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -131,18 +130,18 @@ def measure(config: Path, steps: int, name: str) -> list[Phase]:
     settings = load_settings(config, {})
     deployment = Deployment.of(settings)
     account_a_little(deployment)
-    pulse, phases = Listening(), []
+    pulse = Listening()
     watch: Any = SimpleNamespace(saved=lambda: None)
     worker = AccountWorker(deployment, watch=watch, pulse=pulse, snapshot_key=load_snapshot_key(settings))
 
     async def work() -> None:
         await worker._snapshots.start()
         if name == "made":
-            accounts = await phase("people loaded, without a snapshot", begin)
-            await phase(f"{RECENT} steps accounted", lambda: catch_up(accounts))
-            await phase("snapshot written", lambda: worker._snapshots.write_last([accounts]))
+            accounts = await pulse.phase("people loaded, without a snapshot", begin())
+            await pulse.phase(f"{RECENT} steps accounted", catch_up(accounts))
+            await pulse.phase("snapshot written", worker._snapshots.write_last([accounts]))
         else:
-            accounts = await phase(f"taken over, {name}", lambda: worker._loader.load(0, steps))
+            accounts = await pulse.phase(f"taken over, {name}", worker._loader.load(0, steps))
         assert accounts.next_step == steps
         await worker._snapshots.stop()
 
@@ -160,18 +159,8 @@ def measure(config: Path, steps: int, name: str) -> list[Phase]:
         async for some in worker._loader.logged(accounts.next_step, steps):
             await worker._thread.do(partial(accounts.apply_all, some, pulse.progress))
 
-    async def phase(what: str, task: Callable[[], Awaitable[Any]]) -> Any:
-        pulse.progress()
-        pulse.longest, began, before = 0.0, time.monotonic(), time.process_time()
-        done = await task()
-        pulse.progress()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        took = time.monotonic() - began, time.process_time() - before
-        phases.append(Phase(what, *took, pulse.longest, peak))
-        return done
-
     asyncio.run(work())
-    return phases
+    return pulse.phases
 
 
 def start_release(server: Broker, folder: Path, steps: int) -> tuple[float, float]:

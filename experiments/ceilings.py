@@ -1,6 +1,6 @@
 """How close the running ceiling is to what an adversary achieves, on the demo's city.
 
-``python -m experiments.ceilings --results docs/results/tables`` (or ``make ceilings``)
+``python -m experiments.ceilings`` (or ``make ceilings``)
 
 After 40 hours of counts: the guess from the prior alone, the best attack on the last ten hours that sees the
 whole log (drawn trajectories and noise; its success given the outputs is exact), the bound by sampling, the

@@ -1,6 +1,6 @@
 """What a crowd hides, on the demo's city and on check-ins: both ceilings, and attacks that see counts alone.
 
-``python -m experiments.crowd --results docs/results/tables [--data FOLDER]`` (or ``make crowd``)
+``python -m experiments.crowd [--data FOLDER]`` (or ``make crowd``)
 
 Every sensor raw, nothing released before, no step wrong. Targets are drawn people; the attacks are tried on
 many simulated days with the same sensors in the same steps. In the city a day is ten of its hours; the

@@ -1,6 +1,6 @@
 """Utility against risk: one noise for everything beside the least noise that a risk budget allows.
 
-``python -m experiments.decisions --data FOLDER --results docs/results/tables`` (or ``make decisions DATA=FOLDER``)
+``python -m experiments.decisions --data FOLDER`` (or ``make decisions DATA=FOLDER``)
 
 For check-ins (priors as in Koga, Meehan, Chaudhuri) and the simulated city a schedule is drawn: some sensors
 a step at random places. It is released raw, with each fixed noise, and under a risk budget, first come first

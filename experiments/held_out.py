@@ -1,6 +1,6 @@
 """The paper's summary on real check-ins: fitted priors, held-out traces, the engine, bounds and attacks.
 
-``python -m experiments.held_out --data FOLDER --results docs/results/tables`` (or ``make held-out DATA=FOLDER``)
+``python -m experiments.held_out --data FOLDER`` (or ``make held-out DATA=FOLDER``)
 
 Priors are fitted as in Koga, Meehan, Chaudhuri, "Measuring Privacy Loss in Distributed Spatio-Temporal Data"
 (20-day windows, 100 places and somewhere else). The held-out windows become activations and readings of one

@@ -1,6 +1,6 @@
 """The figures of conditional inferential privacy, with the papers' designs and better ones.
 
-``python -m experiments.inferential_privacy --results docs/results/tables`` draws, each as PNG with a CSV beside it:
+``python -m experiments.inferential_privacy`` draws, each as PNG with a CSV beside it:
 
 - ``cip-loss``: loss against noise variance for several length scales (figure 2(a) of Meehan, Chaudhuri,
   "Location Trace Privacy Under Conditional Priors", workshop version);

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant
 from accounting.settings import HORIZON, HorizonSettings
+from models.fitting.calibration import Flows, calibrate, expected_flows
 from models.fitting.personas import (
     HOME,
     NO_WORK,
@@ -22,11 +23,8 @@ from models.fitting.personas import (
     Activity,
     Classes,
     DayType,
-    Flows,
     Surroundings,
     Zones,
-    calibrate,
-    expected_flows,
     grouped,
     personas,
 )

@@ -1,6 +1,6 @@
 """Personas where the truth is known: two closed loops, and a real home-work table on a map.
 
-``python -m experiments.persona_loops --data FOLDER --results docs/results/tables`` (or ``make personas``). Without
+``python -m experiments.persona_loops --data FOLDER`` (or ``make personas``). Without
 the folder's ``sf_survey`` and ``ny_commuting`` only the loop on the demo's city runs.
 """
 
@@ -16,7 +16,7 @@ from experiments.held_out import find_data
 from experiments.measure import write_csv
 from experiments.persona_city import HOURS, PEOPLE, CityRow, city_rows
 from experiments.persona_survey import STEPS, SurveyRow, survey_rows
-from models.fitting.personas import expected_flows
+from models.fitting.calibration import expected_flows
 from stream_app.starting.aggregates import PersonaQuestions, make_personas
 from stream_app.starting.aggregates.zone_files import read_points
 
@@ -31,8 +31,8 @@ Made by `make personas`; figures in [personas-city.csv](personas-city.csv) and
 
 ## Simulated agents, aggregates only, personas
 
-{people} people of [the demo's city](../../explanation/city.md). Known of them: a home-work table, one drawn day
-of everybody as activities by kind of day (by whether one works; or, as a survey that asks for occupations, by
+{people} people of [the demo's city](../../explanation/city.md). Known of them: a home-work table, one day
+drawn of everybody as activities by kind of day (by whether one works; or, as a survey that asks for occupations, by
 five ways of life), visits of locations, and how many go from where to where in each
 hour. Ceilings after {hours} hours of counts for the last ten hours, one mistake allowed. *Off* is a persona's
 ceiling less the true one of each agent it stands for: the mean, and from the lowest to the highest tenth.

@@ -25,6 +25,7 @@ from accounting.audit.calibration import (
     check_priors,
 )
 from experiments.persona_city import flow_chain, persona_of
+from models.fitting.calibration import Flows, calibrate
 from models.fitting.personas import (
     HOME,
     NO_WORK,
@@ -32,10 +33,8 @@ from models.fitting.personas import (
     Activity,
     Classes,
     DayType,
-    Flows,
     Surroundings,
     Zones,
-    calibrate,
     grouped,
     personas,
 )

@@ -1,6 +1,6 @@
 """Priors fitted to real check-ins, held against the windows they were not fitted to.
 
-``python -m experiments.prior_check --data FOLDER --results docs/results/tables`` (or ``make prior-check``)
+``python -m experiments.prior_check --data FOLDER`` (or ``make prior-check``)
 
 Windows of 20 days, T = 5 held-out windows of which s = 1 may be wrong, nothing released: is the best guess
 from the priors right as often as they say? Beside what the fitted chains predict stands what they predict

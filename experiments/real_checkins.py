@@ -1,6 +1,6 @@
 """The bounds on real check-ins, beside what attacks achieve under the prior and on the real traces.
 
-``python -m experiments.real_checkins --data FOLDER --results docs/results/tables`` (or ``make real-checkins``)
+``python -m experiments.real_checkins --data FOLDER`` (or ``make real-checkins``)
 
 Priors as in Koga, Meehan, Chaudhuri, section 4.1, with the choices it leaves open as documented in
 ``models.fitting.fit_options``; five held-out windows of which one may be wrong, one raw sensor a step at a

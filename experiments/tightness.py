@@ -1,6 +1,6 @@
 """How far the certified bound is from what an adversary surely achieves, on the paper's synthetic sweep.
 
-``python -m experiments.tightness --results docs/results/tables`` (or ``make tightness``)
+``python -m experiments.tightness`` (or ``make tightness``)
 
 Raw counts, one sensor a step at a random place, so every attack's success is exact. The target: certified at
 most 1.3 times the best attack wherever that is above 1 %.
@@ -157,7 +157,7 @@ raw sensor each at a random place, at most s steps guessed wrong. Means over {sc
 
 - **loose, tight**: the bounds of Koga, Meehan and Chaudhuri. **certified**: the smallest of all bounds, valid
   for any adversary, with the default effort.
-- **best attack**: the best of all [attacks](../../explanation/attacks.md), chosen for each draw of the sensors;
+- **best attack**: the best [attack](../../explanation/attacks.md), chosen for each draw of the sensors;
   nearly always `searched`, the best guess that a search finds for what is seen. Its success is computed
   exactly, so its interval is one number; where it is not, the interval is shown. **prior alone**: the best
   guess that does not look at the counts, exact.

@@ -1,10 +1,12 @@
-"""What a caller gives is what a public function asks for, or one sentence says what must hold.
+"""Checks the arguments of public functions against their annotations; one sentence says what must hold.
 
-:func:`checked` reads a function's annotations and holds every argument against them when it is called. A
-dataclass is checked as its constructor is. What is meant is taken: a numpy number is a number, a list is a
-tuple, the text of an enumeration's member is that member. All else is refused: 1.5 or ``True`` for a count,
-NaN for an amount, a word that is none of the choices. How large numbers may be, and what they must be beside
-each other, is each class's own to check.
+:func:`checked` reads a function's annotations and compares every argument with them when it is called; of a
+dataclass it checks the constructor. What is clearly meant is converted: a numpy number to a number, a list to
+a tuple, the text of an enumeration's member to that member. All else is refused: 1.5 or ``True`` for a count,
+NaN for an amount, a word that is none of the choices. Each function checks ranges and combinations itself.
+
+pydantic's ``validate_call`` would not do: it takes ``"3"`` and ``True`` for a whole number or, if strict,
+refuses numpy's numbers and lists for tuples, and its errors have no remedy.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 else:
 
     class _Numpy:
-        """Loaded by the first argument that is held against it: a command's `--help` waits for none."""
+        """numpy, imported by the first argument that needs it: a command's `--help` does not wait for it."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(import_module("numpy"), name)
@@ -43,7 +45,7 @@ _WHOLE_NUMBERS = range(-(2**63), 2**63)
 
 
 class _Kind(NamedTuple):
-    """What an argument must be, in words, what to do otherwise, and ``take`` for what it is taken as.
+    """What an argument must be, in words; what to do otherwise; and ``take``, which converts it.
 
     ``take`` raises :class:`TypeError` or :class:`ValueError` for anything else.
     """
@@ -56,11 +58,10 @@ class _Kind(NamedTuple):
 def checked(
     error: type[TallyguardError], infinite: Iterable[str] = (), leave: Iterable[str] = ()
 ) -> Callable[[Checked], Checked]:
-    """Decorator of a function, or of a class: ``error`` for an argument that is not as annotated.
+    """Decorator of a function or a class: raises ``error`` for an argument that is not as annotated.
 
-    Numbers are finite but for those named in ``infinite``, which may be no number, too: what these must be is
-    said by the function. Arguments named in ``leave``, and those whose
-    annotation is an array or says nothing, are the function's own to check.
+    Numbers must be finite, except those named in ``infinite``, which may also be NaN. Arguments named in
+    ``leave`` and those whose annotation says nothing are not checked.
     """
 
     def decorate(function: Checked) -> Checked:
@@ -73,38 +74,9 @@ def checked(
     return decorate
 
 
-def refused(error: type[TallyguardError], name: str, kind: _Kind, found: object) -> TallyguardError:
-    """The sentence."""
-    return error(f"{name} must be {kind.words}", _shown(found), kind.remedy)
-
-
-def one_of(choices: type[Enum], value: object, name: str, error: type[TallyguardError]) -> Any:
-    """The member that a value is, or is the text of; ``error`` for any other."""
-    kind = _enumeration(choices)
-    try:
-        return kind.take(value)
-    except (TypeError, ValueError):
-        raise refused(error, name, kind, value) from None
-
-
-def whole(
-    value: object, name: str, error: type[TallyguardError], least: int | None = None, most: int | None = None
-) -> int:
-    """A whole number from ``least`` to ``most``; ``error`` for anything else."""
-    kind = _WHOLE._replace(words=_range("a whole number", least, most))
-    try:
-        found = int(kind.take(value))
-    except (TypeError, ValueError):
-        raise refused(error, name, kind, value) from None
-    if (least is not None and found < least) or (most is not None and found > most):
-        raise refused(error, name, kind, value)
-    return found
-
-
-def _range(what: str, least: object, most: object) -> str:
-    if least is None:
-        return what if most is None else f"{what} of at most {most}"
-    return f"{what} of at least {least}" if most is None else f"{what} in {least}..{most}"
+def whole(value: object, name: str, error: type[TallyguardError]) -> int:
+    """A whole number; ``error`` for anything else."""
+    return int(_taken(error, _WHOLE, name, value))
 
 
 def _guarded(
@@ -125,9 +97,9 @@ def _guarded(
             kinds = {name: kind for name, kind in found.items() if name not in leave}
         if len(args) > len(names) or not keywords.keys() <= rules.parameters.keys():
             _refuse_call(function, rules, error, args, keywords)
-        given = [_taken(error, kinds, name, each) for name, each in zip(names, args, strict=False)]
+        given = [_taken(error, kinds.get(name), name, each) for name, each in zip(names, args, strict=False)]
         for name, each in keywords.items():
-            keywords[name] = _taken(error, kinds, name, each)
+            keywords[name] = _taken(error, kinds.get(name), name, each)
         try:
             return function(*given, **keywords)
         except TypeError:
@@ -138,7 +110,7 @@ def _guarded(
 
 
 def _refuse_call(function: Any, rules: Any, error: type[TallyguardError], args: Any, keywords: Any) -> None:
-    """``error`` for an argument that is missing, or that the function does not know."""
+    """Raise ``error`` for an argument that is missing, or that the function does not have."""
     try:
         rules.bind(*args, **keywords)
     except TypeError as found:
@@ -150,14 +122,13 @@ def _refuse_call(function: Any, rules: Any, error: type[TallyguardError], args: 
         raise error(f"{name} must be called with the arguments it has", str(found), remedy) from None
 
 
-def _taken(error: type[TallyguardError], kinds: Mapping[str, _Kind], name: str, value: Any) -> Any:
-    kind = kinds.get(name)
+def _taken(error: type[TallyguardError], kind: _Kind | None, name: str, value: Any) -> Any:
     if kind is None:
         return value
     try:
         return kind.take(value)
     except (TypeError, ValueError, OverflowError):
-        raise refused(error, name, kind, value) from None
+        raise error(f"{name} must be {kind.words}", _shown(value), kind.remedy) from None
 
 
 def _kinds_of(function: Any, infinite: frozenset[str]) -> dict[str, _Kind]:
@@ -176,8 +147,9 @@ def _kind(annotation: Any, is_infinite: bool = False) -> _Kind | None:
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation in (Any, object):
         return None
-    if origin is np.ndarray or any(_is_array_like(each) for each in inner):
-        return _OPTIONAL_NUMBERS if type(None) in inner else _NUMBERS
+    modules = [getattr(get_origin(each) or each, "__module__", "") for each in inner]
+    if origin is np.ndarray or any(each.startswith("numpy._typing") for each in modules):
+        return _union([_NUMBERS, _NONE]) if type(None) in inner else _NUMBERS
     if annotation in _PLAIN:
         return _INFINITE if annotation is float and is_infinite else _PLAIN[annotation]
     if origin is Literal:
@@ -185,24 +157,20 @@ def _kind(annotation: Any, is_infinite: bool = False) -> _Kind | None:
     if origin in (Union, types.UnionType):
         return _union([_kind(each, is_infinite) for each in inner])
     if origin is tuple and len(inner) == 2 and inner[1] is Ellipsis:
-        return _several(_kind(inner[0], is_infinite), tuple)
+        return _several(_kind(inner[0], is_infinite))
     if origin is tuple:
         return _fixed([_kind(each, is_infinite) for each in inner])
     if origin is not None and isclass(origin):
         if issubclass(origin, Mapping):
             return _mapping(*(_kind(each, is_infinite) for each in inner))
         if issubclass(origin, Iterable):
-            return _several(_kind(inner[0], is_infinite), tuple)
+            return _several(_kind(inner[0], is_infinite))
         return _instance(origin)
     if isclass(annotation) and issubclass(annotation, Enum):
         return _enumeration(annotation)
     if isclass(annotation):
         return _instance(annotation)
     return None
-
-
-def _is_array_like(annotation: Any) -> bool:
-    return getattr(get_origin(annotation) or annotation, "__module__", "").startswith("numpy._typing")
 
 
 def _take_numbers(value: Any) -> Any:
@@ -277,9 +245,6 @@ _PLAIN: Mapping[Any, _Kind] = {
 
 
 _NUMBERS = _Kind("numbers in rows of one length", "give an array or lists of numbers", _take_numbers)
-_OPTIONAL_NUMBERS = _NUMBERS._replace(
-    words=f"{_NUMBERS.words} or None", take=lambda value: None if value is None else _take_numbers(value)
-)
 
 
 def _literal(choices: Sequence[Any]) -> _Kind:
@@ -325,13 +290,13 @@ def _union(kinds: Sequence[_Kind | None]) -> _Kind | None:
     return _Kind(" or ".join([*words, *(["None"] if is_optional else [])]), remedy, take)
 
 
-def _several(kind: _Kind | None, made: Callable[[Iterable[Any]], Any]) -> _Kind:
+def _several(kind: _Kind | None) -> _Kind:
     def take(value: Any) -> Any:
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
             raise TypeError
         if isinstance(value, np.ndarray):
             value = list(value)  # numbers, or rows
-        return made(value if kind is None else map(kind.take, value))
+        return tuple(value if kind is None else map(kind.take, value))
 
     return _Kind("a list" if kind is None else f"a list, each {kind.words}", "write it in brackets", take)
 
@@ -368,7 +333,14 @@ def _mapping(key: _Kind | None, value: _Kind | None) -> _Kind:
 def _instance(kind: type) -> _Kind:
     if issubclass(kind, os.PathLike):
         return _Kind("the path of a file", "write it in quotes", _take_path)
-    needed = sorted(kind.__protocol_attrs__ if hasattr(kind, "__protocol_attrs__") else _protocol(kind))
+    needed: list[str] = sorted(getattr(kind, "__protocol_attrs__", ()))  # Python 3.12 and later
+    if not needed and getattr(kind, "_is_protocol", False):
+        own = {
+            each
+            for base in kind.__mro__[:-1]
+            for each in (*vars(base), *vars(base).get("__annotations__", ()))
+        }
+        needed = sorted(each for each in own if not each.startswith("_"))
 
     def take(value: Any) -> Any:
         if needed:
@@ -381,18 +353,8 @@ def _instance(kind: type) -> _Kind:
     return _Kind(f"a {kind.__name__}", f"make a {kind.__name__} first", take)
 
 
-def _protocol(kind: type) -> set[str]:
-    """What a protocol's instances have; none for other classes."""
-    if not getattr(kind, "_is_protocol", False):
-        return set()
-    own = {
-        name for each in kind.__mro__[:-1] for name in (*vars(each), *getattr(each, "__annotations__", ()))
-    }
-    return {name for name in own if not name.startswith("_")}
-
-
 def _shown(value: object) -> str:
-    """What was found, short: a frame or a population is not written out."""
+    """What was found, in short: a data frame or a population is not written out."""
     if isclass(value):
         return f"the class {value.__name__} itself"
     if isinstance(value, np.generic):

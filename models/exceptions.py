@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 MOST_CHARACTERS = 480
-"""Of each of an error's three parts: what was found may be a whole file."""
+"""The length of each of an error's three parts: what was found may be a whole file."""
 
 
 def shortened(text: str, most: int) -> str:
-    """A text that fits in a sentence: of a long one its beginning and its end."""
+    """The text, or the beginning and the end of a longer one."""
     if len(text) <= most:
         return text
     return f"{text[: most // 2]} ... {text[-(most // 2 - 5) :]}"
 
 
 class TallyguardError(Exception):
-    """Base of every error that a person can cause and mend.
+    """Base of every error that a user can cause and correct.
 
     ``must`` is the rule, ``got`` what was found, ``remedy`` what to do about it; the message is the three in
     one sentence: ``transition row 3 of person 'p1' must sum to 1, got 0.97; renormalise it or drop the
@@ -29,7 +29,7 @@ class TallyguardError(Exception):
 
 
 class ArgumentError(TallyguardError):
-    """An argument of a public function is not what that asks for."""
+    """An argument of a public function is not what the function takes."""
 
 
 class MachineError(TallyguardError):
@@ -41,7 +41,7 @@ class PriorError(TallyguardError):
 
 
 class PositionError(PriorError, IndexError):
-    """Nobody stands at a position among people."""
+    """There is no person at this position of a population."""
 
 
 class PriorFileError(TallyguardError):
@@ -49,7 +49,7 @@ class PriorFileError(TallyguardError):
 
 
 class PersonaError(TallyguardError):
-    """Aggregates do not fit each other, or no personas can be made from them."""
+    """Aggregates contradict each other, or no personas can be made from them."""
 
 
 class CheckinError(TallyguardError):
@@ -85,4 +85,4 @@ class GaussianProcessError(TallyguardError):
 
 
 class NoiseDesignError(TallyguardError):
-    """A noise design was asked for something it cannot be, or a solver's answer did not stand the check."""
+    """A noise design that cannot exist was asked for, or a solver's answer failed the check."""

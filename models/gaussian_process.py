@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, block_diag, cho_factor, cho_solve, cholesky, lstsq
+from scipy.linalg import LinAlgError, cho_solve, cholesky, lstsq
 
 from models.exceptions import GaussianProcessError
 from models.numerics.elementwise import exp, log
@@ -28,7 +28,7 @@ _SYMMETRY = 1e-8  # relative; beyond rounding, well below any covariance that ma
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """The split of ``n`` times into secret ``S`` (k of them) and the rest ``U`` (n - k).
+    """``n`` times split into the secret ones ``S`` (k of them) and the rest ``U`` (n - k).
 
     ``X_U | X_S = x`` has mean ``effect @ x`` plus a constant and covariance ``residual``.
     """
@@ -64,7 +64,7 @@ def condition_on(covariance: Floats, secret: Sequence[int]) -> Conditional:
 
     ``Sigma_SS`` may be singular (two times of a purely periodic prior one period apart): the least-squares
     solution of least norm is taken, which is the conditional mean there. :class:`GaussianProcessError` for a
-    matrix that is not a covariance or positions that are not distinct and inside it.
+    matrix that is not a covariance, or positions that are repeated or outside it.
     """
     matrix = checked_covariance(covariance, "prior covariance")
     positions = checked_positions(secret, len(matrix))
@@ -326,88 +326,21 @@ class GaussianProcessPrior:
         return condition_on(self.covariance(), secret)
 
     def sample(self, draws: int, random: np.random.Generator) -> Floats:
-        """Traces [draw, time] of mean zero, for simulations; a singular prior will do."""
+        """Traces [draw, time] of mean zero, for simulations; the prior may be singular."""
         values, vectors = np.linalg.eigh(self.covariance())
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         return np.asarray(random.standard_normal((draws, self.times.size)) @ root.T, np.float64)
 
 
-# What an adversary with a Gaussian-process prior believes after a release with Gaussian noise.
-#
-# Meehan, Chaudhuri, appendix 7.4: the covariance ``(Sigma^-1 + G^-1)^-1``. Long length scales make
-# ``Sigma`` close to singular and designed noise is often of low rank, so neither is ever inverted here.
-
-
-def posterior_covariance(prior: Floats, noise: Floats) -> Floats:
-    """``Sigma - Sigma (Sigma + G)^-1 Sigma`` (n, n): the uncertainty left about every time."""
-    prior = checked_covariance(prior, "prior covariance")
-    noise = checked_covariance(noise, "noise covariance")
-    left = prior - prior @ cho_solve(cho_factor(lift(prior + noise)), prior)
-    return (left + left.T) / 2.0
-
-
-def posterior_mean(prior: Floats, noise: Floats, released: Floats) -> Floats:
-    """``Sigma (Sigma + G)^-1 z`` for releases ``z`` (..., n) of a prior of mean zero."""
-    factor = cho_factor(lift(prior + noise))
-    return np.asarray(released @ cho_solve(factor, prior), np.float64)
-
-
-def posterior_interval(prior: Floats, noise: Floats, secret: Sequence[int]) -> float:
-    """Half-width ``2 sigma`` of the adversary's belief about the secret, in the unit of the values.
-
-    ``2 sqrt(smallest eigenvalue of the posterior's block)`` at the positions ``secret``: its best known
-    direction.
-    """
-    split = condition_on(prior, secret)
-    posterior = posterior_covariance(prior, noise)
-    smallest = np.linalg.eigvalsh(posterior[np.ix_(split.secret, split.secret)])[0]
-    return 2.0 * float(np.sqrt(max(float(smallest), 0.0)))
-
-
 def lift(matrix: Floats, rounding: float = 0.0, times: float = 1.0) -> Floats:
     """``matrix`` (n, n) plus ``times`` its rounding error, or the larger ``rounding``, on the diagonal.
 
-    A positive semidefinite matrix becomes one that a Cholesky factorisation accepts; nothing smaller is known
-    about it anyway.
+    A Cholesky factorisation accepts the result for a positive semidefinite matrix. Long length scales make
+    priors nearly singular and designed noise often has a low rank, so neither is ever inverted.
     """
     points = len(matrix)
     own = rounding_error(points, float(np.linalg.norm(matrix, 2)))
     return matrix + times * max(own, rounding) * np.eye(points)
-
-
-# Traces of several coordinates that the prior holds independent, e.g. latitude and longitude.
-
-
-@dataclass(frozen=True)
-class IndependentDimensions:
-    """One prior per coordinate, all at the same times (n,)."""
-
-    priors: tuple[GaussianProcessPrior, ...]
-
-    def __post_init__(self) -> None:
-        """:class:`GaussianProcessError` unless every coordinate has the same times."""
-        if not self.priors:
-            raise GaussianProcessError("a trace must have a coordinate", "none", "give one prior each")
-        times = self.priors[0].times
-        if not all(np.array_equal(prior.times, times) for prior in self.priors):
-            raise GaussianProcessError(
-                "coordinates must share their times", "different times", "interpolate, or treat them apart"
-            )
-
-    @property
-    def points(self) -> int:
-        """Number of times, n."""
-        return self.priors[0].times.size
-
-    def covariance(self) -> NDArray[np.float64]:
-        """The joint covariance (d n, d n): coordinate after coordinate, each in the order of time."""
-        return np.asarray(block_diag(*(prior.covariance() for prior in self.priors)), np.float64)
-
-    def positions(self, secret: Sequence[int]) -> tuple[int, ...]:
-        """Where the secret times are in :meth:`covariance`: all coordinates of each."""
-        return tuple(
-            coordinate * self.points + time for coordinate in range(len(self.priors)) for time in secret
-        )
 
 
 # Fitting a kernel to observed values by maximum likelihood.
@@ -420,7 +353,7 @@ _REJECTED = 1e25  # finite, so that the line search can step back from it
 
 @dataclass(frozen=True, slots=True)
 class KernelFit:
-    """The kernel of greatest likelihood that was found."""
+    """The kernel of greatest likelihood, and its fitted numbers by name."""
 
     kernel: Kernel
     log_likelihood_nats: float
@@ -430,23 +363,33 @@ class KernelFit:
 def fit_kernel(kernel: Kernel, times: Floats, values: Floats, free: Sequence[str]) -> KernelFit:
     """Fit the numbers named ``free`` to ``values`` (n,) or (series, n) observed at ``times`` (n,).
 
-    The given kernel is the start of the search and keeps its other numbers. Each series loses its mean.
+    The given kernel is the start of the search and keeps its other numbers. Each series is centred.
     Meehan and Chaudhuri fix the variance at that of the normalised trace and fit the length scale alone
     (appendix 7.4): ``free=["length_scale"]``. O(n^3) per evaluation.
     :class:`GaussianProcessError` for unknown names, wrong shapes, or where no start has a finite likelihood.
     """
     from scipy.optimize import minimize  # takes long to import, and workers fit nothing
 
-    observed = _centred(times, values)
-    start = _starting_logs(kernel, free)
-    names = list(free)
+    series = np.atleast_2d(np.asarray(values, np.float64))
+    if series.ndim != 2 or series.shape[1] != len(times) or not np.isfinite(series).all():
+        raise GaussianProcessError(
+            f"values must be finite, {len(times)} per series", series.shape, "give one value per time"
+        )
+    observed = series - series.mean(axis=1, keepdims=True)
+    names, known = list(free), kernel.hyperparameters()
+    if not names or not set(names) <= known.keys():
+        raise GaussianProcessError(f"free must be among {sorted(known)}", names, "check the spelling")
+    start = log([known[name] for name in names])
+    # length scales start at several values, as their likelihood often has several maxima
+    factors = [_STARTS if name.endswith("length_scale") else (1.0,) for name in names]
+    shifts = [log(combination) for combination in product(*factors)]
 
     def misfit(logs: Floats) -> float:
         candidate = kernel.with_hyperparameters(dict(zip(names, exp(logs).tolist(), strict=True)))
         return -max(log_likelihood_nats(candidate.covariance(times), observed), -_REJECTED)
 
     bounds = [(low - _REACH, low + _REACH) for low in start]
-    found = [minimize(misfit, start + shift, method="L-BFGS-B", bounds=bounds) for shift in _shifts(names)]
+    found = [minimize(misfit, start + shift, method="L-BFGS-B", bounds=bounds) for shift in shifts]
     best = min(found, key=lambda result: float(result.fun))
     if float(best.fun) >= _REJECTED:
         raise GaussianProcessError(
@@ -467,37 +410,3 @@ def log_likelihood_nats(covariance: Floats, values: Floats) -> float:
     misfit = float(np.sum(values.T * cho_solve((factor, True), values.T)))
     log_determinant = 2.0 * float(np.sum(log(np.diag(factor))))
     return -0.5 * (misfit + len(values) * (log_determinant + points * math.log(2.0 * math.pi)))
-
-
-def effective_length_scale(length_scale: float, times: Floats) -> float:
-    """The length scale in sampling periods: how many neighbouring points are highly correlated.
-
-    ``l / P`` with the median spacing of ``times`` for ``P`` (Meehan, Chaudhuri, appendix 7.4).
-    """
-    if len(times) < 2:
-        raise GaussianProcessError("times must be two or more", len(times), "give the sampling times")
-    return length_scale / float(np.median(np.diff(times)))
-
-
-def _centred(times: Floats, values: Floats) -> Floats:
-    """Series [series, n] without their means."""
-    series = np.atleast_2d(np.asarray(values, np.float64))
-    if series.ndim != 2 or series.shape[1] != len(times) or not np.isfinite(series).all():
-        raise GaussianProcessError(
-            f"values must be finite, {len(times)} per series", series.shape, "give one value per time"
-        )
-    return np.asarray(series - series.mean(axis=1, keepdims=True), np.float64)
-
-
-def _starting_logs(kernel: Kernel, free: Sequence[str]) -> Floats:
-    known = kernel.hyperparameters()
-    unknown = [name for name in free if name not in known]
-    if unknown or not free:
-        raise GaussianProcessError(f"free must be among {sorted(known)}", list(free), "check the spelling")
-    return log([known[name] for name in free])
-
-
-def _shifts(names: Sequence[str]) -> list[Floats]:
-    """Every combination of starts for the length scales; other numbers start where they are."""
-    factors = [_STARTS if name.endswith("length_scale") else (1.0,) for name in names]
-    return [log(combination) for combination in product(*factors)]

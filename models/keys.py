@@ -1,4 +1,4 @@
-"""Secrets: the noise key, pseudonyms, and the random words drawn from them."""
+"""Secret keys (noise, pseudonyms, snapshots) and the random numbers derived from the noise key."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ import math
 import os
 import secrets
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from models.exceptions import NoiseKeyError, PseudonymKeyError, SnapshotKeyError, TallyguardError
-from models.private_files import private_draft, sync_folder
+from models.private_files import private_draft, private_file, sync_folder
 
-# One unambiguous byte string for a list of named facts: what a keyed hash is taken of.
-#
-# Texts carry their length, numbers have a fixed width, so two different lists never give the same bytes.
+# Fields of the messages that are hashed with a key. Texts carry their length and numbers have a fixed width,
+# so two different lists of fields never give the same bytes.
 
 
 def text_bytes(value: str) -> bytes:
@@ -47,7 +46,7 @@ def parameter_bytes(parameters: Mapping[str, float]) -> bytes:
     return integer_bytes(len(pairs)) + b"".join(pairs)
 
 
-# Secret keys in files: hexadecimal text that only its owner may read, replaced in one atomic step.
+# Secret keys in files: hexadecimal text that only the owner can read, replaced atomically.
 
 MIN_SECRET_BYTES = 32
 _LEAST_DIFFERENT = 16  # bytes: 32 random ones have 30 on average
@@ -61,19 +60,13 @@ def parse_secret(text: str, what: str, error: type[TallyguardError]) -> bytes:
     except ValueError:
         raise error(f"{what} must be hexadecimal", "other characters", _HEX_EXAMPLE) from None
     check_length(secret, what, error)
-    if _is_guessed(secret):
-        raise error(f"{what} must be random", "a text, or bytes that repeat", _HEX_EXAMPLE)
-    return secret
-
-
-def _is_guessed(secret: bytes) -> bool:
-    """Whether somebody thought of these bytes: few different ones, steps of one size, or letters.
-
-    32 random bytes have 15 different values or fewer, or are all printable, in less than one case of 10^12.
-    """
+    # A key that a person made up has few different bytes, steps of one size, or letters only. Of 32 random
+    # bytes less than one in 10^12 has 15 different values or fewer, or is all printable.
     steps = {(later - earlier) % 256 for earlier, later in pairwise(secret)}
     is_text = all(0x20 <= byte < 0x7F for byte in secret)
-    return is_text or len(set(secret)) < _LEAST_DIFFERENT or len(steps) == 1
+    if is_text or len(set(secret)) < _LEAST_DIFFERENT or len(steps) == 1:
+        raise error(f"{what} must be random", "a text, or bytes that repeat", _HEX_EXAMPLE)
+    return secret
 
 
 def check_length(secret: bytes, what: str, error: type[TallyguardError]) -> None:
@@ -100,8 +93,12 @@ def create_secret_file(path: Path, text: str, what: str, error: type[TallyguardE
     ``error`` if there is one already: a key is never overwritten.
     """
     try:
-        with _draft(path, text) as draft:
-            os.link(draft, path)  # unlike a rename, never in the place of another
+        with private_draft(path) as draft:
+            with draft.open("r+", encoding="ascii") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(draft, path)  # unlike a rename, a link never replaces an existing file
         sync_folder(path.parent)
     except FileExistsError:
         raise error(
@@ -111,25 +108,7 @@ def create_secret_file(path: Path, text: str, what: str, error: type[TallyguardE
         raise error(f"{what} file {path} must be writable", failure.strerror, "check the folder") from failure
 
 
-def replace_secret_file(path: Path, text: str) -> None:
-    """Put new text in the place of an old secret: readers see all of the old or all of the new."""
-    with _draft(path, text) as draft:
-        draft.replace(path)
-    sync_folder(path.parent)
-
-
-@contextmanager
-def _draft(path: Path, text: str) -> Iterator[Path]:
-    """A durable draft that only its owner may read."""
-    with private_draft(path) as draft:
-        with draft.open("r+", encoding="ascii") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        yield draft
-
-
-# Several draws from one: 128 keyed uniform bits stretched into as many as a mechanism needs.
+# 128 keyed uniform bits expanded into as many draws as a mechanism needs.
 
 _WORD_BYTES = 16
 _EXPANSION = text_bytes("tallyguard expansion 1")
@@ -138,8 +117,8 @@ _EXPANSION = text_bytes("tallyguard expansion 1")
 def expand_words(words: NDArray[np.uint64], draws: int) -> NDArray[np.uint64]:
     """``draws`` times 128 bits (n, draws, 2) for each of ``words`` (n, 2), by SHAKE-256 (FIPS 202).
 
-    The first draws do not depend on how many are asked for. Uniform and independent as far as SHAKE-256 with
-    a secret beginning is a pseudo-random function.
+    The first draws do not depend on how many are requested. They are uniform and independent as far as
+    SHAKE-256 with a secret prefix is a pseudo-random function.
     """
     count = words.shape[0]
     seeds = words.astype(">u8").tobytes()
@@ -150,7 +129,7 @@ def expand_words(words: NDArray[np.uint64], draws: int) -> NDArray[np.uint64]:
     return np.frombuffer(stretched, dtype=">u8").astype(np.uint64).reshape(count, draws, 2)
 
 
-# As many keyed random numbers as a process needs, from one secret beginning.
+# Any number of keyed random numbers from one secret seed.
 
 _STREAM = text_bytes("tallyguard stream 1")
 _BLOCK_BYTES = 512
@@ -160,25 +139,25 @@ _MIN_SEED_BYTES = 16
 class UniformStream:
     """Independent uniform numbers, a function of ``seed`` alone, by SHAKE-256 (FIPS 202) in counter mode.
 
-    ``seed`` is secret: 128 bits of :meth:`models.keys.NoiseKey.uniform_words` or more, of a message
-    that names the value they protect. :class:`NoiseKeyError` for less.
+    ``seed`` is secret: at least 128 bits from :meth:`NoiseKey.uniform_words`, for a message that names the
+    value they protect. :class:`NoiseKeyError` for a shorter one.
     """
 
     def __init__(self, seed: bytes) -> None:
         if len(seed) < _MIN_SEED_BYTES:
             raise NoiseKeyError(
-                f"the beginning of a noise stream must have {_MIN_SEED_BYTES} bytes or more",
+                f"the seed of a noise stream must have {_MIN_SEED_BYTES} bytes or more",
                 len(seed),
                 "take it from the noise key",
             )
-        self._beginning = _STREAM + integer_bytes(len(seed)) + seed
+        self._prefix = _STREAM + integer_bytes(len(seed)) + seed
         self._blocks = 0
         self._buffer = b""
 
     def uniforms(self, count: int) -> NDArray[np.float64]:
-        """Numbers (count,) strictly between 0 and 1, multiples of 2^-53 moved by half of one."""
+        """Numbers (count,) strictly between 0 and 1: multiples of 2^-53 plus 2^-54."""
         while len(self._buffer) < 8 * count:
-            block = hashlib.shake_256(self._beginning + integer_bytes(self._blocks))
+            block = hashlib.shake_256(self._prefix + integer_bytes(self._blocks))
             self._buffer += block.digest(_BLOCK_BYTES)
             self._blocks += 1
         taken, self._buffer = self._buffer[: 8 * count], self._buffer[8 * count :]
@@ -194,6 +173,31 @@ class UniformStream:
         return np.asarray(ndtri(self.uniforms(count)), dtype=np.float64)
 
 
+class _SecretKey:
+    """A secret of at least 32 bytes, read from a file or a text and never shown."""
+
+    __slots__ = ("_secret",)
+    _what: ClassVar[str]  # what errors call it
+    _error: ClassVar[type[TallyguardError]]
+
+    def __init__(self, secret: bytes) -> None:
+        check_length(secret, self._what, self._error)
+        self._secret = bytearray(secret)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The key in a file; its error class when it cannot be read as one."""
+        return cls.parse(read_secret_file(path, cls._what, cls._error))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The key of a hexadecimal text (environment, secret store); its error class when it is none."""
+        return cls(parse_secret(text, cls._what, cls._error))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(secret=***)"
+
+
 # The secret noise key: the same reading always gets the same noise, and nobody else can compute it.
 #
 # Uniform bits are HMAC-SHA256 of a canonical message, so delivering a reading twice does not draw noise
@@ -201,29 +205,29 @@ class UniformStream:
 # no epoch before its own once the older ones are erased. All guarantees hold as far as HMAC-SHA256 is a
 # pseudo-random function.
 
-_NOISE_KEY = "noise key"
 _MOST_EPOCH_DIGITS = 18
 _WORDS_BYTES = 16  # 128 bits a draw
-# What a hash is taken for is its first field, so that no two uses of a key can meet.
+# The purpose of a hash is its first field, so hashes for different purposes never coincide.
 _NOISE = text_bytes("tallyguard noise 1")
 _EPOCH = text_bytes("tallyguard epoch 1")
 _REGION = text_bytes("tallyguard region 1")
 _NOISE_FINGERPRINT = text_bytes("tallyguard fingerprint 1")
 
 
-class NoiseKey:
+class NoiseKey(_SecretKey):
     """A secret of at least 32 bytes and the number of its epoch; shown masked.
 
     Text form, for files and environment: hexadecimal, after the line ``epoch N`` unless ``N`` is 0.
     """
 
-    __slots__ = ("_secret", "epoch")
+    __slots__ = ("epoch",)
+    _what = "noise key"
+    _error = NoiseKeyError
 
     def __init__(self, secret: bytes, epoch: int = 0) -> None:
-        check_length(secret, _NOISE_KEY, NoiseKeyError)
+        super().__init__(secret)
         if epoch < 0:
             raise NoiseKeyError("the noise key's epoch must be 0 or more", epoch, "number epochs from 0")
-        self._secret = bytearray(secret)
         self.epoch = epoch
 
     @classmethod
@@ -235,31 +239,27 @@ class NoiseKey:
     def create(cls, path: Path) -> NoiseKey:
         """Generate a key and write it to a new file with mode 0600; never overwrites one."""
         key = cls.generate()
-        create_secret_file(path, key._text(), _NOISE_KEY, NoiseKeyError)
+        create_secret_file(path, key._text(), cls._what, NoiseKeyError)
         return key
 
     @classmethod
-    def load(cls, path: Path) -> NoiseKey:
-        """The key in a file; :class:`NoiseKeyError` when it cannot be read as one."""
-        return cls.parse(read_secret_file(path, _NOISE_KEY, NoiseKeyError))
-
-    @classmethod
-    def parse(cls, text: str) -> NoiseKey:
+    def parse(cls, text: str) -> Self:
         """The key of a text (environment, secret store); :class:`NoiseKeyError` when it is none."""
         first, _, rest = text.strip().partition("\n")
         if not first.startswith("epoch "):
-            return cls(parse_secret(text, _NOISE_KEY, NoiseKeyError))
+            return super().parse(text)
         number = first.removeprefix("epoch ").strip()
-        if not number.isdecimal() or len(number) > _MOST_EPOCH_DIGITS:  # the key may stand in this line
+        # the error must not show the line: without its line break it holds the key
+        if not number.isdecimal() or len(number) > _MOST_EPOCH_DIGITS:
             raise NoiseKeyError(
                 "the noise key's epoch must be a number in a line of its own",
                 "something else",
                 'write "epoch 0", and the key in the next line',
             )
-        return cls(parse_secret(rest, _NOISE_KEY, NoiseKeyError), int(number))
+        return cls(parse_secret(rest, cls._what, NoiseKeyError), int(number))
 
     def at_epoch(self, epoch: int) -> NoiseKey:
-        """The key of this or a later epoch; :class:`NoiseKeyError` for an earlier one, which is gone."""
+        """The key of this or a later epoch; :class:`NoiseKeyError` for an earlier one, which was erased."""
         if epoch < self.epoch:
             raise NoiseKeyError(
                 f"the epoch must not be before the noise key's own, {self.epoch}",
@@ -272,13 +272,14 @@ class NoiseKey:
         return NoiseKey(secret, epoch)
 
     def of_region(self, region: str) -> NoiseKey:
-        """The key of one region in this epoch: who has it can compute neither another region's nor this."""
+        """The key of one region in this epoch; neither this key nor another region's follows from it."""
         return NoiseKey(hmac.digest(self._live_secret(), _REGION + text_bytes(region), "sha256"), self.epoch)
 
     def advance_file(self, path: Path, epoch: int) -> NoiseKey:
-        """Replace the file by the key of a later epoch and erase this one, once no replay can need it."""
+        """Replace the file by the key of a later epoch and erase this one; no replay may need it any more."""
         later = self.at_epoch(epoch)
-        replace_secret_file(path, later._text())
+        with private_file(path) as file:
+            file.write(later._text().encode("ascii"))
         self.erase()
         return later
 
@@ -296,7 +297,7 @@ class NoiseKey:
         keyed = hmac.new(self._live_secret(), digestmod=hashlib.sha256)
         digests = bytearray()
         for message in messages:
-            copy = keyed.copy()  # the key's own blocks are hashed once for the whole batch
+            copy = keyed.copy()  # hashes the key's own blocks once for the whole batch
             copy.update(message)
             digests += copy.digest()[:_WORDS_BYTES]
         return np.frombuffer(digests, dtype=">u8").astype(np.uint64).reshape(len(messages), 2)
@@ -322,10 +323,10 @@ def batch_message(
     parameters: Mapping[str, float],
     epoch: int,
 ) -> bytes:
-    """What makes a reading this reading and no other, as unambiguous bytes: the part that a batch shares.
+    """The part of a reading's message that all readings of one step and one mechanism share.
 
-    All readings of one step and one mechanism share it. ``start_seconds`` and ``end_seconds`` are the step's
-    absolute interval (unix, UTC): numbering steps anew repeats no noise.
+    ``start_seconds`` and ``end_seconds`` are the step's absolute interval (unix, UTC), so that renumbering
+    the steps repeats no noise.
     """
     interval = integer_bytes(start_seconds) + integer_bytes(end_seconds)
     law = text_bytes(mechanism) + parameter_bytes(parameters)
@@ -333,17 +334,17 @@ def batch_message(
 
 
 def reading_message(batch: bytes, sensor_id: str, count: int) -> bytes:
-    """The whole message of one reading, ``batch`` being what :func:`batch_message` gave.
+    """The whole message of one reading; ``batch`` comes from :func:`batch_message`.
 
-    ``sensor_id`` is the sensor's permanent id: renaming a place for display repeats no noise.
+    ``sensor_id`` is the sensor's permanent id, so that renaming a place for display repeats no noise.
     """
     return batch + text_bytes(sensor_id) + integer_bytes(count)
 
 
 def continuation_message(batch: bytes, sensor_id: str, values: Mapping[float, int]) -> bytes:
-    """The message of one more level of a reading whose values at other levels (epsilon, nats) are out.
+    """The message of one more level of a reading whose values at other levels (epsilon, nats) are published.
 
-    ``batch`` is what :func:`batch_message` gave for a mechanism name that no first draw has.
+    ``batch`` comes from :func:`batch_message`, for a mechanism name that no first draw has.
     """
     known = b"".join(double_bytes(level) + integer_bytes(values[level]) for level in sorted(values))
     return batch + text_bytes(sensor_id) + integer_bytes(len(values)) + known
@@ -351,41 +352,28 @@ def continuation_message(batch: bytes, sensor_id: str, values: Mapping[float, in
 
 # Pseudonyms: the only form in which a person leaves the process that loaded the priors.
 
-_PSEUDONYM_KEY = "pseudonym key"
 _PSEUDONYM = text_bytes("tallyguard pseudonym 1")
 _FINGERPRINT = text_bytes("tallyguard pseudonym fingerprint 1")
 PSEUDONYM_BYTES = 16  # no two of 10^9 people share one, but for a chance of 10^-21
 
 
-class Pseudonymiser:
+class Pseudonymiser(_SecretKey):
     """Names people by HMAC-SHA256 of their id with a secret of at least 32 bytes; shown masked.
 
-    Without the key nobody can test whether a known id is behind a pseudonym. It is another key than the noise
-    key: who may link people need not be able to remove noise.
+    Without the key nobody can test whether a known id is behind a pseudonym. It is not the noise key: those
+    who may link people need not be able to remove noise.
     """
 
-    __slots__ = ("_secret",)
-
-    def __init__(self, secret: bytes) -> None:
-        check_length(secret, _PSEUDONYM_KEY, PseudonymKeyError)
-        self._secret = secret
+    __slots__ = ()
+    _what = "pseudonym key"
+    _error = PseudonymKeyError
 
     @classmethod
     def create(cls, path: Path) -> Pseudonymiser:
         """Write a new random key to a new file with mode 0600; never overwrites one."""
         secret = secrets.token_bytes(MIN_SECRET_BYTES)
-        create_secret_file(path, f"{secret.hex()}\n", _PSEUDONYM_KEY, PseudonymKeyError)
+        create_secret_file(path, f"{secret.hex()}\n", cls._what, PseudonymKeyError)
         return cls(secret)
-
-    @classmethod
-    def load(cls, path: Path) -> Pseudonymiser:
-        """With the key in a file; :class:`PseudonymKeyError` when it cannot be read as one."""
-        return cls.parse(read_secret_file(path, _PSEUDONYM_KEY, PseudonymKeyError))
-
-    @classmethod
-    def parse(cls, text: str) -> Pseudonymiser:
-        """With a hexadecimal key (environment, secret store); :class:`PseudonymKeyError` when it is none."""
-        return cls(parse_secret(text, _PSEUDONYM_KEY, PseudonymKeyError))
 
     def pseudonym(self, person: str) -> str:
         """Thirty-two hexadecimal digits, always the same for the same person and key."""
@@ -400,38 +388,20 @@ class Pseudonymiser:
         """Thirty-two digits by which to recognise the key without knowing it."""
         return hmac.digest(self._secret, _FINGERPRINT, "sha256").hex()[:32]
 
-    def __repr__(self) -> str:
-        return "Pseudonymiser(secret=***)"
 
-
-# The key that snapshots of accounts are sealed with, so that nobody else can make one.
-
-_SNAPSHOT_KEY = "snapshot key"
 _SEAL = text_bytes("tallyguard snapshot 1")
 
 
-class SnapshotKey:
-    """Seals with HMAC-SHA256 and a secret of at least 32 bytes; shown masked.
+class SnapshotKey(_SecretKey):
+    """Seals snapshots of accounts with HMAC-SHA256 and a secret of at least 32 bytes; shown masked.
 
-    Whoever has it can make workers go on from risks that nobody computed: it hides nothing and names nobody,
-    and is another key than those that do.
+    Its holder can make workers continue from risks that nobody computed. It hides nothing and names
+    nobody, so it is not one of the keys that do.
     """
 
-    __slots__ = ("_secret",)
-
-    def __init__(self, secret: bytes) -> None:
-        check_length(secret, _SNAPSHOT_KEY, SnapshotKeyError)
-        self._secret = secret
-
-    @classmethod
-    def load(cls, path: Path) -> SnapshotKey:
-        """With the key in a file; :class:`SnapshotKeyError` when it cannot be read as one."""
-        return cls.parse(read_secret_file(path, _SNAPSHOT_KEY, SnapshotKeyError))
-
-    @classmethod
-    def parse(cls, text: str) -> SnapshotKey:
-        """With a hexadecimal key (environment, secret store); :class:`SnapshotKeyError` when it is none."""
-        return cls(parse_secret(text, _SNAPSHOT_KEY, SnapshotKeyError))
+    __slots__ = ()
+    _what = "snapshot key"
+    _error = SnapshotKeyError
 
     def seal(self, message: bytes) -> str:
         """The seal of a message, 64 hexadecimal digits."""
@@ -440,6 +410,3 @@ class SnapshotKey:
     def has_sealed(self, message: bytes, seal: str) -> bool:
         """Whether a seal is that of a message; takes equally long for every wrong one."""
         return hmac.compare_digest(self.seal(message).encode(), seal.encode())
-
-    def __repr__(self) -> str:
-        return "SnapshotKey(secret=***)"

@@ -1,7 +1,4 @@
-"""Priors as files and messages: JSON and Parquet.
-
-What is read goes into a population at once: a file or message is no form of a chain of its own.
-"""
+"""Priors as files and messages, in JSON or Parquet: the formats of ``docs/reference/priors.md``."""
 
 from __future__ import annotations
 
@@ -32,11 +29,9 @@ from models.priors import (
     numbered_locations,
 )
 from models.private_files import private_file
-from models.text import DocumentError, JsonStream, JsonSyntaxError, parse_json
+from models.text import DocumentError, JsonStream, parse_json
 
-# One person's prior as a JSON object: an element of a priors file's ``people``, or a message.
-
-# What a priors file says of the windows its priors were fitted to.
+# The member ``fitted`` of a priors file: the windows that its priors were fitted to.
 
 _LATEST_SECONDS = 10**11  # year 5138
 _KINDS = {"int": "a whole number of seconds", "str": "a text", "int | str": "whole seconds or a word"}
@@ -63,8 +58,9 @@ def check_fitted(where: str, value: Any) -> FittedWindows:
     return FittedWindows(**value)
 
 
-_ASSUMED_CHARACTERS = 256
-_MOST_PEOPLE = 1e12  # behind one persona: more than there are, and far from where a float ends
+# One person's prior as a JSON object: an element of a priors file's ``people``, or a message.
+
+_MOST_PEOPLE = 1e12  # behind one persona: more than live on earth, and far below the largest float
 _MEMBERS = ("person", "weight", "places", "initial", "transition", "transitions")
 
 
@@ -92,7 +88,7 @@ def _matrix_record(chain: ChainView, slot: int) -> Any:
 
 
 def unknown_member(where: str, key: str, known: Sequence[str]) -> PriorFileError:
-    """A member nobody reads, with the closest one that is."""
+    """The error for a member that does not exist, with the closest one that does."""
     from difflib import get_close_matches
 
     close = get_close_matches(key, known, n=1)
@@ -101,7 +97,7 @@ def unknown_member(where: str, key: str, known: Sequence[str]) -> PriorFileError
 
 
 class _Matrix(NamedTuple):
-    """One slot's matrix as triplets, and its number of rows if it was dense."""
+    """One slot's matrix as triplets, with its number of rows where it was dense."""
 
     row: NDArray[np.int64]
     column: NDArray[np.int64]
@@ -112,10 +108,10 @@ class _Matrix(NamedTuple):
 def add_record(
     builder: PopulationBuilder, where: str, record: Any, find_location: Callable[[str], int | None]
 ) -> None:
-    """Read one element of ``people`` into a builder; places come out increasing.
+    """Read one element of ``people`` into a builder, its places sorted.
 
-    ``where`` says in errors what is being read, ``find_location`` gives the index of a location by its name.
-    :class:`PriorFileError` where it is no such element; whether it is a chain is checked by the builder.
+    Errors call the element ``where``; ``find_location`` gives the index of a location by its name.
+    :class:`PriorFileError` where the element has another form; the builder checks whether it is a chain.
     """
     if not isinstance(record, dict):
         raise PriorFileError(
@@ -132,7 +128,7 @@ def add_record(
 
 
 class _Reading:
-    """The reading of one element: its members, checked one by one."""
+    """Reads the members of one element one by one and checks them."""
 
     def __init__(
         self, where: str, record: dict[str, Any], find_location: Callable[[str], int | None]
@@ -142,15 +138,15 @@ class _Reading:
         self.find_location = find_location
 
     def add_to(self, builder: PopulationBuilder, person: str) -> None:
-        """Read places, matrices and start."""
         matrices = self._matrices()
         places = self._places(matrices)
         order = np.argsort(places, kind="stable")
-        position = np.empty_like(order)  # where each listed place comes to stand
+        position = np.empty_like(order)  # of each listed place among the sorted ones
         position[order] = np.arange(order.size)
         row = np.concatenate([matrix.row for matrix in matrices])
         column = np.concatenate([matrix.column for matrix in matrices])
-        local = places if self._is_global(matrices) else None
+        # triplets without a list of places name locations
+        local = places if self.record.get("places") is None and matrices[0].size is None else None
         builder.add(
             person,
             places[order],
@@ -166,7 +162,7 @@ class _Reading:
         )
 
     def _weight(self) -> float | None:
-        """How many people behave so; None where it is not said."""
+        """How many people the persona stands for; None where that is not said."""
         weight = self.record.get("weight")
         if weight is None:
             return None
@@ -222,10 +218,6 @@ class _Reading:
             )
         return _Matrix(row, column, probability, None)
 
-    def _is_global(self, matrices: Sequence[_Matrix]) -> bool:
-        """Whether triplets speak of locations, for want of a list of places."""
-        return self.record.get("places") is None and matrices[0].size is None
-
     def _places(self, matrices: Sequence[_Matrix]) -> NDArray[np.int64]:
         """Location of each local place, in the order of the file."""
         listed = self.record.get("places")
@@ -246,7 +238,7 @@ class _Reading:
         return places
 
     def _index(self, place: Any) -> Any:
-        """Index of a place given by name; anything else as it is."""
+        """The index of a place given by name; anything else unchanged."""
         if not isinstance(place, str):
             return place
         index = self.find_location(place)
@@ -259,7 +251,7 @@ class _Reading:
     def _local(
         self, index: NDArray[np.int64], places: NDArray[np.int64] | None, position: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Local positions; indices outside the list stay outside, for the packer to name them."""
+        """Local positions; an index outside the list stays outside, and the packer's error names it."""
         if places is not None:
             return np.searchsorted(places, index)
         inside = (index >= 0) & (index < position.size)
@@ -268,7 +260,7 @@ class _Reading:
     def _initial(
         self, places: NDArray[np.int64], order: NDArray[np.int64], is_global: bool
     ) -> NDArray[np.float64] | None:
-        """The start, by increasing place; None if it is stationary."""
+        """The initial distribution over the sorted places; None for the stationary one."""
         value = self.record.get("initial")
         if value is None:
             return None
@@ -282,7 +274,7 @@ class _Reading:
     def _initial_of_locations(
         self, initial: NDArray[np.float64], places: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """The part of a start over all locations that lies on the person's places; the rest must be zero."""
+        """An initial distribution over all locations, cut to the person's places; the rest must be zero."""
         outside = np.setdiff1d(np.flatnonzero(initial), places)
         if outside.size or places.max(initial=-1) >= initial.size:
             raise PriorFileError(
@@ -293,7 +285,6 @@ class _Reading:
         return initial[places]
 
     def _numbers(self, member: str, value: Any) -> NDArray[np.float64]:
-        """Numbers as an array."""
         try:
             return np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
@@ -312,32 +303,30 @@ class _Reading:
         return found.astype(np.int64)
 
     def _error(self, member: str, wanted: str, value: Any) -> PriorFileError:
-        """A member of the wrong form; shows the beginning of what was found."""
+        """The error for a member of the wrong form, with the beginning of what was found."""
         found = json.dumps(value, default=str)
         shown = found if len(found) <= 60 else found[:57] + "..."
         must = f"{member!r} of {self.where} must be {wanted}"
         return PriorFileError(must, shown, "see docs/reference/priors.md")
 
 
-def _is_short_line(text: str) -> bool:
-    return text.isprintable() and len(text) <= _ASSUMED_CHARACTERS
+_ASSUMED_CHARACTERS = 256
 
 
 def check_assumed(where: str, value: Any) -> str:
-    """What a file of assumed priors says they rest on: a line of text that fits in each person's record."""
-    if not isinstance(value, str) or not value.strip() or not _is_short_line(value):
+    """The member ``assumed``, what the priors rest on: one line of text, as it is in each person's record."""
+    is_text = isinstance(value, str) and value.strip() and value.isprintable()
+    if not is_text or len(value) > _ASSUMED_CHARACTERS:
         raise PriorFileError(
             f"'assumed' in {where} must say in one line of at most {_ASSUMED_CHARACTERS} characters what the "
             "priors rest on",
             f"{len(value):,} characters" if isinstance(value, str) else type(value).__name__,
             "write a sentence, or leave it out for measured habits",
         )
-    return value
+    return str(value)
 
 
-# Reading and writing priors, JSON or Parquet by the file's name.
-
-# Priors as JSON: the form people write by hand and other tools send; ``docs/reference/priors.md``.
+# Priors as JSON: the form that people write by hand and other tools send.
 
 
 def read_json(path: Path) -> Population:
@@ -364,15 +353,15 @@ def read_json(path: Path) -> Population:
                     stream.value()
                     raise unknown_member(str(path), key, ("assumed", "fitted", "locations", "people"))
             stream.finish()
-    except JsonSyntaxError as error:
-        raise PriorFileError(f"{path} must be JSON", error, "mend the file at that line") from None
+    except DocumentError as error:
+        raise PriorFileError(f"{path} must be JSON", error, "correct the file at that line") from None
     except UnicodeDecodeError as error:
         raise PriorFileError(f"{path} must be UTF-8 text", error.reason, "save it as UTF-8") from None
     return replace(builder.build(locations), assumed=assumed, fitted=fitted)
 
 
 def write_json(population: Population, file: BinaryIO) -> None:
-    """Write everybody, one line a person; reading the file gives the same population bit for bit."""
+    """Write a population, one line a person; reading the file gives the same population bit for bit."""
     out = TextIOWrapper(file, encoding="utf-8")
     names = json.dumps(population.location_names, ensure_ascii=False)
     label = f'"assumed": {json.dumps(population.assumed)},\n ' if population.assumed is not None else ""
@@ -386,7 +375,7 @@ def write_json(population: Population, file: BinaryIO) -> None:
         out.write(",\n  " if number else "\n  ")
         out.write(json.dumps(record, ensure_ascii=False))
     out.write("\n ]}\n")
-    out.detach()  # flushed, and still open: whoever opened it makes it durable
+    out.detach()  # flushes and leaves the file open: the caller makes it durable
 
 
 def _people(path: Path, stream: JsonStream) -> Iterator[Any]:
@@ -413,7 +402,7 @@ def _locations(path: Path, value: Any) -> tuple[str, ...]:
 
 
 class _Names:
-    """Location indices by name; looks ahead in the file when people are written before the locations."""
+    """Location indices by name; reads ahead in the file where people come before the locations."""
 
     def __init__(self, path: Path, locations: tuple[str, ...] | None) -> None:
         self._path = path
@@ -447,10 +436,10 @@ class _Names:
 #
 # Columns: ``person`` (text), ``places`` (int32 list), ``slots`` (int32, optional, 1), ``slot`` (int32 list,
 # optional, null with one slot), ``row``, ``col`` (int32 lists of local indices), ``probability`` (double
-# list), ``initial`` (double list, optional, null = stationary), ``weight`` (double, optional, people who
-# behave so). The names of the locations are JSON in the file's metadata under ``tallyguard.locations``,
-# what assumed priors rest on under ``tallyguard.assumed``, and the windows priors were fitted to under
-# ``tallyguard.fitted``.
+# list), ``initial`` (double list, optional, null = stationary), ``weight`` (double, optional, how many people
+# the persona stands for). The names of the locations are JSON in the file's metadata under
+# ``tallyguard.locations``, what assumed priors rest on under ``tallyguard.assumed``, and the windows priors
+# were fitted to under ``tallyguard.fitted``.
 
 _LOCATIONS = b"tallyguard.locations"
 _ASSUMED = b"tallyguard.assumed"
@@ -474,25 +463,30 @@ _WEIGHT = pa.field("weight", pa.float64())
 
 def read_parquet(path: Path) -> Population:
     """Read a priors file batch by batch; :class:`PriorFileError` names file, column and person."""
+    assumed: str | None = None
+    fitted: FittedWindows | None = None
     try:
         with pq.ParquetFile(path) as file:
             _check_columns(path, file.schema_arrow.names)
             names = _location_names(path, file)
-            assumed, fitted = _assumed(path, file), _fitted(path, file)
+            metadata = file.schema_arrow.metadata or {}
+            if _ASSUMED in metadata:
+                assumed = check_assumed(str(path), parse_json(metadata[_ASSUMED]))
+            if _FITTED in metadata:
+                fitted = check_fitted(str(path), parse_json(metadata[_FITTED]))
             parts = [_packed(path, batch, names) for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH)]
     except DocumentError as error:
         raise PriorFileError(
             f"metadata 'tallyguard.locations' of {path} must be a JSON list", error, "write it again"
         ) from None
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of what it cannot decode
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise PriorFileError(f"{path} must be a Parquet file", error, "write it again") from None
-    if not parts:
-        return replace(PopulationBuilder().build(names), assumed=assumed, fitted=fitted)
-    return replace(Population.concatenate(parts), assumed=assumed, fitted=fitted)
+    packed = Population.concatenate(parts) if parts else PopulationBuilder().build(names)
+    return replace(packed, assumed=assumed, fitted=fitted)
 
 
 def write_parquet(population: Population, file: BinaryIO) -> None:
-    """Write everybody; reading the file gives the same population bit for bit."""
+    """Write a population; reading the file gives the same population bit for bit."""
     names = json.dumps(population.location_names, ensure_ascii=False)
     label = {} if population.assumed is None else {_ASSUMED: json.dumps(population.assumed)}
     if population.fitted is not None:
@@ -527,7 +521,7 @@ def _table(population: Population, schema: pa.Schema) -> pa.Table:
 def _lists(
     start: NDArray[np.int64], values: NDArray[Any], null: NDArray[np.bool_] | None = None
 ) -> pa.ListArray[Any]:
-    """One list a person, null where this is asked for."""
+    """One list a person; null where ``null`` is true."""
     mask = None if null is None else pa.array(null)
     return pa.ListArray.from_arrays(pa.array(start, pa.int32()), pa.array(values), mask=mask)
 
@@ -547,7 +541,7 @@ def _check_columns(path: Path, found: list[str]) -> None:
 
 
 def _location_names(path: Path, file: pq.ParquetFile) -> tuple[str, ...]:
-    """Names from the metadata, or the indices up to the highest place."""
+    """The names in the metadata, or the indices up to the highest place."""
     metadata = file.schema_arrow.metadata or {}
     if _LOCATIONS in metadata:
         names = parse_json(metadata[_LOCATIONS])
@@ -568,18 +562,6 @@ def _location_names(path: Path, file: pq.ParquetFile) -> tuple[str, ...]:
             ) from None
         highest = max(highest, -1 if top is None else top)
     return numbered_locations(highest, str(path))
-
-
-def _assumed(path: Path, file: pq.ParquetFile) -> str | None:
-    """What the priors rest on, from the metadata, where nobody was measured."""
-    metadata = file.schema_arrow.metadata or {}
-    return check_assumed(str(path), parse_json(metadata[_ASSUMED])) if _ASSUMED in metadata else None
-
-
-def _fitted(path: Path, file: pq.ParquetFile) -> FittedWindows | None:
-    """Which windows the priors were fitted to, from the metadata, where that is known."""
-    metadata = file.schema_arrow.metadata or {}
-    return check_fitted(str(path), parse_json(metadata[_FITTED])) if _FITTED in metadata else None
 
 
 def _packed(path: Path, batch: pa.RecordBatch, names: tuple[str, ...]) -> Population:
@@ -609,7 +591,7 @@ def _packed(path: Path, batch: pa.RecordBatch, names: tuple[str, ...]) -> Popula
 
 
 def _weights(columns: dict[str, pa.Array[Any]]) -> NDArray[np.float64] | None:
-    """How many people behave as each; one where it is not said, None where it is said of nobody."""
+    """How many people each persona stands for; 1 for a null, None where all are null."""
     if "weight" not in columns:
         return None
     weight = columns["weight"].cast(pa.float64())
@@ -619,7 +601,7 @@ def _weights(columns: dict[str, pa.Array[Any]]) -> NDArray[np.float64] | None:
 
 
 def _moves(path: Path, columns: dict[str, pa.Array[Any]]) -> tuple[NDArray[np.int32], Moves]:
-    """Everybody's number of slots and moves in the columns of one batch."""
+    """The number of slots of each person, and all moves of one batch."""
     count = len(columns["person"])
     entry_start, row = _column(columns["row"], pa.int32())
     slots = np.ones(count, dtype=np.int32)
@@ -637,7 +619,7 @@ def _moves(path: Path, columns: dict[str, pa.Array[Any]]) -> tuple[NDArray[np.in
 def _check_slots(
     path: Path, columns: dict[str, pa.Array[Any]], slots: NDArray[np.int32], moves: NDArray[np.int64]
 ) -> None:
-    """Refuse more slots than moves before memory is taken for them: each slot has at least one."""
+    """Refuse more slots than moves before memory is allocated for them: each slot has at least one move."""
     wrong = np.flatnonzero(slots > np.maximum(moves, 1))
     if wrong.size:
         person = columns["person"][int(wrong[0])].as_py()
@@ -665,7 +647,7 @@ def _slot(
 
 
 def _column(column: pa.Array[Any], kind: pa.DataType) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Offsets (N + 1,) and values of a list column; a null counts as empty."""
+    """Offsets (N + 1,) and values of a list column; a null is an empty list."""
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     values = pc.list_flatten(column)
     if values.null_count:
@@ -681,7 +663,7 @@ def _check_lengths(
     found: NDArray[np.int64],
     wanted: NDArray[np.int64],
 ) -> None:
-    """Refuse lists of one person that do not belong together."""
+    """Refuse a person's lists of different lengths."""
     wrong = np.flatnonzero(found != wanted)
     if wrong.size:
         person = columns["person"][int(wrong[0])].as_py()
@@ -692,12 +674,19 @@ def _check_lengths(
         )
 
 
-_SUFFIXES = (".json", ".parquet")
+def _is_json(path: Path) -> bool:
+    """Whether a file is JSON, and not Parquet, by its name; :class:`PriorFileError` where it is neither."""
+    suffix = path.suffix.lower()
+    if suffix not in (".json", ".parquet"):
+        raise PriorFileError(
+            "a priors file must end in .json or .parquet", path.name, "rename it to say which it is"
+        )
+    return suffix == ".json"
 
 
 @checked(PriorFileError)
 def load_population(path: str | Path) -> Population:
-    """Everybody's prior from a ``.json`` or ``.parquet`` file.
+    """All priors of a ``.json`` or ``.parquet`` file.
 
     :class:`~models.exceptions.PriorFileError` names the file, the person and the place in it.
     """
@@ -705,71 +694,41 @@ def load_population(path: str | Path) -> Population:
     if not path.is_file():
         raise PriorFileError("the priors file must exist", str(path), "check the path")
     try:
-        return _reader(path)(path)
+        return read_json(path) if _is_json(path) else read_parquet(path)
     except PriorError as error:
         raise PriorFileError(f"in {path}, {error.must}", error.got, error.remedy) from error
 
 
 @checked(PriorFileError)
 def save_population(population: Population, path: str | Path) -> None:
-    """Write everybody's prior, for its owner only; the file appears whole or not at all."""
+    """Write all priors to a file that only its owner can read; it appears whole or not at all."""
     path = Path(path)
     if not path.parent.is_dir():
         raise PriorFileError("a priors file must be in a folder that exists", str(path), "make the folder")
-    write = _writer(path)
+    write = write_json if _is_json(path) else write_parquet
     with private_file(path) as file:
         write(population, file)
 
 
-def _reader(path: Path) -> Callable[[Path], Population]:
-    """The function that reads such a file; the other format's library is not loaded."""
-    if _format(path) == ".json":
-        return read_json
-
-    return read_parquet
-
-
-def _writer(path: Path) -> Callable[[Population, BinaryIO], None]:
-    """The function that writes such a file."""
-    if _format(path) == ".json":
-        return write_json
-
-    return write_parquet
-
-
-def _format(path: Path) -> str:
-    """The file's format by its name."""
-    suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise PriorFileError(
-            "a priors file must end in .json or .parquet",
-            path.name,
-            "rename it to say which it is",
-        )
-    return suffix
-
-
-# How many moves each row of fitted priors rests on, as Parquet: a file beside the priors.
+# How many moves each row of fitted priors rests on: a Parquet file next to that of the priors.
 #
 # Columns: ``person`` (text) and ``evidence`` (double list), a number for each slot and place, slot by slot,
-# places increasing; infinite for a row that is taken as it is.
+# places increasing; infinite for a row that is not uncertain.
 
 _EVIDENCE_SCHEMA = pa.schema([("person", pa.string()), ("evidence", pa.list_(pa.float64()))])
 
 
 def save_evidence(evidence: Evidence, path: str | Path) -> None:
-    """Write it, for its owner only; the file appears whole or not at all."""
-    path = Path(path)
-    start, values = evidence.rows
-    lists = pa.ListArray.from_arrays(pa.array(start, pa.int32()), pa.array(values, pa.float64()))
-    table = pa.Table.from_arrays([pa.array(evidence.people, pa.string()), lists], schema=_EVIDENCE_SCHEMA)
-    with private_file(path) as file:
+    """Write evidence to a file that only its owner can read; it appears whole or not at all."""
+    columns = [pa.array(evidence.people, pa.string()), _lists(*evidence.rows)]
+    table = pa.Table.from_arrays(columns, schema=_EVIDENCE_SCHEMA)
+    with private_file(Path(path)) as file:
         pq.write_table(table, file, compression="zstd")
 
 
 @checked(PriorFileError)
 def load_evidence(path: str | Path) -> Evidence:
-    """Read it; :class:`~models.exceptions.PriorFileError` where it is no such file."""
+    """Read evidence; :class:`~models.exceptions.PriorFileError` where the file holds something else."""
     path = Path(path)
     if not path.is_file():
         raise PriorFileError(
@@ -782,12 +741,11 @@ def load_evidence(path: str | Path) -> Evidence:
             raise pa.ArrowInvalid(f"columns {', '.join(table.column_names)}")
         table = table.cast(_EVIDENCE_SCHEMA)
         people, lists = table.column("person"), table.column("evidence")
-        values = pc.list_flatten(lists)
-        if values.null_count or lists.null_count or people.null_count:
+        if lists.null_count or people.null_count:
             raise pa.ArrowInvalid("a column with nulls")
-        lengths = pc.list_value_length(lists).to_numpy()
+        rows = Lists(*_column(lists.combine_chunks(), pa.float64()))
         names = tuple(map(str, people.to_pylist()))
-    except (pa.ArrowException, OSError, TypeError, UnicodeDecodeError) as error:  # of what it cannot decode
+    except (pa.ArrowException, OSError, TypeError, UnicodeDecodeError) as error:
         raise PriorFileError(
             f"{path} must be evidence of priors: Parquet with columns person and evidence",
             error,
@@ -799,5 +757,4 @@ def load_evidence(path: str | Path) -> Evidence:
             "a person twice",
             "write it again with priors fit --evidence",
         )
-    start = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
-    return Evidence(names, Lists(start, values.to_numpy()))
+    return Evidence(names, rows)

@@ -1,4 +1,4 @@
-"""Text from outside: JSON and TOML that cannot harm the reader, and what a misspelt name may mean."""
+"""Text from outside: cells of spreadsheets, JSON and TOML of any content, and names that may be misspelt."""
 
 from __future__ import annotations
 
@@ -10,35 +10,34 @@ from typing import Any, TextIO
 
 # Texts in cells of CSV files, which people open in spreadsheets: a name must not become a formula.
 #
-# A spreadsheet works out a cell that begins with ``=``, ``+``, ``-`` or ``@`` (or a tab, or a carriage
-# return before one): ``=HYPERLINK(...)`` as a sensor's name would send what the sheet holds to whoever
-# named it. An apostrophe before it makes it a text.
+# A spreadsheet evaluates a cell that begins with ``=``, ``+``, ``-`` or ``@`` (or with a tab or a carriage
+# return before one): ``=HYPERLINK(...)`` as a sensor's name would send the sheet's contents to whoever chose
+# the name. An apostrophe at the beginning makes the cell a text.
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def safe_cell(text: str) -> str:
-    """A text that no spreadsheet takes for a formula; unchanged where it would not."""
+    """The text as a cell that no spreadsheet evaluates; unchanged where none would."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def cell_text(cell: str) -> str:
-    """The text that :func:`safe_cell` made a cell of."""
+    """The inverse of :func:`safe_cell`."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
-# JSON and TOML from outside. Whatever the text is, it becomes a value or a :class:`DocumentError`.
+# JSON and TOML from outside. Any text at all becomes a value or a :class:`DocumentError`.
 
-_MOST_DIGITS = 20  # of a 64-bit integer with its sign; no document here has a use for more
-_FAR = 10**_MOST_DIGITS
+_MOST_DIGITS = 20  # of a 64-bit integer with its sign; no document here needs more
 
 
 class DocumentError(ValueError):
-    """Text that is not the JSON or TOML it should be; says what was expected where, never the text itself."""
+    """Text that is not JSON or TOML: what was expected, and in which line. Never shows the text itself."""
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON document; of two members of one name readers differ in which counts."""
+    """The value of a JSON document; repeated members are refused, as readers differ in which they take."""
     try:
         return json.loads(text, parse_int=integer, object_pairs_hook=distinct_members)
     except RecursionError:
@@ -60,7 +59,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def distinct_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose members have names of their own."""
+    """The object of these members; :class:`DocumentError` where two have the same name."""
     members = dict(pairs)
     if len(members) < len(pairs):
         raise DocumentError("a member of an object is named twice")
@@ -68,34 +67,32 @@ def distinct_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def integer(digits: str) -> int:
-    """An integer that fits in 64 bits, or almost: what is far beyond would overflow somewhere else."""
+    """An integer of at most 20 digits: a larger one would overflow later, with a worse error."""
     if len(digits) > _MOST_DIGITS:
         raise DocumentError(f"an integer of {len(digits)} digits does not fit in 64 bits")
     return int(digits)
 
 
 def _check_integers(value: object) -> None:
-    """The same of a document that is already read."""
-    if isinstance(value, int) and abs(value) > _FAR:
+    """:func:`integer` for a document that is already parsed: ``tomllib`` has no hook for integers."""
+    if isinstance(value, int) and abs(value) > 10**_MOST_DIGITS:
         raise DocumentError("an integer does not fit in 64 bits")
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             _check_integers(item)
 
 
-# Names that differ from a wrong one by a single slip: what to suggest, at a cost that no name can raise.
-#
-# An index from each name's variants to the names: its letters without regard to case and punctuation, and
-# those with one letter left out. Two names share a variant when one letter was added, left out, replaced or
-# swapped with its neighbour: ``statoin`` and ``station`` without their ``o`` are the same. Looking a name
-# up costs one visit a letter, however many names there are.
-
-MOST_LETTERS = 48
-"""Longer names are compared as a whole only, so that an index stays small."""
+_MOST_LETTERS = 48  # longer names are compared as a whole only, so that the index stays small
 
 
 class CloseNames:
-    """Suggestions among some names; building it costs one entry a letter."""
+    """Names that differ from a misspelt one by one letter: what an error suggests.
+
+    An index from each name's variants to the names: its letters and digits in one case, and these with one of
+    them left out. Two names share a variant when one letter was added, left out, replaced or swapped with its
+    neighbour: ``statoin`` and ``station`` without their ``o`` are the same. A look-up costs one visit a
+    letter, however many names there are, so a message full of wrong names cannot slow a worker down.
+    """
 
     def __init__(self, names: Iterable[str], at_most: int = 3) -> None:
         self._at_most = at_most
@@ -107,7 +104,7 @@ class CloseNames:
                     found.append(name)
 
     def like(self, name: str) -> tuple[str, ...]:
-        """A few names within one slip of this one, the nearest kind of slip first."""
+        """At most a few names that differ from this one by one letter, equal ones but for case first."""
         close: dict[str, None] = {}
         for variant in _variants(name):
             close |= dict.fromkeys(self._by_variant.get(variant, ()))
@@ -116,11 +113,11 @@ class CloseNames:
 
 def _variants(name: str) -> Iterator[str]:
     """The letters and digits of a name, then those with each one left out."""
-    if len(name) > 4 * MOST_LETTERS:
+    if len(name) > 4 * _MOST_LETTERS:
         return
     folded = "".join(filter(str.isalnum, name)).casefold()
     yield folded
-    if len(folded) <= MOST_LETTERS:
+    if len(folded) <= _MOST_LETTERS:
         yield from dict.fromkeys(folded[:k] + folded[k + 1 :] for k in range(len(folded)))
 
 
@@ -130,12 +127,11 @@ _CHUNK = 1 << 16
 _SPACE = " \t\r\n"
 
 
-class JsonSyntaxError(ValueError):
-    """Text that is not JSON; says the line and what was expected there."""
-
-
 class JsonStream:
-    """A cursor over JSON text that keeps only the value it is reading in memory."""
+    """A cursor over JSON text that holds only the value it is reading in memory.
+
+    Priors files are larger than memory allows to parse at once, and errors name the line.
+    """
 
     def __init__(self, source: TextIO) -> None:
         self._source = source
@@ -147,7 +143,7 @@ class JsonStream:
 
     @property
     def line(self) -> int:
-        """The line, from 1, on which the cursor stands."""
+        """The line of the cursor, from 1."""
         return 1 + self._lines + self._text.count("\n", 0, self._at)
 
     def members(self) -> Iterator[str]:
@@ -155,7 +151,7 @@ class JsonStream:
         seen = set()
         for key in self._items("{", "}", self._key):
             if key in seen:
-                raise JsonSyntaxError(f"line {self.line}: a member of an object is named twice")
+                raise DocumentError(f"line {self.line}: a member of an object is named twice")
             seen.add(key)
             yield key
 
@@ -179,24 +175,24 @@ class JsonStream:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except RecursionError:
-                raise JsonSyntaxError(f"line {self.line}: nested too deeply") from None
+                raise DocumentError(f"line {self.line}: nested too deeply") from None
             except json.JSONDecodeError as error:
                 if not self._more(wanted):
                     self._at = error.pos
-                    raise JsonSyntaxError(f"line {self.line}: {error.msg}") from None
+                    raise DocumentError(f"line {self.line}: {error.msg}") from None
             except DocumentError as error:
-                raise JsonSyntaxError(f"line {self.line}: {error}") from None
+                raise DocumentError(f"line {self.line}: {error}") from None
             else:
-                # A number may go on in what has not been read yet.
+                # A number may continue in the part that has not been read yet.
                 if end < len(self._text) or not self._more(wanted):
                     self._at = end
                     return value
-            wanted *= 2  # so that a long value is not decoded from its start over and over
+            wanted *= 2  # doubling bounds how often a long value is decoded again from its start
 
     def finish(self) -> None:
-        """Refuse anything but space after the document."""
+        """:class:`DocumentError` for anything but white space after the document."""
         if self.peek():
-            raise JsonSyntaxError(f"line {self.line}: the end of the document was expected")
+            raise DocumentError(f"line {self.line}: the end of the document was expected")
 
     def _items(self, opening: str, closing: str, read: Any) -> Iterator[Any]:
         """What ``read`` finds between the brackets, separated by commas."""
@@ -214,7 +210,7 @@ class JsonStream:
     def _key(self) -> str:
         """A member's key and the colon behind it."""
         if self.peek() != '"':
-            raise JsonSyntaxError(f"line {self.line}: a name in double quotes was expected")
+            raise DocumentError(f"line {self.line}: a name in double quotes was expected")
         key = str(self.value())
         self._expect(":")
         return key
@@ -222,11 +218,11 @@ class JsonStream:
     def _expect(self, character: str) -> None:
         """Step over one character that has to be there."""
         if self.peek() != character:
-            raise JsonSyntaxError(f"line {self.line}: {character!r} was expected")
+            raise DocumentError(f"line {self.line}: {character!r} was expected")
         self._at += 1
 
     def _more(self, wanted: int) -> bool:
-        """Forget what is behind the cursor and read on; false at the end of the source."""
+        """Drop the text before the cursor and read more; false at the end of the source."""
         if self._ended:
             return False
         self._lines += self._text.count("\n", 0, self._at)

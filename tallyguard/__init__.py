@@ -1,4 +1,4 @@
-"""The front door for researchers: ``import tallyguard as tg``.
+"""The library for researchers: ``import tallyguard as tg``.
 
 A prior, what was released, and one line::
 
@@ -61,7 +61,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Correlated",
     "Tiered",
     "check_mechanism",
-    # What it gives away
+    # What that reveals
     "audit",
     "certify",
     "explain",

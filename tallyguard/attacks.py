@@ -1,4 +1,4 @@
-"""What named adversaries achieve, on one line: every attack on one person or many."""
+"""``tg.attack``: the success of every named attack on one person or many."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from models.exceptions import ArgumentError
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import DOWN
-from tallyguard.results import People, Table, ceiling_in_100, in_100, positions_of, said, seen_under
+from tallyguard.results import People, Table, ceiling_in_100, in_100, noted, positions_of, seen_under
 
 
 class Attacks(Table):
@@ -25,14 +25,14 @@ class Attacks(Table):
         self._right = f"at least {steps - mistakes} of {steps} steps"
 
     def __getitem__(self, person: str) -> Mapping[str, AttackReport]:
-        """All attacks on somebody; ``KeyError`` for an unknown id."""
+        """All attacks on one person; ``KeyError`` for an unknown id."""
         return self.found[person]
 
     def caption(self) -> str:
         """What the attacks try, and under which condition."""
         return (
             f"How often in 100 each attack tells where a person was in {self._right}, seeing all releases "
-            f"and knowing where everybody else is, if habits are as the prior says{said(self.note)}"
+            f"and knowing where everybody else is, if habits are as the prior says{noted(self.note)}"
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:

@@ -1,4 +1,4 @@
-"""Audits on one line: one person or many, under a schedule that stands in the notebook."""
+"""``tg.audit``, ``tg.certify`` and ``tg.explain``: one person or many, under a schedule."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from tallyguard.results import (
     in_100,
     nats,
     new_axes,
+    noted,
     plot_ceilings,
-    said,
     seen_under,
 )
 
@@ -69,20 +69,20 @@ class Audits(Table):
     ) -> None:
         self._audits = tuple(audits)
         self.note = note
-        """What must be said of the habits where they are assumed, not measured."""
+        """A note on the habits where they are assumed and not measured."""
         self.within = within
-        """The radius that was asked for."""
+        """The radius, where one was given."""
         self.posteriors = posteriors
-        """How sure each ceiling is, by id, where there was evidence."""
+        """The uncertainty of each ceiling, by id, where there was evidence."""
         self.condition = condition
-        """Under which condition ceilings hold against a crowd adversary, in words."""
+        """The condition for ceilings against a crowd adversary, in words."""
 
     def __len__(self) -> int:
         """Number of people."""
         return len(self._audits)
 
     def __iter__(self) -> Iterator[Audit]:
-        """Everybody's audit."""
+        """All audits, in the order of the people."""
         return iter(self._audits)
 
     @overload
@@ -90,7 +90,7 @@ class Audits(Table):
     @overload
     def __getitem__(self, person: slice) -> Audits: ...
     def __getitem__(self, person: int | str | slice) -> Audit | Audits:
-        """Somebody's audit; those of a slice as audits of their own. ``KeyError`` for an unknown id."""
+        """One person's audit, or those of a slice as audits of their own; ``KeyError`` for an unknown id."""
         if isinstance(person, slice):
             return Audits(
                 self._audits[person], self.note, self.within, self.posteriors, condition=self.condition
@@ -114,12 +114,14 @@ class Audits(Table):
             + ("" if self.within is None else f"; within: {self.within.condition}")
             + ("" if self.posteriors is None else f". {posterior_note()}")
             + ("" if self.condition is None else f"; in the crowd: {self.condition}")
-            + said(self.note)
+            + noted(self.note)
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:
         """Guess without the releases, best attack that was tried, ceiling for any and within the radius."""
         more = {}
+        if self.condition is not None:
+            more["informed"] = [ceiling_in_100(each.certified_informed) for each in self._audits]
         if self.within is not None:
             more["within"] = [ceiling_in_100(self.within.ceiling(each)) for each in self._audits]
         if self.posteriors is not None:
@@ -134,13 +136,9 @@ class Audits(Table):
             "guess": [in_100(each.baseline) for each in self._audits],
             "best attack": ["-" if best is None else in_100(best) for best in map(best_attack, self._audits)],
             "ceiling": [ceiling_in_100(each.certified) for each in self._audits],
-            **({} if self.condition is None else {"informed": self._informed()}),
             **more,
             "by": [each.certified_by for each in self._audits],
         }
-
-    def _informed(self) -> list[str]:
-        return [ceiling_in_100(each.certified_informed) for each in self._audits]
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row a person; chances in 0..1, information and entropy in nats."""
@@ -170,14 +168,14 @@ class Audits(Table):
         return found
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Guess, attack and ceiling of everybody, sorted by what the releases add; needs matplotlib."""
+        """Guess, attack and ceiling of each person, sorted by what the releases add; needs matplotlib."""
         rows = self.columns()
         attacks = Marks("best attack", rows["attack"], "x")
         return plot_ceilings(axes, rows["person"], rows["guess"], rows["ceiling"], attacks)
 
 
 class Why(Table):
-    """One person's risk taken apart: which release revealed how much."""
+    """One person's risk by release: how much each revealed."""
 
     def __init__(self, person: str, explanation: Explanation, note: str | None = None) -> None:
         self.person = person
@@ -185,13 +183,13 @@ class Why(Table):
         self.explanation = explanation
 
     def caption(self) -> str:
-        """Guess and ceiling that are explained."""
+        """The guess and the ceiling that are explained."""
         found = self.explanation
         figures = f"guess {in_100(found.baseline)}, ceiling {ceiling_in_100(found.certified)} in 100"
-        return f"{self.person}: {figures}, if habits are as the prior says" + said(self.note)
+        return f"{self.person}: {figures}, if habits are as the prior says" + noted(self.note)
 
     def shown(self) -> Mapping[str, Sequence[str]]:
-        """The releases, most telling first."""
+        """The releases, the most revealing first."""
         shares = self.explanation.shares
         return {
             "sensor": [each.sensor for each in shares],
@@ -239,9 +237,9 @@ def audit(
     """Guess, attacks and ceiling for one prior, for several, or for one ``person`` of them.
 
     The adversary may be wrong in ``mistakes`` steps of the schedule. Attacks without an exact law are tried
-    on ``draws`` trajectories; 0 tries none. All draws follow from the ``seed``, those of attacks and those of
-    ceilings that are drawn (None: 0, and the effort's own). An attack is never shown above the ceiling, and
-    one that proves it wrong is an error.
+    on ``draws`` trajectories; 0 tries none. The ``seed`` determines all draws, those of attacks and those of
+    ceilings that are drawn (None: 0, and the effort's own). An attack is never shown above the ceiling; one
+    that is significantly above it is an error.
 
     With a ``radius`` there is also the ceiling for people whose law of places over the whole schedule is so
     many nats from the prior's (relative entropy), is within a declared :class:`Radius`, or who move as other
@@ -283,9 +281,9 @@ def certify(
 ) -> Audits:
     """The ceilings alone: as :func:`audit`, without trying an attack.
 
-    Against an adversary who knows where everybody else is, or, with an ``adversary``, against one who knows
-    how everybody lives but not where they are: the others of a population then are a crowd to hide in.
-    The ``seed`` is that of an effort with draws.
+    By default against an adversary who knows where all other people are. With an ``adversary``, against one
+    who knows how the others live but not where they are: the other people of a population are then a crowd to
+    hide in. The ``seed`` is that of an effort with draws.
     """
     effort = _seeded(effort, seed)
     if adversary is None:
@@ -302,7 +300,7 @@ def certify(
 
 @checked(ArgumentError, leave=("people", "schedule"))
 def explain(people: People, schedule: Schedule, mistakes: int = 1, *, person: str | None = None) -> Why:
-    """Which release gives most away about one prior, or about one ``person`` of several."""
+    """How much each release reveals about one prior, or about one ``person`` of several."""
     population = seen_under(schedule, people)
     position = 0 if person is None else population.position(person)
     explanation = explain_exposure(exposure_of(population, position, schedule), schedule.steps, mistakes)
@@ -310,7 +308,7 @@ def explain(people: People, schedule: Schedule, mistakes: int = 1, *, person: st
 
 
 def _seeded(effort: Effort | None, seed: int | None) -> Effort | None:
-    """The effort with the seed, where one is given."""
+    """The effort with the seed, where there is one."""
     return effort if seed is None else replace(effort or Effort(), seed=seed)
 
 
@@ -323,7 +321,7 @@ def best_attack(audit: Audit) -> float | None:
 def _within(
     radius: float | Radius | People, population: Population, schedule: Schedule, people: Sequence[str]
 ) -> Within:
-    """The declared radius for everybody, or the distance of each person's other prior."""
+    """The declared radius for each person, or the distance to the person's other prior."""
     last = len(schedule.steps) - 1
     if not isinstance(radius, MovementPrior | Population | Sequence):
         declared = radius if isinstance(radius, Radius) else Radius(0, last, kl=radius)

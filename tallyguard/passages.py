@@ -1,4 +1,4 @@
-"""Counters as they count, on one line: passages, presence over a window, people counted again."""
+"""``tg.certify_windows`` and ``tg.ledger_of_windows``: counts of passages, and of presence over a window."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from models.arguments import checked
 from models.exceptions import ArgumentError
 from models.releases import MoveSensor, Schedule, StepSchedule, WindowRelease
 from stream_app.watching.prior_notes import basis_note
-from tallyguard.results import People, Table, ceiling_in_100, in_100, nats, plot_ceilings, population_of, said
+from tallyguard.results import (
+    People,
+    Table,
+    ceiling_in_100,
+    in_100,
+    nats,
+    noted,
+    plot_ceilings,
+    population_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +37,7 @@ class WindowRisks(Table):
         self.note = note
 
     def __getitem__(self, person: str) -> WindowRisk:
-        """Somebody's risk; ``KeyError`` for an unknown id."""
+        """One person's risk; ``KeyError`` for an unknown id."""
         return self.risks[person]
 
     def caption(self) -> str:
@@ -40,7 +49,7 @@ class WindowRisks(Table):
         return (
             f"Chance in 100 of telling where a person was in at least {steps - self.mistakes} of the fine "
             f"steps {found.first} to {found.last}, if habits are as the prior says and nobody is counted "
-            f"more often in a window than its most_counts{said(self.note)}"
+            f"more often in a window than its most_counts{noted(self.note)}"
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:
@@ -67,7 +76,7 @@ class WindowRisks(Table):
         }
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Guess and ceiling of everybody, sorted by what the releases add; needs matplotlib."""
+        """Guess and ceiling of each person, sorted by what the releases add; needs matplotlib."""
         rows = self.columns()
         return plot_ceilings(axes, rows["person"], rows["guess"], rows["ceiling"])
 
@@ -82,14 +91,20 @@ def certify_windows(
     first_slot: int = 0,
     effort: Effort | None = None,
 ) -> WindowRisks:
-    """Ceilings on the fine steps ``horizon`` (first and last) for everybody, all releases being seen.
+    """Ceilings on the fine steps ``horizon`` (first and last) for each person, given all releases.
 
-    Steps count from 0, in the priors' ``first_slot``; the log lasts until horizon and windows have ended.
+    Step 0 is in the priors' ``first_slot``; the log lasts until the horizon and all windows have ended.
     :class:`TallyguardError` says what must hold where it does not.
     """
     steps = 1 + max([*horizon, *(each.last for each in releases)])
     silent = Schedule(tuple(StepSchedule(step) for step in range(steps)), first_slot)
-    population = population_of(people, (place for each in releases for place in _locations(each)))
+    counted: set[int] = set()
+    for each in releases:
+        if isinstance(each.sensor, MoveSensor):
+            counted |= {place for start, end, _ in each.sensor.times_counted for place in (start, end)}
+        else:
+            counted |= set(each.sensor.locations)
+    population = population_of(people, counted)
     found = {}
     for position, person in enumerate(population.people):
         chain, start = population.chain(position), population.initial(position)
@@ -104,15 +119,8 @@ def ledger_of_windows(
     most_sensors: int,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> ZcdpSpend:
-    """What differential privacy guarantees everybody: ``.rho_value()``, and ``.epsilon(delta)``.
+    """The differential privacy guarantee: ``.rho_value()``, and ``.epsilon(delta)``.
 
-    ``most_sensors`` is by how many sensors one person can be counted in a window.
+    ``most_sensors`` is how many sensors can count one person in a window.
     """
     return window_cost(releases, most_sensors, neighbours)
-
-
-def _locations(release: WindowRelease) -> list[int]:
-    sensor = release.sensor
-    if isinstance(sensor, MoveSensor):
-        return [place for start, end, _ in sensor.times_counted for place in (start, end)]
-    return list(sensor.locations)

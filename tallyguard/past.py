@@ -1,4 +1,4 @@
-"""Risk in hindsight, on one line: what later releases give away about steps before them."""
+"""``tg.hindsight``: what later releases reveal about earlier steps."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tallyguard.results import (
     Table,
     ceiling_in_100,
     in_100,
+    noted,
     plot_ceilings,
     positions_of,
-    said,
     seen_under,
 )
 
@@ -38,7 +38,7 @@ class InHindsight(Table):
         self._past = past
 
     def __getitem__(self, person: str) -> Hindsight:
-        """Somebody's ceilings; ``KeyError`` for an unknown id."""
+        """One person's ceilings; ``KeyError`` for an unknown id."""
         return self.found[person]
 
     def caption(self) -> str:
@@ -48,7 +48,7 @@ class InHindsight(Table):
         return (
             f"Chance in 100 of telling where a person was in at least {steps - mistakes} of the {steps} "
             f"steps {first} to {last}, when the last of them was released and after the whole schedule, if "
-            f"habits are as the prior says{said(self.note)}"
+            f"habits are as the prior says{noted(self.note)}"
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:
@@ -75,7 +75,7 @@ class InHindsight(Table):
         }
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Guess and both ceilings of everybody, sorted by what the releases add; needs matplotlib."""
+        """Guess and both ceilings of each person, sorted by what the releases add; needs matplotlib."""
         rows = self.columns()
         then = Marks("ceiling then", rows["ceiling_then"], "x")
         return plot_ceilings(
@@ -96,9 +96,9 @@ def hindsight(
 ) -> InHindsight:
     """Ceilings for the steps ``first..last`` of a longer schedule: when they had passed, and after all of it.
 
-    A later count can give an earlier step away: who is seen at the station at noon was near it at eleven.
-    The adversary may be wrong in ``mistakes`` of these steps. :class:`TallyguardError` says what must hold
-    where it does not, and for noise that steps share: no bound in hindsight is known for that.
+    A later count can reveal an earlier step: a person seen at the station at noon was near it at eleven. The
+    adversary may be wrong in ``mistakes`` of these steps. :class:`TallyguardError` says what must hold where
+    it does not, also for noise that several steps share, for which no bound in hindsight is known.
     """
     population = seen_under(schedule, people)
     if not 0 <= first <= last < len(schedule.steps):

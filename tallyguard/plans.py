@@ -1,4 +1,4 @@
-"""Before anything is published: what a risk budget allows, and what differential privacy says."""
+"""``tg.plan`` and ``tg.ledger``: what a risk budget allows, and what differential privacy guarantees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import settings_error
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import epsilon_in_words, why_no_epsilon
-from tallyguard.results import People, Table, new_axes, said, seen_under
+from tallyguard.results import People, Table, new_axes, noted, seen_under
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,13 +35,13 @@ class Plan(Table):
         self._of = f"in at least {horizon - mistakes} of any {horizon} steps in a row"
 
     def caption(self) -> str:
-        """How much of the schedule is released, for whom."""
+        """How much of the schedule is released, for how many people."""
         sensors = self.details.sensors()
         asked = sum(each.steps for each in sensors)
         out = sum(each.released for each in sensors)
         return (
             f"{out:,} of {asked:,} counts released for {self.details.people:,} people, whose chance of being "
-            f"traced {self._of} keeps the budget, if habits are as the priors say{said(self.note)}"
+            f"traced {self._of} keeps the budget, if habits are as the priors say{noted(self.note)}"
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:
@@ -61,7 +61,7 @@ class Plan(Table):
         return {name: [getattr(each, name) for each in sensors] for name in _SENSOR_COLUMNS}
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Everybody's ceilings, attack and guess after each step; needs matplotlib."""
+        """The people's ceilings, attack and guess after each step; needs matplotlib."""
         axes = new_axes() if axes is None else axes
         draw_risk(self.details, axes)
         axes.set_xlabel("step")
@@ -100,7 +100,7 @@ def plan(
 
 
 def _of_arguments(error: SettingsError) -> SettingsError:
-    """What is wrong with the settings of a file, said of arguments."""
+    """An error about a settings file in the words of this function's arguments."""
 
     def said_of(text: str) -> str:
         return (
@@ -149,6 +149,6 @@ class Ledger(Table):
 
 @checked(ArgumentError)
 def ledger(schedule: Schedule, delta: float = 1e-6, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> Ledger:
-    """What differential privacy guarantees everybody for the whole schedule, priors or not."""
+    """What differential privacy guarantees for the whole schedule, whatever the priors."""
     log = ReleaseLog.of(schedule.steps)
     return Ledger(read_differential_privacy(log, delta, neighbours=neighbours))

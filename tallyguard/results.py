@@ -1,4 +1,4 @@
-"""Results as people read them: a table in the terminal and in a notebook, columns for data frames."""
+"""What all results share: a table in the terminal and in a notebook, columns for data frames, plots."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Who is asked about: one prior, several, or a population, on locations that the sensors know.
+# The people of a call: one prior, several, or a population, on the locations that the sensors count.
 
 People = MovementPrior | Population | Sequence[MovementPrior]
 """One prior, a list of priors, or all of a deployment packed."""
 
 
 def population_of(people: People, counted: Iterable[int] = ()) -> Population:
-    """Everybody packed; ``counted`` are the locations of the sensors.
+    """The people, packed; ``counted`` are the locations of the sensors.
 
     :class:`~models.exceptions.PriorError` for anything else than priors,
     :class:`~models.exceptions.ScheduleError` where a sensor counts a location that a population lacks.
@@ -53,7 +53,7 @@ def population_of(people: People, counted: Iterable[int] = ()) -> Population:
 
 
 def seen_under(schedule: Schedule, people: People) -> Population:
-    """Everybody packed, on locations that the schedule's sensors know."""
+    """The people, packed, on the locations that the schedule's sensors count."""
     if not isinstance(schedule, Schedule):
         raise ScheduleError(
             "a schedule must say how each sensor's count is released",
@@ -65,12 +65,12 @@ def seen_under(schedule: Schedule, people: People) -> Population:
 
 
 def positions_of(population: Population, person: str | None) -> Sequence[int]:
-    """Where everybody stands, or the one ``person``."""
+    """The positions of all people, or of the one ``person``."""
     return range(len(population)) if person is None else [population.position(person)]
 
 
 def exposure_of(population: Population, position: int, schedule: Schedule) -> Exposure:
-    """What the schedule shows of one person."""
+    """What the schedule shows about one person."""
     return Exposure.of(
         population.chain(position), schedule, population.location_count, population.initial(position)
     )
@@ -95,7 +95,7 @@ def plot_ceilings(
     *between: Marks,
     label: str = "ceiling",
 ) -> Axes:
-    """A line a person from guess to ceiling, those to whom most is added on top; new axes if None."""
+    """A line for each person from guess to ceiling, the longest on top; new axes if None."""
     axes = new_axes() if axes is None else axes
     order = sorted(range(len(people)), key=lambda k: ceilings[k] - guesses[k])
     rows = range(len(order))
@@ -125,10 +125,10 @@ MOST_ROWS = 20
 
 
 class Table(ABC):
-    """What a result shows of itself: a caption, columns of text, and all its numbers by name.
+    """A result as a table: a caption, columns of text, and all numbers by name.
 
-    Data frames take it as it is (``polars.DataFrame(result)``), or by ``result.table()``, a
-    :class:`pyarrow.Table` (``result.table().to_pandas()``).
+    ``polars.DataFrame(result)`` reads it directly; ``result.table()`` is a :class:`pyarrow.Table`, for
+    example for ``result.table().to_pandas()``.
     """
 
     @abstractmethod
@@ -148,7 +148,7 @@ class Table(ABC):
         return pa.table(dict(self.columns()))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The Arrow table, for libraries that ask by Arrow's own protocol."""
+        """The Arrow table, for libraries that use Arrow's PyCapsule protocol."""
         return self.table().__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
 
     def __repr__(self) -> str:
@@ -184,9 +184,9 @@ class Table(ABC):
 
 
 def in_100(chance: float, to: str = NEAREST) -> str:
-    """A chance, or a change of one, as people read it: one decimal, or two digits of what is smaller.
+    """A chance, or a difference of two, in 100: one decimal, or two digits below 0.1.
 
-    What is nothing up to rounding (1e-8) has no sign. A ceiling is said by :func:`ceiling_in_100`.
+    Zero up to rounding (1e-8) has no sign. Use :func:`ceiling_in_100` for ceilings.
     """
     part = 100.0 * chance
     if abs(part) >= 0.1 or (abs(chance) <= _NOTHING and to == NEAREST) or part == 0.0:
@@ -195,15 +195,15 @@ def in_100(chance: float, to: str = NEAREST) -> str:
 
 
 def ceiling_in_100(chance: float) -> str:
-    """What no method exceeds: rounded up."""
+    """A ceiling in 100, rounded up."""
     return in_100(chance, UP)
 
 
 def nats(amount: float) -> str:
-    """A bound on information, in nats: three decimals, or two digits of what is smaller, rounded up."""
+    """A bound on information, in nats: three decimals, or two digits below 0.001, rounded up."""
     return significant(amount, 2, UP) if 0.0 < amount < 0.001 else shortened(amount, 3, UP)
 
 
-def said(note: str | None) -> str:
-    """A note at the end of a caption; nothing where there is none."""
+def noted(note: str | None) -> str:
+    """A note for the end of a caption; empty where there is none."""
     return "" if note is None else f"; {note}"

@@ -1,7 +1,7 @@
 """From check-ins, or from aggregates of all people, to priors."""
 
 from models.fitting.checkins import Checkins, OnBadRow, read_checkins
-from models.fitting.fit import FitResult, TrainingSurprise, fit_priors, predict_held_out, training_surprise
+from models.fitting.fit import FitResult, fit_priors, predict_held_out, training_surprise
 from models.fitting.fit_options import PAPER, FitOptions
 from models.fitting.windows import Traces, traces_of
 
@@ -12,7 +12,6 @@ __all__ = [
     "FitResult",
     "OnBadRow",
     "Traces",
-    "TrainingSurprise",
     "fit_priors",
     "predict_held_out",
     "read_checkins",

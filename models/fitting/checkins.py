@@ -1,4 +1,4 @@
-"""Reading check-ins: who was where when, from Parquet or CSV. Coordinates may be there and are not read."""
+"""Reading check-ins (who was where when) from Parquet or CSV; coordinates are ignored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OnBadRow = Literal["fail", "reject"]
 
 
 class RejectedRow(NamedTuple):
-    """A row that is no check-in: its line (CSV) or row from 1 (Parquet), and why."""
+    """A row that is no check-in: its line in a CSV file, or its number from 1 in Parquet, and the reason."""
 
     row: int
     reason: str
@@ -59,8 +59,8 @@ class Checkins:
 def read_checkins(path: str | Path, on_bad_row: OnBadRow = "fail") -> Checkins:
     """Read a ``.parquet`` or ``.csv`` file with columns user, time (Unix seconds, UTC) and loc.
 
-    A bad row stops the reading (:class:`~models.exceptions.CheckinError` with its number and what is wrong)
-    or, with ``"reject"``, is left out and listed in ``rejected``.
+    A bad row is a :class:`~models.exceptions.CheckinError` with its number and what is wrong or, with
+    ``"reject"``, is left out and listed in ``rejected``.
     """
     path = Path(path)
     if not path.is_file():
@@ -91,7 +91,7 @@ def _collect(path: Path, batches: Iterator[_Batch], on_bad_row: OnBadRow) -> Che
     for batch in batches:
         if batch.rejected and on_bad_row == "fail":
             row, reason = batch.rejected[0]
-            raise CheckinError(f"row {row} of {path} must be a check-in", reason, "mend or reject it")
+            raise CheckinError(f"row {row} of {path} must be a check-in", reason, "correct or reject it")
         users.extend(batch.users)
         times.append(batch.times)
         locations.extend(batch.locations)
@@ -132,21 +132,21 @@ def _records(path: Path, reader: Any) -> Iterator[list[str]]:
 
 
 def _fault(fields: list[str], width: int, at: tuple[int, int, int]) -> str:
-    """What is wrong with the fields of one CSV row, without any of them; empty if nothing is."""
+    """What is wrong with the fields of one CSV row, without quoting any; empty if nothing is."""
     if len(fields) != width:
         return f"{len(fields)} fields where the header has {width}"
     user, time, location = (fields[position] for position in at)
-    if not user or not location:
-        return "no user" if not user else "no loc"
     try:
         seconds = float(time)
     except ValueError:
-        return "time is not Unix seconds"
-    return _time_fault(seconds)
+        return _row_fault(user, location, 0.0) or "time is not Unix seconds"
+    return _row_fault(user, location, seconds)
 
 
-def _time_fault(seconds: float) -> str:
-    """What is wrong with a time; empty if nothing is."""
+def _row_fault(user: str, location: str, seconds: float) -> str:
+    """What is wrong with the values of one row; empty if nothing is."""
+    if not user or not location:
+        return "no user" if not user else "no loc"
     if seconds >= _LATEST_SECONDS:
         return "time is not Unix seconds; milliseconds?"
     if not seconds >= 0 or seconds != int(seconds):
@@ -167,7 +167,7 @@ def _parquet_rows(path: Path) -> Iterator[_Batch]:
                 columns = [batch.column(name) for name in _COLUMNS]
                 yield _parquet_batch(path, first, columns)
                 first += batch.num_rows
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of what it cannot decode
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CheckinError(
             f"{path} must be a Parquet file with names in user and loc, seconds in time",
             type(error).__name__,
@@ -193,7 +193,11 @@ def _parquet_batch(path: Path, first: int, columns: list[Any]) -> _Batch:
         good &= np.asarray(name.to_numpy(zero_copy_only=False) != "", dtype=bool)
     users, locations = names
     rejected = [
-        RejectedRow(first + i, _parquet_fault(users[i].as_py(), locations[i].as_py(), float(seconds[i])))
+        RejectedRow(
+            first + i,
+            _row_fault(users[i].as_py(), locations[i].as_py(), 0.0 if np.isnan(seconds[i]) else seconds[i])
+            or "no time",
+        )
         for i in np.flatnonzero(~good).tolist()
     ]
     kept = pa.array(good)
@@ -205,15 +209,8 @@ def _parquet_batch(path: Path, first: int, columns: list[Any]) -> _Batch:
     )
 
 
-def _parquet_fault(user: str, location: str, seconds: float) -> str:
-    """What is wrong with one row."""
-    if not user or not location:
-        return "no user" if not user else "no loc"
-    return "no time" if np.isnan(seconds) else _time_fault(seconds)
-
-
 def _positions(path: Path, header: Sequence[str]) -> tuple[int, int, int]:
-    """Where user, time and loc stand."""
+    """The positions of user, time and loc in the header."""
     missing = [name for name in _COLUMNS if name not in header]
     if missing:
         raise CheckinError(
@@ -234,7 +231,7 @@ def _coded(
     locations: Sequence[str],
     rejected: tuple[RejectedRow, ...],
 ) -> Checkins:
-    """Replace names by their positions in sorted order."""
+    """Check-ins with names replaced by their positions in sorted order."""
     user, user_names = _codes(users)
     location, location_names = _codes(locations)
     return Checkins(user, times, location, user_names, location_names, rejected)

@@ -17,14 +17,11 @@ from models.fitting.windows import NOWHERE, Traces, traces
 from models.numerics import elementwise
 from models.priors import Evidence, FittedWindows, Lists, Moves, Population
 
-__all__ = ["NOWHERE", "FitOptions", "FitResult", "fit_priors"]
+# What is counted: each person's own places, their moves between windows, and how often each was made.
 
 
-# What is counted: everybody's own places, their moves between windows, and how often each was made.
-
-
-class Places(NamedTuple):
-    """Everybody's own places: ``local[person, location]`` is the local index of a location, or -1."""
+class ChainPlaces(NamedTuple):
+    """The places of each person: ``local[person, location]`` is the local index of a location, or -1."""
 
     start: NDArray[np.int64]  # (N + 1,)
     locations: NDArray[np.int32]
@@ -36,8 +33,8 @@ class Places(NamedTuple):
         return np.diff(self.start)
 
 
-class Blocks(NamedTuple):
-    """Square blocks of ragged size in one flat array: one a person, or one a person and slot."""
+class MatrixBlocks(NamedTuple):
+    """Square blocks of different sizes in one flat array: one a person, or one a person and slot."""
 
     size: NDArray[np.int64]  # rows of each block
 
@@ -64,9 +61,9 @@ class Blocks(NamedTuple):
 
 
 class MovesMade(NamedTuple):
-    """Every move made in the training windows: who, in which slot, from and to which of their own places.
+    """Every move in the training windows: the person, the slot, and the own places before and after.
 
-    ``window`` is the one moved to.
+    ``window`` is the one after the move.
     """
 
     person: NDArray[np.int64]
@@ -79,12 +76,12 @@ class MovesMade(NamedTuple):
         """The block of each move, one a person and slot."""
         return self.person * slots + self.slot
 
-    def entry(self, blocks: Blocks, block: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where each move stands in blocks; ``block`` is the one of each."""
+    def entry(self, blocks: MatrixBlocks, block: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The position of each move in the blocks; ``block`` is the number of its block."""
         return np.asarray(blocks.start[block] + self.origin * blocks.size[block] + self.target)
 
 
-def own_places(training: NDArray[np.int32], locations: int, options: FitOptions) -> Places:
+def chain_places(training: NDArray[np.int32], locations: int, options: FitOptions) -> ChainPlaces:
     """The locations of each person's chain: those of its training windows, or all of them."""
     people = training.shape[0]
     owned = np.full((people, locations), options.smoothing == "all")
@@ -92,11 +89,11 @@ def own_places(training: NDArray[np.int32], locations: int, options: FitOptions)
     owned[person, training[person, window]] = True
     local = np.where(owned, np.cumsum(owned, axis=1) - 1, -1).astype(np.int32)
     start = np.concatenate(([0], np.cumsum(owned.sum(axis=1)))).astype(np.int64)
-    return Places(start, np.nonzero(owned)[1].astype(np.int32), local)
+    return ChainPlaces(start, np.nonzero(owned)[1].astype(np.int32), local)
 
 
 def moves_made(
-    training: NDArray[np.int32], places: Places, first_slot: int, options: FitOptions
+    training: NDArray[np.int32], places: ChainPlaces, first_slot: int, options: FitOptions
 ) -> MovesMade:
     """Moves between successive windows that are steps."""
     person, window = np.nonzero(training != NOWHERE)
@@ -116,7 +113,7 @@ def moves_made(
 
 
 def fading(windows: int, recency: float) -> NDArray[np.float64]:
-    """``recency ** age`` for ages 0 to ``windows``, by multiplication: the same bits on every machine."""
+    """``recency ** age`` for ages 0 to ``windows``, by multiplication, for the same bits on every machine."""
     return np.concatenate(([1.0], np.cumprod(np.full(windows, recency))))
 
 
@@ -141,7 +138,7 @@ class FitResult:
     options: FitOptions
 
     def summary(self) -> dict[str, Any]:
-        """What was kept, what was dropped and why, and what looked ahead; for people to read."""
+        """What was kept, what was dropped and why, and which choices looked ahead; for people to read."""
         sizes = np.diff(self.population.arrays.places_start)
         return {
             "people": len(self.population),
@@ -168,7 +165,7 @@ class FitResult:
 
 @checked(CheckinError)
 def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResult:
-    """Fit everybody's prior; every choice is an option (:class:`~models.fitting.fit_options.FitOptions`).
+    """Fit each person's prior; every choice is an option (:class:`~models.fitting.fit_options.FitOptions`).
 
     :class:`~models.exceptions.CheckinError` if nothing can be fitted with them.
     """
@@ -193,7 +190,7 @@ def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResu
     )
 
 
-class _Rows(NamedTuple):
+class _FittedRows(NamedTuple):
     """Rows of blocks: the probability of each entry, and how many moves each row rests on."""
 
     probability: NDArray[np.float64]
@@ -203,46 +200,47 @@ class _Rows(NamedTuple):
 def _fit(
     people: list[str], training: NDArray[np.int32], found: Traces, options: FitOptions
 ) -> tuple[Population, Evidence]:
-    """Everybody's chain, and what it rests on."""
-    places = own_places(training, len(found.location_names), options)
+    """The chain of each person, and the evidence it rests on."""
+    places = chain_places(training, len(found.location_names), options)
     moves = moves_made(training, places, found.first_slot, options)
     weight = fading(training.shape[1], options.recency)[training.shape[1] - 1 - moves.window]
-    blocks = free = Blocks(places.size)
+    blocks = free = MatrixBlocks(places.size)
     rows = _normalised(free, _count(free, moves.entry(free, moves.person), weight), options)
     if options.slots > 1:
-        blocks = Blocks(np.repeat(places.size, options.slots))
+        blocks = MatrixBlocks(np.repeat(places.size, options.slots))
         in_slot = _count(blocks, moves.entry(blocks, moves.block(options.slots)), weight)
         rows = _shrunk(free, blocks, in_slot, rows.probability, options)
+    row, column = blocks.position()
+    slot = np.resize(np.arange(options.slots, dtype=np.int32), blocks.size.size)
+    start = blocks.start[:: options.slots]
     packed = Population.from_moves(
         people,
         Lists(places.start, places.locations),
-        _written(blocks, rows.probability, options.slots),
+        Moves(start, np.repeat(slot, blocks.size**2), row, column, rows.probability),
         slots=np.full(len(people), options.slots, dtype=np.int32),
         location_names=found.location_names,
     )
-    population = replace(packed, fitted=_windows(found, training.shape[1], options))
-    return population, Evidence(tuple(people), Lists(places.start * options.slots, rows.evidence))
-
-
-def _windows(found: Traces, training: int, options: FitOptions) -> FittedWindows:
-    """What the fit looked at, for whoever checks it later."""
-    return FittedWindows(
+    fitted = FittedWindows(
         window_seconds=options.window_seconds,
         origin="epoch" if options.origin == "epoch" else found.origin_seconds,
         window_place=options.window_place,
         elsewhere=options.elsewhere,
         elsewhere_name=options.elsewhere_name,
-        until_seconds=found.origin_seconds + training * options.window_seconds,
+        until_seconds=found.origin_seconds + training.shape[1] * options.window_seconds,
     )
+    population = replace(packed, fitted=fitted)
+    return population, Evidence(tuple(people), Lists(places.start * options.slots, rows.evidence))
 
 
-def _count(blocks: Blocks, entry: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How often each entry of the blocks was moved along; moves of earlier windows may count for less."""
+def _count(
+    blocks: MatrixBlocks, entry: NDArray[np.int64], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How often each move of the blocks was made; ``weight`` may let earlier windows count for less."""
     return np.asarray(np.bincount(entry, weight, minlength=int(blocks.start[-1])), dtype=np.float64)
 
 
-def _normalised(blocks: Blocks, counts: NDArray[np.float64], options: FitOptions) -> _Rows:
-    """Smoothed rows; those of places never left by option, then taken as they are."""
+def _normalised(blocks: MatrixBlocks, counts: NDArray[np.float64], options: FitOptions) -> _FittedRows:
+    """Smoothed rows; ``never_left`` gives the rows of places never left, which have no evidence."""
     row = blocks.row_of_entry()
     left = np.bincount(row, counts) > 0
     weights = counts + options.pseudo_count
@@ -252,16 +250,16 @@ def _normalised(blocks: Blocks, counts: NDArray[np.float64], options: FitOptions
         weights = np.where(left[row], weights, untouched_weights)
     total = np.bincount(row, weights)
     evidence = total if options.never_left == "smoothed" else np.where(left, total, np.inf)
-    return _Rows(weights / total[row], np.asarray(evidence, dtype=np.float64))
+    return _FittedRows(weights / total[row], np.asarray(evidence, dtype=np.float64))
 
 
 def _shrunk(
-    free: Blocks,
-    blocks: Blocks,
+    free: MatrixBlocks,
+    blocks: MatrixBlocks,
     counts: NDArray[np.float64],
     prior: NDArray[np.float64],
     options: FitOptions,
-) -> _Rows:
+) -> _FittedRows:
     """Rows of each slot drawn towards the person's cycle-free row: ``(n_k + w p) / (sum n_k + w)``."""
     people = np.repeat(np.arange(free.size.size), options.slots)
     length = blocks.size**2
@@ -270,14 +268,7 @@ def _shrunk(
     left = np.bincount(row, counts)
     weight = np.where((left == 0) & (options.shrinkage_weight == 0), 1.0, options.shrinkage_weight)
     shrunk = (counts + weight[row] * prior[source]) / (left + weight)[row]
-    return _Rows(shrunk, np.asarray(left + weight, dtype=np.float64))
-
-
-def _written(blocks: Blocks, probability: NDArray[np.float64], slots: int) -> Moves:
-    """The blocks as moves, so many slots a person."""
-    row, column = blocks.position()
-    slot = np.resize(np.arange(slots, dtype=np.int32), blocks.size.size)
-    return Moves(blocks.start[::slots], np.repeat(slot, blocks.size**2), row, column, probability)
+    return _FittedRows(shrunk, np.asarray(left + weight, dtype=np.float64))
 
 
 # How well fitted priors predict the windows they have not seen.
@@ -329,8 +320,8 @@ class TrainingSurprise(NamedTuple):
 
 
 def training_surprise(fit: FitResult) -> TrainingSurprise:
-    """Predict the training moves one window ahead, everybody on the places of all their training windows."""
-    places = own_places(fit.training, fit.population.location_count, fit.options)
+    """Predict the training moves one window ahead, on the places of all training windows of each person."""
+    places = chain_places(fit.training, fit.population.location_count, fit.options)
     moves = moves_made(fit.training, places, fit.first_slot, fit.options)
     size = places.size
     chosen = _surprise(moves, size, fit.options, fit.options.recency)
@@ -339,7 +330,7 @@ def training_surprise(fit: FitResult) -> TrainingSurprise:
 
 
 class _Fading:
-    """Counts that fade by a factor a window, brought up to date when they are looked at."""
+    """Counts that fade by a factor a window, updated only when they are read: most are read seldom."""
 
     def __init__(self, size: int, factors: NDArray[np.float64]) -> None:
         self._factors = factors
@@ -347,22 +338,22 @@ class _Fading:
         self._since = np.zeros(size, dtype=np.int64)
 
     def look(self, at: NDArray[np.int64], window: int) -> NDArray[np.float64]:
-        """The counts ``at`` different positions as of a window."""
+        """The counts at distinct positions in a window."""
         self._counts[at] *= self._factors[window - self._since[at]]
         self._since[at] = window
         return self._counts[at]
 
     def add_one(self, at: NDArray[np.int64]) -> None:
-        """Count a move at different positions that were looked at in this window."""
+        """Count a move at distinct positions whose counts were read in this window."""
         self._counts[at] += 1.0
 
 
 def _surprise(moves: MovesMade, size: NDArray[np.int64], options: FitOptions, recency: float) -> float | None:
     """Mean of ``-ln P(move)`` over all moves; 0 without any."""
     factors = fading(int(moves.window.max(initial=0)), recency)
-    levels = [(Blocks(size), moves.person)]
+    levels = [(MatrixBlocks(size), moves.person)]
     if options.slots > 1:
-        levels.append((Blocks(np.repeat(size, options.slots)), moves.block(options.slots)))
+        levels.append((MatrixBlocks(np.repeat(size, options.slots)), moves.block(options.slots)))
     entries = [moves.entry(blocks, block) for blocks, block in levels]
     rows = [blocks.row_start[block] + moves.origin for blocks, block in levels]
     counted = [_Fading(int(blocks.start[-1]), factors) for blocks, _ in levels]

@@ -1,9 +1,8 @@
 """Every choice that turning check-ins into priors leaves open, as a named option with its default.
 
 The defaults are the preprocessing of Koga, Meehan, Chaudhuri, "Measuring Privacy Loss in Distributed
-Spatio-Temporal Data", section 5 (real data), but for one thing: people and places are chosen without
-a look at the held-out windows; :data:`PAPER` chooses them as the paper does. Where it is silent, the option
-says so.
+Spatio-Temporal Data", section 5 (real data), with one exception: people and places are chosen without the
+held-out windows; :data:`PAPER` chooses them as the paper does. Options say where the paper is silent.
 """
 
 from __future__ import annotations
@@ -56,16 +55,16 @@ class FitOptions:
         What is added to the count of each move (paper silent): between ``"visited"`` places of the person,
         between ``"all"`` locations, or ``"none"``.
     ``recency``
-        What a window counts beside the one after it: 1 for equal weights, 0.7 and a window of four windows
-        ago counts a quarter. Not in the paper.
+        The weight of a window relative to the next one: 1 for equal weights; with 0.7, a window four windows
+        back counts a quarter. Not in the paper.
     ``never_left``
         The row of a place nobody left: by smoothing alone (``"smoothed"``), a self-loop (``"stay"``), or
         ``"uniform"`` over the person's places.
     ``slots``
         Matrices per cycle; slot of a window = windows since the origin (``"epoch"``: since 1970) modulo this.
     ``shrinkage_weight``
-        How many moves the person's cycle-free row is worth beside the moves counted in a slot; rows without
-        any are the cycle-free ones.
+        How many moves the person's row without a cycle counts for, next to the moves counted in a slot; a
+        slot without moves gets that row.
     """
 
     window_seconds: int = 1_728_000
@@ -117,7 +116,7 @@ class FitOptions:
             )
 
     def _take_numbers(self) -> None:
-        """Those whose own sentences say what they must be."""
+        """Convert the numbers that the decorator leaves, with errors that name the option."""
         for name in ("smoothing_weight", "recency", "shrinkage_weight"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real):
@@ -133,7 +132,7 @@ class FitOptions:
 
     @property
     def looks_ahead(self) -> tuple[str, ...]:
-        """Which choices used the held-out windows; results on held-out traces are then a little flattered."""
+        """The choices that used held-out windows; results on held-out traces are then slightly too good."""
         if not self.held_out_windows:
             return ()
         notes = []

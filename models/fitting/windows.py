@@ -1,4 +1,4 @@
-"""Check-ins to windows: which place stands for each person's window, and whose windows are enough to fit."""
+"""Check-ins to windows: one place for each person and window, for people with enough windows to fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from models.priors import Population
 _DAY_SECONDS = 86_400
 _MOST_WINDOWS = 1_000_000  # 114 years of hours
 _MOST_CELLS = 1_000_000_000  # of windows and people: 4 GB
-_FEW_CELLS, _CELLS_A_ROW = 4_000_000, 10_000  # beyond a few, some have to hold check-ins
+_FEW_CELLS, _CELLS_A_ROW = 4_000_000, 10_000  # more cells than that must not be nearly all empty
 NOWHERE = -1  # a window without a check-in at a kept place, when that is not a location of its own
 
 
@@ -36,21 +36,21 @@ class Traces:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """Check-ins, or what is left of them, as columns of equal length."""
+class _CheckinRows:
+    """Check-ins as columns of equal length."""
 
     user: NDArray[np.int32]
     location: NDArray[np.int32]
     window: NDArray[np.int64]
     time: NDArray[np.int64]
 
-    def take(self, index: NDArray[np.int64]) -> _Rows:
+    def take(self, index: NDArray[np.int64]) -> _CheckinRows:
         """The rows at ``index``."""
-        return _Rows(self.user[index], self.location[index], self.window[index], self.time[index])
+        return _CheckinRows(self.user[index], self.location[index], self.window[index], self.time[index])
 
 
 def traces(checkins: Checkins, options: FitOptions) -> Traces:
-    """The windows of everybody with enough of them; :class:`CheckinError` if there are no windows to fit."""
+    """The windows of all people with enough of them; :class:`CheckinError` if there are no windows to fit."""
     if not len(checkins):
         raise CheckinError("there must be check-ins to fit", "none", "check the file and the rejected rows")
     origin, first_slot = _origin(checkins, options)
@@ -70,8 +70,8 @@ def traces(checkins: Checkins, options: FitOptions) -> Traces:
 def traces_of(population: Population, checkins: Checkins, options: FitOptions) -> Traces:
     """The windows of those of ``population`` who are named in the check-ins, at its locations.
 
-    As priors are fitted, but people and places are those of the priors: nothing is chosen by the windows.
-    ``"bridge"`` moves the known windows of a person together, to the front.
+    As in a fit, but people and places are those of the priors: nothing is chosen by the windows.
+    ``"bridge"`` moves a person's known windows together, to the front.
     :class:`~models.exceptions.CheckinError` where nobody is named, or no location stands for elsewhere.
     """
     names = population.location_names
@@ -117,20 +117,22 @@ def _elsewhere(names: tuple[str, ...], options: FitOptions) -> int:
 
 def _in_windows(
     checkins: Checkins, options: FitOptions, origin: int, count: int, dropped: dict[str, int]
-) -> _Rows:
+) -> _CheckinRows:
     """The check-ins within the windows."""
     window = (checkins.time_seconds - origin) // options.window_seconds
     dropped["check-ins before the origin"] = int((window < 0).sum())
     dropped["check-ins in the last, partial window"] = int((window >= count).sum())
-    rows = _Rows(checkins.user, checkins.location, window, checkins.time_seconds)
+    rows = _CheckinRows(checkins.user, checkins.location, window, checkins.time_seconds)
     return rows.take(np.flatnonzero((window >= 0) & (window < count)))
 
 
-def _at_kept(rows: _Rows, kept: NDArray[np.int64], locations: int, dropped: dict[str, int]) -> _Rows:
-    """The check-ins at the places kept (-1: nobody was there), from now on known by their rank."""
+def _at_kept(
+    rows: _CheckinRows, kept: NDArray[np.int64], locations: int, dropped: dict[str, int]
+) -> _CheckinRows:
+    """The check-ins at the kept places (-1: nobody was there), their locations replaced by ranks."""
     rank = np.full(locations, -1, dtype=np.int32)
     rank[kept[kept >= 0]] = np.flatnonzero(kept >= 0)
-    ranked = _Rows(rows.user, rank[rows.location], rows.window, rows.time)
+    ranked = _CheckinRows(rows.user, rank[rows.location], rows.window, rows.time)
     at_kept = np.flatnonzero(ranked.location >= 0)
     dropped["check-ins outside the top places"] = rows.user.size - at_kept.size
     return ranked.take(at_kept)
@@ -150,7 +152,7 @@ def _origin(checkins: Checkins, options: FitOptions) -> tuple[int, int]:
 
 
 def _window_count(checkins: Checkins, options: FitOptions, origin: int) -> int:
-    """Number of windows up to the last check-in; must leave some to fit."""
+    """Number of windows up to the last check-in; some must be left to fit."""
     covered = int(checkins.time_seconds.max()) - origin + 1
     whole, rest = divmod(max(covered, 0), options.window_seconds)
     count = whole + (1 if rest and options.keep_partial_window else 0)
@@ -176,7 +178,7 @@ def _window_count(checkins: Checkins, options: FitOptions, origin: int) -> int:
     return count
 
 
-def _top_locations(rows: _Rows, locations: int, options: FitOptions, count: int) -> NDArray[np.int64]:
+def _top_locations(rows: _CheckinRows, locations: int, options: FitOptions, count: int) -> NDArray[np.int64]:
     """The locations kept, most visited first, ties by name."""
     location = rows.location
     if options.ranking == "training_rows":
@@ -189,8 +191,8 @@ def _top_locations(rows: _Rows, locations: int, options: FitOptions, count: int)
     return ranked[visits[ranked] > 0]
 
 
-def _stays(rows: _Rows, options: FitOptions) -> _Rows:
-    """One row for each person and window: the place that stands for it."""
+def _stays(rows: _CheckinRows, options: FitOptions) -> _CheckinRows:
+    """One row for each person and window, at the place chosen by ``window_place``."""
     if options.window_place == "first":
         order = np.lexsort((rows.location, rows.time, rows.window, rows.user))
     elif options.window_place == "last":
@@ -202,8 +204,8 @@ def _stays(rows: _Rows, options: FitOptions) -> _Rows:
     return rows.take(np.flatnonzero(_changes(rows.user, rows.window)))
 
 
-def _visits(rows: _Rows) -> tuple[_Rows, NDArray[np.int64]]:
-    """One row for each person, window and location, at its latest time, and how many it stands for."""
+def _visits(rows: _CheckinRows) -> tuple[_CheckinRows, NDArray[np.int64]]:
+    """One row for each person, window and location, at the latest time, and the number of check-ins."""
     rows = rows.take(np.lexsort((rows.time, rows.location, rows.window, rows.user)))
     first = np.flatnonzero(_changes(rows.user, rows.window, rows.location))
     after = np.append(first[1:], rows.user.size)
@@ -211,14 +213,14 @@ def _visits(rows: _Rows) -> tuple[_Rows, NDArray[np.int64]]:
 
 
 def _changes(*keys: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Where a row differs from the one before it in any of the keys."""
+    """Whether each row differs from the one before it in any of the keys."""
     changed = np.ones(keys[0].size, dtype=np.bool_)
     changed[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
     return changed
 
 
 def _chosen(
-    stays: _Rows, users: int, options: FitOptions, count: int, dropped: dict[str, int]
+    stays: _CheckinRows, users: int, options: FitOptions, count: int, dropped: dict[str, int]
 ) -> NDArray[np.int64]:
     """The people with enough windows."""
     counted = stays.user
@@ -231,8 +233,10 @@ def _chosen(
     return np.flatnonzero(enough)
 
 
-def _matrix(stays: _Rows, chosen: NDArray[np.int64], shape: tuple[int, int], empty: int) -> NDArray[np.int32]:
-    """Places (people, windows) of the people chosen; ``shape`` is that of everybody."""
+def _matrix(
+    stays: _CheckinRows, chosen: NDArray[np.int64], shape: tuple[int, int], empty: int
+) -> NDArray[np.int32]:
+    """Places (people, windows) of the people chosen; ``shape`` is that of all people."""
     users, count = shape
     number = np.full(users, -1)
     number[chosen] = np.arange(chosen.size)

@@ -1,8 +1,8 @@
-"""The verbs every release mechanism has. One mechanism is one file; accountants ask only these questions.
+"""The interface of release mechanisms. One mechanism is one file; accountants use nothing but this interface.
 
-:class:`Mechanism` is what all of them answer. :class:`Tabulated`, :class:`DrawnPerWindow` and
-:class:`PublishesTiers` are abilities that some have besides, and a :class:`Composite` is made of others;
-nobody asks for a mechanism's class.
+All mechanisms have the verbs of :class:`Mechanism`. Some also have those of :class:`Tabulated`,
+:class:`DrawnPerWindow` or :class:`PublishesTiers`, and a :class:`Composite` is made of others. No other code
+tests for a mechanism's class.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from models.exceptions import MechanismError
 from models.noise import FAITHFUL_LOG_RATIO, CorrelatedNoise, InformationTable, IntegerTable, binary_entropy
 
-# Reading a mechanism's parameters as messages and schedules give them: numbers by name, nothing unknown.
+# A mechanism's parameters as messages and schedules give them: numbers by name.
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
@@ -53,30 +53,27 @@ def number(mechanism: str, parameters: Mapping[str, object], key: str) -> float:
     return float(value)
 
 
-# Designs of correlated noise, which messages and schedules name by their number.
-
-
 @dataclass(frozen=True, slots=True)
 class Designs:
-    """The noise designs of a deployment.
+    """The designs of correlated noise of a deployment, which messages and schedules name by number.
 
-    A design is too large for a message. Its number is made of the design itself, so more designs never change
-    what a message means.
+    A design is too large for a message. Its number is a hash of it, so adding designs never changes the
+    meaning of a message.
     """
 
     noises: tuple[CorrelatedNoise, ...] = ()
 
     @classmethod
     def load(cls, paths: Iterable[Path]) -> Designs:
-        """The designs whose covariances are in these files; :class:`MechanismError` for one that has none."""
+        """The designs with the covariances in these files; :class:`MechanismError` for a file without one."""
         return cls(tuple(map(CorrelatedNoise.load, paths)))
 
     def with_designs(self, more: Designs) -> Designs:
-        """These and more."""
+        """These designs and others."""
         return Designs(self.noises + more.noises)
 
     def find(self, number: int) -> CorrelatedNoise:
-        """The design of a number; :class:`MechanismError` where it is none of these."""
+        """The design with this number; :class:`MechanismError` where there is none."""
         for noise in self.noises:
             if noise.design == number:
                 return noise
@@ -96,8 +93,8 @@ class NoiseLaw:
 
     ``probabilities[k]`` belongs to the value ``first + k``; they sum to one. ``truncated_mass`` is the
     total variation between this law and the ideal one (tails cut, table rounding): charged to delta and to
-    the risk bounds. Values up to ``faithful_last``, and down to its negative, have a probability within a
-    factor ``exp(+-faithful_log_ratio)`` of the ideal one; -1 where that is not known of any value.
+    the risk bounds. Values from ``-faithful_last`` to ``faithful_last`` have a probability within a factor
+    ``exp(+-faithful_log_ratio)`` of the ideal one; ``faithful_last`` is -1 where that is known of no value.
     """
 
     first: int
@@ -112,9 +109,9 @@ class NoiseLaw:
         return cls(-table.last, table.probabilities, table.truncated_mass, table.faithful_last)
 
     def outside_faithful(self, shift: int) -> float:
-        """Probability of the values that are not faithful, or no longer so when moved by up to ``shift``.
+        """Probability of the values that are not faithful, or are not after a shift by up to ``shift``.
 
-        Rounded up; 1 where the law knows of no faithful value, or of fewer than the shift.
+        Rounded up; 1 where no value, or fewer than ``shift``, are known to be faithful.
         """
         if self.faithful_last < 0:
             return 1.0
@@ -136,9 +133,9 @@ class NoiseLaw:
 
 
 class NoiseFamily(StrEnum):
-    """The textbook law that a mechanism's noise follows, for readers with a sharper theorem for it.
+    """The textbook law that a mechanism's noise follows, for code that knows a sharper theorem for it.
 
-    A reader without one asks the mechanism's verbs, which hold for any noise.
+    All other code uses the mechanism's verbs, which hold for any noise.
     """
 
     NONE = "none"  # raw, or nothing released
@@ -161,9 +158,10 @@ class NoiseWindow:
 
 
 class _Ability(type(Protocol)):  # type: ignore[misc]
-    """What a mechanism can do follows from its class: each class is looked at once.
+    """Remembers for each class whether it has a protocol's members.
 
-    Python would look for every member in every object that is asked about, again and again.
+    ``isinstance`` of a runtime-checkable protocol looks up every member of every object each time, which was
+    slow for each release of a step.
     """
 
     def __instancecheck__(cls, instance: object) -> bool:
@@ -180,13 +178,13 @@ _ABLE: dict[tuple[type, type], bool] = {}
 class DrawnPerWindow(Protocol, metaclass=_Ability):
     """A mechanism whose uniform bits belong to a sensor's noise window instead of to one reading.
 
-    They cannot depend on the count then: that a reading is released once is what keeps a correction from
-    being an exact difference.
+    So they cannot depend on the count, and two values of one reading would have the same noise: their
+    difference would be exact. Such a reading must be released only once.
     """
 
     @property
     def noise_window(self) -> NoiseWindow:
-        """Which window, and where in it the step is."""
+        """The window, and the position of the step in it."""
 
     def covariance_at(self, position: int) -> float:
         """Covariance of this step's noise with that of another step of the window, before rounding."""
@@ -194,7 +192,7 @@ class DrawnPerWindow(Protocol, metaclass=_Ability):
 
 @runtime_checkable
 class Tabulated(Protocol, metaclass=_Ability):
-    """A noised mechanism whose information about one person can be looked up, in kernels too."""
+    """A noised mechanism whose information about one person is tabulated, also for kernels."""
 
     __slots__ = ()
 
@@ -298,19 +296,19 @@ class Mechanism(Protocol):
 
 @runtime_checkable
 class Composite(Protocol, metaclass=_Ability):
-    """A mechanism that accountants make of others; it has no noise law of its own, and is never published."""
+    """A mechanism that accountants combine from others; it has no single noise law and is never published."""
 
     @property
     def parts(self) -> tuple[Mechanism, ...]:
-        """What it is made of."""
+        """The mechanisms it is made of."""
 
     @property
     def most_counts(self) -> int:
-        """How often a part's count has one person at most, where the part itself says once."""
+        """How often one person is counted in a part's count at most; the part's own verbs assume once."""
 
 
 def truncated_mass(mechanism: Mechanism) -> float:
-    """Total variation between a mechanism's sampler and its ideal noise, of all its parts together."""
+    """Total variation between a mechanism's sampler and its ideal noise, summed over its parts."""
     if isinstance(mechanism, Composite):
         return sum(map(truncated_mass, mechanism.parts))
     law = mechanism.noise_law()
@@ -323,15 +321,12 @@ def errors_of_recipients(mechanism: Mechanism) -> Mapping[str, float]:
 
 
 def public_error(mechanism: Mechanism) -> float:
-    """Expected |published - count| of the value that everybody may read: the least informed tier's.
-
-    Any other error of a tiered count is that of a value which few receive.
-    """
+    """Expected |published - count| of the value that the public reads: that of the least informed tier."""
     return next(iter(errors_of_recipients(mechanism).values()), mechanism.expected_absolute_error())
 
 
 class MechanismType(Protocol):
-    """What the registry needs of a mechanism's class."""
+    """The interface of a mechanism's class, for the registry."""
 
     @property
     def name(self) -> str:
@@ -339,7 +334,7 @@ class MechanismType(Protocol):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """Its parameters beside the mechanism's name in a release."""
+        """The names of its parameters in a release."""
 
     def from_parameters(self, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Mechanism:
         """The mechanism with these parameters; :class:`MechanismError` when they are not its own.

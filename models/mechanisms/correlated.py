@@ -1,4 +1,4 @@
-"""Correlated Gaussian release: one designed noise vector a noise window, a step at a time."""
+"""Correlated Gaussian release: one designed noise vector for a noise window, released step by step."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from models.noise import (
 )
 
 _REACH = 8.5  # standard deviations: draws have 53 bits, nothing lies beyond 8.3
-_REVEALED = 1e-300  # the crossover of a channel that keeps nothing back
+_REVEALED = 1e-300  # the crossover of a channel that hides nothing
 _LEAST_SIGMA = 0.05  # below it independent noise is accounted as none
 
 
 @checked(MechanismError)
 @dataclass(frozen=True, slots=True)
 class Correlated(Tabulated):
-    """Gaussian noise correlated over the steps of a noise window, rounded to an integer; ``position`` in it.
+    """Gaussian noise correlated over the steps of a noise window, rounded; the step has a ``position`` in it.
 
-    What accountants ask is answered for *independent* Gaussian noise of the variance
-    :attr:`CorrelatedNoise.independent_variance`, of which this release is post-processing: a valid bound,
-    whichever steps of the window are released and whatever else is. Where the covariance has no independent
-    part the step is accounted as raw.
+    Accountants get the figures of *independent* Gaussian noise of the variance
+    :attr:`CorrelatedNoise.independent_variance`, of which this release is post-processing. That is a valid
+    bound whatever else is released. Where the covariance has no independent part, the step is accounted as
+    raw.
     """
 
     noise: CorrelatedNoise = field(repr=False, compare=False)
@@ -69,7 +69,7 @@ class Correlated(Tabulated):
     @classmethod
     @checked(MechanismError)
     def of(cls, noise: CorrelatedNoise, step: int) -> Correlated:
-        """The mechanism of a step, windows following one another from step 0."""
+        """The mechanism of a step where the first window begins with step 0."""
         return cls(noise, step % noise.steps)
 
     @classmethod
@@ -98,7 +98,7 @@ class Correlated(Tabulated):
 
     @property
     def noise_window(self) -> NoiseWindow:
-        """Which noise vector is meant: the same for all steps of the window."""
+        """The noise vector: the same for all steps of the window."""
         return NoiseWindow(self.position, self.noise.steps, {"design": float(self.design)})
 
     @checked(MechanismError)
@@ -107,7 +107,7 @@ class Correlated(Tabulated):
         return float(self.noise.covariance[self.position, position])
 
     def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Counts (n,) plus this step's share of the vectors that ``words`` (n, 2), one a window, begin."""
+        """Counts (n,) plus this step's entry of the noise vectors drawn by ``words`` (n, 2)."""
         if self.is_exact:
             return counts.copy()
         drawn = self.noise.noise(self.position, expand_words(words, self.position + 1))
@@ -118,7 +118,7 @@ class Correlated(Tabulated):
         return _marginal_law(self._sigma(), self.noise.realisation_mass(self.position))
 
     def reveal_probability(self) -> float:
-        """``2 Phi(1 / (2 sigma)) - 1`` of the independent part, and what floating point may add."""
+        """``2 Phi(1 / (2 sigma)) - 1`` of the independent part, and a margin for floating point."""
         sigma = self._independent_sigma()
         if sigma == 0.0:
             return 1.0
@@ -139,11 +139,11 @@ class Correlated(Tabulated):
         return self.noise_law().expected_size()
 
     def variance(self) -> float:
-        """Variance of this step's rounded noise: the covariance's diagonal entry, and 1/12 or so."""
+        """Variance of this step's rounded noise: the covariance's diagonal entry and about 1/12."""
         return self.noise_law().variance()
 
     def zcdp_rho(self) -> float:
-        """``1 / (2 sigma^2)`` of the independent part: adds up over the steps of a window too."""
+        """``1 / (2 sigma^2)`` of the independent part: it adds up over the steps of a window as well."""
         return self.divergence()
 
     def pure_epsilon(self) -> float:
@@ -164,7 +164,7 @@ class Correlated(Tabulated):
 
 @dataclass(frozen=True, eq=False)
 class CorrelatedSteps:
-    """One noise window after the other from step 0 on, whether or not a step is released."""
+    """Consecutive noise windows from step 0 on, whether or not a step is released."""
 
     noise: CorrelatedNoise
 

@@ -66,17 +66,16 @@ class Gaussian(Tabulated):
 
     def noise_law(self) -> NoiseLaw:
         """The sampler's table, in floating point."""
-        table = discrete_gaussian_table(self.sigma)
-        return NoiseLaw.of_table(table)
+        return NoiseLaw.of_table(discrete_gaussian_table(self.sigma))
 
     def reveal_probability(self) -> float:
-        """The probability of zero, of the table or the ideal law: both are unimodal."""
+        """The probability of zero, the larger of the table's and the ideal law's: both are unimodal."""
         return discrete_gaussian_table(self.sigma).reveal_probability()
 
     def divergence(self) -> float:
         """``1 / (2 sigma^2)`` nats, exactly, at shift one, of the ideal law: its log-ratio is linear.
 
-        The table's ends make the sampler's own divergence infinite; what that is worth is charged through
+        The sampler's own divergence is infinite because of the table's ends. That is charged through
         ``noise_law().truncated_mass`` (:func:`models.noise.noise_information.truncation_information_nats`).
         """
         return 1.0 / (2.0 * self.sigma**2)

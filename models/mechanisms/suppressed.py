@@ -59,7 +59,7 @@ class Suppressed:
         return nan
 
     def variance(self) -> float:
-        """Infinite: nothing can be learnt of the count."""
+        """Infinite: the published value says nothing about the count."""
         return inf
 
     def zcdp_rho(self) -> float:

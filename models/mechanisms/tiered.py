@@ -34,8 +34,8 @@ _TIER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 class Tiered(Tabulated):
     """The same count for several tiers of recipients: ``tiers`` are pairs of name and epsilon (nats), rising.
 
-    Everything an accountant asks is answered for the best-informed tier: by the chain, all tiers together
-    reveal no more than that one does.
+    All verbs of accountants are those of the best-informed tier: because of the chain, all tiers together
+    reveal no more than that one.
     """
 
     tiers: tuple[tuple[str, float], ...]
@@ -92,8 +92,7 @@ class Tiered(Tabulated):
 
     def noise_law(self) -> NoiseLaw:
         """The best-informed tier's table; the other tiers' noise is this plus independent noise."""
-        table = geometric_table(self.epsilon)
-        return NoiseLaw.of_table(table)
+        return NoiseLaw.of_table(geometric_table(self.epsilon))
 
     def reveal_probability(self) -> float:
         """The probability of zero, ``tanh(epsilon / 2)``: the noise is unimodal."""

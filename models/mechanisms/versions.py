@@ -35,16 +35,14 @@ from models.noise import (
     shift_probability,
 )
 
-# A release as accountants see it who know of something that lies between a person and the count.
-
 
 @dataclass(frozen=True, slots=True)
 class SeenRelease(Tabulated):
-    """``inner`` seen through a channel of its own; it is never published under this name.
+    """``inner`` as an accountant sees it through a channel between the person and the count; never published.
 
-    Whoever derives from it says what the channel reveals: ``name``, ``reveal_probability`` and
-    ``information_table``. What stands here errs upwards for any channel that reveals, with some probability,
-    whether somebody was counted; what concerns the published value is the release's.
+    A subclass says what the channel reveals: ``name``, ``reveal_probability`` and ``information_table``. The
+    other verbs are upper bounds for any channel that reveals, with some probability, whether the person was
+    counted; those about the published value are the release's.
     """
 
     inner: Mechanism
@@ -59,7 +57,7 @@ class SeenRelease(Tabulated):
 
     @property
     def noise_family(self) -> NoiseFamily:
-        """None that a theorem is known of for what the channel leaves."""
+        """OTHER: no theorem is known for the noise behind the channel."""
         return NoiseFamily.OTHER
 
     def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
@@ -67,11 +65,11 @@ class SeenRelease(Tabulated):
         return self.inner.publish(counts, words)
 
     def noise_law(self) -> NoiseLaw | None:
-        """None: the channel is no noise with one law."""
+        """None: the channel is not an additive noise."""
         return None
 
     def divergence(self) -> float:
-        """Infinite: now and then the channel reveals all."""
+        """Infinite: with some probability the channel reveals everything."""
         return inf
 
     def expected_absolute_error(self) -> float:
@@ -100,21 +98,21 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Versions(Tabulated):
-    """All values of one sensor-step that are public, first to last, each with noise of its own.
+    """All public values of one sensor and step, first to last, each with noise of its own.
 
-    Never published as one. The person is counted in all of them or in none, or in some for reasons that do
-    not depend on where they go; that reveals no more. What is said is of the joint law of all values, so an
-    account of these is that of a log which held all of them from the start.
+    The person is counted in all of them or in none, or in some for reasons that do not depend on where the
+    person goes; that reveals no more. All verbs describe the joint law of the values, so the account is the
+    same as if the log had held all of them from the start.
     """
 
     parts: tuple[Mechanism, ...]
     name: ClassVar[str] = "versions"
     is_released: ClassVar[bool] = True
-    most_counts: ClassVar[int] = 1  # where it is more, the parts say so
+    most_counts: ClassVar[int] = 1  # where it is more, the parts are CountedAgain
 
     @property
     def is_exact(self) -> bool:
-        """True when one of the values is exact: the others add nothing then."""
+        """True when one of the values is exact: the others then add nothing."""
         return any(part.is_exact for part in self.parts)
 
     @property
@@ -124,7 +122,7 @@ class Versions(Tabulated):
 
     @property
     def noise_family(self) -> NoiseFamily:
-        """None that a theorem is known of."""
+        """OTHER: no theorem is known for the joint law."""
         return NoiseFamily.OTHER
 
     def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
@@ -132,19 +130,19 @@ class Versions(Tabulated):
         return None
 
     def noise_law(self) -> NoiseLaw | None:
-        """None: the values are no one number."""
+        """None: the values are more than one number."""
         return None
 
     def reveal_probability(self) -> float:
         """Total variation of the joint law under a shift of all values by one.
 
-        The least of that law's own, of discrete Gaussians ``P[Z = 0]`` at the scale of which the precisions
-        add up, and ``1 - prod (1 - delta_i)``.
+        The least of three bounds: that of the joint law itself; of discrete Gaussians ``P[Z = 0]`` at the
+        scale to which the precisions add up; and ``1 - prod (1 - delta_i)``.
         """
         return _reveal_probability(self.parts)
 
     def divergence(self) -> float:
-        """The sum: of independent noises divergences add."""
+        """The sum: divergences of independent noises add up."""
         return sum(part.divergence() for part in self.parts)
 
     def information_table(self) -> InformationTable:
@@ -177,12 +175,13 @@ class Versions(Tabulated):
 
 
 def all_versions(values: Sequence[Mechanism]) -> Mechanism:
-    """The mechanism of a sensor-step with these values in the order of their publication.
+    """The mechanism of a sensor and step with these values in the order of their publication.
 
-    Values that are not released reveal nothing. :class:`MechanismError` where no noise of its own can be
-    drawn for a later value: noise that several steps share, or the values of tiers.
+    Values that are not released reveal nothing. :class:`MechanismError` where a later value cannot have noise
+    of its own: noise that several steps share, or the values of tiers.
     """
-    released = [part for value in values for part in _parts_of(value) if part.is_released]
+    parts = [part for value in values for part in (value.parts if isinstance(value, Versions) else (value,))]
+    released = [part for part in parts if part.is_released]
     if len(released) < 2:
         return released[0] if released else values[-1]
     shared = [
@@ -195,10 +194,6 @@ def all_versions(values: Sequence[Mechanism]) -> Mechanism:
             "use gaussian or raw where late values or corrections are published",
         )
     return Versions(tuple(released))
-
-
-def _parts_of(value: Mechanism) -> tuple[Mechanism, ...]:
-    return value.parts if isinstance(value, Versions) else (value,)
 
 
 @lru_cache(1024)
@@ -232,7 +227,7 @@ def _information_table(parts: tuple[Mechanism, ...]) -> InformationTable:
 
 
 def _laws(parts: tuple[Mechanism, ...]) -> list[NDArray[np.float64]] | None:
-    """Every value's noise (n,); None where one of them has no law of one number."""
+    """The law of each value's noise (n,); None where one of them has no law of a single number."""
     laws = [part.noise_law() for part in parts]
     if any(law is None for law in laws):
         return None
@@ -240,23 +235,21 @@ def _laws(parts: tuple[Mechanism, ...]) -> list[NDArray[np.float64]] | None:
 
 
 def _added_sigma(parts: tuple[Mechanism, ...]) -> float | None:
-    """Scale at which the precisions of discrete Gaussians add up; None for other noise."""
+    """The scale of the added precisions of discrete Gaussians; None for other noise."""
     if any(part.noise_family is not NoiseFamily.DISCRETE_GAUSSIAN for part in parts):
         return None
     return 1.0 / sqrt(2.0 * sum(part.divergence() for part in parts))
 
 
-# A released count in which one person can be counted more than once.
-
-
 @dataclass(frozen=True, slots=True)
 class CountedAgain(SeenRelease):
-    """``inner`` where somebody who is there adds 0 to ``most_counts`` to the count.
+    """``inner`` where a person who is there adds 0 to ``most_counts`` to the count.
 
-    How often somebody is counted must not depend on where else they go. Given it, being there shifts the
-    noise by at most ``L = most_counts``, and all those shifts have ``1 - delta_L`` in common: so the release
-    is no more than the channel that reveals with probability ``delta_L`` whether somebody is there, and else
-    nothing. All verbs are that channel's, but for the information, where Gaussian noise says less.
+    How often a person is counted must not depend on where else the person goes. Given that number, being
+    there shifts the noise by at most ``L = most_counts``, and all those shifts have ``1 - delta_L`` in
+    common. So the release reveals at most as much as a channel that shows with probability ``delta_L``
+    whether the person is there, and else nothing. All verbs are that channel's, except the information of
+    Gaussian noise, which is less.
     """
 
     most_counts: int
@@ -285,13 +278,13 @@ class CountedAgain(SeenRelease):
 
 
 def counted_again(mechanism: Mechanism, most_counts: int) -> Mechanism:
-    """The mechanism as accountants ask it where one person can be counted ``most_counts`` times.
+    """The mechanism for accountants where one person can be counted ``most_counts`` times.
 
-    Of several values each for itself. The mechanism itself for 1, and where nothing or the exact count is
-    released: that reveals the same at any shift.
-    :class:`MechanismError` for noise that several steps share.
+    Each of several values is treated by itself. The mechanism itself for 1, and where nothing or the exact
+    count is released, as that reveals the same at any shift. :class:`MechanismError` for noise that several
+    steps share.
     """
-    if most_counts == 1:  # first, as asking for abilities takes long and every release comes by here
+    if most_counts == 1:  # the usual case, before the slower checks
         return mechanism
     if isinstance(mechanism, Versions):
         return Versions(tuple(counted_again(part, most_counts) for part in mechanism.parts))
@@ -310,7 +303,7 @@ def revealed_by_shift(mechanism: Mechanism, shift: int) -> float:
     """Total variation between the noise and itself shifted by ``shift`` counts, for the erasure bound.
 
     1 for raw, 0 for suppressed. All shifts in ``0..shift`` have the rest in common. Includes the truncated
-    mass; at shift one it is the mechanism's own.
+    mass. At shift one it is the mechanism's own ``reveal_probability``.
     """
     noise = mechanism.noise_law()
     if noise is None or shift == 0:

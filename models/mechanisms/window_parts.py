@@ -1,10 +1,10 @@
-"""What one release over several steps is in a single step: accountants ask it, nobody publishes it.
+"""The part of a release over several steps that is accounted in a single step; parts are never published.
 
 A release over a window is accounted as if something had been published in each of its steps
 (:mod:`models.releases.fine_steps` says what, and why that reveals at least as much). Two kinds of part:
 
 - :class:`NoiseShare`: the window's noise is a sum of independent shares, one for each step;
-- :class:`ShownNowAndThen`: a coin, which shows the exact count of some places or nothing.
+- :class:`ErasureCoin`: with some probability the exact count of some places is shown, else nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from models.noise import (
 
 
 class _Part(Tabulated):
-    """What both kinds answer alike. Differential privacy is asked of the release itself, never of a part."""
+    """The verbs that both kinds share. Differential privacy is accounted for whole releases, never parts."""
 
     __slots__ = ()
     is_released: ClassVar[bool] = True
@@ -59,25 +59,25 @@ class _Part(Tabulated):
         return inf
 
     def zcdp_rho(self) -> float:
-        """Infinite: it promises nothing."""
+        """Infinite: a part promises nothing."""
         return inf
 
     def pure_epsilon(self) -> float:
-        """Infinite: it promises nothing."""
+        """Infinite: a part promises nothing."""
         return inf
 
     def gaussian_variance(self) -> float | None:
-        """None: it is no Gaussian about zero."""
+        """None: it is no Gaussian with mean zero."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseShare(_Part):
-    """One of ``shares`` independent parts of the noise of ``whole``, the one at ``position`` from 0.
+    """One of ``shares`` independent parts of the noise of ``whole``: the one at ``position``, from 0.
 
-    The sampler's law lies ``tau`` from the ideal one, which is what adds up. So a window's release is at most
-    its ideal shares and, with mass ``tau``, all its steps shown; that is less than each step being shown
-    with mass ``tau^(1/shares)`` besides.
+    The ideal law is the sum of the ideal shares; the sampler's law is ``tau`` away from it. So a window's
+    release reveals at most its ideal shares and, with probability ``tau``, all its steps. That is less than
+    if each step were shown with an additional probability ``tau^(1/shares)``.
     """
 
     whole: Gaussian
@@ -88,16 +88,16 @@ class NoiseShare(_Part):
 
     @property
     def parts(self) -> tuple[Mechanism, ...]:
-        """The release, once for each share: what its sampler may miss is charged in every step."""
+        """The release, once for each share: its sampler's distance is charged in every step."""
         return (self.whole,) * self.shares
 
     def noise_law(self) -> NoiseLaw:
-        """The ideal law of the share, and what is charged for the sampler."""
+        """The ideal law of the share, with the charge for the sampler."""
         own = _share(self)
-        return NoiseLaw(own.first, own.probabilities, shown_beside(self.whole, self.shares))
+        return NoiseLaw(own.first, own.probabilities, _sampler_charge(self.whole, self.shares))
 
     def reveal_probability(self) -> float:
-        """The largest probability: that of a centre at an integer, which is the largest of any centre."""
+        """The largest probability of a law centred at an integer, which is the largest for any centre."""
         return min(1.0, share_reveal_probability(self.whole, self.shares))
 
     def divergence(self) -> float:
@@ -105,20 +105,20 @@ class NoiseShare(_Part):
         return _share(self).divergence() * (1.0 + 1e-12)
 
     def information_table(self) -> InformationTable:
-        """The less of ``delta h(p)`` and ``p (1 - p) / (2 s^2)``, ``s`` being the share's scale.
+        """The lesser of ``delta h(p)`` and ``p (1 - p) / (2 s^2)`` for the share's scale ``s``.
 
-        The latter as for a centred law: normalisers of two centres differ by what is added here.
+        The second holds for a centred law; the difference between the normalisers of two centres is added.
         """
         return _share_table(self)
 
 
 @dataclass(frozen=True, slots=True)
-class ShownNowAndThen(_Part):
+class ErasureCoin(_Part):
     """Shows the exact count of a set of places with probability ``shown``, else nothing.
 
-    All parts of one release share one coin, which comes up with probability ``revealed``. Separate coins with
-    probability ``shown`` would all come up at least as often. But the mean information, for somebody who sees
-    the shared coin, is ``revealed`` times the entropy.
+    All parts of one release share one coin, which shows with probability ``revealed``. Independent coins with
+    probability ``shown`` would all show at least as often, so they are an upper bound. The mean information
+    of an adversary who sees the shared coin is ``revealed`` times the entropy.
     """
 
     parts: tuple[Mechanism, ...]
@@ -128,7 +128,7 @@ class ShownNowAndThen(_Part):
 
     @property
     def is_exact(self) -> bool:
-        """Whether the coin always comes up."""
+        """Whether the coin always shows."""
         return self.shown >= 1.0
 
     def noise_law(self) -> NoiseLaw | None:
@@ -140,17 +140,17 @@ class ShownNowAndThen(_Part):
         return self.shown
 
     def divergence(self) -> float:
-        """Infinite: an erasure reveals all now and then."""
+        """Infinite: with some probability an erasure reveals everything."""
         return inf
 
     def information_table(self) -> InformationTable:
-        """``revealed h(p)``, and what the samplers may miss."""
+        """``revealed h(p)``, and the charge for the samplers."""
         return _coin_table(self.revealed, sum(map(truncated_mass, self.parts)))
 
 
-def shown_together(parts: Sequence[ShownNowAndThen]) -> ShownNowAndThen:
-    """Several coins for one set of places, of different releases or moves: any of them shows it."""
-    return ShownNowAndThen(
+def joined_coins(parts: Sequence[ErasureCoin]) -> ErasureCoin:
+    """The coins of several releases or moves for one set of places as one coin: any of them shows it."""
+    return ErasureCoin(
         tuple(whole for part in parts for whole in part.parts),
         1.0 - prod(1.0 - part.shown for part in parts),
         1.0 - prod(1.0 - part.revealed for part in parts),
@@ -158,17 +158,17 @@ def shown_together(parts: Sequence[ShownNowAndThen]) -> ShownNowAndThen:
 
 
 def share_reveal_probability(whole: Gaussian, shares: int) -> float:
-    """How likely one share of so many shows the exact count, its part in the sampler's distance included."""
-    return shared_reveal(whole, shares) + shown_beside(whole, shares)
+    """Probability that one of ``shares`` shares shows the exact count, with the charge for the sampler."""
+    return shared_reveal(whole, shares) + _sampler_charge(whole, shares)
 
 
 def shared_reveal(whole: Gaussian, shares: int) -> float:
-    """The same of the ideal law."""
+    """Probability that one share of the ideal law shows the exact count."""
     return discrete_gaussian_table(whole.sigma / shares**0.5).reveal_probability()
 
 
-def shown_beside(whole: Gaussian, shares: int) -> float:
-    """With which mass each of the shares is shown besides, so that all are with the sampler's distance."""
+def _sampler_charge(whole: Gaussian, shares: int) -> float:
+    """The additional probability of each share: all of them together have the sampler's distance."""
     return float(truncated_mass(whole) ** (1.0 / shares)) * (1.0 + 1e-12)
 
 

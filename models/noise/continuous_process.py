@@ -22,9 +22,9 @@ from models.keys import UniformStream
 class PrivateProcess:
     """One path of ``V_epsilon`` in ``dimension`` dimensions, from the level ``highest`` downwards.
 
-    The path is a function of the stream's seed: a recipient who is given another level later, up to
-    ``highest``, gets the same path read there. ``highest`` (nats per unit of the data) is fixed beforehand;
-    nobody can ever be given more. It is drawn as far down as was asked for.
+    The path is a function of the stream's seed: a recipient who gets another level later, up to ``highest``,
+    reads the same path there. ``highest`` (nats per unit of the data) is fixed beforehand and can never rise.
+    The path is drawn as far down as it has been read.
     """
 
     dimension: int
@@ -34,7 +34,7 @@ class PrivateProcess:
     _values: list[NDArray[np.float64]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Draw the noise at the largest level; :class:`MechanismError` for what is no level or dimension."""
+        """Draw the noise at the largest level; :class:`MechanismError` for a wrong level or dimension."""
         if self.dimension < 1:
             raise MechanismError("the data must have a dimension", self.dimension, "give 1 or more")
         if not (math.isfinite(self.highest) and self.highest > 0):
@@ -54,7 +54,7 @@ class PrivateProcess:
         return self._values[int(np.searchsorted(-np.array(self._levels), -epsilon, side="right")) - 1].copy()
 
     def jumps(self, lowest: float) -> NDArray[np.float64]:
-        """The levels in [lowest, highest) below which another value holds, falling."""
+        """The levels in [lowest, highest) at which the value changes, falling."""
         self._draw_below(lowest)
         levels = np.array(self._levels[1:])
         return levels[levels >= lowest]
@@ -92,7 +92,7 @@ class Grid:
     """The multiples of ``2^exponent`` on which real values are published.
 
     Floating-point noise can be attacked in its low bits (Mironov 2012). Here the value and the noise are each
-    rounded to the grid and added there without rounding: what the sum can be does not depend on the value.
+    rounded to the grid and their sum is exact, so the possible sums do not depend on the value.
     """
 
     exponent: int
@@ -117,17 +117,17 @@ class Grid:
         return np.asarray(steps * self.step, dtype=np.float64)
 
     def epsilon(self, level: float, radius: float, dimension: int) -> float:
-        """What a tier guarantees (nats) for values ``radius`` apart, which rounding may part further."""
+        """A tier's guarantee (nats) for values ``radius`` apart, which rounding may move further apart."""
         return level * (radius + self.step * math.sqrt(dimension))
 
 
 def publish_tiers(
     value: NDArray[np.float64], process: PrivateProcess, levels: Sequence[float], grid: Grid
 ) -> NDArray[np.float64]:
-    """What each tier is given of ``value`` (dimension,): (tiers, dimension), on the grid, from one path.
+    """The values of each tier (tiers, dimension) for ``value`` (dimension,), on the grid, from one path.
 
-    Rounding the noise is post-processing, as the value is on the grid before: the coalition's guarantee
-    stands, with :meth:`Grid.epsilon`.
+    Rounding the noise is post-processing, as the value is already on the grid: the coalition's guarantee
+    holds, with :meth:`Grid.epsilon`.
     """
     rounded = grid.round(np.asarray(value, dtype=np.float64))
     return np.stack([rounded + grid.round(process.at(level)) for level in levels])

@@ -1,8 +1,8 @@
-"""Correlated Gaussian noise of a noise window: its covariance, how it is drawn, and what it is worth.
+"""Correlated Gaussian noise of a noise window: its covariance, how it is drawn, and what it hides.
 
 A designed covariance ``G`` over the ``n`` steps of a noise window. The vector is drawn once per sensor and
-window and released in time order: with ``L L^T = G``, ``L`` lower triangular, the noise of a step needs the
-draws of that step and of those before it only, whether or not their values were ever released.
+window and released in time order: with ``L L^T = G``, ``L`` lower triangular, the noise of a step needs only
+the draws of that step and of those before it, whether or not their values were ever released.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from models.numerics.eigenvalues import extreme_eigenvalues
 from models.numerics.jit import jit
 
 MAX_STEPS = 1024
-_PIVOT = 1e-12  # of the largest variance: below it a direction has no noise
-_UNDECIDED = 1e-9  # of the largest eigenvalue: a covariance may miss being one by that much
+_PIVOT = 1e-12  # of the largest variance: a direction with less has no noise
+_UNDECIDED = 1e-9  # of the largest eigenvalue: rounding may make eigenvalues of a covariance that negative
 _REAL = "fiu"  # kinds of numpy's types: floating point, integer, unsigned
 _FINGERPRINT_BITS = 52  # exact as a JSON number
 
@@ -32,7 +32,7 @@ _FINGERPRINT_BITS = 52  # exact as a JSON number
 class CorrelatedNoise:
     """The noise of one noise window. ``factor`` (n, n) is lower triangular; ``covariance`` is its square.
 
-    Two with the same factor are the same noise: ``design`` is a number made of it.
+    Two with the same factor are the same noise; ``design`` is a hash of it.
     """
 
     factor: NDArray[np.float64]
@@ -94,7 +94,7 @@ class CorrelatedNoise:
 
     @cached_property
     def independent_variance(self) -> NDArray[np.float64]:
-        """Variances (n,) of independent noise that reveals at least as much, 0 where nothing is certain.
+        """Variances (n,) of independent noise that reveals at least as much; 0 where no bound is known.
 
         For diagonal ``D`` with ``G - D`` positive semidefinite, the noise is independent noise with variances
         ``D`` plus independent further noise: the release is post-processing of one with noise ``D`` alone.
@@ -123,8 +123,8 @@ class CorrelatedNoise:
     def realisation_mass(self, position: int) -> float:
         """Total variation between what is drawn and rounded to integers and the ideal, at most.
 
-        Draws have 53 bits and nothing beyond 8.2 standard deviations; the sum's rounding errors matter where
-        it lies within them of a half-integer.
+        Draws have 53 bits and end at 8.2 standard deviations; the sum's rounding error matters where the sum
+        is that close to a half-integer.
         """
         sigma = math.sqrt(float(self.covariance[position, position]))
         return (position + 1) * (1.0 + sigma) * 2.0**-47

@@ -1,9 +1,9 @@
-"""All tiers of one count from one chain: who knows less knows a noisier version of what others know.
+"""Integer noise: exact tables and samplers, and all tiers of one count from one chain of noise.
 
-``V`` at the largest level is two-sided geometric; each lower level adds an independent increment. So every
-tier has exactly the noise of its own level, and a coalition that pools its tiers knows no more than its
-best-informed member: the others' noise is that member's plus independent noise (Koufogiannis and Pappas,
-"Diffusing Private Data over Networks", theorem 3; here for integers, beyond the paper).
+In the chain, the noise at the largest level is two-sided geometric; each lower level adds an independent
+increment. So every tier has exactly the noise of its own level, and a coalition that pools its tiers knows no
+more than its best-informed member: the others' noise is that member's plus independent noise (Koufogiannis
+and Pappas, "Diffusing Private Data over Networks", theorem 3; here for integers, beyond the paper).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from models.numerics.jit import jit
 
 # Symmetric integer noise as a table of exact integers, and its sampler from 128 uniform bits.
 #
-# Weights come in 256-bit fixed point, are rounded to multiples of 2^-128, and are sampled by inverting the
-# cumulative distribution: what the sampler realises is the table, exactly, and nothing depends on floating
-# point. No low bits to attack.
+# Weights are computed in 256-bit fixed point, rounded to multiples of 2^-128 and sampled by inverting the
+# cumulative distribution. So the sampler's law is the table exactly, and nothing depends on floating point,
+# whose low bits can be attacked (Mironov 2012).
 
 UNIT_BITS = 128  # probabilities are multiples of 2^-128: as many bits as one draw gets
 TOTAL = 1 << UNIT_BITS
@@ -67,10 +67,10 @@ class IntegerTable:
     def faithful_last(self) -> int:
         """Largest value up to which the table is within :data:`FAITHFUL_LOG_RATIO` of the ideal law.
 
-        Rounding moves a value by half a unit, which is at most ``2^-41`` of 2^40 units; what else differs
-        (the total, the weights' own precision) is below ``2^-90`` of a value.
+        Rounding moves a value by half a unit, which is at most ``2^-41`` of 2^40 units; all other differences
+        (the total, the weights' own precision) are below ``2^-90`` of a value.
         """
-        return sum(unit >= _FAITHFUL_UNITS for unit in self.units) - 1  # they fall from 0 on
+        return sum(unit >= _FAITHFUL_UNITS for unit in self.units) - 1  # the units decrease from 0 on
 
     def reveal_probability(self) -> float:
         """Total variation between the noise and itself shifted by one: of unimodal noise, the mass of zero.
@@ -104,7 +104,7 @@ def fixed_point_exp(exponent: Fraction) -> int:
 
 
 def _round_to_units(weights: Sequence[int]) -> tuple[int, ...]:
-    """Normalise to 2^128 units: nearest unit for each k > 0, what is left for 0; zeros at the end dropped."""
+    """Normalise to 2^128 units: nearest unit for each k > 0, the rest for 0; zeros at the end are dropped."""
     total = 2 * sum(weights) - weights[0]
     units = [((weight << (UNIT_BITS + 1)) + total) // (2 * total) for weight in weights[1:]]
     while units and units[-1] == 0:
@@ -140,13 +140,13 @@ def _invert(
         out[i] = left
 
 
-# The discrete Gaussian as a table of exact integers (:mod:`models.noise.integer_chain`).
+# The discrete Gaussian.
 #
 # Probability of the integer ``k`` proportional to ``exp(-k^2 / (2 sigma^2))`` (Canonne, Kamath, Steinke,
 # "The Discrete Gaussian for Differential Privacy", 2020, definition 1). Weights are computed once per sigma
 # in 256-bit fixed point; an error of n^2 2^-256 is left after n steps of the recurrence.
 
-MIN_SIGMA = 0.05  # below it the noise is zero in all but 2^-287 of the draws: say raw instead
+MIN_SIGMA = 0.05  # below it the noise is zero in all but 2^-287 of the draws: use raw instead
 MAX_SIGMA = 10_000.0  # 251 851 table entries, 4 MB, a fifth of a second to compute
 
 _WIDTH = 13.2  # table half-width in sigmas: the mass beyond is below 2^-128
@@ -186,20 +186,19 @@ def _table_weights(sigma: float) -> tuple[list[int], int]:
     for _ in range(last):
         weights.append(weights[-1] * ratio >> FIXED_BITS)
         ratio = ratio * step >> FIXED_BITS
-    # Ratios fall, so what lies beyond is below a geometric series; one more for the truncated products.
+    # Ratios decrease, so the tail is below a geometric series; one more for the truncated products.
     next_weight = (weights[-1] * ratio >> FIXED_BITS) + last**2
     tail = 2 * next_weight * one // (one - ratio) + 1
     return weights, tail
 
 
-# Two-sided geometric noise, and what has to be added to make it noisier, as tables of exact integers.
+# Two-sided geometric noise, and the increments from one level to a lower one.
 #
 # ``Pr[V = k] = (1 - q) / (1 + q) q^|k|`` with ``q = exp(-epsilon)`` is the integer form of Laplace noise
-# (Ghosh, Roughgarden, Sundararajan, "Universally Utility-Maximizing Privacy Mechanisms", 2012). The tables
-# are sampled as the discrete Gaussian's are: what the sampler realises is the table.
+# (Ghosh, Roughgarden, Sundararajan, "Universally Utility-Maximizing Privacy Mechanisms", 2012).
 
 MIN_EPSILON = 0.001  # a table of 180 000 entries; noise of 1 000 people on average
-MAX_EPSILON = 40.0  # beyond, the noise is zero in all but 2^-56 of the draws: say raw instead
+MAX_EPSILON = 40.0  # beyond, the noise is zero in all but 2^-56 of the draws: use raw instead
 _ONE = 1 << FIXED_BITS
 
 
@@ -270,7 +269,7 @@ def _weights(epsilon: float, extra_at_zero: int) -> tuple[list[int], int]:
 
 
 def check_levels(levels: Sequence[float]) -> None:
-    """:class:`MechanismError` unless there is a level and the levels rise strictly."""
+    """:class:`MechanismError` unless there is a level, and levels rise strictly."""
     if not levels or any(not low < high for low, high in pairwise(levels)):
         raise MechanismError(
             "tiers must have privacy levels of their own, at least one",
@@ -297,8 +296,8 @@ def chain_noise(levels: Sequence[float], words: NDArray[np.uint64]) -> NDArray[n
 class ReleasedNoise:
     """The noise of one released value at the levels that were ever read: rising ``levels``, ``noise`` each.
 
-    To raise a recipient to a level nobody has read, continue this process (:meth:`with_level`). A fresh draw
-    at that level would be a second, independent look at the count: the two together cost more than either.
+    To give a recipient a level that nobody has read, continue this process (:meth:`with_level`). A fresh draw
+    at that level would be a second, independent look at the count: both together would cost more than either.
     """
 
     levels: tuple[float, ...]
@@ -319,7 +318,7 @@ class ReleasedNoise:
         return self.noise[self.levels.index(level)]
 
     def with_level(self, level: float, word: int) -> ReleasedNoise:
-        """The same process, read at one more level; itself when that was read before.
+        """The same process with one more level; unchanged when that was read before.
 
         ``word`` is one uniform 128-bit integer. The new noise has its law given all that was read, which
         depends on the two neighbouring levels alone (the process is Markov).
@@ -339,7 +338,7 @@ class ReleasedNoise:
 
 
 def continued_value(values: Mapping[float, int], level: float, word: int) -> int:
-    """A reading's value at one more ``level``, given its ``values`` at the levels (epsilon) that are out.
+    """A reading's value at one more ``level``, given its ``values`` at the published levels (epsilon).
 
     Needs no count: below the largest level the process moves by increments, and those are differences of
     values as well as of noise. ``word`` as in :meth:`ReleasedNoise.with_level`. :class:`MechanismError` for a
@@ -379,7 +378,7 @@ class _Quantiles:
         return self.first + bisect_left(self.cumulative, target)
 
 
-# A log is continued reading by reading, and few gaps between two tiers make up nearly all of it.
+# A log is continued reading by reading, and nearly all readings have one of a few gaps between two tiers.
 @lru_cache(maxsize=64)
 def _bridge(below: float, level: float, above: float | None, gap: int) -> _Quantiles:
     """Law of the step from ``above`` (None: from no noise) to ``level``, given ``gap`` of it and the next."""

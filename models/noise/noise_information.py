@@ -1,8 +1,8 @@
-"""Information that one noised count gives about one person: exact sums, and tables that err upwards only.
+"""Information that one noised count gives about one person: exact sums, and tables of upper bounds.
 
 The channel is ``Y = B + Z`` with ``B`` one when the person is counted (probability ``p``) and ``Z`` a
-symmetric integer noise, everybody else's counts being known. Turning the sign of the noise around turns ``p``
-into ``1 - p``, so every table here needs ``p`` in [0, 1/2] only.
+symmetric integer noise; the other people's count is known. Changing the sign of the noise changes ``p`` to
+``1 - p``, so tables cover ``p`` in [0, 1/2] only.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def large_sigma_information_table(sigma: float, truncated_mass: float) -> Inform
 
 
 def binary_channel_information_table(crossover: float, truncated_mass: float) -> InformationTable:
-    """Table for a channel that turns its one bit around with probability ``crossover`` in (0, 1/2).
+    """Table for a channel that flips its one bit with probability ``crossover`` in (0, 1/2).
 
-    Two-sided geometric noise is one: whether the published value lies above the others' count or not is all
-    that it reveals about a person, every value on one side having the same likelihood ratio.
+    Two-sided geometric noise is one: all values on one side of the other people's count have the same
+    likelihood ratio, so the value reveals only on which side it is.
     """
     probability = np.array([1.0 - crossover, crossover])
     return likelihood_table(probability, probability[::-1] / probability, truncated_mass)
@@ -99,9 +99,9 @@ def continuous_gaussian_information_table(sigma: float, truncated_mass: float) -
 def likelihood_table(
     probability: NDArray[np.float64], ratio: NDArray[np.float64], truncated_mass: float
 ) -> InformationTable:
-    """Table for a channel with the output probabilities (n,) of who is absent, and their ratios when counted.
+    """Table for a channel by its output probabilities (n,) for an absent person, and their ratios.
 
-    The channel treats the two alike: what ``p`` does to one, ``1 - p`` does to the other.
+    The channel must be symmetric: ``p`` has the same effect on one as ``1 - p`` on the other.
     """
     grid = _grid()
     own = grid[1:]
@@ -113,7 +113,7 @@ def likelihood_table(
 
 
 def scaled_entropy_table(share: float) -> InformationTable:
-    """Table of ``share h(p)``: a channel that leaves so much, at most, of the entropy of being counted."""
+    """Table of ``share h(p)``: a channel that reveals at most this share of the entropy of being counted."""
     grid = _grid()
     own = grid[1:]
     table = _upper_table(grid, binary_entropy(own), log((1.0 - own) / own))
@@ -123,8 +123,8 @@ def scaled_entropy_table(share: float) -> InformationTable:
 def least_information(one: InformationTable, other: InformationTable) -> InformationTable:
     """Table of the smaller of two bounds, on the grid that all tables here share.
 
-    Where the smaller one changes from a knot to the next, a line between the two could lie below both: there
-    the knots keep the larger.
+    Where the smaller table changes from one knot to the next, the line between the knots could lie below both
+    bounds: there the knots keep the larger.
     """
     is_less = one.information_nats <= other.information_nats
     smaller = np.minimum(one.information_nats, other.information_nats)
@@ -136,10 +136,11 @@ def least_information(one: InformationTable, other: InformationTable) -> Informa
 
 
 def truncation_information_nats(truncated_mass: float) -> float:
-    """What cutting and rounding a noise's table can add to the information, at most.
+    """Upper bound of what cutting and rounding a noise's table adds to the information.
 
     Couple table and ideal law so that they differ with probability ``tau``, whatever the count. Whether they
-    differ is worth ``h(tau)`` at most, and where they do everything may be lost: ``h(tau) + tau ln 2``.
+    differ gives at most ``h(tau)``, and where they do, the value may reveal everything: ``h(tau) + tau ln
+    2``.
     """
     tau = truncated_mass
     return 0.0 if tau <= 0.0 else float(binary_entropy(np.array(tau))) + tau * math.log(2.0)
@@ -229,7 +230,7 @@ def _log_excess(own: float, other: float, ratio: float) -> float:
 def _divergences(
     noise: NDArray[np.float64], probability: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Divergence of the output's law from the mixture, for who is absent and for who is counted."""
+    """Divergence of the output's law from the mixture, for an absent and for a counted person."""
     absent, counted = np.empty_like(probability), np.empty_like(probability)
     for i in range(probability.size):
         absent[i] = _divergence(noise, 1.0 - probability[i], probability[i])
@@ -251,18 +252,10 @@ def _likelihood_divergences(
     return absent, counted
 
 
-# What several values of one count reveal about one person, each published with noise of its own.
-#
-# The channel is ``(B + Z_1, ..., B + Z_n)`` with ``B`` one when the person is counted and the ``Z_i``
-# independent integer noises, everybody else's counts being known. All that matters of an outcome is its
-# probability for somebody absent, and the ratio of that for somebody counted to it. Where outcomes are too
-# many some are put together, at two ratios with the same mean: what such a channel reveals is not less
-# (Blackwell), so everything here errs upwards.
-
 # What a noised count reveals about a person who can be counted more than once.
 #
-# The channel is ``Y = n + Z`` with a person's own count ``n`` in ``0..L`` and ``Z`` an integer noise,
-# everybody else's counts being known.
+# The channel is ``Y = n + Z`` with a person's own count ``n`` in ``0..L`` and ``Z`` an integer noise; the
+# other people's count is known.
 
 _SHARE_ROUNDING = (
     1e-15  # relative, of a sum of probabilities by math.fsum and of the probabilities themselves
@@ -320,6 +313,14 @@ def own_count_information(law: NDArray[np.float64], noise: NDArray[np.float64]) 
     return max(0.0, min(total * (1.0 + _NUMERIC_MARGIN), float(entr(law[counts]).sum())))
 
 
+# What several values of one count, each published with noise of its own, reveal about one person.
+#
+# The channel is ``(B + Z_1, ..., B + Z_n)`` with ``B`` one when the person is counted and the ``Z_i``
+# independent integer noises; the other people's count is known. An outcome is described by its probability
+# for an absent person, and the ratio of that for a counted person to it. Where there are too many outcomes,
+# several are replaced by two with the same mean ratio: such a channel reveals no less (Blackwell 1951), so
+# all results are upper bounds.
+
 _MOST_OUTCOMES = 4096  # of a channel; 3 840 knots of a table times so many take a quarter of a second
 _MOST_OF_ONE = 2048  # of each of two channels before their outcomes are paired
 _NO_RATIO = 1e-300  # stands for 0, which has no logarithm
@@ -328,9 +329,9 @@ _UNSEEN = 1e-18  # tails of so little probability share one cell
 
 
 class Outcomes(NamedTuple):
-    """A channel of one bit: ``probability`` (n,) for somebody absent, and ``ratio`` (n,) when counted.
+    """A channel of one bit: ``probability`` (n,) for an absent person, and ``ratio`` (n,) when counted.
 
-    ``unseen`` is the probability, when counted, of what is impossible for somebody absent.
+    ``unseen`` is the probability, when counted, of outcomes that are impossible for an absent person.
     """
 
     probability: NDArray[np.float64]
@@ -346,7 +347,7 @@ def joint_outcomes(noises: Sequence[NDArray[np.float64]]) -> Outcomes:
 def joint_shift_probability(outcomes: Outcomes) -> float:
     """Total variation between being counted and not, rounded up: the erasure bound's ``delta``.
 
-    Somebody who is counted in some of the values only shifts those: it is not more then.
+    A person who is counted in some of the values shifts only those, which reveals no more.
     """
     less = np.maximum(1.0 - outcomes.ratio, 0.0)
     return min(1.0, math.fsum(outcomes.probability * less) * (1.0 + _ROUNDING))
@@ -355,7 +356,7 @@ def joint_shift_probability(outcomes: Outcomes) -> float:
 def joint_information_table(outcomes: Outcomes) -> InformationTable:
     """Table of the information (nats) between being counted and all values together."""
     channel = _symmetric(outcomes)
-    last = int(np.argmax(channel.ratio))  # takes what is impossible for the absent; the table charges it
+    last = int(np.argmax(channel.ratio))  # gets the unseen mass, which the table charges
     channel.ratio[last] += channel.unseen / channel.probability[last]
     return likelihood_table(channel.probability, channel.ratio, channel.unseen)
 
@@ -369,9 +370,9 @@ def _of_noise(noise: NDArray[np.float64]) -> Outcomes:
 
 
 def _symmetric(outcomes: Outcomes) -> Outcomes:
-    """The channel or its mirror, by a coin that is seen: tables want one that treats the two alike.
+    """The channel or its mirror image, by the toss of a visible coin: tables need a symmetric channel.
 
-    Symmetric noise makes such a channel; only the cells of :func:`_fewer` are not even for both.
+    Symmetric noise makes one; only the cells of :func:`_fewer` break the symmetry.
     """
     possible = outcomes.ratio > 0.0
     probability, ratio = outcomes.probability[possible], outcomes.ratio[possible]
@@ -395,7 +396,7 @@ def _paired(one: Outcomes, other: Outcomes) -> Outcomes:
 
 
 def _fewer(outcomes: Outcomes, most: int) -> Outcomes:
-    """At most about so many outcomes, which reveal no less: each cell of ratios goes to its two ends."""
+    """About ``most`` outcomes at most, which reveal no less: each cell of ratios becomes its two ends."""
     order = np.argsort(outcomes.ratio, kind="stable")
     probability, ratio = outcomes.probability[order], outcomes.ratio[order]
     cells = _cells(probability, ratio, most)
@@ -415,7 +416,8 @@ def _fewer(outcomes: Outcomes, most: int) -> Outcomes:
 def _cells(probability: NDArray[np.float64], ratio: NDArray[np.float64], most: int) -> NDArray[np.int64]:
     """A cell (n,) for each outcome, in increasing order of ratio.
 
-    Ratios that differ by rounding only share one; where they are too many, even cells of their logarithm.
+    Ratios that differ by rounding share a cell; where there are too many, cells are equal parts of the
+    logarithm.
     """
     level = np.log(np.maximum(ratio, _NO_RATIO))
     cells = np.cumsum(np.diff(level, prepend=level[0]) > _ROUNDING, dtype=np.int64)

@@ -5,20 +5,18 @@ One method is one file; :func:`design_noise` finds it by name and checks the res
 
 from __future__ import annotations
 
-from models.noise_design.design import AUTO, METHODS, NoiseDesign, design_noise, worst_information
+from models.noise_design.design import METHODS, NoiseDesign, design_noise, worst_information
 from models.noise_design.problem import (
     DesignProblem,
     SecretInformation,
     conditional_information,
     indirect_information,
-    information_through,
     loss_nats,
     posterior_half_width,
     secret_information,
 )
 
 __all__ = [
-    "AUTO",
     "METHODS",
     "DesignProblem",
     "NoiseDesign",
@@ -26,7 +24,6 @@ __all__ = [
     "conditional_information",
     "design_noise",
     "indirect_information",
-    "information_through",
     "loss_nats",
     "posterior_half_width",
     "secret_information",

@@ -1,4 +1,4 @@
-"""The methods by name, and the check that every result passes before it is handed out."""
+"""The design methods by name, and the check that every result passes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,6 @@ from models.noise_design.problem import (
     within_budget,
 )
 from models.noise_design.semidefinite import SemidefiniteSolution
-
-# Multiple Secrets of Meehan and Chaudhuri (algorithm 1): SDP_A for each secret, then SDP_B above them all.
-#
-# The algorithm bounds each secret's own budget and lets SDP_B's trace come out as it may. For basic secrets
-# both programs scale with the budget, so the result is scaled to the noise budget asked for.
 
 # Independent noise, the baselines of the papers: at every time, or at the secret times only.
 
@@ -258,6 +253,12 @@ def _roots(matrix: Floats) -> tuple[Floats, Floats]:
     return (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
 
 
+# Multiple Secrets of Meehan and Chaudhuri (algorithm 1): SDP_A for each secret, then SDP_B above them all.
+#
+# The algorithm bounds each secret's own budget and leaves SDP_B's trace free. For basic secrets both programs
+# scale with the budget, so the result is scaled to the noise budget of the problem.
+
+
 def multiple(problem: DesignProblem) -> Floats:
     """The noise covariance (n, n) that protects every time of the window, of trace ``noise_budget``."""
     return within_budget(multiple_secrets(problem).covariance, problem.noise_budget)
@@ -273,7 +274,7 @@ AUTO = "auto"
 
 _AGREEMENT = 0.01  # how far the true information may lie above what a solver claims
 _ROUNDING = 1e-9  # relative
-_EVEN_SHARE = 1e-4  # of a solver's budget, spread evenly: a direction it rounded to no noise would reveal all
+_EVEN_SHARE = 1e-4  # of a solver's budget, spread evenly: a direction rounded to no noise would reveal all
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +335,7 @@ def design_noise(problem: DesignProblem, method: str, solver: str = AUTO) -> Noi
 
 
 def _solved(problem: DesignProblem, method: str, solver: str) -> Floats:
-    """By the semidefinite program; its claim is held against the true loss."""
+    """The solution of the semidefinite program, after a comparison of its claim with the true loss."""
     program = METHODS[method].program
     if program is None:
         raise NoiseDesignError(
@@ -368,6 +369,6 @@ def _checked(covariance: Floats, noise_budget: float, method: str) -> Floats:
         raise NoiseDesignError(
             f"the covariance of {method} must be one of trace {noise_budget}",
             f"trace {trace}, smallest eigenvalue {smallest}",
-            "report this prior and secret as a fault of the program",
+            "report this prior and secret as a bug",
         )
     return symmetric

@@ -1,4 +1,4 @@
-"""What a noise design is asked for, and what comes out."""
+"""The problem that a noise design solves, and the loss that it minimises."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from models.gaussian_process import Conditional, checked_covariance, checked_pos
 
 Floats = NDArray[np.float64]
 
-_NEVER = 1e150  # a weight beyond which nothing is spent any more: there is nothing to hide
+_NEVER = 1e150  # where nothing is spent at such a weight, there is nothing to hide
 
 
 def positive_part(matrix: Floats) -> Floats:
@@ -79,7 +79,7 @@ class DesignProblem:
     noise_budget: float
 
     def __post_init__(self) -> None:
-        """Check everything once, so that methods need not."""
+        """Check everything once, so that the methods need not."""
         matrix = checked_covariance(self.prior, "prior covariance")
         if not (np.diag(matrix) > 0.0).all():
             raise NoiseDesignError("every value must vary", "a variance of 0", "leave that time out")
@@ -145,14 +145,14 @@ def secret_information(prior: Floats, noise: Floats, secret: Sequence[int]) -> S
     """``J`` for a prior covariance (n, n), any noise covariance (n, n) and secret positions.
 
     Evaluated with the matrices' own rounding error as extra noise, and again with a hundred times that. Where
-    the two differ the secret follows from values released (nearly) exactly, and no finite loss is claimed.
-    :class:`NoiseDesignError` for noise that is no covariance of this size.
+    the two differ, the secret follows from values that are released (nearly) exactly, and no finite loss is
+    claimed. :class:`NoiseDesignError` for noise that is no covariance of this size.
     """
     return conditional_information(condition_on(prior, secret), noise)
 
 
 def conditional_information(split: Conditional, noise: Floats) -> SecretInformation:
-    """:func:`secret_information` for a prior that is split already."""
+    """:func:`secret_information` for a prior that is already split."""
     spread = split.lifted_residual() + checked_noise(noise, split.points)
     return information_through(split.lifted_effect(), spread, split.rounding)
 

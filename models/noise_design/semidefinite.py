@@ -1,13 +1,13 @@
 """The designs as semidefinite programs, for cases without a closed form and to check the closed forms.
 
-Needs the extra ``tallyguard[design]`` (cvxpy with SCS and Clarabel), imported when a program is solved. Every
-program is posed in variables of order one and a solver's status is read. What it returns is made a covariance
-of the right trace, and what it claims is compared with the true loss, by :mod:`models.noise_design.design`.
+Needs the extra ``tallyguard[design]`` (cvxpy with SCS and Clarabel), imported when a program is solved. The
+variables of every program are of order one, and the solver's status is checked.
+:mod:`models.noise_design.design` turns the result into a covariance of the right trace and compares the
+claimed loss with the true one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,30 +75,6 @@ def unrestricted(problem: DesignProblem, solver: str = DEFAULT_SOLVER) -> Semide
     return SemidefiniteSolution(budget * noise.value, value / unit, solver, accurate)
 
 
-def sdp_a(problem: DesignProblem, stabilisation: float, solver: str = DEFAULT_SOLVER) -> SemidefiniteSolution:
-    """The paper's SDP_A before its cross terms are dropped; ``objective`` is its ``beta``."""
-    cp = _cvxpy()
-    split = problem.split
-    budget = problem.noise_budget * stabilisation
-    inverse = np.linalg.pinv(split.lifted_effect())
-    noise, beta = cp.Variable((problem.points, problem.points), PSD=True), cp.Variable()
-    surrogate = inverse @ (split.lifted_residual() / budget + noise) @ inverse.T
-    constraints = [surrogate >> beta * np.eye(split.secret.size), cp.trace(noise) <= 1.0]
-    value, accurate = _solve(cp.Problem(cp.Maximize(beta), constraints), solver)
-    return SemidefiniteSolution(problem.noise_budget * noise.value, value * budget, solver, accurate)
-
-
-def sdp_b(family: Sequence[Floats], solver: str = DEFAULT_SOLVER) -> SemidefiniteSolution:
-    """The least trace above every member of ``family`` (n, n); ``objective`` is that trace."""
-    cp = _cvxpy()
-    points = len(family[0])
-    unit = float(max(np.trace(member) for member in family)) / points
-    noise = cp.Variable((points, points), symmetric=True)
-    constraints = [noise >> member / unit for member in family]
-    value, accurate = _solve(cp.Problem(cp.Minimize(cp.trace(noise)), constraints), solver)
-    return SemidefiniteSolution(unit * noise.value, unit * value, solver, accurate)
-
-
 def worst_of_all_times(problem: DesignProblem, solver: str = DEFAULT_SOLVER) -> SemidefiniteSolution:
     """Minimise the largest ``1/Post_tt - 1/Sigma_tt`` over all times, ``objective``.
 
@@ -142,7 +118,7 @@ def _cvxpy() -> Any:
 
 
 def _solve(program: Any, solver: str) -> tuple[float, bool]:
-    """The optimal value, and whether the solver vouches for it; :class:`NoiseDesignError` if it has none."""
+    """The optimum, and whether it meets the solver's tolerance; :class:`NoiseDesignError` without one."""
     if solver not in SOLVERS:
         raise NoiseDesignError(f"the solver must be one of {sorted(SOLVERS)}", solver, "choose one of them")
     import warnings

@@ -1,7 +1,4 @@
-"""Compiling, for whoever waits: it takes minutes, once a machine, which is announced and kept short.
-
-A change of this module has nothing compiled again, unlike one of ``jit.py``.
-"""
+"""Messages about compiling, which takes minutes once a machine: users should know why they wait."""
 
 from __future__ import annotations
 
@@ -23,18 +20,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_PATIENCE: Final = 1.0  # seconds of compiling of which nothing is said
-_SELDOM: Final = (100_000, 20, 100)  # to look for cycles among what numba makes took a seventh
-_AGAIN: Final = 30.0  # seconds between two lines where there is no terminal
+_PATIENCE: Final = 1.0  # seconds of compiling before the first message
+_SELDOM: Final = (100_000, 20, 100)  # garbage collection of numba's objects took a seventh of the time
+_AGAIN: Final = 30.0  # seconds between two messages where there is no terminal
 _what = "compiling for this machine, once"
 _WHAT_EACH_TIME: Final = "compiling, and nothing of it can be kept"
 
 
 @contextmanager
 def announced_compiling() -> Iterator[None]:
-    """Tell when kernels are compiled here: a bar on a terminal, else lines, in the log where there is one.
+    """Report kernels that are compiled in the block: by a bar on a terminal, else by lines or in the log.
 
-    Kernels that are found in the cache are loaded without a word, and nothing is said of other people's.
+    Kernels from the cache are not reported, nor kernels outside tallyguard.
     """
     event.register("numba:compile", _notice)  # type: ignore[no-untyped-call]
     try:
@@ -45,14 +42,14 @@ def announced_compiling() -> Iterator[None]:
 
 @cache
 def announce_waiting() -> None:
-    """Tell, once, that another process compiles what this one needs."""
+    """Say once that another process is compiling what this one needs."""
     _say("another process compiles what this one needs too: waiting for it (up to some minutes, once)")
 
 
 @cache
 def announce_unkept(folder: Path | None, reason: str, instead: Path | None) -> None:
-    """Tell, once, that kernels are not kept where they should be, and what to do."""
-    global _what  # noqa: PLW0603 - what is said of all kernels of this process
+    """Say once that kernels are not cached where they should be, and what to do."""
+    global _what  # noqa: PLW0603 - it is true for all kernels of this process
     user = os.geteuid()
     if instead is None:
         _what = _WHAT_EACH_TIME
@@ -68,21 +65,21 @@ def announce_unkept(folder: Path | None, reason: str, instead: Path | None) -> N
 
 
 class _Notice(event.Listener):
-    """Counts kernels, and has garbage collected more seldom meanwhile.
+    """Counts kernels, and makes garbage collection rarer meanwhile.
 
-    Kernels that others call are compiled inside those.
+    A kernel that another calls is compiled inside that one, so only the outermost is timed.
     """
 
     def __init__(self) -> None:
         self._depth = self._done = 0
-        self._since = 0.0  # when the outermost of those being compiled was begun
-        self._seconds = 0.0  # spent before
-        self._collected = gc.get_threshold()  # how often cycles are looked for otherwise
+        self._since = 0.0  # when the outermost kernel was begun
+        self._seconds = 0.0  # spent on earlier ones
+        self._collected = gc.get_threshold()  # of the process, restored afterwards
         self._announced_seconds = -_AGAIN
         self._bar: tuple[Progress, TaskID] | None = None
 
     def on_start(self, event: Any) -> None:
-        """Another kernel is begun."""
+        """A kernel is begun."""
         if self._depth == 0:
             self._since = time.monotonic()
             self._collected = gc.get_threshold()
@@ -120,7 +117,7 @@ _notice: Final = _Notice()
 
 
 def _say(text: str, level: int = logging.INFO) -> None:
-    """In the log if it takes that; else on the terminal, unless our own level in the log leaves it out."""
+    """Log it if the log takes it; else print it, unless the level of our own logger excludes it."""
     is_logged = logger.hasHandlers() and logger.isEnabledFor(level)
     if is_logged or logging.getLogger("models").level != logging.NOTSET:
         logger.log(level, "%s", text)

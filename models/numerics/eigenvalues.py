@@ -1,7 +1,7 @@
 """The extreme eigenvalues of a symmetric matrix, the same bits on every machine.
 
-A linear algebra library chooses its instructions, and with them its rounding errors, by the CPU it runs on.
-So what is said of a noise rests on kernels of our own. Householder's tridiagonal form, then bisection
+A linear algebra library chooses its instructions, and so its rounding errors, by the CPU it runs on. So the
+figures of a noise use kernels of our own. Householder's tridiagonal form, then bisection
 with Sturm's count: Golub, Van Loan, *Matrix Computations*, sections 8.3.1 and 8.4.1; the error is a few ``n``
 rounding errors of the largest eigenvalue.
 """

@@ -1,7 +1,7 @@
 """``exp`` and ``log`` of arrays, the same bits on every machine.
 
-numpy chooses among several ways to compute them by the CPU it runs on, and they differ in the last bit. These
-are the C library's, one number at a time; as good for anything that is published or that workers compare.
+numpy computes them in ways that depend on the CPU and differ in the last bit. These are the C library's, one
+number at a time: use them for everything that is published or that workers compare.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 ``fastmath`` stays off: a replay must give the same bits, whatever the number of threads. Every process
 compiles for the same kind of CPU, so that machines that share people or a cache run the same instructions.
 
-Nothing of numba is changed for other people's kernels (:mod:`models.numerics.own_target`), and ours are kept
-in folders of their own (:mod:`models.numerics.kernel_cache`).
+numba is not changed for kernels outside tallyguard (:mod:`models.numerics.own_target`); ours are cached in
+folders of their own (:mod:`models.numerics.kernel_cache`).
 """
 
 from __future__ import annotations
@@ -36,33 +36,27 @@ def bare_jit(function: F) -> F:
     """Compile a kernel that neither makes nor returns an array, for inner loops.
 
     It counts no references. Otherwise numba counts one to every array of every argument at each call, with
-    an atomic instruction: on a person's few places that took longer than the arithmetic. Making an array in
-    such a kernel, by a method like ``sum`` too, or copying one slice to another is an error of the compiler.
+    an atomic instruction: on a person's few places that took longer than the arithmetic. The compiler refuses
+    an array made in such a kernel (also by a method such as ``sum``) and a copy from one slice to another.
     """
     return cast(F, _kernel(function, _nrt=False))
 
 
 def _kernel(function: Callable[..., Any], **options: bool) -> Dispatcher:
-    """One that Python calls by machine code, and kernels by :mod:`models.numerics.linked`."""
-    kernel = _shared(own_jit(nogil=True, no_cfunc_wrapper=True, **options)(function), CalledCache)
-    call_linked(kernel, _shared)
-    return cast(Dispatcher, kernel)
-
-
-def _shared(kernel: Any, keep: type[KernelCache]) -> Any:
-    """What one process compiles and others load."""
-    kernel.compile = _compiled_once(kernel, keep)
+    """A kernel that Python calls as machine code; other kernels link it (:mod:`models.numerics.linked`)."""
+    kernel = own_jit(nogil=True, no_cfunc_wrapper=True, **options)(function)
+    _compile_in_one_process(kernel, CalledCache)
+    call_linked(kernel, _compile_in_one_process)
     return kernel
 
 
-def _compiled_once(kernel: Any, keep: type[KernelCache]) -> Callable[[Any], Any]:
-    """The kernel's ``compile`` while no other process compiles the same one, which this then loads.
+def _compile_in_one_process(kernel: Any, cache: type[KernelCache]) -> None:
+    """Make ``kernel.compile`` wait while another process compiles the same kernel, and load its result.
 
-    Where it is kept is looked up when it is called: a process has hundreds of kernels and calls a few.
-    One that is kept already is loaded without a look at others: a worker that was stopped while it loaded
-    must not hold up those that start. Kernels call each other without circles, and a process holds numba's
-    own lock first, so nobody waits for somebody who waits for them. The lock goes with the process. Where
-    nothing can be kept there is nothing to share.
+    Its cache is looked up at the first call: a process has hundreds of kernels and calls a few. A cached
+    kernel is loaded without the lock, so that a worker that was stopped while it loaded cannot hold up others
+    that start. There is no deadlock: kernels call each other without circles, and a process holds numba's own
+    lock first. The lock ends with the process. Where nothing can be cached there is nothing to share.
     """
     compile_or_load = kernel.compile
     kept: KernelCache | NoCache | None = None
@@ -70,7 +64,7 @@ def _compiled_once(kernel: Any, keep: type[KernelCache]) -> Callable[[Any], Any]
     @functools.wraps(compile_or_load)
     def compile_once(signature: Any) -> Any:
         nonlocal kept
-        kept = kernel._cache = kept or cache_of(kernel.py_func, keep)
+        kept = kernel._cache = kept or cache_of(kernel.py_func, cache)
         with compiling(), ExitStack() as until_kept:
             if not kept.is_there:
                 with suppress(OSError):
@@ -78,11 +72,11 @@ def _compiled_once(kernel: Any, keep: type[KernelCache]) -> Callable[[Any], Any]
                         _wait_for(until_kept.enter_context(path.open("w")))
             return compile_or_load(signature)
 
-    return compile_once
+    kernel.compile = compile_once
 
 
 def _wait_for(lock: IO[str]) -> None:
-    """Hold the lock; said, if another process does."""
+    """Take the lock, after a message where another process holds it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -95,9 +89,9 @@ def pjit(
 ) -> Callable[[Callable[Concatenate[int, int, P], None]], Callable[P, None]]:
     """Compile a kernel over independent people and run it on several threads.
 
-    The kernel takes the first number and the one behind the last, then its arguments; callers pass the
-    arguments only, and ``count(*arguments)`` says how many there are. Fewer than ``least`` of them are not
-    worth a thread: see :func:`models.numerics.threads.in_threads`.
+    The kernel takes ``begin`` and ``end`` of a range of people, then its arguments; callers pass the
+    arguments only, and ``count(*arguments)`` is how many people there are. A range has at least ``least`` of
+    them, which are worth a thread: see :func:`models.numerics.threads.in_threads`.
     """
     return lambda function: in_threads(count, least, jit(function))
 
@@ -105,15 +99,15 @@ def pjit(
 def bare_pjit(
     count: Callable[..., int], least: int = 1
 ) -> Callable[[Callable[Concatenate[int, int, P], None]], Callable[P, None]]:
-    """:func:`pjit` of a :func:`bare_jit`. One that needs memory of its own makes it and calls a bare loop."""
+    """A :func:`pjit` of a :func:`bare_jit`; with work arrays, make it a :func:`pjit` around a bare loop."""
     return lambda function: in_threads(count, least, bare_jit(function))
 
 
 def inline(function: F) -> F:
-    """Compile a kernel into its callers: a call would copy the descriptors of dozens of arrays."""
+    """Compile a kernel into each caller: a call would copy the descriptors of dozens of arrays."""
     return cast(F, own_jit(inline="always", nogil=True)(function))
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
-    """Make code written for the compiler, instruction by instruction, callable from kernels."""
+    """Make a function that writes LLVM instructions callable from kernels."""
     return numba.extending.intrinsic(function)

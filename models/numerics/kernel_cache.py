@@ -1,13 +1,14 @@
-"""Where compiled kernels are kept: by contents, in folders that nobody else fills or empties.
+"""The disk cache of compiled kernels: by contents, in folders that only tallyguard fills and empties.
 
-numba keeps a compiled kernel by the path of its file, and notices when that file has changed but not when a
-kernel it calls has. Ours are kept by contents instead: of the file and of every file with kernels it imports,
-see :mod:`models.numerics.jit`. So copies of the same sources, wherever they stand, share what one of them
-compiled, and a change compiles again what can depend on it and nothing else.
+numba caches a compiled kernel by the path of its file, and notices when that file has changed but not when a
+kernel that it calls has (https://github.com/numba/numba/issues/1833). Ours are cached by contents instead: of
+the file and of every file with kernels that it imports, see :mod:`models.numerics.jit`. So copies of the same
+sources share compiled code, wherever they are, and a change recompiles what can depend on it and nothing
+else.
 
-A folder that cannot be written to is read all the same, as in an image: what is compiled beyond it goes to
-a folder of this user's own among the temporary files. Whoever could write there could have us run anything,
-so it must be this user's, and closed to others.
+A folder that cannot be written to is still read, as in a container image: what is compiled beyond it goes to
+a folder among the temporary files. Cached code is run unchecked, so that folder must belong to this user and
+be closed to others.
 """
 
 from __future__ import annotations
@@ -47,19 +48,19 @@ _STAMP = re.compile(r"[0-9a-f]{16}")
 MARKER = ".kernels-of-tallyguard"
 """A file in each folder that was made here, and in no other: only such folders are ever removed."""
 _OWN_FILES = (".nbi", ".nbc", ".lock")
-_UNUSED_SECONDS = 14 * 86_400  # older folders belong to sources nobody runs any more
+_UNUSED_SECONDS = 14 * 86_400  # older folders belong to sources that nobody runs any more
 
 
 @cache
 def _kernel_source(path: Path) -> bytes:
-    """A file's contents if it holds kernels, which are those that import ``jit``; else nothing."""
+    """A file's contents if it has kernels, that is, imports ``jit``; else nothing."""
     source = path.read_bytes() if path.is_file() else b""
     return source if b"models.numerics.jit" in source else b""
 
 
 @cache
 def _imported(path: Path, root: Path) -> Set[Path]:
-    """Files with kernels below ``root`` that may be meant by the import lines of another."""
+    """Files with kernels below ``root`` that the import lines of another may name."""
     found = set()
     for module, names in _IMPORT.findall(_kernel_source(path)):
         there = root.joinpath(*module.decode().split("."))
@@ -70,7 +71,7 @@ def _imported(path: Path, root: Path) -> Set[Path]:
 
 @cache
 def source_stamp(path: Path, root: Path = _ROOT) -> str:
-    """A name for the contents of a file and of all files with kernels it imports, also through others."""
+    """A hash of the contents of a file and of all files with kernels that it imports, directly or not."""
     seen: set[Path] = set()
     waiting = {path}
     while waiting:
@@ -85,22 +86,22 @@ def source_stamp(path: Path, root: Path = _ROOT) -> str:
 
 
 def _wanted() -> Path | None:
-    """Below ``NUMBA_CACHE_DIR``, which others may use, too, or the user's cache; None without a home."""
+    """A folder in ``NUMBA_CACHE_DIR``, which may be shared, or in the user's cache; None without a home."""
     if shared := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(shared).absolute() / "tallyguard"
     home = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not home.is_absolute():  # which is to be ignored
+    if not home.is_absolute():  # the XDG specification: a relative path is invalid and ignored
         with suppress(RuntimeError):  # a user without a home
             home = Path.home() / ".cache"
     return home / "tallyguard" / "kernels" if home.is_absolute() else None
 
 
 WANTED = _wanted()
-"""The folder of all kernels that others of this user share."""
+"""The folder of kernels that all processes of this user share."""
 
 
 def _among_temporary_files() -> Path:
-    """Where kernels are kept instead; :class:`OSError` if that is there and not this user's alone."""
+    """The fallback; :class:`OSError` if it exists and is not this user's, or is open to others."""
     folder = Path(tempfile.gettempdir()) / f"kernels-of-tallyguard-{os.geteuid()}"
     try:
         found = folder.lstat()
@@ -112,7 +113,7 @@ def _among_temporary_files() -> Path:
 
 
 def _folders() -> Iterator[Path]:
-    """Where kernels may be kept, the one that is wanted first."""
+    """The folders to look in and to write to, in this order."""
     if WANTED is not None:
         yield WANTED
     with suppress(OSError):
@@ -121,7 +122,7 @@ def _folders() -> Iterator[Path]:
 
 @cache
 def _made(folder: Path) -> Path:
-    """A folder for the kernels of some sources, which can be written to; :class:`OSError` if it cannot."""
+    """Make a folder for the kernels of some sources; :class:`OSError` if it cannot be written to."""
     if folder.parent != WANTED:
         with suppress(FileExistsError):
             folder.parent.mkdir(mode=0o700)
@@ -136,28 +137,26 @@ def _made(folder: Path) -> Path:
 
 @cache
 def _used(folder: Path) -> None:
-    """What was used is not forgotten, see :func:`forget_unused`."""
-    with suppress(OSError):  # where it can be read only
+    """Note that a folder was used, so that :func:`forget_unused` keeps it."""
+    with suppress(OSError):  # read-only
         os.utime(folder)
 
 
 @cache
 def forget_unused(caches: Path) -> None:
-    """Remove the folders of sources that have not been run for two weeks, of those that were made here."""
-    with suppress(OSError):  # another process removes the same
+    """Remove our folders of sources that have not been run for two weeks."""
+    with suppress(OSError):  # another process may remove the same
         for old in caches.iterdir():
             is_ours = _STAMP.fullmatch(old.name) and not old.is_symlink() and (old / MARKER).is_file()
-            if is_ours and time.time() - old.stat().st_mtime > _UNUSED_SECONDS and _holds_only_kernels(old):
+            if not is_ours or time.time() - old.stat().st_mtime <= _UNUSED_SECONDS:
+                continue
+            names = [each.name for each in old.iterdir()]  # a user's own file there keeps the folder
+            if all(name == MARKER or name.endswith(_OWN_FILES) or ".nb" in name for name in names):
                 shutil.rmtree(old, ignore_errors=True)
 
 
-def _holds_only_kernels(folder: Path) -> bool:
-    names = (each.name for each in folder.iterdir())
-    return all(name == MARKER or name.endswith(_OWN_FILES) or ".nb" in name for name in names)
-
-
 class _Locator(UserProvidedCacheLocator):
-    """The folder of a file's kernels in each of :func:`_folders`: its name is the file's stamp."""
+    """numba's locator: in each of :func:`_folders`, a file's kernels are in a folder named by its stamp."""
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         self._py_file, self._lineno = py_file, py_func.__code__.co_firstlineno
@@ -167,11 +166,11 @@ class _Locator(UserProvidedCacheLocator):
         return self.stamp
 
     def ensure_cache_path(self) -> None:
-        """Done when something is kept."""
+        """Nothing: the folder is made when something is written."""
 
 
 class KeptResult(CompileResultCacheImpl):
-    """How what was compiled is written down; numba would look for a folder among those it is set to use."""
+    """How compiled code is written; numba's own class would look for a folder among its locators."""
 
     def __init__(self, py_func: Any) -> None:
         file = Path(inspect.getfile(py_func))
@@ -180,12 +179,15 @@ class KeptResult(CompileResultCacheImpl):
 
 
 class _File(IndexDataCacheFile):
-    """An index of kernels and the file of each. What is torn or changed counts as not there."""
+    """An index of kernels and the file of each; a truncated or damaged file counts as missing.
+
+    numba ends with an ``EOFError`` there (https://github.com/numba/numba/issues/10434), hence the checksum.
+    """
 
     def _load_index(self) -> Any:
         try:
             return super()._load_index()  # type: ignore[no-untyped-call]
-        except Exception:  # whatever pickle makes of bytes that are none of its own
+        except Exception:  # pickle raises almost anything for damaged bytes
             return {}
 
     def _save_data(self, name: str, data: Any) -> None:
@@ -201,7 +203,7 @@ class _File(IndexDataCacheFile):
 
 
 class KernelCache(Cache):
-    """What was compiled of one kernel, in whichever of the folders it is."""
+    """The cached code of one kernel, in whichever of the folders it is."""
 
     def __init__(self, py_func: Any) -> None:
         super().__init__(py_func)  # type: ignore[no-untyped-call]
@@ -211,18 +213,18 @@ class KernelCache(Cache):
 
     @property
     def is_there(self) -> bool:
-        """Whether something of this kernel is kept."""
-        with suppress(PermissionError):  # where we may not even look
+        """Whether any code of this kernel is cached."""
+        with suppress(PermissionError):  # a folder that this user cannot enter
             return any(Path(each._index_path).exists() for each in self._files)
         return False
 
     def lock_file(self, name: str) -> Path | None:
-        """What to lock while it is compiled; None where nothing can be kept, which is said."""
+        """The file to lock while it is compiled; None, after a message, where nothing can be cached."""
         written = self._written()
         return None if written is None else Path(written._cache_path) / f"{name}.lock"
 
     def _written(self) -> _File | None:
-        """Where to keep it: the first folder that can be written to. Said, if that is not the one wanted."""
+        """The first folder that can be written to, with a message where it is not the wanted one."""
         reasons = []
         for each in self._files:
             folder = Path(each._cache_path)
@@ -242,7 +244,7 @@ class KernelCache(Cache):
             self._cache_file = each
             try:
                 found = super()._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-            except Exception:  # what cannot be read or linked, for whatever reason, is compiled again
+            except Exception:  # whatever cannot be read or linked is compiled again
                 continue
             if found is not None:
                 _used(Path(each._cache_path))
@@ -257,7 +259,7 @@ class KernelCache(Cache):
             try:
                 _made(Path(each._cache_path))
                 super()._save_overload(sig, data)  # type: ignore[no-untyped-call]
-            except OSError as error:  # a disk that is full by now
+            except OSError as error:  # the disk may be full by now
                 reasons.append((Path(each._cache_path).parent, error))
             else:
                 if reasons:
@@ -268,7 +270,7 @@ class KernelCache(Cache):
 
 
 def _first(reasons: Sequence[tuple[Path, OSError]]) -> tuple[Path | None, str]:
-    """The folder that was wanted, and why nothing can be kept there."""
+    """The wanted folder, and why nothing can be written there."""
     if not reasons:
         return None, "no home folder is known"
     folder, error = reasons[0]
@@ -276,15 +278,15 @@ def _first(reasons: Sequence[tuple[Path, OSError]]) -> tuple[Path | None, str]:
 
 
 class NoCache(NullCache):
-    """For kernels that are written at a prompt: nothing to know them by the next time."""
+    """For kernels written at a prompt: the next process could not recognise them."""
 
     is_there = True
 
     def lock_file(self, name: str) -> Path | None:
-        """Nobody else compiles it."""
+        """None: no other process compiles it."""
 
 
 def cache_of(py_func: Any, kind: type[KernelCache]) -> KernelCache | NoCache:
-    """Where a kernel is kept."""
+    """The cache of a kernel."""
     own = _kernel_source(Path(py_func.__code__.co_filename))
     return kind(py_func) if own else NoCache()

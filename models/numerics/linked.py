@@ -1,11 +1,13 @@
-"""Kernels as kernels that call them see them: code to link in, and nothing else.
+"""Kernels that other kernels call: LLVM code to link, without machine code of its own.
 
-numba compiles each kernel as if Python called it: with a wrapper that takes its arguments out of Python's
-objects, and to machine code. Most of ours are called by other kernels only, which link their code in,
-optimise the whole and make machine code of that. So what a kernel's callers link is compiled apart, without
-wrapper, optimisation and machine code of its own, and so is what they use of numba: everything is compiled
-in less than two thirds of the time.
-What Python calls is compiled as ever, when Python calls it. See :mod:`models.numerics.jit`.
+numba compiles each kernel as if Python called it: with a wrapper that unpacks Python objects, and to machine
+code. Most of ours are called by other kernels only, which link their code, optimise the whole and compile
+that to machine code. So the code that callers link is compiled apart, without a wrapper, optimisation and
+machine code, and so is the code that it uses of numba. Compiling everything takes less than two thirds of the
+time. A kernel that Python calls is compiled as usual when Python calls it. See :mod:`models.numerics.jit`.
+
+numba would do so by https://github.com/numba/numba/pull/9566, which was never merged;
+https://github.com/numba/numba/issues/3328 asks for the same.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ class Library(JITCodeLibrary):
     """Code that is linked into other libraries and never run by itself."""
 
     def _optimize_final_module(self) -> None:
-        """Callers optimise it with what is theirs."""
+        """Nothing: callers optimise it together with their own code."""
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
@@ -37,13 +39,13 @@ class Library(JITCodeLibrary):
         self._finalized = True
 
     def serialize_using_object_code(self) -> tuple[str, bytes]:
-        """There is none: it is kept as it is linked."""
+        """There is no object code: the bitcode that callers link is cached."""
         self._ensure_finalized()  # type: ignore[no-untyped-call]
         return self.name, self._final_module.as_bitcode()
 
     @classmethod
     def kept(cls, codegen: Any, state: tuple[str, bytes]) -> Any:
-        """The library that :meth:`serialize_using_object_code` gave."""
+        """The library of a :meth:`serialize_using_object_code`."""
         library: Any = cls(codegen, state[0])
         library._final_module = llvm.parse_bitcode(state[1])
         library._finalize_final_module()
@@ -51,7 +53,7 @@ class Library(JITCodeLibrary):
 
 
 def entry_of(library: Any, described: Any, environment: Any) -> Any:
-    """What stands for the function that Python calls, where there is only a :class:`Library`."""
+    """A placeholder for the function that Python calls, where there is only a :class:`Library`; else None."""
     if not isinstance(library, Library):
         return None
     nowhere = 0
@@ -68,7 +70,10 @@ class _Compilation(_FunctionCompiler):  # type: ignore[misc]
 
 
 class _Linkable:
-    """The library of one signature, what describes its function, and what must live as long."""
+    """The library of one signature, the descriptor of its function, and objects that must live as long.
+
+    numba uses it as the key of the function, by its identity.
+    """
 
     def __init__(self, library: Any, described: Any, signature: Any, environments: Any) -> None:
         self.library, self.described, self.signature = library, described, signature
@@ -76,7 +81,7 @@ class _Linkable:
 
 
 class _Kept(KeptResult):
-    """What is kept on disk of a :class:`_Linkable`."""
+    """How a :class:`_Linkable` is cached."""
 
     def rebuild(self, target_context: Any, payload: Any) -> _Linkable:
         state, described, environment, signature, *_, referenced = payload
@@ -85,16 +90,14 @@ class _Kept(KeptResult):
 
 
 class _LinkableCache(KernelCache):
-    """Where they are kept."""
-
     _impl_class = _Kept  # type: ignore[assignment]
 
 
 class _KeptOfCalled(KeptResult):
-    """What is kept on disk of a kernel that Python calls: machine code.
+    """How a kernel that Python calls is cached: its machine code only.
 
-    numba adds what others would link, which took a fifth of a worker's start to read, and looks there which
-    functions there are: the one that Python enters is named, without what it does.
+    numba also writes the code that others would link, which took a fifth of a worker's start to read, and
+    finds the names of the functions there. So an empty function of the entry's name is written in its place.
     """
 
     def reduce(self, data: Any) -> Any:
@@ -104,16 +107,16 @@ class _KeptOfCalled(KeptResult):
 
 
 class CalledCache(KernelCache):
-    """Where kernels are kept that Python calls."""
+    """The cache of kernels that Python calls."""
 
     _impl_class = _KeptOfCalled  # type: ignore[assignment]
 
 
 class LinkedKernel:
-    """Stands for a numba dispatcher where a kernel is called by another."""
+    """Takes the place of a numba dispatcher where another kernel calls the kernel."""
 
     def __init__(self, dispatcher: Any) -> None:
-        """Nothing is compiled yet. The code is kept on disk under a name of its own."""
+        """Compiles nothing yet. The code is cached under a name of its own, ending in ``.linked``."""
         function = dispatcher.py_func
         self.py_func = FunctionType(
             function.__code__, function.__globals__, function.__name__, function.__defaults__
@@ -132,7 +135,7 @@ class LinkedKernel:
         self._known: dict[tuple[Any, ...], _Linkable] = {}
 
     def get_call_template(self, args: Any, kws: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """What numba asks a dispatcher for while it infers the types of a caller."""
+        """The dispatcher's answer while numba infers the types of a caller."""
         pysig, args = self._compiler.fold_argument_types(args, kws)
         self.compile(tuple(args))
         name = self.py_func.__name__
@@ -141,11 +144,11 @@ class LinkedKernel:
         return template, pysig, args, {}
 
     def get_overload(self, args: Any) -> Any:
-        """Under what the code for these arguments is known to numba."""
+        """The key under which the target knows the code for these arguments."""
         return self._known[tuple(args)]
 
     def compile(self, args: tuple[Any, ...]) -> None:
-        """Make the code for these arguments known to numba: compile it, or load what was kept."""
+        """Compile or load the code for these arguments, and register it with the target."""
         with global_compiler_lock:
             if args in self._known:
                 return
@@ -160,13 +163,15 @@ class LinkedKernel:
             self._known[args] = found
 
 
-def call_linked(dispatcher: Any, shared: Callable[[Any, type[KernelCache]], Any]) -> None:
-    """Let kernels that call this one link it; ``shared`` as for the dispatcher itself."""
+def call_linked(dispatcher: Any, compile_once: Callable[[Any, type[KernelCache]], None]) -> None:
+    """Let kernels that call this one link it; ``compile_once`` arranges that one process compiles it."""
     linked = None
 
     def of_callers() -> Any:
         nonlocal linked
-        linked = linked or shared(LinkedKernel(dispatcher), _LinkableCache)
+        if linked is None:
+            linked = LinkedKernel(dispatcher)
+            compile_once(linked, _LinkableCache)
         return linked
 
     dispatcher.get_call_template = lambda args, kws: of_callers().get_call_template(args, kws)

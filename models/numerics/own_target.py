@@ -1,9 +1,10 @@
-"""numba for our kernels only: contexts, a CPU and short cuts of their own, by numba's extension of targets.
+"""A numba target for our kernels only, with a CPU, contexts and a sort of its own.
 
-Whoever imports us may compile kernels, too: for their CPU, with their settings and numba's own words. So ours
-are compiled for a *target* of ours, which has all that numba's CPU has and shares no state with it. What a
-target cannot have of its own is changed while one of our kernels is compiled, under numba's lock, and put
-back: see :func:`compiling`. Used by :mod:`models.numerics.jit`.
+A program that imports us may compile kernels of its own: for its CPU, with its settings. So ours are compiled
+for a *target* of ours by numba's target extension API (https://github.com/numba/numba/issues/6908 tracks what
+that API lacks). It has all that numba's CPU target has and shares no state with it. What a target cannot have
+of its own is replaced while one of our kernels is compiled, under numba's lock, and put back afterwards: see
+:func:`compiling`. Used by :mod:`models.numerics.jit`.
 """
 
 # mypy: allow-untyped-calls
@@ -27,28 +28,28 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.typing.context import Context
 from numba.core.typing.templates import Registry
 from numba.core.utils import threadsafe_cached_property
+from numba.extending import overload
 from numba.misc import mergesort
 from numba.np import arrayobj
 
 from models.exceptions import MachineError
 from models.numerics.compiling import announced_compiling
-from models.numerics.front_end import replaced, shortened_front_end
 from models.numerics.linked import Library, entry_of
 
-CPU = "x86-64-v3"  # every server of the last ten years: AVX2 and FMA, no AVX-512
+CPU = "x86-64-v3"  # AVX2 and FMA, no AVX-512: every server of the last ten years
 _CPU_FEATURES = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _NAME = "tallyguard"
-_IS_SUPPORTED = platform.machine() == "x86_64"  # elsewhere kernels are compiled for what there is
-_compiling = 0  # how many of ours are, each inside the one before; changed under numba's lock only
+_IS_SUPPORTED = platform.machine() == "x86_64"  # elsewhere kernels are compiled for the machine's own CPU
+_compiling = 0  # how many of ours are being compiled, nested; changed under numba's lock only
 
 OWN_TYPES = Registry()
-"""How numba finds the types of what only our kernels have."""
+"""The types of functions that only our kernels have."""
 OWN_CODE = imputils.Registry(_NAME)
-"""And the code of it."""
+"""The code of functions that only our kernels have."""
 
 
 class OwnCpu(ANY_CPU):
-    """Stands for our kernels where numba asks for whom something is compiled."""
+    """Our target, where numba asks for which one something is compiled."""
 
 
 def check_cpu(features: Mapping[str, bool]) -> None:
@@ -72,13 +73,13 @@ class _Codegen(JITCPUCodegen):
         return "" if _IS_SUPPORTED else super()._get_host_cpu_features()
 
     def magic_tuple(self) -> Any:
-        """What kept code is found by; numba leaves out what it was told about optimising and checking."""
+        """The key of cached code; numba's lacks the options for optimisation and checks."""
         more = config.OPT, config.BOUNDSCHECK, config.DEBUGINFO_DEFAULT  # type: ignore[attr-defined]
         return (*super().magic_tuple(), *map(str, more))
 
 
 class _TypingContext(Context):
-    """What types functions give, for our kernels."""
+    """Type inference for our kernels."""
 
     def load_additional_registries(self) -> None:
         super().load_additional_registries()
@@ -86,7 +87,7 @@ class _TypingContext(Context):
 
 
 class _Context(CPUContext):
-    """What functions are compiled to, for our kernels."""
+    """Code generation for our kernels."""
 
     def init(self) -> None:
         if _IS_SUPPORTED:
@@ -95,7 +96,7 @@ class _Context(CPUContext):
         self._internal_codegen = _Codegen("numba.exec")
 
     def load_additional_registries(self) -> None:
-        # memory is managed for all kernels of a process by code that is compiled as numba itself would
+        # all kernels of a process share the code that manages memory: it is compiled for numba's own target
         rtsys.initialize(registry.cpu_target.target_context)
         super().load_additional_registries()
         self.install_registry(OWN_CODE)
@@ -112,7 +113,11 @@ class _Context(CPUContext):
         flags: Any = None,
     ) -> Any:
         """As numba's own, into a :class:`~models.numerics.linked.Library`."""
-        flags = flags or self._flags_of_subroutine()
+        if flags is None:
+            flags = compiler.Flags()
+            above = ConfigStack.top_or_none()
+            if above is not None and above.is_set("nrt") and above.nrt:
+                flags.nrt = True
         flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
         library = Library(self.codegen(), impl.__name__)
         types, returned = sig.args, sig.return_type
@@ -122,17 +127,9 @@ class _Context(CPUContext):
         self.active_code_library.add_linking_library(made.library)
         return made
 
-    @staticmethod
-    def _flags_of_subroutine() -> Any:
-        flags: Any = compiler.Flags()
-        above = ConfigStack.top_or_none()
-        if above is not None and above.is_set("nrt") and above.nrt:
-            flags.nrt = True
-        return flags
-
 
 class _Compiler(compiler.Compiler):
-    """What has no entry for Python goes into a :class:`~models.numerics.linked.Library`, also of numba."""
+    """Compiles code that Python does not call, numba's too, to a :class:`~models.numerics.linked.Library`."""
 
     def define_pipelines(self) -> Any:
         state = self.state
@@ -142,7 +139,7 @@ class _Compiler(compiler.Compiler):
 
 
 class _Target(registry.CPUTarget):
-    """Our contexts, made when the first kernel is."""
+    """Makes our contexts when the first kernel is compiled."""
 
     @threadsafe_cached_property
     def _toplevel_target_context(self) -> Any:
@@ -154,7 +151,7 @@ class _Target(registry.CPUTarget):
 
 
 class Dispatcher(registry.CPUDispatcher):
-    """A kernel of ours, or a function of numba's that one uses."""
+    """A kernel of ours, or a function of numba that one uses."""
 
     targetdescr = _Target(_NAME)
 
@@ -169,12 +166,12 @@ class Dispatcher(registry.CPUDispatcher):
         super().__init__(py_func, locals, options, pipeline_class=_Compiler)
 
     def compile(self, sig: Any) -> Any:
-        """As numba does, as one of ours."""
+        """As numba does, for our target."""
         with compiling():
             return super().compile(sig)
 
     def add_overload(self, cres: Any) -> None:
-        """Keep what was compiled or loaded, which finds its Python objects when it runs."""
+        """Keep compiled or loaded code, and register the Python objects that it refers to."""
         if not isinstance(cres.library, Library):
             for each in cres._find_referenced_environments():
                 cres.library.codegen.set_env(each.env_name, each)
@@ -182,7 +179,7 @@ class Dispatcher(registry.CPUDispatcher):
 
 
 def own_jit(**options: Any) -> Callable[[Any], Dispatcher]:
-    """``numba.njit`` for :class:`OwnCpu`; ``NUMBA_DISABLE_JIT`` is for other people's kernels."""
+    """``numba.njit`` for :class:`OwnCpu`; ``NUMBA_DISABLE_JIT`` does not apply."""
     return lambda function: Dispatcher(function, targetoptions=options)
 
 
@@ -191,25 +188,52 @@ dispatcher_registry[OwnCpu] = Dispatcher
 jit_registry[OwnCpu] = own_jit
 
 
+@overload(arrayobj.raise_with_shape_context, target=_NAME)
+def _raise_without_shapes(src_shapes: Any, index_shape: Any) -> Any:
+    """The error of ``target[:] = source`` with two shapes, in constant words.
+
+    numba's CPU target formats both shapes (https://github.com/numba/numba/pull/9972): the code for texts in
+    each kernel that copies an array was an eighth of all that was compiled.
+    """
+
+    def implementation(src_shapes: Any, index_shape: Any) -> None:
+        raise ValueError("cannot assign an array to a slice of another shape")
+
+    return implementation
+
+
 def _own_mergesort(*args: Any, **options: Any) -> Any:
-    """numba makes this one for its own CPU, whoever asks."""
+    """numba's own compiles for the CPU target whatever the caller's target is."""
     return mergesort.make_mergesort_impl(own_jit, *args, **options)
 
 
-_own_sorts: dict[Any, Any] = {}  # numba keeps those it made, for its own CPU, too
+_own_sorts: dict[Any, Any] = {}  # numba caches the sorts of its CPU target; these are those of ours
+
+
+@contextmanager
+def replaced(owner: Any, parts: Mapping[str, Any]) -> Iterator[None]:
+    """Replace attributes of a module or class of numba, under its lock, and put them back at the end."""
+    before = {name: vars(owner)[name] for name in parts}
+    for name, part in parts.items():
+        setattr(owner, name, part)
+    try:
+        yield
+    finally:
+        for name, part in before.items():
+            setattr(owner, name, part)
 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """One of our kernels is compiled or loaded: nobody else's is meanwhile, and what is changed comes back.
+    """While one of our kernels is compiled or loaded.
 
-    numba's lock is held. A target is chosen for this thread only.
+    numba's lock is held, so nobody else's kernel is compiled meanwhile; the target is set for this thread
+    only.
     """
-    global _compiling  # noqa: PLW0603 - as numba's lock, there is one in a process
+    global _compiling  # noqa: PLW0603 - one in a process, like numba's lock
     with global_compiler_lock, ExitStack() as until_done:
         until_done.enter_context(target_override(_NAME))
         if _compiling == 0:
-            until_done.enter_context(shortened_front_end())
             until_done.enter_context(replaced(mergesort, {"make_jit_mergesort": _own_mergesort}))
             until_done.enter_context(replaced(arrayobj, {"_sorts": _own_sorts}))
             until_done.enter_context(announced_compiling())

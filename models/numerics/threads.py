@@ -1,6 +1,7 @@
-"""Kernels that walk over independent people, run on several threads.
+"""Runs kernels over independent people on several threads.
 
-Threads are driven from here and not by numba: it would compile each such kernel several times over.
+The threads are Python's and not numba's (``parallel=True``), which would compile each such kernel several
+times.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from numba.np.ufunc import parallel
 
 P = ParamSpec("P")
 
-_PIECES = 4  # for each thread, so that one with laborious people is not waited for
+_PIECES = 4  # for each thread, so that the others do not wait for one whose people take long
 
 
 def in_threads(
     count: Callable[..., int], least: int, kernel: Callable[Concatenate[int, int, P], None]
 ) -> Callable[P, None]:
-    """A function that calls ``kernel(begin, end, *arguments)`` for ranges that together make ``0..n - 1``.
+    """A function that calls ``kernel(begin, end, *arguments)`` for ranges that together are ``0..n - 1``.
 
-    ``n = count(*arguments)``, and a range of fewer than ``least`` is not worth a thread;
-    ``numba.set_num_threads`` limits the threads. What the kernel writes for one number must not depend on the
-    others: then neither threads nor ranges change a bit.
+    ``n`` is ``count(*arguments)``; a range has at least ``least`` people. ``numba.set_num_threads`` limits
+    the threads. What the kernel writes for one person must not depend on the others: then neither threads nor
+    ranges change a bit.
     """
 
     work = cast(Callable[..., None], kernel)
@@ -49,7 +50,8 @@ def in_threads(
 
 
 def thread_count() -> int:
-    """How many threads to use; numba is asked only if somebody has had it start its own, as asking does."""
+    """How many threads to use. ``numba.get_num_threads`` is called only where numba's threads run already: it
+    would start them."""
     if parallel._is_initialized:
         return int(numba.get_num_threads())
     return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
@@ -61,4 +63,4 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(most, thread_name_prefix="people")
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not live on in a child
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked child has no threads of its parent

@@ -78,7 +78,7 @@ class Rows(NamedTuple):
 
 @jit
 def rows_of(chain: ChainView) -> Rows:
-    """The same matrices, rows first: for who asks where one place leads."""
+    """The same matrices, rows first: for code that needs the places one place leads to."""
     slots, places = chain.start.shape
     start = np.zeros((slots, places + 1), np.int64)
     column, value = np.empty(chain.row.size, np.int64), np.empty(chain.row.size)
@@ -103,7 +103,7 @@ def rows_of(chain: ChainView) -> Rows:
 
 @inline
 def inlined_chain_view(population: PopulationArrays, person: int) -> ChainView:
-    """:func:`chain_view` compiled into its caller, for the loops in which a call would be felt."""
+    """:func:`chain_view` compiled into its caller, for loops in which a call would be slow."""
     slots = population.slots[person]
     places = population.places[population.places_start[person] : population.places_start[person + 1]]
     entries = slice(population.entry_start[person], population.entry_start[person + 1])

@@ -1,8 +1,8 @@
 """Priors that the same data could have given: draws of a person's rows around the fitted ones.
 
-A row that rests on ``c`` moves, smoothing included, and gives place ``y`` the probability ``p(y)`` is the
-mean of the Dirichlet law with parameters ``c p(y)``: what is believed of the row after counting, if before it
-the smoothing was believed. Little evidence, wide draws.
+A fitted row that rests on ``c`` moves, smoothing included, and gives place ``y`` the probability ``p(y)`` is
+the mean of the Dirichlet law with parameters ``c p(y)``: the posterior of the row after the count, with the
+smoothing as the prior. The less evidence, the wider the draws.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from models.priors.packing import Lists, Moves
 from models.priors.population import Population, draw_name
 
 MOST_DRAWS = 100
-"""Chains of one person, at most: each costs what a person costs, and has a number of 63 bits with theirs."""
+"""The most chains of one person: each costs as much as a person to account."""
 
-_LEAST_SHARE = 1e-12  # of what is likeliest of a row: far below any figure, far above what floats lose
-_LEAST = 1e-300  # below it no gamma variable of a row might be above zero
+_LEAST_SHARE = 1e-12  # of a row's largest entry: far below any figure shown, far above rounding
+_LEAST = 1e-300  # with less evidence all gamma variables of a row might underflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Evidence:
     """How many moves each row of each prior rests on, smoothing included.
 
     Person ``i`` owns ``rows.values[rows.start[i] : rows.start[i + 1]]``: one number for each slot and place,
-    slot by slot, places increasing. Infinite: the row is taken as it is.
+    slot by slot, places increasing. Infinite for a row that is not uncertain.
     """
 
     people: tuple[str, ...]
@@ -43,7 +43,7 @@ class Evidence:
         return {person: position for position, person in enumerate(self.people)}
 
     def of(self, population: Population, person: int) -> NDArray[np.float64]:
-        """The evidence of the person at this position; :class:`PriorError` where it is of other priors."""
+        """The evidence of the person at this position; :class:`PriorError` where it is for other priors."""
         name, chain = population.people[person], population.chain(person)
         found = self._positions.get(name)
         start = self.rows.start
@@ -58,10 +58,10 @@ class Evidence:
 
 
 def with_draws(population: Population, evidence: Evidence, draws: int) -> Population:
-    """The same people, each standing for ``draws`` chains that the person's data could have given.
+    """The same people, each with ``draws`` chains that the person's data could have given.
 
-    A person's chains are the same wherever and beside whom the person is held.
-    :class:`~models.exceptions.PriorError` for evidence of other priors.
+    A person's chains do not depend on the other people. :class:`~models.exceptions.PriorError` for evidence
+    of other priors.
     """
     if not 2 <= draws <= MOST_DRAWS:
         raise PriorError(f"draws from the posterior must be 2 to {MOST_DRAWS}", draws, "take 20")
@@ -73,10 +73,10 @@ def with_draws(population: Population, evidence: Evidence, draws: int) -> Popula
 def posterior_draws(
     population: Population, person: int, evidence: Evidence, draws: int, seed: int = 0
 ) -> Population:
-    """``draws`` chains that the person's data could have given, as people of a population of their own.
+    """``draws`` chains that the person's data could have given, as a population of their own.
 
-    Each starts where it settles itself, unless the person's prior has a start of its own. Which chains they
-    are follows from the person's name and the seed.
+    Each starts in its own stationary distribution, unless the person's prior has an initial one. The chains
+    are a function of the person's name and the seed.
     """
     name = population.people[person]
     stream = int.from_bytes(hashlib.sha256(name.encode()).digest()[:16], "big")
@@ -114,9 +114,9 @@ def _dirichlet(
 ) -> NDArray[np.float64]:
     """One draw a group, from gamma variables.
 
-    Their logarithms, as those of small shapes underflow: ``Gamma(a) = Gamma(a + 1) U^(1 / a)``.
+    By logarithms, as gamma variables of small shapes underflow: ``Gamma(a) = Gamma(a + 1) U^(1 / a)``.
     """
-    with np.errstate(over="ignore", divide="ignore"):  # a share of next to nothing of a row
+    with np.errstate(over="ignore", divide="ignore"):  # entries with next to no evidence
         gamma = log(random.standard_gamma(shape + 1.0)) + log(1.0 - random.random(shape.size)) / shape
     largest = np.full(group.max() + 1, -np.inf)
     np.maximum.at(largest, group, gamma)
@@ -125,5 +125,5 @@ def _dirichlet(
 
 
 def _repeated(values: NDArray[np.generic], times: int) -> Lists:
-    """The same list for everybody."""
+    """The same list for each person."""
     return Lists(np.arange(times + 1) * values.size, np.tile(values, times))

@@ -1,4 +1,4 @@
-"""From moves to the packed column form and back: checking, sorting. Kernels give a fault, no text."""
+"""Kernels that check moves and sort them into the packed column form, and back; they return fault codes."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _check_person(
 def pack_columns(
     begin: int, end: int, moves: Moves, location_count: int, packed: PopulationArrays, faults: Faults
 ) -> None:
-    """Check everybody and write the column form, all but the distributions; what is wrong goes to faults."""
+    """Check all people and write the column form without the distributions; ``faults`` gets what is wrong."""
     for person in range(begin, end):
         faults.code[person], faults.where[person], faults.got[person] = _check_person(
             moves, person, location_count, packed
@@ -191,7 +191,7 @@ def pack_columns(
 
 
 def pack(packed: PopulationArrays, moves: Moves, location_count: int) -> Faults:
-    """Write everybody's moves in column form into arrays laid out for them; what is wrong with whom."""
+    """Write all moves in column form into arrays laid out for them; the faults of each person."""
     count = packed.slots.size
     faults = Faults(np.zeros(count, np.int8), np.zeros(count, np.int64), np.zeros(count))
     pack_columns(moves, location_count, packed, faults)
@@ -245,14 +245,14 @@ def unpack_columns(
                     slot[first + j], row[first + j], column[first + j] = k, view.row[j], y
 
 
-# Who has the same prior: people of one persona are computed once.
+# People with equal priors, who are computed once.
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
 @inline
 def _mixed(digest: np.uint64, word: np.uint64) -> np.uint64:
-    """A digest of what ``digest`` is one of, and ``word``."""
+    """The digest with one more word."""
     found = (digest ^ word) * _PRIME
     return found ^ (found >> np.uint64(29))
 
@@ -261,7 +261,7 @@ def _mixed(digest: np.uint64, word: np.uint64) -> np.uint64:
 def mix_in(
     begin: int, end: int, start: NDArray[np.int64], words: NDArray[Any], digest: NDArray[np.uint64]
 ) -> None:
-    """Go on with each one's ``digest`` (N,) by ``words[start[i] : start[i + 1]]``, and how many they are."""
+    """Add ``words[start[i] : start[i + 1]]`` and their number to the ``digest`` (N,) of person ``i``."""
     for person in range(begin, end):
         found = _mixed(digest[person], np.uint64(start[person + 1] - start[person]))
         for j in range(start[person], start[person + 1]):
@@ -273,7 +273,7 @@ def mix_in(
 def split_unequal(
     order: NDArray[np.int64], start: NDArray[np.int64], words: NDArray[Any], first: NDArray[np.int64]
 ) -> None:
-    """Whoever is not equal to ``first`` of their group, (N,), in these words becomes a group of their own."""
+    """Give people of ``order`` whose words differ from those of their ``first`` (N,) a group of their own."""
     for person in order:
         other = first[person]
         size = start[person + 1] - start[person]

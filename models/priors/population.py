@@ -1,4 +1,4 @@
-"""All priors of a deployment packed in flat arrays, the form the accountants walk over."""
+"""All priors of a deployment packed in flat arrays, the form that accountants read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from models.priors.packing import (
 from models.priors.prior import MovementPrior, Triplets, check_lists, explain, moves_of, real, whole
 from models.priors.stationary_kernel import fill_distributions
 
-# The arrays of several people: joined, taken apart, and as the words in which they are compared.
+# The arrays of several people: joined, selected and compared.
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -43,7 +43,7 @@ def joined_lists(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> Lists
 
 
 def joined_moves(parts: Sequence[Moves]) -> Moves:
-    """The moves of people, each of whom has some alone."""
+    """The moves of several people, each given as the only one."""
     return Moves(
         offsets_of([part.row.size for part in parts]),
         _joined([part.slot for part in parts], np.int32),
@@ -53,8 +53,8 @@ def joined_moves(parts: Sequence[Moves]) -> Moves:
     )
 
 
-def kept_moves(moves: Moves) -> Moves:
-    """The moves as kernels are compiled for them, without those of probability zero."""
+def _kept_moves(moves: Moves) -> Moves:
+    """The moves in the types that kernels are compiled for, without those of probability zero."""
     moves = Moves(
         np.ascontiguousarray(moves.start, np.int64),
         np.ascontiguousarray(moves.slot, np.int32),
@@ -70,7 +70,7 @@ def kept_moves(moves: Moves) -> Moves:
     return Moves(before[moves.start], slot, row, column, moves.probability[kept])
 
 
-def taken_people(arrays: PopulationArrays, index: NDArray[np.int64]) -> PopulationArrays:
+def _taken_people(arrays: PopulationArrays, index: NDArray[np.int64]) -> PopulationArrays:
     """The arrays of the people at ``index``."""
     taken: dict[str, Any] = {"slots": arrays.slots[index]}
     for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
@@ -84,7 +84,7 @@ def taken_people(arrays: PopulationArrays, index: NDArray[np.int64]) -> Populati
     return PopulationArrays(**taken)
 
 
-def joined_people(parts: Sequence[PopulationArrays]) -> PopulationArrays:
+def _joined_people(parts: Sequence[PopulationArrays]) -> PopulationArrays:
     """The arrays of several populations, one after the other."""
     joined: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in ("slots", "value")
@@ -95,8 +95,8 @@ def joined_people(parts: Sequence[PopulationArrays]) -> PopulationArrays:
     return PopulationArrays(**joined)
 
 
-def words_of(arrays: PopulationArrays) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
-    """All that makes a prior: offsets, and numbers of up to 64 bits, which are looked at bit by bit."""
+def _words_of(arrays: PopulationArrays) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
+    """Everything that makes two priors equal: offsets, and numbers of up to 64 bits, compared bit by bit."""
     return [
         (arrays.places_start, arrays.places),
         (arrays.column_start_start, arrays.column_start),
@@ -107,19 +107,16 @@ def words_of(arrays: PopulationArrays) -> list[tuple[NDArray[np.int64], NDArray[
 
 
 def _joined(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:
-    """The pieces as one array, also when there are none."""
+    """The pieces as one array; empty where there are none."""
     return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
-
-
-# Which windows of real time priors were fitted to, so that nobody checks them on the same.
 
 
 @dataclass(frozen=True, slots=True)
 class FittedWindows:
-    """How check-ins became windows, as named by the options of fitting, and the end of the last fitted one.
+    """The windows that priors were fitted to: the options of the fit, and the end of the last fitted window.
 
-    ``origin`` is the Unix time in seconds of window 0, in slot 0, or ``"epoch"`` for whole windows since
-    1970; windows from ``until_seconds`` on were not fitted.
+    A check of the priors must use later windows. ``origin`` is the Unix time in seconds of window 0, in slot
+    0, or ``"epoch"`` for whole windows since 1970; windows from ``until_seconds`` on were not fitted.
     """
 
     window_seconds: int
@@ -130,21 +127,20 @@ class FittedWindows:
     until_seconds: int
 
 
-MOST_NUMBERED = 1_000_000
-"""Locations without a list of names: one wrong number may not fill the memory."""
+_MOST_NUMBERED = 1_000_000  # locations without a list of names: one wrong number must not fill the memory
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Everybody's movement prior on the same ``M`` locations; immutable, order of people kept.
+    """The movement priors of all people, on the same ``M`` locations; immutable, in the order given.
 
     ``people`` are ids or pseudonyms, ``location_names[m]`` names location ``m``. All numbers are in
-    ``arrays`` (:class:`models.priors.chain.PopulationArrays`): each person on its own places and with its own
-    cycle. ``assumed`` says what the priors rest on where nobody was measured; None for priors of measured
-    people. ``fitted`` says which windows they were fitted to, None where that is not known. ``weights`` (N,)
-    say how many people behave as each persona; None where everybody stands for themselves. ``drawn`` are as
-    many chains of each person, one person after the other, that the person's data could have given
-    (:func:`~models.priors.evidence.with_draws`); None where the priors are taken as they are.
+    ``arrays`` (:class:`models.priors.chain.PopulationArrays`): each person has places and a cycle of their
+    own. ``assumed`` says what the priors rest on where nobody was measured; None for priors of measured
+    people. ``fitted`` are the windows they were fitted to, None where these are not known. ``weights`` (N,)
+    is how many people each persona stands for; None where each prior is of one person. ``drawn`` are several
+    chains of each person, one person after the other, that the person's data could have given
+    (:func:`~models.priors.evidence.with_draws`); None where the priors are not uncertain.
     """
 
     people: tuple[str, ...]
@@ -156,7 +152,7 @@ class Population:
     drawn: Population | None = None
 
     def __post_init__(self) -> None:
-        """Refuse weights that are no numbers of people."""
+        """Refuse weights that are not positive numbers."""
         if self.weights is None:
             return
         wrong = np.flatnonzero(~((self.weights > 0.0) & (self.weights < np.inf)))
@@ -170,20 +166,20 @@ class Population:
             )
 
     def __repr__(self) -> str:
-        """How many people on how many locations; nobody is named."""
+        """The numbers of people and locations; no names."""
         return f"Population(people={len(self)}, locations={self.location_count})"
 
     @classmethod
     @checked(PriorError)
     def pack(cls, priors: Iterable[MovementPrior], location_names: Sequence[str] | None = None) -> Population:
         """Pack priors in their order; locations are named "0".."M-1" up to the highest place if not given."""
-        everybody = list(priors)
-        starts = [np.empty(0) if prior.initial is None else prior.initial for prior in everybody]
+        given = list(priors)
+        starts = [np.empty(0) if prior.initial is None else prior.initial for prior in given]
         return cls.from_moves(
-            [prior.person for prior in everybody],
-            joined_lists([prior.places for prior in everybody], np.int32),
-            joined_moves([prior.moves() for prior in everybody]),
-            slots=np.array([prior.slots for prior in everybody], dtype=np.int32),
+            [prior.person for prior in given],
+            joined_lists([prior.places for prior in given], np.int32),
+            joined_moves([prior.moves() for prior in given]),
+            slots=np.array([prior.slots for prior in given], dtype=np.int32),
             initial=joined_lists(starts, np.float64),
             location_names=location_names,
         )
@@ -199,17 +195,17 @@ class Population:
         initial: Lists | None = None,
         location_names: Sequence[str] | None = None,
     ) -> Population:
-        """Pack many people at once, whose places and moves stand one person after the other.
+        """Pack many people at once, their places and moves given one person after the other.
 
         ``slots`` (N,) is the number of slots of each; an empty list in ``initial`` is the stationary start.
-        Checks everything a prior is checked for: :class:`~models.exceptions.PriorError` names the first wrong
-        person, slot and row and the remedy.
+        Makes all checks of a prior: :class:`~models.exceptions.PriorError` names the first wrong person, slot
+        and row, and the remedy.
         """
         _check_unique(people)
         own = Lists(np.zeros(len(people) + 1, dtype=np.int64), np.empty(0)) if initial is None else initial
         check_lists(people, slots, places, moves, own)
         names = _names(location_names, places.values)
-        moves = kept_moves(moves)
+        moves = _kept_moves(moves)
         arrays = lay_out(slots, places, moves.start, own)
         faults = pack(arrays, moves, len(names))
         wrong = np.flatnonzero(faults.code)
@@ -229,29 +225,29 @@ class Population:
 
     @property
     def accounted(self) -> Population:
-        """The chains whose risk is computed: those drawn, or everybody's prior."""
+        """The chains whose risk is computed: the drawn ones, or the priors."""
         return self if self.drawn is None else self.drawn
 
     @property
     def draws(self) -> int:
-        """How many chains stand for each person."""
+        """How many chains are accounted for each person."""
         return 1 if self.drawn is None else len(self.drawn) // len(self)
 
     @property
     def chains_named(self) -> str | None:
-        """A short name of the chains that are drawn; None where the priors are accounted."""
+        """A short name of the drawn chains; None where the priors are accounted."""
         return None if self.drawn is None else self.drawn.fingerprint[:16]
 
     def chains_of(self, people: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Positions among the accounted chains of those that stand for these people, in their order."""
+        """Positions of these people's chains among the accounted ones, in the order of the people."""
         return (people[:, np.newaxis] * self.draws + np.arange(self.draws)).reshape(-1)
 
     def any_draw(self, chains: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """What is said of each accounted chain, as it holds for any of a person's, (N,)."""
+        """Whether it is true for any of a person's chains, (N,), from the truth for each accounted chain."""
         return np.asarray(chains.reshape(-1, self.draws).any(axis=1), dtype=np.bool_)
 
     def mean_draw(self, chains: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The mean over a person's chains of what is said of each, (N,); in one order, for the same bits."""
+        """The mean over each person's chains, (N,), added in a fixed order, for the same bits everywhere."""
         if self.draws == 1:
             return chains
         total = chains[:: self.draws].copy()
@@ -266,9 +262,9 @@ class Population:
 
     @cached_property
     def stands_for(self) -> NDArray[np.int64] | None:
-        """How many people are behind each, (N,), at least one: the weight in whole people.
+        """How many people each persona stands for, (N,), at least one: the weight in whole people.
 
-        None where everybody stands for themselves. Weights 0.2, 1.5 and 7 are 1, 2 and 7 people.
+        None where each prior is of one person. Weights 0.2, 1.5 and 7 are 1, 2 and 7 people.
         """
         if self.weights is None:
             return None
@@ -276,7 +272,7 @@ class Population:
 
     @property
     def people_each(self) -> NDArray[np.int64]:
-        """How many people are behind each name, (N,); one where nobody is a persona."""
+        """How many people each prior stands for, (N,); ones without personas."""
         return np.ones(len(self), dtype=np.int64) if self.stands_for is None else self.stands_for
 
     @property
@@ -286,17 +282,17 @@ class Population:
 
     @property
     def everybody(self) -> int:
-        """How many people there are, those behind personas included."""
+        """How many people there are, all people of each persona included."""
         return int(self.people_each.sum())
 
     @cached_property
     def unweighted_fingerprint(self) -> str:
-        """:attr:`fingerprint`, however many people are behind each."""
+        """:attr:`fingerprint` without the weights."""
         return self.unweighted.fingerprint
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that is believed about everybody."""
+        """SHA-256 of all priors, with names and weights."""
         digest = hashlib.sha256()
         for names in (self.location_names, self.people):
             digest.update(json.dumps(names).encode())
@@ -308,8 +304,8 @@ class Population:
 
     @cached_property
     def alike(self) -> NDArray[np.int64]:
-        """Each one's first person with an equal prior and start, (N,); mostly they themselves."""
-        words = words_of(self.arrays)
+        """For each person the first one with an equal prior and start, (N,): mostly the person."""
+        words = _words_of(self.arrays)
         digest = np.zeros(len(self), dtype=np.uint64)
         for start, contents in words:
             mix_in(start, contents, digest)
@@ -326,7 +322,7 @@ class Population:
 
     @checked(PriorError)
     def position(self, person: str) -> int:
-        """Where a person stands; :class:`~models.exceptions.PriorError` for an id that is not there."""
+        """The position of a person; :class:`~models.exceptions.PriorError` for an unknown id."""
         if person not in self._positions:
             raise PriorError(
                 "a person must be one of those whose prior is known", repr(person), "check the id"
@@ -347,7 +343,7 @@ class Population:
 
     @checked(PriorError)
     def initial(self, person: int) -> NDArray[np.float64] | None:
-        """The person's own start (K,), or None if it starts (cyclo-)stationary."""
+        """The person's initial distribution (K,), or None for the (cyclo-)stationary one."""
         self._known(person)
         begin, end = self.arrays.initial_start[person : person + 2]
         return self.arrays.initial[begin:end] if end > begin else None
@@ -367,14 +363,14 @@ class Population:
         )
 
     def priors(self) -> Iterable[MovementPrior]:
-        """Everybody's prior, one after the other."""
+        """All priors, one after the other."""
         return (self.prior(person) for person in range(len(self)))
 
     def subset(self, chosen: Sequence[int] | NDArray[np.int64]) -> Population:
         """The people at these positions, in this order, as a population of its own."""
         index = np.asarray(chosen, dtype=np.int64)
         people = tuple(self.people[i] for i in index)
-        arrays = taken_people(self.arrays, index)
+        arrays = _taken_people(self.arrays, index)
         weights = None if self.weights is None else self.weights[index]
         drawn = self.drawn
         if drawn is not None:
@@ -391,7 +387,7 @@ class Population:
 
     @checked(PriorError)
     def split(self, parts: int) -> list[Population]:
-        """Partitions of nearly equal numbers of people, consecutive, together everybody."""
+        """All people in consecutive partitions of nearly equal size."""
         if parts < 1:
             raise PriorError("people must be split in 1 part or more", parts, "ask for 1")
         return [self.subset(part) for part in np.array_split(np.arange(len(self)), parts)]
@@ -421,7 +417,7 @@ class Population:
         return cls(
             people,
             names.pop(),
-            joined_people([part.arrays for part in parts]),
+            _joined_people([part.arrays for part in parts]),
             assumed,
             same,
             weights,
@@ -429,7 +425,7 @@ class Population:
         )
 
     def moves(self) -> Moves:
-        """Everybody's moves, from which :meth:`from_moves` gives the same arrays back bit for bit."""
+        """All moves; :meth:`from_moves` makes the same arrays of them, bit for bit."""
         arrays = self.arrays
         slot, row, column = (np.empty(arrays.row.size, dtype=np.int32) for _ in range(3))
         unpack_columns(arrays, slot, row, column)
@@ -437,22 +433,22 @@ class Population:
 
 
 def draw_name(person: str, number: int) -> str:
-    """What a chain is called that was drawn from what a person's data leave open."""
+    """The name of a chain that a person's data could have given."""
     return f"{person}, draw {number}"
 
 
 def _names(location_names: Sequence[str] | None, places: NDArray[np.int32]) -> tuple[str, ...]:
-    """The given names, or the indices as names up to the highest place."""
+    """The given names, or the indices up to the highest place."""
     if location_names is not None:
         return tuple(location_names)
     return numbered_locations(int(places.max()) if places.size else -1, "a population")
 
 
 def numbered_locations(highest: int, where: str) -> tuple[str, ...]:
-    """Numbers as names up to the highest place; :class:`PriorError` where they would fill the memory."""
-    if highest >= MOST_NUMBERED:
+    """Numbers as names up to the highest place; :class:`PriorError` where there would be too many."""
+    if highest >= _MOST_NUMBERED:
         raise PriorError(
-            f"locations of {where} must have names, or numbers below {MOST_NUMBERED:,}",
+            f"locations of {where} must have names, or numbers below {_MOST_NUMBERED:,}",
             f"location {highest:,}",
             "give the list of names, or number the locations from 0 without gaps",
         )
@@ -466,11 +462,8 @@ def _check_unique(people: Sequence[str]) -> None:
         raise PriorError("each person must have one prior", f"{twice!r} twice", "keep one of the two")
 
 
-# A population collected one person at a time, as files, messages and fits give them.
-
-
 class PopulationBuilder:
-    """Collects people one at a time, as yet unchecked; :meth:`build` packs and checks them all at once."""
+    """Collects people one at a time, e.g. from messages; :meth:`build` checks and packs them all."""
 
     __slots__ = ("_initial", "_moves", "_places", "_slots", "_weights", "people")
 
@@ -492,10 +485,10 @@ class PopulationBuilder:
         initial: ArrayLike | None = None,
         weight: float | None = None,
     ) -> None:
-        """Add one person by triplets, or a persona that so many people (``weight``) behave as.
+        """Add one person by triplets, or a persona that stands for ``weight`` people.
 
-        :class:`~models.exceptions.PriorError` where the lists do not fit each other, and the builder is as
-        before; whether they are a chain is checked by :meth:`build`.
+        :class:`~models.exceptions.PriorError` where the lists do not fit each other; the builder is then
+        unchanged. :meth:`build` checks whether they are a chain.
         """
         moves = moves_of(person, triplets)
         own = whole(person, "places", places)
@@ -509,12 +502,12 @@ class PopulationBuilder:
         self._weights.append(weight)
 
     def add_all(self, other: PopulationBuilder) -> None:
-        """Add everybody who was added to another builder."""
+        """Add all people of another builder."""
         for name in self.__slots__:
             getattr(self, name).extend(getattr(other, name))
 
     def build(self, location_names: Sequence[str] | None = None) -> Population:
-        """Pack everybody added so far; who has no weight among personas stands for one."""
+        """Pack all people added so far; a person without a weight among personas counts as one."""
         packed = Population.from_moves(
             self.people,
             joined_lists(self._places, np.int32),
@@ -529,21 +522,19 @@ class PopulationBuilder:
         return replace(packed, weights=np.array(weights, dtype=np.float64))
 
 
-# Priors for steps that are a part of those they were made for.
-
-MOST_PARTS = 60
+_MOST_PARTS = 60
 
 
 def in_finer_steps(population: Population, parts: int) -> Population:
-    """The same people in steps a ``parts``-th as long, who move where a long step ends and not within it.
+    """The same people in steps of ``1 / parts`` the length, who move only where a long step ends.
 
-    That is what a prior by hours says of quarters of an hour: somebody is at one place for all four. A slot
+    That is what an hourly prior says about quarters of an hour: a person is at one place for all four. Slot
     ``k`` of a cycle becomes the slots ``parts k`` to ``parts k + parts - 1``, and its moves leave the last of
-    them. Which windows the priors were fitted to is not kept: they have another length.
+    them. ``fitted`` is dropped, as those windows have another length.
     """
-    if not 2 <= parts <= MOST_PARTS:
+    if not 2 <= parts <= _MOST_PARTS:
         raise PriorError(
-            f"a step must be cut into 2 to {MOST_PARTS} parts",
+            f"a step must be cut into 2 to {_MOST_PARTS} parts",
             parts,
             "for counts by quarters of an hour and priors by hours, say 4",
         )

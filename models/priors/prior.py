@@ -28,15 +28,13 @@ from models.priors.packing import (
 )
 from models.priors.stationary_kernel import cyclo_stationary
 
-# The sentences for what can be wrong with a prior: which person, slot and row, and what to do.
-
 
 def check_lists(
     people: Sequence[str], slots: NDArray[np.int32], places: Lists, moves: Moves, initial: Lists
 ) -> None:
-    """:class:`PriorError` unless every person's lists lie inside the arrays, each as long as it should be.
+    """:class:`PriorError` unless every person's lists lie inside the arrays and have the right lengths.
 
-    Kernels read them without looking, so this comes before any kernel sees them.
+    Kernels do not check indices, so this has to come before any kernel.
     """
     if slots.shape != (len(people),):
         raise PriorError(
@@ -59,7 +57,7 @@ def check_lists(
 
 
 def _check_kind(name: str, array: NDArray[Any], kinds: str) -> None:
-    """A list of numbers of such a kind; whole ones fit in 32 bits, in which they are kept."""
+    """Refuse anything but a list of numbers of these kinds; whole numbers must fit in 32 bits."""
     if array.ndim != 1 or array.dtype.kind not in kinds:
         raise PriorError(
             f"{name!r} of many people must be a list of {'real' if kinds == 'f' else 'whole'} numbers",
@@ -77,7 +75,7 @@ def _check_kind(name: str, array: NDArray[Any], kinds: str) -> None:
 
 
 def _check_starts(name: str, starts: NDArray[np.int64], people: int, contents: int) -> None:
-    """Where each person's part begins, and the end of the last: rising from 0 to the end of the contents."""
+    """Refuse offsets that do not rise from 0 to the end of the contents."""
     are_whole = starts.ndim == 1 and starts.dtype.kind in "iu"
     fits = are_whole and starts.size == people + 1 and starts[0] == 0 and starts[-1] == contents
     if not fits or np.any(starts[1:] < starts[:-1]):
@@ -96,119 +94,77 @@ def explain(
     index: int,
     location_names: Sequence[str] | None = None,
 ) -> PriorError:
-    """The error for the person at ``index``, whose id is ``person``."""
+    """The error for the person at ``index``, whose id is ``person``: what is wrong, where, and the remedy."""
     code, where, got = int(faults.code[index]), int(faults.where[index]), float(faults.got[index])
-    sentence_of = _Fault(person, packed, moves, index, location_names)
-    if code == BAD_PLACES:
-        return sentence_of.places(where)
-    if code == BAD_ROW:
-        return sentence_of.row_sum(where, got)
-    if code == BAD_INITIAL:
-        return sentence_of.initial(where, got)
-    return sentence_of.entry(code, where)
+    slots = int(packed.slots[index])
+    own = packed.places[packed.places_start[index] : packed.places_start[index + 1]]
 
-
-class _Fault:
-    """One person's part of places and moves, and words for its rows."""
-
-    def __init__(
-        self,
-        person: str,
-        packed: PopulationArrays,
-        moves: Moves,
-        index: int,
-        location_names: Sequence[str] | None,
-    ) -> None:
-        entries = slice(int(moves.start[index]), int(moves.start[index + 1]))
-        own = slice(int(packed.places_start[index]), int(packed.places_start[index + 1]))
-        self.person = person
-        self.names = location_names
-        self.slots = int(packed.slots[index])
-        self.own = packed.places[own]
-        self.slot, self.row = moves.slot[entries], moves.row[entries]
-        self.column, self.probability = moves.column[entries], moves.probability[entries]
-
-    def _place(self, x: int) -> str:
+    def place(x: int) -> str:
         """A local place with the name of its location."""
-        if not 0 <= x < self.own.size:
+        if not 0 <= x < own.size:
             return str(x)
-        location = int(self.own[x])
-        known = self.names is not None and 0 <= location < len(self.names)
-        return (
-            f"{x} (location {self.names[location]!r})"
-            if known and self.names
-            else f"{x} (location {location})"
-        )
+        location = int(own[x])
+        if location_names is not None and 0 <= location < len(location_names):
+            return f"{x} (location {location_names[location]!r})"
+        return f"{x} (location {location})"
 
-    def _whose(self, slot: int) -> str:
-        """The person, and the slot where there are several."""
-        return f"of person {self.person!r}" + (f" in slot {slot}" if self.slots > 1 else "")
+    def whose(slot: int) -> str:
+        return f"of person {person!r}" + (f" in slot {slot}" if slots > 1 else "")
 
-    def places(self, where: int) -> PriorError:
-        """Places that are missing, out of range or not increasing."""
-        if self.slots < 1:
-            return PriorError(
-                f"person {self.person!r} must have at least one slot", self.slots, "give one matrix a slot"
-            )
-        if where < 0:
-            return PriorError(
-                f"person {self.person!r} must have at least one place", "none", "list its places or drop it"
-            )
-        limit = "" if self.names is None else f" below {len(self.names)}"
+    if code == BAD_PLACES and slots < 1:
+        return PriorError(f"person {person!r} must have at least one slot", slots, "give one matrix a slot")
+    if code == BAD_PLACES and where < 0:
         return PriorError(
-            f"places of person {self.person!r} must be increasing location indices{limit}",
-            f"{int(self.own[where])} at position {where}",
+            f"person {person!r} must have at least one place", "none", "list its places or drop it"
+        )
+    if code == BAD_PLACES:
+        limit = "" if location_names is None else f" below {len(location_names)}"
+        return PriorError(
+            f"places of person {person!r} must be increasing location indices{limit}",
+            f"{int(own[where])} at position {where}",
             "sort them, drop repeats and use the indices of the list of locations",
         )
-
-    def row_sum(self, where: int, got: float) -> PriorError:
-        """A row that does not sum to one."""
-        slot, x = divmod(where, self.own.size)
-        remedy = (
-            "renormalise it, or drop the place"
-            if got
-            else "give the row its probabilities, or drop the place"
-        )
+    if code == BAD_ROW:
+        slot, x = divmod(where, own.size)
+        remedy = "renormalise it" if got else "give the row its probabilities"
         return PriorError(
-            f"transition row {self._place(x)} {self._whose(slot)} must sum to 1", f"{got:.6g}", remedy
+            f"transition row {place(x)} {whose(slot)} must sum to 1",
+            f"{got:.6g}",
+            f"{remedy}, or drop the place",
         )
-
-    def entry(self, code: int, j: int) -> PriorError:
-        """One entry that is out of range, no probability or there twice."""
-        x, y, slot = int(self.row[j]), int(self.column[j]), int(self.slot[j])
-        move = f"from row {self._place(x)} to column {self._place(y)} {self._whose(slot)}"
-        if code == BAD_INDEX:
-            return PriorError(
-                f"a move {move} must lie in rows and columns 0..{self.own.size - 1}"
-                f" and slots 0..{self.slots - 1}",
-                f"row {x}, column {y}, slot {slot}",
-                "use positions in the person's list of places",
-            )
-        if code == BAD_PROBABILITY:
-            return PriorError(
-                f"the probability {move} must be finite and at least 0",
-                float(self.probability[j]),
-                "correct it, or leave the move out",
-            )
-        assert code == DUPLICATE
-        return PriorError(f"the move {move} must be given once", "two values", "keep one, or add them up")
-
-    def initial(self, where: int, got: float) -> PriorError:
-        """A start of the wrong length or that is no distribution."""
-        whose = f"initial of person {self.person!r}"
-        if where < self.own.size:
-            return PriorError(
-                f"{whose} at place {self._place(where)} must be finite and at least 0", got, "correct it"
-            )
+    if code == BAD_INITIAL and where < own.size:
         return PriorError(
-            f"{whose} must be {self.own.size} probabilities that sum to 1",
+            f"initial of person {person!r} at place {place(where)} must be finite and at least 0",
+            got,
+            "correct it",
+        )
+    if code == BAD_INITIAL:
+        return PriorError(
+            f"initial of person {person!r} must be {own.size} probabilities that sum to 1",
             f"{got:.6g}",
             "give one number a place and renormalise, or null for the stationary start",
         )
+    j = int(moves.start[index]) + where
+    x, y, slot = int(moves.row[j]), int(moves.column[j]), int(moves.slot[j])
+    move = f"from row {place(x)} to column {place(y)} {whose(slot)}"
+    if code == BAD_INDEX:
+        return PriorError(
+            f"a move {move} must lie in rows and columns 0..{own.size - 1} and slots 0..{slots - 1}",
+            f"row {x}, column {y}, slot {slot}",
+            "use positions in the person's list of places",
+        )
+    if code == BAD_PROBABILITY:
+        return PriorError(
+            f"the probability {move} must be finite and at least 0",
+            float(moves.probability[j]),
+            "correct it, or leave the move out",
+        )
+    assert code == DUPLICATE
+    return PriorError(f"the move {move} must be given once", "two values", "keep one, or add them up")
 
 
 class Triplets(NamedTuple):
-    """Moves as a person writes them: from and to local places (positions in ``places``), each given once."""
+    """Moves between local places (positions in ``places``), each given once."""
 
     row: ArrayLike
     column: ArrayLike
@@ -234,15 +190,20 @@ class MovementPrior:
 
     def __post_init__(self) -> None:
         """Check everything, then keep the checked and normalised form."""
-        self._keep(self._checked())
+        places = whole(self.person, "places", self.places)
+        start = None if self.initial is None else real(self.person, "initial", self.initial)
+        for matrix in self.transitions:
+            if matrix.shape != (places.size, places.size):
+                raise _shape_error(self.person, matrix.shape, int(places.size))
+        self._keep(_columns(self.person, places, len(self.transitions), _moves(self.transitions), start))
 
     def __repr__(self) -> str:
-        """Whose chain it is, and its size."""
+        """The person's id and the chain's size."""
         return f"MovementPrior({self.person!r}, places={self.size}, slots={self.slots})"
 
     def _keep(self, columns: _Columns) -> None:
         set_once = object.__setattr__
-        set_once(self, "places", columns.places)
+        set_once(self, "places", columns.view.places)
         set_once(self, "transitions", transition_matrices(columns.view))
         set_once(self, "initial", columns.initial)
         set_once(self, "_view", columns.view._replace(start=np.zeros((self.slots, self.size))))
@@ -268,7 +229,9 @@ class MovementPrior:
             raise _shape_error(person, stack.shape[1:], own.size)
         slot, row, column = (part.astype(np.int32) for part in np.nonzero(stack))
         moves = _of_one(slot, row, column, stack[slot, row, column])
-        prior = object.__new__(cls)  # checked here, and not by way of sparse matrices
+        prior = object.__new__(
+            cls
+        )  # checked here: the constructor would take the slow way by sparse matrices
         object.__setattr__(prior, "person", person)
         prior._keep(_columns(person, own, len(stack), moves, start))
         return prior
@@ -306,7 +269,7 @@ class MovementPrior:
         own = whole(person, "places", places)
         start = None if initial is None else real(person, "initial", initial)
         columns = _columns(person, own, slots, moves, start)
-        return cls(person, columns.places, transition_matrices(columns.view), columns.initial)
+        return cls(person, columns.view.places, transition_matrices(columns.view), columns.initial)
 
     @property
     def slots(self) -> int:
@@ -327,31 +290,18 @@ class MovementPrior:
         return _of_one(slot, row, rows.column.astype(np.int32), rows.value)
 
     def chain(self) -> ChainView:
-        """The chain as kernels want it, with its (cyclo-)stationary distribution; kept once computed."""
+        """The chain for kernels, with its (cyclo-)stationary distribution, which is computed once."""
         view: ChainView = self._view  # type: ignore[attr-defined]
         if not view.start.any():
             cyclo_stationary(view.column_start, view.row, view.value, view.start)
         return view
 
-    def _checked(self) -> _Columns:
-        """This one person in column form, after refusing matrices that do not fit the places."""
-        places = whole(self.person, "places", self.places)
-        start = None if self.initial is None else real(self.person, "initial", self.initial)
-        for matrix in self.transitions:
-            if matrix.shape != (places.size, places.size):
-                raise _shape_error(self.person, matrix.shape, int(places.size))
-        return _columns(self.person, places, len(self.transitions), _moves(self.transitions), start)
-
 
 class _Columns(NamedTuple):
-    """A checked person: column form without its distribution, and the start of its own."""
+    """A checked person: the column form, its distribution still zero, and the initial one if given."""
 
     view: ChainView
     initial: NDArray[np.float64] | None
-
-    @property
-    def places(self) -> NDArray[np.int32]:
-        return self.view.places
 
 
 def transition_matrices(chain: ChainView) -> tuple[csr_array, ...]:
@@ -397,7 +347,7 @@ def _of_one(
 def _columns(
     person: str, places: NDArray[np.int32], slots: int, moves: Moves, initial: NDArray[np.float64] | None
 ) -> _Columns:
-    """Check one person and bring it in column form."""
+    """Check one person and convert it to column form."""
     start = np.empty(0) if initial is None else initial
     packed = lay_out(
         np.array([slots], dtype=np.int32),
@@ -432,7 +382,7 @@ def moves_of(person: str, triplets: Triplets) -> Moves:
 
 
 def whole(person: str, what: str, values: ArrayLike) -> NDArray[np.int32]:
-    """Indices as a list of their own; anything but whole numbers is refused, never rounded."""
+    """Indices as a new list; anything but whole numbers is refused, never rounded."""
     found = _flat_list(person, what, np.asarray(values))
     if found.size and found.dtype.kind not in "iu":
         raise PriorError(
@@ -468,7 +418,7 @@ def _flat_list(person: str, what: str, found: NDArray[Any]) -> NDArray[Any]:
 
 
 def _shape_error(person: str, shape: tuple[int, ...], size: int | None = None) -> PriorError:
-    """A matrix that is not square, or not as large as the list of places."""
+    """The error for a matrix that is not square, or not as large as the list of places."""
     wanted = "square and of one size" if size is None else f"{size} x {size}, one row a place"
     return PriorError(
         f"transition matrices of person {person!r} must be {wanted}",

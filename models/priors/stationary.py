@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
@@ -48,7 +49,7 @@ class StationaryDistribution:
 
 
 def stationary_distribution(chain: ChainView | MovementPrior) -> StationaryDistribution:
-    """Where a chain settles, and with which weights; for C slots per slot, ``pi_{k+1} = pi_k P_k``.
+    """The long-run distribution of a chain in each of its C slots (``pi_{k+1} = pi_k P_k``), and its classes.
 
     State reduction without subtractions (Grassmann, Taksar, Heyman 1985) on the matrix of one cycle: entries
     are accurate to rounding for near-deterministic, periodic and reducible chains too. Memory 8 K^2 bytes.
@@ -72,18 +73,15 @@ def spectral_gap(chain: ChainView | MovementPrior) -> float:
     size = view.places.size
     if size == 1:
         return 1.0
-    moduli = _all_moduli(view) if size <= _DENSE_LIMIT else _largest_moduli(transition_matrices(view))
-    return float(min(1.0, max(0.0, 1.0 - np.sort(moduli)[-2])))
+    if size <= _DENSE_LIMIT:
+        found = np.linalg.eigvals(cycle_product(view.column_start, view.row, view.value))
+    else:
+        found = _largest_eigenvalues(transition_matrices(view))
+    return float(min(1.0, max(0.0, 1.0 - np.sort(np.abs(found))[-2])))
 
 
-def _all_moduli(view: ChainView) -> NDArray[np.float64]:
-    """Moduli of all eigenvalues of the cycle's matrix."""
-    product = cycle_product(view.column_start, view.row, view.value)
-    return _moduli(np.linalg.eigvals(product))
-
-
-def _largest_moduli(transitions: Sequence[csr_array]) -> NDArray[np.float64]:
-    """Moduli of the largest eigenvalues by Arnoldi iteration, the cycle's matrix never formed."""
+def _largest_eigenvalues(transitions: Sequence[csr_array]) -> NDArray[Any]:
+    """The eigenvalues of largest modulus by Arnoldi iteration, without the matrix of the cycle."""
     size = transitions[0].shape[0]
 
     def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -94,11 +92,6 @@ def _largest_moduli(transitions: Sequence[csr_array]) -> NDArray[np.float64]:
     operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
     start = np.cos(np.arange(size))  # fixed, so that the same chain gives the same figure
     try:
-        return _moduli(eigs(operator, k=6, v0=start, ncv=60, return_eigenvectors=False))
+        return np.asarray(eigs(operator, k=6, v0=start, ncv=60, return_eigenvectors=False))
     except ArpackError:  # not converged: many eigenvalues of nearly the same modulus
-        return _moduli(np.linalg.eigvals(operator @ np.eye(size)))
-
-
-def _moduli(eigenvalues: ArrayLike) -> NDArray[np.float64]:
-    """Distances of eigenvalues from zero."""
-    return np.asarray(np.abs(eigenvalues), dtype=np.float64)
+        return np.asarray(np.linalg.eigvals(operator @ np.eye(size)))

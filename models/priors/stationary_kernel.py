@@ -254,7 +254,7 @@ def cyclo_stationary(
 
 @pjit(lambda population: population.slots.size, least=8)
 def fill_distributions(begin: int, end: int, population: PopulationArrays) -> None:
-    """Write everybody's (cyclo-)stationary distribution into a population's arrays."""
+    """Write each person's (cyclo-)stationary distribution into a population's arrays."""
     for person in range(begin, end):
         view = chain_view(population, person)
         cyclo_stationary(view.column_start, view.row, view.value, view.start)

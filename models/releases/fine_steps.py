@@ -1,28 +1,28 @@
 """Releases over windows as releases of places in single steps, which reveal at least as much.
 
-Accounts know counts of presence in one step, with a noise of its own. A release ``n + Z`` over a window is
-put in that form so that whoever sees the form could draw the release from it: no bound on the form is too
-low for the release (Blackwell 1951). A *unit* is one count in 0, 1 that the window adds up: somebody is at
-one of the sensor's places in a step; or makes a move from one set of places to another.
+Accountants know counts of presence in one step, with independent noise. A release ``n + Z`` over a window is
+converted to that form so that the release could be drawn from the form: no bound on the form is too low for
+the release (Blackwell 1951). A *unit* is one count in 0, 1 that the window adds up: a person is at one of the
+sensor's places in a step, or makes a move from one set of places to another.
 
 **Sums.** Where the own count is the sum of ``U`` units, discrete Gaussian noise is the sum of ``U``
 independent shares (:mod:`models.noise.gaussian_shares`), so the release is the sum of the units, each with a
 share of its own. A unit of places is a count of presence with that noise. A unit of moves with a share is
-shown by a coin that falls with the share's ``delta_1``, and not at all otherwise.
+shown by a coin, with the probability ``delta_1`` of the share, and not at all otherwise.
 
-**Any other count in 0..L**, as of a device that counts nobody more often than ``L`` times or misses some: all
-shifts ``0..L`` of the noise have ``1 - delta_L`` in common, so one coin that falls with ``delta_L`` shows all
-places of the window, or none.
+**Any other count in 0..L**, as of a device that counts a person at most ``L`` times or misses some: all
+shifts ``0..L`` of the noise have ``1 - delta_L`` in common, so one coin with probability ``delta_L`` shows
+all places of the window, or none.
 
-**Coins.** What a coin shows are the places before and after a move, in two steps, or those of all steps.
-Accounts have a coin for each step and set of places. ``m`` independent coins that fall with
-``delta^(1/m)`` all fall with probability ``delta``, and more is shown where only some do: so the form with
-independent coins reveals at least as much. The *information* is smaller: let the adversary see the one
-coin. What a step adds is on average over it ``delta`` times that of the exact places, and carried information
-is concave in what the steps add, so the average may be taken first: ``delta h(p)`` in each step. Smaller
-still is what stands in ``revealed``, for those who add it up by the steps in which it comes out
-(:mod:`accounting.exposure.own_counts`): of a unit of moves, the information of its
-share; of a window with one coin, the most that any own count in ``0..L`` reveals, with the last step.
+**Coins.** A coin shows the places before and after a move, in two steps, or those of all steps. Accountants
+use a coin for each step and set of places. ``m`` independent coins with probability ``delta^(1/m)`` all show
+with probability ``delta``, and some of them more often: so the form with independent coins reveals at least
+as much. The *information* is smaller: let the adversary see the one coin. On average over it, a step adds
+``delta`` times the information of the exact places, and carried information is concave in what the steps add,
+so the average may be taken first: ``delta h(p)`` in each step. ``revealed`` is smaller still, for accountants
+that add it up by the steps in which it comes out (:mod:`accounting.exposure.own_counts`): for a unit of
+moves, the information of its share; for a window with one coin, the most that any own count in ``0..L``
+reveals, with the last step.
 
 For example a counter of the move from 1 to 2, sigma 8, each step by itself: one unit, ``delta_1 = 0.05``. In
 the step before the move place 1, and in the step after it place 2, are shown with probability
@@ -41,16 +41,16 @@ from models.arguments import checked
 from models.exceptions import ScheduleError, SensorError
 from models.mechanisms import (
     DrawnPerWindow,
+    ErasureCoin,
     Gaussian,
     Mechanism,
     NoiseShare,
-    ShownNowAndThen,
     admit,
+    joined_coins,
     most_revealed,
     revealed_by_shift,
     share_reveal_probability,
     shared_reveal,
-    shown_together,
 )
 from models.noise import MIN_SIGMA
 from models.releases.schedule import (
@@ -62,7 +62,7 @@ from models.releases.schedule import (
     StepSchedule,
 )
 
-# Releases of counters as they count: passages or presence, summed over a window of fine steps.
+# Counts of passages or presence, summed over a window of fine steps.
 #
 # The priors move from one fine step to the next; move ``t`` goes from the place in step ``t - 1`` to the
 # place in step ``t``. What a person adds to a release is the person's *own count*, at most ``most_counts``.
@@ -71,12 +71,12 @@ from models.releases.schedule import (
 @checked(SensorError)
 @dataclass(frozen=True, slots=True)
 class MoveSensor:
-    """One device that counts moves: how often it counts who goes from one location to another.
+    """One device that counts moves: how often it counts a person who goes from one location to another.
 
     ``times_counted`` has triples (from, to, times), locations by their index; moves that are not named are
-    not counted. A counter in the way of two locations in both directions is
-    ``MoveSensor.of("bridge", {(0, 1): 1, (1, 0): 1})``; one that counts a single direction is a sensor of its
-    own. Staying is a move too, from a location to itself.
+    not counted. A counter between two locations that counts both directions is
+    ``MoveSensor.of("bridge", {(0, 1): 1, (1, 0): 1})``; a device that counts the directions apart is two
+    sensors. Staying is a move too, from a location to itself.
     """
 
     name: str
@@ -115,13 +115,13 @@ class WindowRelease:
 
     A :class:`Sensor` counts presence: the steps of the window in which the person is at one of its locations.
     A :class:`MoveSensor` counts passages: moves ``first..last``, so the first of them leaves the place of
-    step ``first - 1``. ``most_counts`` is the most that one person can be counted in the window, as the
-    deployment declares it: a device that counts everybody once in a window has 1. The own count is the
+    step ``first - 1``. ``most_counts`` is how often one person can be counted in the window, as the
+    deployment declares it: 1 for a device that counts each person once in a window. The own count is the
     smaller of it and of the sum.
 
-    ``miscounts`` declares that the device may miss somebody or read somebody several times, never more than
-    ``most_counts`` in all, for reasons that are not the person's movements: it may be down for a part of the
-    window. Whoever is counted *because* of where they come from is counted by a :class:`MoveSensor`.
+    ``miscounts`` declares that the device may miss a person or count one several times, never more than
+    ``most_counts`` in all, for reasons other than the person's movements: it may be down for a part of the
+    window. A device that counts people *because* of where they come from is a :class:`MoveSensor`.
 
     :class:`ScheduleError` for a window that does not exist, or noise that several releases share.
     """
@@ -134,7 +134,7 @@ class WindowRelease:
     miscounts: bool = False
 
     def __post_init__(self) -> None:
-        """Check the window, and a mechanism of one's own."""
+        """Check the window, and a third-party mechanism."""
         admit(self.mechanism)
         earliest = 1 if isinstance(self.sensor, MoveSensor) else 0
         if not earliest <= self.first <= self.last:
@@ -174,7 +174,7 @@ class WindowRelease:
 _ROUNDING = 1.0 + 1e-12
 
 
-class Places(NamedTuple):
+class PlacesInStep(NamedTuple):
     """A set of places in the step ``offset`` steps after a window's first."""
 
     offset: int
@@ -185,12 +185,12 @@ class Places(NamedTuple):
 class ShownPlaces:
     """Presence at these places as accounts see it, with the mechanism of this part of the release."""
 
-    places: Places
+    places: PlacesInStep
     mechanism: Mechanism
 
     @property
     def sensor(self) -> Sensor:
-        """What would count there."""
+        """A sensor that counts there."""
         return _sensor_at(self.places.locations)
 
 
@@ -200,21 +200,21 @@ def in_step(
     shown: tuple[ShownPlaces, ...],
     revealed: tuple[RevealedMove | RevealedAmount, ...],
 ) -> StepSchedule:
-    """A step with counts of its own, and what windows show and reveal in it."""
+    """A step with its counts of presence, and what windows show and reveal in it."""
     return StepSchedule(step, (*plain, *together(plain, shown)), revealed)
 
 
 def revealed_in_steps(release: WindowRelease) -> tuple[tuple[int, RevealedMove | RevealedAmount], ...]:
-    """What the coins of the release reveal, each with how long after the window's first step it comes out.
+    """What the coins of the release reveal, each with how many steps after the window's first it comes out.
 
-    A move is one of those counted or not, whichever it is: for what it reveals, the noise has as many shares
-    as there are moves, or more where one is counted more than once.
+    Each move of the window is a counted one or not. So the noise has as many shares as there are moves, times
+    how often one is counted.
     """
     steps, mechanism = release.last - release.first + 1, release.mechanism
     if not mechanism.is_released or mechanism.is_exact:
         return ()
     units = _units(release.sensor, steps)
-    whole = _shared_out(release)
+    whole = _in_shares(release)
     if whole is None:
         places = {location for each in _distinct(units) for location in each.locations}
         most = RevealedAmount(tuple(sorted(places)), most_revealed(mechanism, release.most_counts))
@@ -231,50 +231,52 @@ def revealed_in_steps(release: WindowRelease) -> tuple[tuple[int, RevealedMove |
 
 @lru_cache(256)
 def without_coins(releases: tuple[SensorRelease, ...]) -> tuple[SensorRelease, ...]:
-    """The releases of a step but for coins, of whose information ``revealed`` says more."""
+    """The releases of a step without coins, whose information ``revealed`` bounds more closely."""
     return tuple(
-        each
-        for each in releases
-        if not isinstance(each.mechanism, ShownNowAndThen) or each.mechanism.is_exact
+        each for each in releases if not isinstance(each.mechanism, ErasureCoin) or each.mechanism.is_exact
     )
 
 
 def shown_places(release: WindowRelease) -> tuple[ShownPlaces, ...]:
-    """What the release shows, step by step, first to last."""
+    """What the release shows, from the first step to the last."""
     steps, mechanism = release.last - release.first + 1, release.mechanism
     if not mechanism.is_released:
         return ()
     units = _units(release.sensor, steps)
     if mechanism.is_exact:
-        return _always(units, mechanism)
-    whole = _shared_out(release)
-    return _one_coin(units, mechanism, release.most_counts) if whole is None else _shares(units, whole)
+        return _coins(_distinct(units), mechanism, 1.0, 1.0)
+    whole = _in_shares(release)
+    if whole is not None:
+        return _shares(units, whole)
+    places, delta = _distinct(units), revealed_by_shift(mechanism, release.most_counts)
+    return _coins(places, mechanism, delta ** (1.0 / len(places)), delta)
 
 
-def _shared_out(release: WindowRelease) -> Gaussian | None:
-    """The mechanism where the own count is the sum of its units, and the noise a sum of shares."""
-    steps = release.last - release.first + 1
-    is_sum = not release.miscounts and release.most_counts >= _most(release.sensor, steps)
+def _in_shares(release: WindowRelease) -> Gaussian | None:
+    """The mechanism, where the own count is the sum of its units and the noise is a sum of shares."""
+    steps, sensor = release.last - release.first + 1, release.sensor
+    times = max(times for *_, times in sensor.times_counted) if isinstance(sensor, MoveSensor) else 1
+    is_sum = not release.miscounts and release.most_counts >= steps * times
     return release.mechanism if is_sum and isinstance(release.mechanism, Gaussian) else None
 
 
 @lru_cache(256)
 def together(plain: tuple[SensorRelease, ...], shown: tuple[ShownPlaces, ...]) -> tuple[SensorRelease, ...]:
-    """Everything that one step shows: coins that show the same places are one coin.
+    """Everything that windows show in one step: coins for the same places become one coin.
 
-    Beside ``plain`` counts of the step; where one of them is exact, another look at its places shows nothing.
+    Where one of the ``plain`` counts of the step is exact, more about its places shows nothing.
     """
-    coins: dict[tuple[int, ...], list[ShownNowAndThen]] = {}
+    coins: dict[tuple[int, ...], list[ErasureCoin]] = {}
     noised: list[tuple[tuple[int, ...], Mechanism]] = []
     exact = {release.sensor.locations for release in plain if release.mechanism.is_exact}
     for part in shown:
         if part.places.locations in exact:
             continue
-        if isinstance(part.mechanism, ShownNowAndThen):
+        if isinstance(part.mechanism, ErasureCoin):
             coins.setdefault(part.places.locations, []).append(part.mechanism)
         else:
             noised.append((part.places.locations, part.mechanism))
-    whole = [*noised, *((locations, shown_together(own)) for locations, own in coins.items())]
+    whole = [*noised, *((locations, joined_coins(own)) for locations, own in coins.items())]
     return tuple(SensorRelease(_sensor_at(locations), mechanism) for locations, mechanism in whole)
 
 
@@ -282,20 +284,13 @@ def _sensor_at(locations: tuple[int, ...]) -> Sensor:
     return Sensor(f"at {'+'.join(map(str, locations))}", locations)
 
 
-def _most(sensor: Sensor | MoveSensor, steps: int) -> int:
-    """The most that a sum over the window can be."""
-    if isinstance(sensor, MoveSensor):
-        return steps * max(times for _, _, times in sensor.times_counted)
-    return steps
-
-
 @lru_cache(256)
-def _units(sensor: Sensor | MoveSensor, steps: int) -> tuple[tuple[Places, ...], ...]:
+def _units(sensor: Sensor | MoveSensor, steps: int) -> tuple[tuple[PlacesInStep, ...], ...]:
     """The places that each unit of a window depends on: one set, or one before a move and one after it."""
     if isinstance(sensor, Sensor):
-        return tuple((Places(step, sensor.locations),) for step in range(steps))
+        return tuple((PlacesInStep(step, sensor.locations),) for step in range(steps))
     return tuple(
-        (Places(step - 1, before), Places(step, after))
+        (PlacesInStep(step - 1, before), PlacesInStep(step, after))
         for step in range(steps)
         for level in _levels(sensor)
         for before, after in level
@@ -304,10 +299,10 @@ def _units(sensor: Sensor | MoveSensor, steps: int) -> tuple[tuple[Places, ...],
 
 @lru_cache(256)
 def _levels(sensor: MoveSensor) -> tuple[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], ...]:
-    """For 1, 2 and so on times, pairs of sets; moves from one to the other are counted at least so often.
+    """For 1, 2 and so on times, pairs of sets of places between which moves are counted at least so often.
 
-    A move that is counted twice is in a pair of the first level and in one of the second. Places from which
-    the same moves are counted go together.
+    A move that is counted twice is in a pair of the first level and in one of the second. Places from
+    which the same moves are counted are one set.
     """
     found = []
     for level in range(1, 1 + max(times for _, _, times in sensor.times_counted)):
@@ -322,23 +317,11 @@ def _levels(sensor: MoveSensor) -> tuple[tuple[tuple[tuple[int, ...], tuple[int,
     return tuple(found)
 
 
-def _always(units: Sequence[Sequence[Places]], mechanism: Mechanism) -> tuple[ShownPlaces, ...]:
-    return _coins(_distinct(units), mechanism, 1.0, 1.0)
-
-
-def _one_coin(
-    units: Sequence[Sequence[Places]], mechanism: Mechanism, most_counts: int
-) -> tuple[ShownPlaces, ...]:
-    """One coin for all places of the window."""
-    places, delta = _distinct(units), revealed_by_shift(mechanism, most_counts)
-    return _coins(places, mechanism, delta ** (1.0 / len(places)), delta)
-
-
-def _shares(units: Sequence[Sequence[Places]], mechanism: Gaussian) -> tuple[ShownPlaces, ...]:
-    """A share of the noise for each unit; those of moves are coins."""
+def _shares(units: Sequence[Sequence[PlacesInStep]], mechanism: Gaussian) -> tuple[ShownPlaces, ...]:
+    """A share of the noise for each unit; the shares of moves are coins."""
     count = len(units)
     if _is_as_good_as_exact(mechanism, count):
-        return _always(units, mechanism)
+        return _coins(_distinct(units), mechanism, 1.0, 1.0)
     shown: list[ShownPlaces] = []
     for position, places in enumerate(units):
         if len(places) == 1:
@@ -355,42 +338,46 @@ def _is_as_good_as_exact(mechanism: Gaussian, shares: int) -> bool:
 
 
 def _coins(
-    places: Sequence[Places], mechanism: Mechanism, shown: float, revealed: float
+    places: Sequence[PlacesInStep], mechanism: Mechanism, shown: float, revealed: float
 ) -> tuple[ShownPlaces, ...]:
-    coin = ShownNowAndThen((mechanism,), min(1.0, shown * _ROUNDING), min(1.0, revealed))
+    coin = ErasureCoin((mechanism,), min(1.0, shown * _ROUNDING), min(1.0, revealed))
     return tuple(ShownPlaces(each, coin) for each in places)
 
 
-def _distinct(units: Sequence[Sequence[Places]]) -> list[Places]:
+def _distinct(units: Sequence[Sequence[PlacesInStep]]) -> list[PlacesInStep]:
     """Every set of places once a step, first to last."""
     return sorted({places for unit in units for places in unit})
 
 
-# Decided steps of a deployment as accounts know them: sensors with windows brought to single steps.
+# Decided steps of a deployment for accountants: sensors with windows converted to single steps.
 #
-# What a window shows is accounted in each of its steps, before it is known whether its count will come. So
-# it is there in every step, whatever is announced, and with the one mechanism that the deployment has for
+# What a window shows is accounted in each of its steps, before it is known whether there will be a count. So
+# it is accounted in every step, whatever is announced, and with the one mechanism that the deployment has for
 # it.
 
 
 def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedule:
-    """A decided step as accounts know it.
+    """A decided step for accountants.
 
-    What counts presence in a step stays as it is. Of sensors with windows, this step's part of them is
-    there, whether their counts are published or not: it must be accounted before that is known.
-    :class:`ScheduleError` for a count that is not the one accounted.
+    Counts of presence in the step stay as they are. The step's part of each sensor with windows is added,
+    whether its count is published or not: it must be accounted before that is known. :class:`ScheduleError`
+    for a count that is not the one accounted.
     """
     if not registry.windowed:
         return step
     for release in step.releases:
         _check_is_accounted(step.step, release, registry)
-    shown = (
-        part
-        for sensor in registry.windowed
-        for part in _parts_at(step.step, SensorRelease(sensor, _mechanism_of(sensor, registry)))
-    )
+    shown: list[ShownPlaces] = []
+    revealed: list[RevealedMove | RevealedAmount] = []
+    for sensor in registry.windowed:
+        whole = SensorRelease(sensor, _mechanism_of(sensor, registry))
+        # at the end of a window of moves, two windows have a part in the step
+        shown += [part for part in parts_of(whole) if _is_first(whole, step.step - part.places.offset)]
+        revealed += [
+            each for offset, each in _revealed_in_window(whole) if _is_first(whole, step.step - offset)
+        ]
     plain = tuple(release for release in step.releases if release.sensor.window is None)
-    return in_step(step.step, plain, tuple(shown), _revealed_at(step.step, registry))
+    return in_step(step.step, plain, tuple(shown), tuple(revealed))
 
 
 def check_window_ends(sensor: Sensor, step: int) -> None:
@@ -419,7 +406,7 @@ def window_release(release: SensorRelease, last: int) -> WindowRelease:
 
 
 def _mechanism_of(sensor: Sensor, registry: SensorRegistry) -> Mechanism:
-    """What all counts of the sensor are published with."""
+    """The mechanism of all counts of the sensor."""
     try:
         return registry.in_windows[sensor.name]
     except KeyError:
@@ -444,39 +431,23 @@ def _check_is_accounted(step: int, release: SensorRelease, registry: SensorRegis
         )
 
 
-def _revealed_at(step: int, registry: SensorRegistry) -> tuple[RevealedMove | RevealedAmount, ...]:
-    """What comes out in this step."""
-    found = []
-    for sensor in registry.windowed:
-        release = SensorRelease(sensor, _mechanism_of(sensor, registry))
-        for offset, revealed in _revealed_in_window(release):
-            if _is_in_window(release, step - offset):
-                found.append(revealed)
-    return tuple(found)
-
-
 @lru_cache(256)
 def _revealed_in_window(release: SensorRelease) -> tuple[tuple[int, RevealedMove | RevealedAmount], ...]:
     return revealed_in_steps(_any_window(release))
 
 
-def _is_in_window(release: SensorRelease, first: int) -> bool:
-    """Whether a window of the sensor begins with the step ``first``."""
+def _is_first(release: SensorRelease, first: int) -> bool:
+    """Whether a window of the sensor begins with this step."""
     window = release.sensor.window
     assert window is not None
     return first % window.steps == 0 and window.ends_with(first + window.steps - 1)
 
 
 def _any_window(release: SensorRelease) -> WindowRelease:
-    """One that lies within the log, as if its count were published."""
+    """The release of a window that lies within the log, as if its count were published."""
     window = release.sensor.window
     assert window is not None
     return window_release(release, 2 * window.steps - 1)
-
-
-def _parts_at(step: int, release: SensorRelease) -> list[ShownPlaces]:
-    """This step's part of every window that reaches it: two of a sensor on moves, at a window's end."""
-    return [part for part in parts_of(release) if _is_in_window(release, step - part.places.offset)]
 
 
 @lru_cache(256)

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from models.exceptions import MechanismError, SensorError
 from models.keys import NoiseKey, batch_message, reading_message
-from models.mechanisms import DrawnPerWindow, Mechanism, NoiseWindow, PublishesTiers, all_versions
+from models.mechanisms import DrawnPerWindow, Mechanism, PublishesTiers, all_versions
 
-_VERSION = "version"  # stands among the parameters in the message that noise is drawn from
-MAX_COUNT = 2**53  # what every JSON reader takes as an integer; noise on top of it fits in 64 bits
+_VERSION = "version"  # a parameter in the message from which noise is drawn
+MAX_COUNT = 2**53  # every JSON reader reads it as an integer; with noise it fits in 64 bits
 
 
 class TierValues(NamedTuple):
@@ -59,18 +59,22 @@ def publish_step(
 ) -> list[PublishedValue]:
     """The published value of each count, in order; None for a missing count and for a suppressed one.
 
-    A ``version`` above 1 is a later value of counts that were published: its noise is drawn anew, also where
+    A ``version`` above 1 is a later value of counts that were published: its noise is drawn anew, even where
     the count is the same. :class:`MechanismError` then for noise that several values share.
 
-    Deterministic in its arguments, and each value in its own count alone. ``clamp_negative`` raises negative
-    values to 0 after the noise: post-processing, which costs nobody anything and biases small counts upwards.
-    Tiers keep what was drawn beside it: their chain can only be continued from there.
-    :class:`SensorError` for a sensor named twice, :class:`MechanismError` for a count that is none: checked
-    before anything is drawn.
+    The values are a function of the arguments, and each depends on its own count alone. ``clamp_negative``
+    raises negative values to 0 after the noise: this is post-processing without a privacy cost, and biases
+    small counts upwards. Tiers also keep the values as drawn, as their chain can only be continued from
+    these. :class:`SensorError` for a sensor named twice, :class:`MechanismError` for an impossible count,
+    both before anything is drawn.
     """
     _check_step(interval, counts)
+    by_mechanism: dict[Mechanism, list[int]] = {}
+    for position, item in enumerate(counts):
+        if item.count is not None:
+            by_mechanism.setdefault(item.mechanism, []).append(position)
     values: list[PublishedValue] = [None] * len(counts)
-    for mechanism, positions in _by_mechanism(counts).items():
+    for mechanism, positions in by_mechanism.items():
         batch = [counts[position] for position in positions]
         words = _words(key, deployment, interval, mechanism, batch, version)
         numbers = np.array([item.count for item in batch], dtype=np.int64)
@@ -102,7 +106,7 @@ def _published(
 
 
 def _check_step(interval: StepInterval, counts: Sequence[CountToPublish]) -> None:
-    """Refuse the whole step for anything that would release twice or is not a count."""
+    """Refuse the whole step where a sensor is named twice or a count is impossible."""
     if not interval.start_seconds < interval.end_seconds:
         raise MechanismError("a step must end after it starts", interval, "check step_seconds and origin")
     sensors = Counter(item.sensor_id for item in counts)
@@ -112,25 +116,14 @@ def _check_step(interval: StepInterval, counts: Sequence[CountToPublish]) -> Non
                 "a sensor must be released once a step", f"{sensor_id!r} {times} times", "name it once"
             )
     for item in counts:
-        if item.count is not None and not _is_count(item.count):
+        count: object = item.count
+        is_count = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MAX_COUNT
+        if count is not None and not is_count:
             raise MechanismError(
                 f"the count of sensor {item.sensor_id!r} must be an integer in 0..2^53",
                 "another value",
                 "leave out a count that is not known",
             )
-
-
-def _is_count(count: object) -> bool:
-    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MAX_COUNT
-
-
-def _by_mechanism(counts: Sequence[CountToPublish]) -> dict[Mechanism, list[int]]:
-    """Positions of the counts that are there, by mechanism and parameters."""
-    groups: dict[Mechanism, list[int]] = {}
-    for position, item in enumerate(counts):
-        if item.count is not None:
-            groups.setdefault(item.mechanism, []).append(position)
-    return groups
 
 
 def _words(
@@ -147,7 +140,13 @@ def _words(
     if version > 1:
         all_versions([mechanism, mechanism])  # refuses noise that has no second draw
     if isinstance(mechanism, DrawnPerWindow):
-        return _window_words(key, deployment, interval, mechanism.name, mechanism.noise_window, batch)
+        # The window's uniform bits, the same at each of its steps: they must not depend on the counts.
+        window = mechanism.noise_window
+        step_seconds = interval.end_seconds - interval.start_seconds
+        start = interval.start_seconds - window.position * step_seconds
+        end = start + window.steps * step_seconds
+        shared = batch_message(deployment, start, end, mechanism.name, window.parameters, key.epoch)
+        return key.uniform_words([reading_message(shared, item.sensor_id, 0) for item in batch])
     shared = batch_message(
         deployment,
         interval.start_seconds,
@@ -159,19 +158,3 @@ def _words(
     return key.uniform_words(
         [reading_message(shared, item.sensor_id, item.count) for item in batch if item.count is not None]
     )
-
-
-def _window_words(
-    key: NoiseKey,
-    deployment: str,
-    interval: StepInterval,
-    mechanism: str,
-    window: NoiseWindow,
-    batch: Sequence[CountToPublish],
-) -> NDArray[np.uint64]:
-    """128 keyed uniform bits for each sensor's noise window, the same at every step of it."""
-    step_seconds = interval.end_seconds - interval.start_seconds
-    start = interval.start_seconds - window.position * step_seconds
-    end = start + window.steps * step_seconds
-    shared = batch_message(deployment, start, end, mechanism, window.parameters, key.epoch)
-    return key.uniform_words([reading_message(shared, item.sensor_id, 0) for item in batch])

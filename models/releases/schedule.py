@@ -1,7 +1,7 @@
 """What was, or will be, released at each step: sensors with mechanism and parameters, never a count.
 
-Everything the accountants read is here. A :class:`StepSchedule` is a frozen fact; what it costs is
-computed from it elsewhere.
+Accountants read nothing else about releases. A :class:`StepSchedule` is a frozen fact; :mod:`accounting`
+computes what it costs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from models.text import CloseNames
 
 
 class Counts(StrEnum):
-    """What a sensor's counts are counts of."""
+    """What a sensor counts."""
 
     PRESENCE = "presence"  # people, each once in a step
     PASSAGES = "passages"  # events: one person can be counted again
@@ -43,11 +43,11 @@ class Counts(StrEnum):
 class CountingWindow:
     """What one published count covers, where that is not presence in a single step.
 
-    ``steps`` consecutive steps, counted from step 0 on: a count of four steps is published with the steps 3,
-    7, 11 and so on. ``moves`` has triples (from, to, times) of a sensor on moves, each of which ends in a
-    step of the window; none for a sensor on places. With ``miscounts`` the device may miss or double
-    somebody, up to ``most_counts`` in all. ``most_sensors`` of the deployment's can count one person in a
-    window, None for all of them.
+    ``steps`` consecutive steps, the first window from step 0: a count of four steps is published with the
+    steps 3, 7, 11 and so on. ``moves`` has triples (from, to, times) of a sensor that counts moves, each of
+    which ends in a step of the window; it is empty for a sensor that counts presence. With ``miscounts`` the
+    device may miss a person or count one twice, up to ``most_counts`` in all. At most ``most_sensors`` of the
+    deployment's sensors can count one person in a window; None for all of them.
     """
 
     steps: int = 1
@@ -56,7 +56,7 @@ class CountingWindow:
     most_sensors: int | None = None
 
     def __post_init__(self) -> None:
-        """:class:`SensorError` names what cannot be."""
+        """:class:`SensorError` for impossible values."""
         if self.steps < 1 or (self.most_sensors is not None and self.most_sensors < 1):
             raise SensorError(
                 "a window must have at least 1 step, and 1 sensor that can count somebody",
@@ -75,7 +75,7 @@ class CountingWindow:
         return last - self.steps + 1
 
     def ends_with(self, step: int) -> bool:
-        """Whether a count is published with this step: the window's last, all of its moves in the log."""
+        """Whether a count is published with this step: the window's last, with all moves since step 1."""
         return (step + 1) % self.steps == 0 and self.first_of(step) >= int(bool(self.moves))
 
 
@@ -84,15 +84,15 @@ class CountingWindow:
 class Sensor:
     """One device. ``locations`` are indices into the deployment's locations, increasing, without repeats.
 
-    ``most_counts`` is how often it can count one person in a step, at most: more than once for one that
-    counts passages. How often must not depend on where else the person goes, and whoever is elsewhere in the
-    step is not counted. ``counts`` is what the deployment declares that it counts, None for nothing declared.
-    ``corrections`` is how many more values of one step are published at most, each with noise of its own;
-    whether one is must not depend on the counts. Accounts hold for all of them from the start.
-    ``position`` is where it stands on a plane, east and north in any unit, for maps only.
-    ``window`` is what a count covers that is not of one step, or not of presence; ``most_counts`` is then of
-    the window, and ``locations`` are all that the moves leave or reach.
-    ``region`` says whose counts stay together on the way to their release, and share a noise key.
+    ``most_counts`` is how often it can count one person in a step at most: more than once where it counts
+    passages. How often must not depend on where else the person goes, and a person who is elsewhere in the
+    step is not counted. ``counts`` is what the deployment declares that it counts, None where nothing is
+    declared. ``corrections`` is how many more values of one step are published at most, each with noise of
+    its own; whether a correction is published must not depend on the counts. Accounts include all of them
+    from the start. ``position`` is a point on a plane, east and north in any unit, for maps only. ``window``
+    is what a count covers where that is not presence in one step; ``most_counts`` is then for the window, and
+    ``locations`` are all that the moves leave or reach. Sensors with one ``region`` are processed together
+    until their release, and share a noise key.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Sensor:
     region: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """:class:`SensorError` names what cannot be."""
+        """:class:`SensorError` for impossible values."""
         is_once = self.counts is Counts.PRESENCE and self.window is None
         if self.most_counts < 1 or (is_once and self.most_counts > 1):
             raise SensorError(
@@ -140,11 +140,11 @@ class Sensor:
 
 @dataclass(frozen=True)
 class SensorRegistry:
-    """What a deployment's messages name: every sensor by its name, and ``designs`` of noise by number.
+    """A deployment's sensors by name, and its noise ``designs`` by number, as messages refer to them.
 
-    Without a list of sensors each location has one of its own name (:meth:`one_per_location`).
+    Without a list of sensors each location has a sensor of its own name (:meth:`one_per_location`).
     ``in_windows`` has the mechanism of each sensor with a window, where it is known: such sensors are
-    accounted in every step, so it is the same in all of them.
+    accounted in every step, so all steps must have the same mechanism.
     """
 
     location_names: tuple[str, ...]
@@ -183,10 +183,10 @@ class SensorRegistry:
         return cls(names, tuple(Sensor(name, (index,)) for index, name in enumerate(names)))
 
     def accounted_facts(self) -> list[list[object]]:
-        """What of each sensor accounts and noise depend on, as JSON values: deployments are compared by it.
+        """The facts about each sensor that accounts and noise depend on, as JSON values, for comparison.
 
-        ``most_counts``, ``corrections``, windows and regions where there are any: earlier versions did not
-        know them.
+        ``most_counts``, ``corrections``, windows and regions are listed only where there are any, so that
+        records of versions without them compare equal.
         """
         found: list[list[object]] = []
         for each in self.sensors:
@@ -198,7 +198,7 @@ class SensorRegistry:
         return found
 
     def most_at_one_place(self) -> int:
-        """The most sensors of presence that count one location: one person in a step, who is at one place."""
+        """The most presence sensors at one location, which is how many can count one person in a step."""
         counted = Counter(
             location for sensor in self.sensors if sensor.window is None for location in sensor.locations
         )
@@ -206,7 +206,7 @@ class SensorRegistry:
 
     @cached_property
     def regions(self) -> tuple[str, ...]:
-        """The regions in the order of their names; none where all sensors are together, as in one region."""
+        """The names of the regions in order; none where all sensors are in one."""
         found = sorted({sensor.region for sensor in self.sensors if sensor.region is not None})
         return tuple(found) if len(found) > 1 else ()
 
@@ -225,7 +225,7 @@ class SensorRegistry:
         return tuple(sensor for sensor in self.sensors if sensor.window is not None)
 
     def refuse_windows(self, what: str, remedy: str) -> None:
-        """:class:`SensorError` for sensors with windows, where only presence in single steps is known."""
+        """:class:`SensorError` where there are sensors with windows, which ``what`` cannot have."""
         if self.windowed:
             raise SensorError(
                 f"{what} must be of sensors that count presence in single steps",
@@ -234,7 +234,7 @@ class SensorRegistry:
             )
 
     def with_windows(self, mechanisms: Mapping[str, Mechanism]) -> SensorRegistry:
-        """The same sensors, those with windows all released with these mechanisms."""
+        """The same sensors, with the mechanisms of those that have windows."""
         return replace(self, in_windows=dict(mechanisms))
 
     def with_designs(self, more: Designs) -> SensorRegistry:
@@ -272,17 +272,17 @@ class SensorRelease:
     mechanism: Mechanism
 
     def __post_init__(self) -> None:
-        """:class:`~models.exceptions.MechanismError` for a mechanism that gives away more than it says."""
+        """:class:`~models.exceptions.MechanismError` for a mechanism that reveals more than it says."""
         admit(self.mechanism)
 
     @property
     def accounted(self) -> Mechanism:
-        """The mechanism as accountants ask it: of all values that the sensor may publish of the step.
+        """The mechanism for accountants: all values that the sensor may publish of the step together.
 
-        And of each for as often as the sensor can count one person.
-        :class:`~models.exceptions.MechanismError` for noise that several values share, where there may be
-        more of either than one; :class:`~models.exceptions.ScheduleError` for a count that is not of one
-        step, which has to be brought to single steps first (:mod:`models.releases.fine_steps`).
+        Each value counts one person as often as the sensor can. :class:`~models.exceptions.MechanismError`
+        for noise that several values share where there may be corrections or repeated counts;
+        :class:`~models.exceptions.ScheduleError` for a count of a window, which first has to be converted to
+        single steps (:mod:`models.releases.fine_steps`).
         """
         if self.sensor.window is not None:
             raise ScheduleError(
@@ -294,7 +294,7 @@ class SensorRelease:
 
     @property
     def charged(self) -> Mechanism:
-        """The same as differential privacy asks it, of a window as a whole."""
+        """The same for differential privacy, which treats a window as a whole."""
         mechanism, sensor = self.mechanism, self.sensor
         if sensor.corrections and not mechanism.is_exact:
             mechanism = all_versions([mechanism] * (1 + sensor.corrections))
@@ -304,9 +304,10 @@ class SensorRelease:
 @checked(ScheduleError)
 @dataclass(frozen=True, slots=True)
 class RevealedMove:
-    """What a step reveals of the move into it: with this noise, whether it was one of those counted.
+    """What a step reveals about the move into it: with this noise, whether it was one of the counted moves.
 
-    ``counted`` has pairs of sets of locations, all moves from one to the other; each move in one at most.
+    ``counted`` has pairs of sets of locations: all moves from the first to the second. No move is in two
+    pairs.
     """
 
     counted: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
@@ -316,7 +317,7 @@ class RevealedMove:
 @checked(ScheduleError)
 @dataclass(frozen=True, slots=True)
 class RevealedAmount:
-    """At most so much (nats) about whoever can be at one of these places, of this step and those before."""
+    """At most ``nats`` about a person who can be at one of these places, in this step and those before."""
 
     locations: tuple[int, ...]
     nats: float
@@ -327,8 +328,8 @@ class RevealedAmount:
 class StepSchedule:
     """All that is released in one step, in the order of announcement; empty for a step without releases.
 
-    ``revealed`` bounds the information of counts of windows in the form that accounts know, beside the places
-    that these show; None where what the releases show says it.
+    ``revealed`` bounds the information of counts over windows, in addition to the places that they show; None
+    where the releases themselves give the information.
     """
 
     step: int
@@ -397,7 +398,7 @@ class Schedule:
 
 
 def _listed(steps: Iterable[Any]) -> Iterable[Any]:
-    """Steps, or the sensors of one; not the letters of a text."""
+    """The argument, if it is iterable and no text, whose letters would be taken for sensors."""
     if isinstance(steps, str | bytes) or not isinstance(steps, Iterable):
         raise ScheduleError(
             "steps must be a list of lists of active sensors",

@@ -1,7 +1,7 @@
-"""Who is given how much: distances over the recipients' graph, and privacy levels that fall with distance.
+"""The privacy level of each recipient: it falls with the distance in a graph of who trusts whom.
 
 Koufogiannis and Pappas, "Diffusing Private Data over Networks", section II: shortest-path distance counts
-the handshakes; resistance distance also counts how many ways lead there. Neither looks at any data.
+the handshakes; resistance distance also depends on how many paths there are. Neither depends on data.
 """
 
 from __future__ import annotations
@@ -47,34 +47,26 @@ class TrustGraph:
 
     @checked(MechanismError)
     def distances(self, owner: str, measure: Measure = "shortest-path") -> dict[str, float]:
-        """Distance of every member from ``owner``; inf where no path leads."""
+        """Distance of every member from ``owner``; inf where there is no path."""
         if owner not in self.members:
             raise MechanismError("the owner must be a member", repr(owner), "add it to the graph")
-        found = shortest_path_distances if measure == "shortest-path" else resistance_distances
-        values = found(self._lengths(), self.members.index(owner))
+        position = {name: index for index, name in enumerate(self.members)}
+        lengths, start = np.zeros((len(self.members), len(self.members))), position[owner]
+        for (first, second), length in self.edges.items():
+            lengths[position[first], position[second]] = lengths[position[second], position[first]] = length
+        if measure == "resistance":
+            values = _resistance_distances(lengths, start)
+        else:  # Dijkstra's shortest paths from the owner alone
+            values = csgraph.shortest_path(lengths, method="D", directed=False, indices=[start]).reshape(-1)
         return dict(zip(self.members, values.tolist(), strict=True))
 
-    def _lengths(self) -> NDArray[np.float64]:
-        """Symmetric matrix (members, members) of edge lengths, 0 where there is none."""
-        position = {name: index for index, name in enumerate(self.members)}
-        matrix = np.zeros((len(self.members), len(self.members)))
-        for (first, second), length in self.edges.items():
-            matrix[position[first], position[second]] = matrix[position[second], position[first]] = length
-        return matrix
 
+def _resistance_distances(lengths: NDArray[np.float64], owner: int) -> NDArray[np.float64]:
+    """Electrical resistance between ``owner`` and each member (n,), where an edge's resistance is its length.
 
-def shortest_path_distances(lengths: NDArray[np.float64], owner: int) -> NDArray[np.float64]:
-    """Length of the shortest path from ``owner`` to each member (n,), inf without one (Dijkstra)."""
-    from_owner = csgraph.shortest_path(lengths, method="D", directed=False, indices=np.array([owner]))
-    return np.asarray(from_owner, dtype=np.float64).reshape(-1)
-
-
-def resistance_distances(lengths: NDArray[np.float64], owner: int) -> NDArray[np.float64]:
-    """Electrical resistance between ``owner`` and each member (n,), an edge resisting as its length.
-
-    inf where no path leads. ``R_ij = G_ii + G_jj - 2 G_ij`` with ``G`` the pseudo-inverse of the Laplacian of
-    the conductances (Klein, Randic, "Resistance distance", 1993). Grounding the owner instead gives
-    ``R_oj = (L_oo^-1)_jj``.
+    inf where there is no path. ``R_ij = G_ii + G_jj - 2 G_ij`` with ``G`` the pseudo-inverse of the Laplacian
+    of the conductances (Klein, Randic, "Resistance distance", 1993). Grounding the owner instead
+    gives ``R_oj = (L_oo^-1)_jj``.
     """
     edges = lengths > 0.0
     conductances = np.where(edges, 1.0 / np.where(edges, lengths, 1.0), 0.0)
@@ -92,7 +84,7 @@ Level = Callable[[float], float]
 
 
 def reciprocal_level(at_one: float) -> Level:
-    """``epsilon(d) = at_one / d``; no limit at distance 0, so cap it with :func:`assign_tiers`."""
+    """``epsilon(d) = at_one / d``, infinite at distance 0; :func:`assign_tiers` caps it."""
     return lambda distance: math.inf if distance == 0.0 else at_one / distance
 
 
@@ -102,7 +94,7 @@ def exponential_level(at_zero: float, length: float) -> Level:
 
 
 def stepwise_level(steps: Sequence[tuple[float, float]]) -> Level:
-    """The epsilon of the first of ``steps`` (largest distance, epsilon) that reaches; 0 beyond the last."""
+    """The epsilon of the first of ``steps`` (largest distance, epsilon) within reach; 0 beyond the last."""
     return lambda distance: next((epsilon for most, epsilon in steps if distance <= most), 0.0)
 
 
@@ -114,15 +106,15 @@ class TierAssignment:
     tier_of: Mapping[str, str | None]
 
 
-@checked(MechanismError, infinite=("distances",))  # where no path leads
+@checked(MechanismError, infinite=("distances",))  # infinite without a path
 def assign_tiers(
     distances: Mapping[str, float], level: Level, allowed: Iterable[float], names: Sequence[str] | None = None
 ) -> TierAssignment:
     """Each recipient's tier: the largest of the ``allowed`` epsilons that its distance permits.
 
-    Rounding down to few levels keeps the number of published files small and nobody above
-    ``level(distance)``. ``names`` of the levels, rising (default ``tier-1`` for the least informed).
-    :class:`MechanismError` when the level rises with the distance somewhere, or is not a number.
+    Rounding down to a few levels keeps the number of published files small, and no recipient gets more than
+    ``level(distance)``. ``names`` are those of the levels, rising (default ``tier-1`` for the least
+    informed). :class:`MechanismError` where the level rises with the distance, or is not a number.
     """
     levels = sorted(set(allowed))
     called = [f"tier-{index + 1}" for index in range(len(levels))] if names is None else list(names)
@@ -131,20 +123,8 @@ def assign_tiers(
             "each allowed epsilon must have one name", f"{levels} and {called}", "give as many as levels"
         )
     permitted = {name: level(distance) for name, distance in distances.items()}
-    _check_falling(sorted((distances[name], value) for name, value in permitted.items()))
-    tier_of = {name: _highest_below(value, levels, called) for name, value in permitted.items()}
-    return TierAssignment(tuple(zip(called, levels, strict=True)), tier_of)
-
-
-def _highest_below(permitted: float, levels: Sequence[float], names: Sequence[str]) -> str | None:
-    below = [name for name, epsilon in zip(names, levels, strict=True) if epsilon <= permitted]
-    return below[-1] if below else None
-
-
-def _check_falling(pairs: Sequence[tuple[float, float]]) -> None:
-    """Who is farther away must not be given more."""
     highest = math.inf
-    for distance, epsilon in pairs:
+    for distance, epsilon in sorted((distances[name], value) for name, value in permitted.items()):
         if math.isnan(epsilon) or epsilon < 0.0 or epsilon > highest:
             raise MechanismError(
                 "epsilon must not rise with distance, and be 0 or more",
@@ -152,3 +132,6 @@ def _check_falling(pairs: Sequence[tuple[float, float]]) -> None:
                 "choose a falling function of the distance",
             )
         highest = epsilon
+    tiers = tuple(zip(called, levels, strict=True))
+    best = {name: [tier for tier, epsilon in tiers if epsilon <= most] for name, most in permitted.items()}
+    return TierAssignment(tiers, {name: own[-1] if own else None for name, own in best.items()})

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from models.fitting.personas import HOME, NO_WORK, WORK, Classes, DayType, Flows, grouped
+from models.fitting.calibration import Flows
+from models.fitting.personas import HOME, NO_WORK, WORK, Classes, DayType, grouped
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates.zone_files import needed, numbers, texts, usual
 from stream_app.starting.counts.tables import read_table

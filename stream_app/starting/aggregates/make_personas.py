@@ -9,18 +9,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from models.fitting.calibration import Calibration, Flows, MeanCounts, calibrate
 from models.fitting.personas import (
     PLACES_AN_ACTIVITY,
     WORK,
     Activity,
-    Calibration,
     Classes,
     DayType,
-    Flows,
-    MeanCounts,
     Surroundings,
     Zones,
-    calibrate,
     classes_of,
     personas,
 )

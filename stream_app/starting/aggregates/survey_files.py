@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from models.fitting.personas import HOME, WORK, Activity, DayType, Flows
+from models.fitting.calibration import Flows
+from models.fitting.personas import HOME, WORK, Activity, DayType
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates.agent_files import AT_HOME, WORKS, numbered
 from stream_app.starting.aggregates.zone_files import needed, numbers, texts, usual

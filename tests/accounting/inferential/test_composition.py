@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import block_diag
 
 from accounting.ledgers.inferential import (
     ReleasedSeries,
@@ -21,7 +22,6 @@ from accounting.ledgers.inferential import (
 from models.gaussian_process import (
     RBF,
     GaussianProcessPrior,
-    IndependentDimensions,
     Kernel,
     Matern,
     Periodic,
@@ -108,17 +108,12 @@ def test_a_time_between_releases_is_accounted_too() -> None:
 def test_coordinates_add_up_as_their_radius_says(seed: int) -> None:
     """Euclidean: the joint release of both coordinates; the paper's corollary is never below it."""
     random = np.random.default_rng(seed)
-    both = IndependentDimensions(
-        tuple(GaussianProcessPrior.at_steps(RBF(scale), 5) for scale in random.uniform(0.5, 3.0, 2))
-    )
-    noises = [np.diag(np.r_[random.uniform(0.1, 1.0, 2), 0.4, random.uniform(0.1, 1.0, 2)]) for _ in "xy"]
-    losses = [
-        release_loss(prior.covariance(), noise, [2], 5.0, 1.0)
-        for prior, noise in zip(both.priors, noises, strict=True)
+    priors = [
+        GaussianProcessPrior.at_steps(RBF(scale), 5).covariance() for scale in random.uniform(0.5, 3.0, 2)
     ]
-    joint_noise = np.zeros((10, 10))
-    joint_noise[:5, :5], joint_noise[5:, 5:] = noises
-    joint = release_loss(both.covariance(), joint_noise, both.positions([2]), 5.0, 1.0)
+    noises = [np.diag(np.r_[random.uniform(0.1, 1.0, 2), 0.4, random.uniform(0.1, 1.0, 2)]) for _ in "xy"]
+    losses = [release_loss(prior, noise, [2], 5.0, 1.0) for prior, noise in zip(priors, noises, strict=True)]
+    joint = release_loss(block_diag(*priors), block_diag(*noises), [2, 7], 5.0, 1.0)
     # The loss of the worst coordinate, that of the paper's corollary 7.2.1, and the sum over coordinates.
     euclidean, coordinatewise = max(loss.epsilon for loss in losses), sum(loss.epsilon for loss in losses)
     corollary = 0.5 * 5.0 * (1.0 / 0.4 + sum(loss.alpha for loss in losses))

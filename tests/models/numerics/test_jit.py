@@ -25,7 +25,7 @@ NOT_COMPILED = {
     "accounting.settings",
     "models.arguments",
     "accounting.bounds.protocol",
-    *("models.numerics.compiling", "models.numerics.front_end", "models.numerics.threads"),
+    *("models.numerics.compiling", "models.numerics.threads"),
     "models.numerics.kernel_cache",
     "models.exceptions",
     *("accounting.exposure.exposure", "accounting.exposure.step_information.observation"),

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from accounting.continuous import ContinuousAccountant
 from accounting.settings import HorizonSettings
-from models.fitting.personas import expected_flows
+from models.fitting.calibration import expected_flows
 from models.mechanisms import Gaussian
 from models.prior_files import load_population, save_population
 from models.priors import Population

@@ -11,7 +11,7 @@ import typer
 from stream_app.cli.shared import JsonOption, own_command, print_json, stderr, stdout
 
 if TYPE_CHECKING:
-    from models.fitting.personas import MissedCell
+    from models.fitting.calibration import MissedCell
     from stream_app.starting.aggregates import MadePersonas
     from stream_app.starting.counts import Counts
 

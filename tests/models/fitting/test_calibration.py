@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.exceptions import PersonaError
-from models.fitting.personas import Flows, MeanCounts, calibrate, expected_flows
+from models.fitting.calibration import Flows, MeanCounts, calibrate, expected_flows
 from models.priors import MovementPrior, Population
-from tests.models.fitting.personas.small_cities import path_law, paths, random_personas, table
+from tests.models.fitting.small_cities import path_law, paths, random_personas, table
 
 cvxpy = pytest.importorskip("cvxpy", reason="the extra 'design' is not installed")
 SLOTS = 3

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from models.fitting.personas import Flows
+from models.fitting.calibration import Flows
 from models.priors import MovementPrior, Population
 
 

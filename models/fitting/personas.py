@@ -1,4 +1,4 @@
-"""Classes become personas: own places by attraction and distance, days by activities, one state a place."""
+"""Makes personas of classes of people: places by attraction and distance, days by activities."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from models.exceptions import PersonaError
-from models.fitting.personas.calibration import Layout, days_as_population
+from models.fitting.calibration import Layout, days_as_population
 from models.numerics.elementwise import exp
 from models.numerics.jit import jit, pjit
 from models.priors import Lists, MovementPrior, Population
 
 # How a kind of person spends a day: a chain over activities, from a survey's sequences or from weights.
 #
-# A chain over activities says nothing of places; those follow from a class's home and work.
+# A chain over activities has no places; those follow from a class's home and work.
 
 HOME, WORK = "home", "work"
 FORGETTING = 1e-3
-"""Share of moves that follow the hour alone: no day is a world of its own that nobody enters or leaves."""
+"""Share of moves that depend on the hour alone, so that no kind of day is a closed class of its own."""
 
 
 @dataclass(frozen=True)
 class Activity:
-    """What one does away from home and work: where from one goes there, and how far (km, e-folding)."""
+    """An activity away from home and work: where people go there from, and how far (km, e-folding)."""
 
     name: str
     anchor: str = HOME
     reach_km: float = 2.0
 
     def __post_init__(self) -> None:
-        """Refuse what is no activity of a class's own places."""
+        """Refuse home, work, another anchor and a reach of 0."""
         if self.name in (HOME, WORK) or self.anchor not in (HOME, WORK) or not self.reach_km > 0.0:
             raise PersonaError(
                 "an activity must be other than home and work, start from one of them and reach somewhere",
@@ -46,11 +46,11 @@ class Activity:
 
 @dataclass(frozen=True, eq=False)
 class DayType:
-    """A kind of day that a ``share`` of those with a place of work, or of those without one, have.
+    """A kind of day of a ``share`` of the people with a place of work, or of those without one.
 
     ``moves`` (C, A, A) go from an activity in slot ``t`` to one in slot ``t + 1``, rows sum to one; ``law``
-    (C, A) is how many do what in each slot, with ``law[t + 1] = law[t] moves[t]``, the last followed by the
-    first. Whose activities name work has a place of work.
+    (C, A) is the share of people at each activity in each slot, with ``law[t + 1] = law[t] moves[t]``, the
+    last followed by the first. A day whose activities include work is of people with a place of work.
     """
 
     name: str
@@ -60,7 +60,7 @@ class DayType:
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check that it is a chain, and that the law is one of its own."""
+        """Check that it is a chain, and that the law is its own."""
         slots, size = self.law.shape
         wanted = (slots, size, size)
         if self.moves.shape != wanted or len(self.activities) != size or HOME not in self.activities:
@@ -80,7 +80,7 @@ class DayType:
 
     @property
     def works(self) -> bool:
-        """Whether one has a place of work."""
+        """Whether the day is of people with a place of work."""
         return WORK in self.activities
 
     @property
@@ -99,8 +99,8 @@ class DayType:
     ) -> DayType:
         """The chain of days ``sequences`` (n, C), numbers of activities; each day is followed by itself.
 
-        Activities that nobody does are left out. A thousandth of the moves follow the slot alone
-        (:data:`FORGETTING`), which leaves the law of every slot as it was.
+        Activities that nobody does are left out. A thousandth of the moves depend on the slot alone
+        (:data:`FORGETTING`), which does not change the law of any slot.
         """
         count = np.ones(len(sequences)) if weights is None else weights
         done = np.unique(np.concatenate((sequences.ravel(), [list(activities).index(HOME)])))
@@ -125,16 +125,16 @@ class DayType:
         linger: float,
         share: float = 1.0,
     ) -> DayType:
-        """The chain of who stays with probability ``linger``, else draws from the next slot's ``weights``."""
+        """The chain that stays with probability ``linger``, else draws from the next slot's ``weights``."""
         goes = weights / weights.sum(axis=1, keepdims=True)
         moves = lazy_moves(np.roll(goes, -1, axis=0), linger)
         law = MovementPrior.from_dense(name, moves).chain().start.copy()
         return cls(name, tuple(activities), moves, law, share)
 
     def then(self, other: DayType, days: tuple[int, int]) -> DayType:
-        """A cycle of so many days of this type and then of another with the same activities.
+        """A cycle of ``days[0]`` days of this type, then ``days[1]`` of another with the same activities.
 
-        Whoever does in the evening what the other day does not know goes on as everybody else does then.
+        A person whose last activity does not exist in the next day begins that day by its first law.
         """
         activities = tuple(dict.fromkeys((*self.activities, *other.activities)))
         cycle = [day for day, times in ((self, days[0]), (other, days[1])) for _ in range(times)]
@@ -154,7 +154,7 @@ class DayType:
 
 
 def lazy_moves(goes: NDArray[np.float64], linger: float) -> NDArray[np.float64]:
-    """Moves (C, K, K) of who stays with ``linger``, and else goes where ``goes`` (C, K) says."""
+    """Moves (C, K, K) that stay with probability ``linger``, and else go by the law ``goes`` (C, K)."""
     return np.asarray(linger * np.eye(goes.shape[1]) + (1.0 - linger) * goes[:, None, :])
 
 
@@ -181,7 +181,7 @@ def _presence(
     share: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
-    """How likely one is at each place: the activity's probability times the place's."""
+    """The probability of each place: the activity's times the place's share."""
     out[:] = 0.0
     for s in range(activity.size):
         out[place[s]] += law[activity[s]] * share[s]
@@ -199,9 +199,9 @@ def write_persona_days(
 ) -> None:
     """``P_t(z, z') = sum_{a, a'} Pr[a | z] P_t((a, z), (a', z'))`` of some classes, dense (n, C, K, K).
 
-    Who goes on with an activity stays; who takes another up goes to one of its places. One is always at an
-    activity's places in the same shares, so ``Pr[a, z]`` is the activity's law times the place's share. A
-    place where one never is in a slot is left as from everywhere: its row is the law one slot later.
+    A person who continues an activity stays; one who begins another goes to one of its places. The shares of
+    an activity's places are always the same, so ``Pr[a, z]`` is the activity's law times the place's share.
+    The row of a place where the person never is in a slot is the law one slot later.
     """
     present, later = np.empty(days.shape[2]), np.empty(days.shape[2])
     activity = states.activity
@@ -231,7 +231,7 @@ def _leave(
     person: int,
     matrix: NDArray[np.float64],
 ) -> None:
-    """Add where one goes from a state that is this part of its place."""
+    """Add the moves from a state, ``weight`` being the state's share of its place."""
     place, share, activity = states.place[person], states.share[person], states.activity
     here = place[state]
     matrix[here, here] += weight * row[activity[state]]
@@ -240,7 +240,7 @@ def _leave(
             matrix[here, place[s]] += weight * row[activity[s]] * share[s]
 
 
-# Zones of a city: where they are, and where one goes from them.
+# Zones of a city: their positions, and the places people go to from them.
 
 _EARTH_KM = 6371.0088
 _CHUNK = 256  # zones whose distances to all others are in memory at once
@@ -248,7 +248,7 @@ _CHUNK = 256  # zones whose distances to all others are in memory at once
 
 @dataclass(frozen=True, eq=False)
 class Zones:
-    """Zones by name, with ``position_km`` (Z, 2), east and north; ``is_placed`` (Z,) where it is known."""
+    """Zones by name, with ``position_km`` (Z, 2), east and north, known where ``is_placed`` (Z,)."""
 
     names: tuple[str, ...]
     position_km: NDArray[np.float64]
@@ -271,13 +271,13 @@ class Zones:
         return np.asarray(np.sqrt((apart**2).sum(axis=2)))
 
     def nearest(self, places: Zones, within_km: float) -> NDArray[np.int64]:
-        """The nearest of some places for each zone (Z,); ``len(places.names)`` where none is near enough."""
+        """The nearest of ``places`` for each zone (Z,); ``len(places.names)`` where none is near enough."""
         found = np.full(len(self.names), len(places.names), dtype=np.int64)
         candidates, mine = np.flatnonzero(places.is_placed), np.flatnonzero(self.is_placed)
         if candidates.size and mine.size:
             tree = cKDTree(places.position_km[candidates])
             apart, best = tree.query(self.position_km[mine])
-            best = np.minimum(best, candidates.size - 1)  # none is nearest to what is endlessly far
+            best = np.minimum(best, candidates.size - 1)  # the tree's answer for an infinite distance
             is_near = np.isfinite(apart) & (apart <= within_km)
             found[mine] = np.where(is_near, candidates[best], len(places.names))
         return found
@@ -286,7 +286,7 @@ class Zones:
 def plane_km(
     latitude: Sequence[float | None], longitude: Sequence[float | None], middle: float
 ) -> tuple[list[float | None], list[float | None]]:
-    """East and north of degrees on a map that is true to scale at the latitude ``middle``: for one city."""
+    """East and north of degrees, on a map of one city that is true to scale at the latitude ``middle``."""
     degree = math.radians(1.0) * _EARTH_KM
     along = degree * math.cos(math.radians(middle))
     east = [None if value is None else value * along for value in longitude]
@@ -294,19 +294,19 @@ def plane_km(
 
 
 @dataclass(frozen=True, eq=False)
-class OwnPlaces:
-    """Where one goes for an activity from each zone: ``zone`` (Z, K), ``share`` (Z, K) sums to one."""
+class ActivityPlaces:
+    """The places of an activity for people of each zone: ``zone`` (Z, K), with ``share`` (Z, K)."""
 
     zone: NDArray[np.int64]
     share: NDArray[np.float64]
 
 
-def own_places(
+def gravity_places(
     zones: Zones, activity: Activity, attraction: NDArray[np.float64], anchors: NDArray[np.int64], most: int
-) -> OwnPlaces:
+) -> ActivityPlaces:
     """The ``most`` likely zones of a gravity model, ``p(z) ~ attraction(z) exp(-distance / reach)``.
 
-    Zones that are no one's anchor, whose position is not known or that nothing attracts from go nowhere else.
+    From zones that are not among ``anchors``, have no known position or are attracted nowhere, people stay.
     """
     count = len(zones.names)
     if attraction.shape != (count,) or not (attraction >= 0.0).all() or not np.isfinite(attraction).all():
@@ -332,17 +332,17 @@ def own_places(
         likely = np.take_along_axis(weight, best, axis=1)
         zone[chosen] = best
         share[chosen] = likely / likely.sum(axis=1, keepdims=True)
-    return OwnPlaces(zone, share)
+    return ActivityPlaces(zone, share)
 
 
-# Classes of people: who lives here, works there and has such a day, and how many they are.
+# Classes of people with one home, place of work and type of day, and how many they are.
 
 NO_WORK = -1
 
 
 @dataclass(frozen=True, eq=False)
 class HomeWork:
-    """``people`` who live in zone ``home`` and work in zone ``work``, :data:`NO_WORK` where they do not."""
+    """``people`` who live in zone ``home`` and work in zone ``work``, or :data:`NO_WORK`."""
 
     home: NDArray[np.int64]
     work: NDArray[np.int64]
@@ -357,17 +357,23 @@ class Classes:
     work: NDArray[np.int64]
     day: NDArray[np.int64]
     people: NDArray[np.float64]
-    moved: float = 0.0  # people of small classes, added to another of their home and day
+    moved: float = 0.0  # people of small classes that were added to another class of their home and day
 
 
 def classes_of(table: HomeWork, days: Sequence[DayType], least_people: float = 0.0) -> Classes:
-    """The classes of a home-work table: each pair's people times the shares of the days they may have.
+    """The classes of a home-work table: each pair's people times the shares of their types of day.
 
-    Shares are taken among the days with work for pairs that have one, and among the others else. A class of
-    fewer than ``least_people`` is added to the largest of the same home and day: nobody is lost, and nobody
-    gets a day that is the average of several.
+    Pairs with a place of work have the days with work, the others the days without. A class of fewer than
+    ``least_people`` is added to the largest of the same home and day, so nobody is lost and no day becomes an
+    average of several.
     """
-    _check(table)
+    wrong = np.flatnonzero(~((table.people >= 0.0) & (table.people < np.inf)))
+    if wrong.size or not table.people.sum() > 0.0:
+        raise PersonaError(
+            "a home-work table must have a number of people in each row, and somebody in all",
+            table.people[wrong[0]] if wrong.size else "nobody",
+            "correct the table",
+        )
     parts = []
     for works in (True, False):
         chosen = (table.work != NO_WORK) == works
@@ -393,33 +399,16 @@ def grouped(
     people: NDArray[np.float64],
     least_people: float = 0.0,
 ) -> Classes:
-    """People with a home, a place of work (or none) and a type of day each, as classes; small ones merged."""
-    return _merged(_added(day, home, work, people), least_people)
-
-
-def _check(table: HomeWork) -> None:
-    wrong = np.flatnonzero(~((table.people >= 0.0) & (table.people < np.inf)))
-    if wrong.size or not table.people.sum() > 0.0:
-        raise PersonaError(
-            "a home-work table must have a number of people in each row, and somebody in all",
-            table.people[wrong[0]] if wrong.size else "nobody",
-            "correct the table",
-        )
-
-
-def _added(
-    day: NDArray[np.int64], home: NDArray[np.int64], work: NDArray[np.int64], people: NDArray[np.float64]
-) -> Classes:
-    """Each class once, without those of nobody."""
+    """People with a type of day, a home and a place of work (or none) as classes, small ones merged."""
     kept = people > 0.0
     keys = np.stack([day[kept], home[kept], work[kept]])
     unique, group = np.unique(keys, axis=1, return_inverse=True)
     total = np.bincount(group.ravel(), weights=people[kept], minlength=unique.shape[1]).astype(np.float64)
-    return Classes(unique[1], unique[2], unique[0], total)
+    return _merged(Classes(unique[1], unique[2], unique[0], total), least_people)
 
 
 def _merged(classes: Classes, least: float) -> Classes:
-    """Small classes added to the largest of their home and day."""
+    """The classes with small ones added to the largest of their home and day."""
     by_home = np.lexsort((-classes.people, classes.home, classes.day))
     day, home = classes.day[by_home], classes.home[by_home]
     begins = np.ones(by_home.size, dtype=np.bool_)
@@ -438,10 +427,10 @@ PLACES_AN_ACTIVITY = 2
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """Where personas live: zones, what attracts to them, and the location that stands for each.
+    """Where personas live: zones, how much each attracts, and the location of each.
 
-    ``attraction`` (Z,) by activity; ``location`` (Z,) indexes ``location_names``: zones without a sensor may
-    share one such as "elsewhere". ``activities`` are those other than home and work.
+    ``attraction`` (Z,) by activity; ``location`` (Z,) are indices into ``location_names``: zones without a
+    sensor may share one such as "elsewhere". ``activities`` are those other than home and work.
     """
 
     zones: Zones
@@ -457,10 +446,10 @@ def personas(
     around: Surroundings,
     places_an_activity: int = PLACES_AN_ACTIVITY,
 ) -> Population:
-    """A persona a class, with the class's people as its weight.
+    """One persona for each class, with the class's people as its weight.
 
-    Whoever takes up an activity other than home and work goes to one of the ``places_an_activity`` likeliest
-    zones by gravity from its anchor; states at one location are merged to one, with the same flows.
+    An activity other than home and work is at one of the ``places_an_activity`` likeliest zones by gravity
+    from its anchor; states at one location are merged into one, with the same flows.
     """
     if len({day.slots for day in days}) != 1:
         raise PersonaError("all types of day must have the same slots", "others", "give them one cycle")
@@ -476,15 +465,20 @@ def _of_day(classes: Classes, day: DayType, around: Surroundings, most: int) -> 
     """The personas of one type of day."""
     activity, zone, share = _zones_of_states(classes, day, around, most)
     location = around.location[zone]
-    location = np.where(share > 0.0, location, location[:, :1])  # what fills up adds no place
+    location = np.where(share > 0.0, location, location[:, :1])  # padding adds no place
     order = np.argsort(location, axis=1, kind="stable")
     rising = np.take_along_axis(location, order, axis=1)
     is_new = np.concatenate((np.ones((len(rising), 1), dtype=np.bool_), np.diff(rising, axis=1) > 0), axis=1)
     place = np.empty_like(order)
     np.put_along_axis(place, order, np.cumsum(is_new, axis=1) - 1, axis=1)
     states = States(activity, place, share)
+    names = around.zones.names
+    where = [
+        names[home] if work < 0 else f"{names[home]} to {names[work]}"
+        for home, work in zip(classes.home, classes.work, strict=True)
+    ]
     layout = Layout(
-        _names(classes, day, around.zones),
+        tuple(f"{each}, {day.name}" for each in where),
         Lists(np.concatenate(([0], np.cumsum(is_new.sum(axis=1)))), rising[is_new].astype(np.int32)),
         day.slots,
         around.location_names,
@@ -506,17 +500,17 @@ def _zones_of_states(
         if name == HOME:
             continue
         if name == WORK:
-            found = OwnPlaces(classes.work[:, None], np.ones((count, 1)))
+            found = ActivityPlaces(classes.work[:, None], np.ones((count, 1)))
         else:
-            found = _own_places(classes, name, around, most)
+            found = _places_of_activity(classes, name, around, most)
         activities += [number] * found.zone.shape[1]
         zones.append(found.zone)
         shares.append(found.share)
     return np.array(activities), np.concatenate(zones, axis=1), np.concatenate(shares, axis=1)
 
 
-def _own_places(classes: Classes, name: str, around: Surroundings, most: int) -> OwnPlaces:
-    """Where each class goes for an activity."""
+def _places_of_activity(classes: Classes, name: str, around: Surroundings, most: int) -> ActivityPlaces:
+    """The places of an activity for each class."""
     if name not in around.activities or name not in around.attraction:
         raise PersonaError(
             "each activity of a day must have an anchor, a reach and an attraction", repr(name), "describe it"
@@ -524,14 +518,5 @@ def _own_places(classes: Classes, name: str, around: Surroundings, most: int) ->
     activity = around.activities[name]
     works = classes.work[0] >= 0
     anchor = classes.work if activity.anchor == WORK and works else classes.home
-    found = own_places(around.zones, activity, around.attraction[name], np.unique(anchor), most)
-    return OwnPlaces(found.zone[anchor], found.share[anchor])
-
-
-def _names(classes: Classes, day: DayType, zones: Zones) -> tuple[str, ...]:
-    """What each persona is called: where one lives and works, and how one's day is."""
-    where = [
-        zones.names[home] if work < 0 else f"{zones.names[home]} to {zones.names[work]}"
-        for home, work in zip(classes.home, classes.work, strict=True)
-    ]
-    return tuple(f"{each}, {day.name}" for each in where)
+    found = gravity_places(around.zones, activity, around.attraction[name], np.unique(anchor), most)
+    return ActivityPlaces(found.zone[anchor], found.share[anchor])

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.exceptions import PersonaError
+from models.fitting.calibration import expected_flows
 from models.fitting.personas import (
     HOME,
     NO_WORK,
@@ -19,8 +20,7 @@ from models.fitting.personas import (
     Surroundings,
     Zones,
     classes_of,
-    expected_flows,
-    own_places,
+    gravity_places,
     personas,
     plane_km,
 )
@@ -54,7 +54,7 @@ def by_enumeration(classes: Classes, day: DayType, town: Surroundings, most: int
         zones = {HOME: {home: 1.0}, WORK: {work: 1.0}}
         for name, activity in town.activities.items():
             anchor = np.array([work if activity.anchor == WORK and work >= 0 else home])
-            found = own_places(town.zones, activity, town.attraction[name], anchor, most)
+            found = gravity_places(town.zones, activity, town.attraction[name], anchor, most)
             zones[name] = dict(zip(found.zone[anchor[0]], found.share[anchor[0]], strict=True))
         for slot in range(day.slots):
             for a, first in enumerate(day.activities):
@@ -131,13 +131,13 @@ def test_own_places_follow_gravity() -> None:
     """p(z) ~ attraction exp(-distance / reach), renormalised over the likeliest; unplaced zones stay put."""
     zones = Zones.on_plane(["a", "b", "c", "out"], [0.0, 1.0, 3.0, None], [0.0, 0.0, 0.0, None])
     pull = np.array([1.0, 2.0, 4.0, 9.0])
-    found = own_places(zones, Activity("shop", reach_km=2.0), pull, np.array([0, 3]), 2)
+    found = gravity_places(zones, Activity("shop", reach_km=2.0), pull, np.array([0, 3]), 2)
     expected = np.array([2.0 * np.exp(-0.5), 1.0])
     assert found.zone[0].tolist() == [1, 0]
     np.testing.assert_allclose(found.share[0], expected / expected.sum())
     assert found.zone[3].tolist() == [3, 3]
     assert found.share[3].tolist() == [1.0, 0.0]
-    nowhere = own_places(zones, Activity("shop"), np.zeros(4), np.array([0]), 2)
+    nowhere = gravity_places(zones, Activity("shop"), np.zeros(4), np.array([0]), 2)
     assert (nowhere.zone[0, 0], nowhere.share[0, 0]) == (0, 1.0)
 
 

@@ -1,20 +1,21 @@
-"""Personas that agree with what is known of all people together, and are else as close as can be to before.
+"""Calibrates personas to what is known of all people together, and changes them as little as possible.
 
-Among all laws of a day, the one of least relative entropy to the personas as they were such that (i) together
-they make the given flows and mean counts, (ii) as many people behave as each persona as before, and (iii) a
-day ends as it began, so that the day can be repeated. The solution changes moves by factors: with
-``beta_C = exp(-nu)`` and ``beta_t(x) = sum_y P_t(x, y) alpha_t beta_{t+1}(y)``, the calibrated moves are
-``P_t(x, y) alpha_t(x, y) beta_{t+1}(y) / beta_t(x)`` and the day starts from ``pi_0 exp(nu) beta_0``.
+Among all laws of a day, the result has the least relative entropy to the given personas such that (i)
+together they make the given flows and mean counts, (ii) each persona stands for as many people as before, and
+(iii) a day ends as it began, so that it can be repeated. The solution changes moves by factors: with ``beta_C
+= exp(-nu)`` and ``beta_t(x) = sum_y P_t(x, y) alpha_t beta_{t+1}(y)``, the calibrated moves are ``P_t(x, y)
+alpha_t(x, y) beta_{t+1}(y) / beta_t(x)`` and the day starts from ``pi_0 exp(nu) beta_0``.
 
 The factors are found by projecting on one constraint after the other (iterative proportional fitting; an
 I-projection each, Csiszar 1975): ``alpha <- alpha F / F^`` slot by slot, and then
 ``nu <- nu + ln(law at C / law at 0) / 2``.
-Two slots, one persona at home or at work: if it goes to work with 0.5 and the table says 0.8 of everybody,
+Two slots, one persona at home or at work: if it goes to work with 0.5 and the table says 0.8 of all people,
 its factor on home-to-work becomes 4 times that on staying, and its next row is (0.2, 0.8).
 
-Where no law meets everything (noisy or contradicting tables) the factors would grow for ever, and damping
-only hides it. A ``penalty`` lambda minimises the relative entropy plus ``lambda sum_t KL(F^_t || F_t)``
-instead: ``alpha <- (alpha F / F^)^(lambda / (1 + lambda))``, and factors stay bounded.
+Where no law meets all constraints (noisy or contradicting tables) the factors would grow for ever, and
+damping would only hide that. A ``penalty`` lambda minimises the relative entropy plus
+``lambda sum_t KL(F^_t || F_t)`` instead: ``alpha <- (alpha F / F^)^(lambda / (1 + lambda))``, and factors
+stay bounded.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from models.numerics.jit import jit, pjit
 from models.priors import Lists, Moves, Population
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 
-# Kernels of calibration: forward and backward passes over all personas' days, and what they weigh together.
+# Kernels of calibration: forward and backward passes over all personas' days, and the flows they make
+# together.
 #
-# Arrays and scalars only. A day has the slots 0..C; slot C is slot 0 of the next day. ``factor`` (C, M, M)
+# A day has the slots 0..C; slot C is slot 0 of the next day. ``factor`` (C, M, M)
 # are the factors ``alpha_t`` on moves between locations; a place whose ``tilt`` is zero is one where a day
 # neither begins nor ends. Forward and backward masses are scaled to a largest entry of one: only their
 # ratios within a persona matter, and so no product of factors leaves the range of numbers.
@@ -49,8 +51,8 @@ class Masses(NamedTuple):
     beta: NDArray[np.float64]  # C * K a persona, laid out like the distributions
 
 
-class Blocks(NamedTuple):
-    """Fixed blocks of personas whose flows are added one after the other: threads change no bit."""
+class FlowBlocks(NamedTuple):
+    """Fixed blocks of personas whose flows are added in order, so that threads change no bit."""
 
     edges: NDArray[np.int64]  # (B + 1,) where each block begins, and the end of the last
     weight: NDArray[np.float64]  # (N,)
@@ -169,7 +171,7 @@ def _widest(population: PopulationArrays) -> int:
 def slot_flows(
     begin: int,
     end: int,
-    blocks: Blocks,
+    blocks: FlowBlocks,
     population: PopulationArrays,
     slot: int,
     factor: NDArray[np.float64],
@@ -189,8 +191,8 @@ def slot_flows(
 
 
 @pjit(lambda blocks, *_: blocks.edges.size - 1)
-def own_flows(begin: int, end: int, blocks: Blocks, population: PopulationArrays, slot: int) -> None:
-    """The same of people who move as they are: from where they are in the long run, by their own moves."""
+def own_flows(begin: int, end: int, blocks: FlowBlocks, population: PopulationArrays, slot: int) -> None:
+    """The flows of a slot by the personas' own moves, from their long-run distribution."""
     for block in range(begin, end):
         flows = blocks.flows[block]
         flows[:] = 0.0
@@ -262,8 +264,8 @@ def write_days(
 ) -> None:
     """``P_t(x, y) alpha_t(x, y) beta_{t+1}(y) / beta_t(x)`` of some personas, dense (n, C, K, K).
 
-    A place where the persona never is in a slot goes on as everybody else there: its row is the law one slot
-    later, so that no such place is a world of its own.
+    The row of a place where the persona never is in a slot is the law one slot later, so that no such place
+    is a closed class of its own.
     """
     for number in range(begin, end):
         person = chosen[number]
@@ -297,18 +299,18 @@ def _normalise_rows(matrix: NDArray[np.float64], law: NDArray[np.float64], size:
     return later
 
 
-# What a city knows of all people together: how many go from where to where, and how many are where.
+# Tables of all people together: how many go from each location to each, and how many are at each.
 
-_BLOCKS = 16  # of personas whose masses are added one after the other; fixed, so that threads change no bit
+_BLOCKS = 16  # fixed, see :class:`FlowBlocks`
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """Masses that moves of one slot must have, as shares of all people.
+    """Shares of all people that must make the moves of one slot.
 
-    ``group`` (M, M) is the group of the move from one location to another, ``mass`` (G,) what each group
-    weighs; the groups are all moves, so masses sum to one. ``names`` (G,) are how groups are called.
+    ``group`` (M, M) is the group of the move from one location to another, ``mass`` (G,) the share of each
+    group; the groups are all moves, so the shares sum to one. ``names`` (G,) are those of the groups.
     """
 
     slot: int
@@ -321,7 +323,7 @@ class Constraint:
 class Flows:
     """``people`` who go from location ``origin`` to ``destination`` between a slot and the next, by slot.
 
-    Who stays is listed like everybody else. What a slot's table leaves out is one more cell: everybody else.
+    People who stay are listed too. All moves that a slot's table leaves out together are one more cell.
     """
 
     slot: NDArray[np.int64]
@@ -361,7 +363,7 @@ class MeanCounts:
     people: NDArray[np.float64]
 
     def constraints(self, total: float, locations: Sequence[str], slots: int) -> list[Constraint]:
-        """A constraint for each slot in which anything was counted: whoever is there, wherever they go."""
+        """A constraint for each slot with counts: on the moves from each place, wherever they lead."""
         _check_columns("mean counts", (self.slot, self.location, self.people), slots, len(locations))
         found = []
         for slot in np.unique(self.slot):
@@ -397,10 +399,12 @@ def masses_of(group: NDArray[np.int64], flows: NDArray[np.float64], groups: int)
     return masses.astype(np.float64)
 
 
-def blocks_of(population: Population, weight: NDArray[np.float64]) -> Blocks:
-    """Empty arrays for the flows of personas of these weights."""
+def blocks_of(population: Population, weight: NDArray[np.float64]) -> FlowBlocks:
+    """Empty arrays for the flows of personas with these weights."""
     edges = np.arange(_BLOCKS + 1, dtype=np.int64) * len(population) // _BLOCKS
-    return Blocks(edges, weight, np.empty((_BLOCKS, population.location_count, population.location_count)))
+    return FlowBlocks(
+        edges, weight, np.empty((_BLOCKS, population.location_count, population.location_count))
+    )
 
 
 def _constraint(
@@ -439,14 +443,14 @@ def _check_columns(
         raise PersonaError(f"people in {what} must be numbers of 0 or more", people[wrong[0]], "correct it")
 
 
-# Days written as full matrices, part by part, become a population without ever being in memory at once.
+# Days written as full matrices, part by part: all of them at once would not fit in memory.
 
 _ENTRIES = 20_000_000  # of full matrices at a time: 160 MB, and as much again for their moves
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Who has which places and how many slots, before anybody moves."""
+    """The people of a population, with their places and slots, but without moves."""
 
     people: tuple[str, ...]
     places: Lists
@@ -464,10 +468,10 @@ class Layout:
 def days_as_population(
     layout: Layout, write: Callable[[NDArray[np.int64], NDArray[np.float64]], None]
 ) -> Population:
-    """People whose days ``write(chosen, days)`` fills in.
+    """The population whose days ``write(chosen, days)`` fills in.
 
-    ``chosen`` (n,) are positions in the layout, ``days`` (n, C, K, K) is for their matrices, K the most
-    places of anybody; who has fewer uses the first rows and columns.
+    ``chosen`` (n,) are positions in the layout, ``days`` (n, C, K, K) is for their matrices, where K is the
+    largest number of places; people with fewer use the first rows and columns.
     """
     widest = int(np.diff(layout.places.start).max())
     at_once = max(1, _ENTRIES // (layout.slots * widest**2))
@@ -502,8 +506,8 @@ def _packed(layout: Layout, chosen: NDArray[np.int64], days: NDArray[np.float64]
     )
 
 
-_LEAST_FACTOR = 1e-200  # of a move that must happen: an infeasible table would take it out of the range
-SHOWN = 20
+_LEAST_FACTOR = 1e-200  # of a move that must happen: an infeasible table would make it underflow
+_MOST_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -520,9 +524,9 @@ class MissedCell:
 class Calibration:
     """Calibrated personas and how far they are from the tables.
 
-    ``missed_people`` sums the differences of all cells of the worst slot, of ``worst_slot``. ``missed`` are
-    the cells furthest off, ``impossible`` those where no persona can go. All three are of the personas as
-    they are written, day after day. ``is_met`` says whether the sweeps came to an end.
+    ``missed_people`` is the sum of the differences of all cells of ``worst_slot``. ``missed`` are the cells
+    with the largest differences, ``impossible`` those where no persona can go. All are of the calibrated
+    personas in the long run. ``is_met`` is whether the sweeps converged.
     """
 
     population: Population
@@ -543,12 +547,17 @@ def calibrate(
     most_sweeps: int = 1000,
     progress: Callable[[float], None] = lambda off: None,
 ) -> Calibration:
-    """Calibrate personas with ``weights`` to tables; ``progress`` gets what is off after each sweep.
+    """Calibrate personas with ``weights`` to tables; ``progress`` gets the error after each sweep.
 
     ``tolerance`` is a share of all people. :class:`~models.exceptions.PersonaError` where tables do not fit
     the personas, or leave one of them no way through the day.
     """
-    slots = _slots(population)
+    lengths = np.unique(population.arrays.slots)
+    if lengths.size != 1:
+        raise PersonaError(
+            "personas must have days of one length", f"{lengths.size} lengths", "give each the same slots"
+        )
+    slots = int(lengths[0])
     if population.weights is None:
         raise PersonaError("people to be calibrated must have weights", "none", "say how many people each is")
     if penalty is not None and not 0.0 < penalty < np.inf:
@@ -567,25 +576,24 @@ def calibrate(
         sweeps += 1
         progress(off)
     calibrated = sweeping.written()
-    missed, worst_slot = _missed(calibrated, constraints, slots)
+    missed = _missed(calibrated, constraints, slots)
+    off_in_slot = np.zeros(slots)
+    for cell in missed:
+        off_in_slot[cell.slot] += abs(cell.wanted - cell.found)
+    worst_slot = int(off_in_slot.argmax())
     return Calibration(
         calibrated,
         off <= tolerance,
         sweeps,
-        max(missed_in(missed, worst_slot), 0.0),
+        float(off_in_slot[worst_slot]),
         worst_slot,
-        tuple(sorted(missed, key=lambda cell: -abs(cell.wanted - cell.found))[:SHOWN]),
+        tuple(sorted(missed, key=lambda cell: -abs(cell.wanted - cell.found))[:_MOST_LISTED]),
         tuple(impossible),
     )
 
 
-def missed_in(cells: Sequence[MissedCell], slot: int) -> float:
-    """People by whom the cells of a slot are off, all together."""
-    return sum(abs(cell.wanted - cell.found) for cell in cells if cell.slot == slot)
-
-
 class _Sweeping:
-    """The factors and masses of a calibration between two sweeps."""
+    """The factors and masses between two sweeps of a calibration."""
 
     def __init__(
         self, population: Population, constraints: Sequence[Constraint], penalty: float | None
@@ -593,11 +601,11 @@ class _Sweeping:
         arrays, places = population.arrays, population.location_count
         assert population.weights is not None
         self.population = population
-        self.constraints = [_Meeting.of(each) for each in constraints]
+        self.constraints = [_Fitted(each) for each in constraints]
         self.exponent = 1.0 if penalty is None else penalty / (1.0 + penalty)
         self.factor = np.ones((int(arrays.slots[0]), places, places))
         for each in self.constraints:
-            self.factor[each.slot] *= each.factors
+            self.factor[each.constraint.slot] *= each.factors
         self.masses = Masses(
             np.ones(arrays.places.size), np.empty(arrays.places.size), np.empty(arrays.distribution.size)
         )
@@ -606,12 +614,12 @@ class _Sweeping:
         backward(arrays, self.factor, self.masses)
 
     def sweep(self) -> float:
-        """Meet one constraint after the other, then close the day; how far from done, a share of people."""
+        """Project on each constraint in turn, then close the day; the error, as a share of all people."""
         arrays, off = self.population.arrays, 0.0
         begin_day(arrays, self.masses)
         for slot in range(self.factor.shape[0]):
             for each in self.constraints:
-                if each.slot == slot:
+                if each.constraint.slot == slot:
                     off = max(off, self._meet(each))
             advance(arrays, slot, self.factor[slot], self.masses)
         backward(arrays, self.factor, self.masses)
@@ -626,11 +634,11 @@ class _Sweeping:
         backward(arrays, self.factor, self.masses)
         return max(off, float((self.blocks.weight * self.gap).sum()))
 
-    def _meet(self, each: _Meeting) -> float:
-        """One constraint's factors moved to its masses; what was off before."""
-        slot = each.slot
+    def _meet(self, each: _Fitted) -> float:
+        """Update one constraint's factors to meet its masses; the error before that."""
+        slot, group = each.constraint.slot, each.constraint.group
         slot_flows(self.blocks, self.population.arrays, slot, self.factor[slot], self.masses)
-        found = each.masses_of(self.blocks.flows.sum(axis=0))
+        found = masses_of(group, self.blocks.flows.sum(axis=0), each.target.size)
         before = each.factors
         off = each.update(found, self.exponent)
         ratio = np.divide(each.factors, before, out=np.zeros_like(before), where=before > 0.0)
@@ -640,13 +648,14 @@ class _Sweeping:
     def impossible(self, total: float) -> list[MissedCell]:
         """Cells with people where no persona can go, known after the first sweep."""
         return [
-            MissedCell(each.slot, each.names[group], each.wanted[group] * total, 0.0)
+            MissedCell(cell.slot, cell.names[group], cell.mass[group] * total, 0.0)
             for each in self.constraints
+            for cell in [each.constraint]
             for group in np.flatnonzero(each.is_impossible)
         ]
 
     def written(self) -> Population:
-        """The personas as they are now."""
+        """The personas with the present factors."""
         arrays = self.population.arrays
         written = days_as_population(
             Layout.of(self.population),
@@ -659,47 +668,26 @@ class _Sweeping:
         )
 
 
-@dataclass
-class _Meeting:
-    """A constraint while it is being met: the factor of each group, and of each move."""
+class _Fitted:
+    """A constraint during the calibration, with the factor ``alpha`` (G,) of each of its groups."""
 
-    slot: int
-    group: NDArray[np.int64]
-    wanted: NDArray[np.float64]  # (G,) as given
-    target: NDArray[np.float64]  # (G,) without what is impossible
-    names: tuple[str, ...]
-    alpha: NDArray[np.float64]  # (G,)
-    is_impossible: NDArray[np.bool_]
-    last_found: NDArray[np.float64]
-    is_begun: bool = False
-
-    @classmethod
-    def of(cls, constraint: Constraint) -> _Meeting:
-        mass = constraint.mass
-        return cls(
-            constraint.slot,
-            constraint.group,
-            mass,
-            mass.copy(),
-            constraint.names,
-            (mass > 0.0).astype(np.float64),
-            np.zeros(mass.size, dtype=np.bool_),
-            np.zeros(mass.size),
-        )
+    def __init__(self, constraint: Constraint) -> None:
+        self.constraint = constraint
+        self.target = constraint.mass.copy()  # (G,) without the cells that no persona can meet
+        self.alpha = (constraint.mass > 0.0).astype(np.float64)
+        self.is_impossible = np.zeros(constraint.mass.size, dtype=np.bool_)
+        self.last_found = np.zeros(constraint.mass.size)
+        self.is_begun = False
 
     @property
     def factors(self) -> NDArray[np.float64]:
         """The factor of every move (M, M)."""
-        return self.alpha[self.group]
-
-    def masses_of(self, flows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What each group weighs."""
-        return masses_of(self.group, flows, self.wanted.size)
+        return self.alpha[self.constraint.group]
 
     def update(self, found: NDArray[np.float64], exponent: float) -> float:
-        """``alpha <- (alpha F / F^)^exponent``; how far off, or with a penalty how far it still moved."""
+        """``alpha <- (alpha F / F^)^exponent``; the error, or with a penalty the change of the masses."""
         if not self.is_begun:
-            self._set_aside(found)
+            self._drop_impossible(found)
         off = np.abs(found - (self.target if exponent == 1.0 else self.last_found)).sum()
         is_open = (self.target > 0.0) & (found > 0.0)
         ratio = np.divide(self.target, found, out=np.ones_like(found), where=is_open)
@@ -711,32 +699,21 @@ class _Meeting:
         self.last_found = found
         return float(off)
 
-    def _set_aside(self, found: NDArray[np.float64]) -> None:
-        """Cells that no persona can meet: what they want goes to the rest, or to all the others."""
+    def _drop_impossible(self, found: NDArray[np.float64]) -> None:
+        """Move the mass of cells that no persona can meet to the rest of the table, or to all other cells."""
         self.is_begun = True
-        self.is_impossible = (self.wanted > 0.0) & (found <= 0.0)
-        lost = float(self.wanted[self.is_impossible].sum())
-        self.target = np.where(self.is_impossible, 0.0, self.wanted)
+        wanted = self.constraint.mass
+        self.is_impossible = (wanted > 0.0) & (found <= 0.0)
+        lost = float(wanted[self.is_impossible].sum())
+        self.target = np.where(self.is_impossible, 0.0, wanted)
         if lost > 0.0 and self.target[0] > 0.0:
             self.target[0] += lost
         elif lost > 0.0 and self.target.any():
             self.target /= self.target.sum()
 
 
-def _slots(population: Population) -> int:
-    """The slots of everybody's day."""
-    found = np.unique(population.arrays.slots)
-    if found.size != 1:
-        raise PersonaError(
-            "personas must have days of one length", f"{found.size} lengths", "give each the same slots"
-        )
-    return int(found[0])
-
-
-def _missed(
-    population: Population, constraints: Sequence[Constraint], slots: int
-) -> tuple[list[MissedCell], int]:
-    """What each cell is off by, of personas as they are written, and the slot where that is most."""
+def _missed(population: Population, constraints: Sequence[Constraint], slots: int) -> list[MissedCell]:
+    """People wanted and found in each cell, of calibrated personas."""
     assert population.weights is not None
     flows, total = expected_flows(population, slots), float(population.weights.sum())
     cells = []
@@ -746,9 +723,4 @@ def _missed(
             MissedCell(each.slot, name, float(wanted * total), float(mass))
             for name, wanted, mass in zip(each.names, each.mass, found, strict=True)
         ]
-    off = np.bincount(
-        [cell.slot for cell in cells] or [0],
-        weights=[abs(cell.wanted - cell.found) for cell in cells] or [0.0],
-        minlength=slots,
-    )
-    return cells, int(off.argmax())
+    return cells
