@@ -15,14 +15,14 @@ from typing import Any
 
 from stream_app.analysis.run_lines import complete_lines, record_of
 from stream_app.exceptions import OutputError
-from stream_app.setup.run_folder.manifest import differing, load_document
+from stream_app.setup.run_folder.durable import digests_of_file, load_document
+from stream_app.setup.run_folder.manifest import differing
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.record import (
     RECORD,
     Entry,
     Period,
     check_head,
-    digests_of_file,
     last_facts,
     periods,
     read_entries,

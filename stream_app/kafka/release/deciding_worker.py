@@ -55,7 +55,7 @@ from stream_app.kafka.release.release_core import (
 )
 from stream_app.kafka.release.release_log import StepRecords, TransactionLog
 from stream_app.setup.release_settings import CROWD
-from stream_app.setup.run_folder.key_epochs import check_between_windows
+from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.setup.run_folder.manifest import check_reason
 from stream_app.setup.run_folder.record import Author, check_head
 from stream_app.setup.settings import Settings

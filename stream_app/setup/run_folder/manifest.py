@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,16 +10,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from accounting.settings import RiskBudget
-from models.text import parse_json
 from stream_app.exceptions import OutputError, RunChangedError, keeping, restoring
 from stream_app.setup.priors_verdict import is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
-from stream_app.setup.run_folder.durable import replace_file
+from stream_app.setup.run_folder.durable import load_document, replace_file
 from stream_app.setup.run_folder.record import Author, Record
 
 FORMAT = 1
-_SEAL_NAME = "sha256"
-_SEAL = b'{"sha256":"'
 _EARLIER_KEYS = "earlier_noise_keys"
 _TAKEN_OVER = "taken_over"
 _KEY = "noise_key"
@@ -269,49 +265,6 @@ def _key_spans(path: Path, stored: Any) -> Iterator[dict[str, Any]]:
                 restoring(path.name),
             )
         yield span
-
-
-def load_document(path: Path) -> dict[str, Any]:
-    """A JSON object of an output folder; :class:`OutputError` when it is none."""
-    try:
-        loaded = parse_json(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise OutputError(f"{path} must be readable JSON", error, restoring(path.name)) from error
-    if not isinstance(loaded, dict):
-        raise OutputError(f"{path} must hold an object", type(loaded).__name__, restoring(path.name))
-    return loaded
-
-
-def seal(fields: Mapping[str, Any]) -> bytes:
-    """A JSON object that :func:`load_sealed` reads again, and only as it was written."""
-    document = json.dumps(fields, separators=(",", ":")).encode()
-    separator = b"," if fields else b""
-    return _SEAL + _digest(document) + b'"' + separator + document[1:] + b"\n"
-
-
-def unsealed(data: bytes) -> dict[str, Any] | None:
-    """What :func:`seal` was given; None for any other bytes."""
-    try:
-        fields = parse_json(data)
-    except ValueError:
-        return None
-    if not isinstance(fields, dict):
-        return None
-    fields.pop(_SEAL_NAME, None)
-    return fields if data == seal(fields) else None
-
-
-def load_sealed(path: Path) -> dict[str, Any]:
-    """What :func:`seal` was given; :class:`OutputError` when it is anything else."""
-    load_document(path)
-    fields = unsealed(path.read_bytes())
-    if fields is None:
-        raise OutputError(f"{path} must be as it was written", "other content", restoring(path.name))
-    return fields
-
-
-def _digest(document: bytes) -> bytes:
-    return hashlib.sha256(document).hexdigest().encode()
 
 
 def differences(changed: list[str], stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

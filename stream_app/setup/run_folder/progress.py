@@ -25,14 +25,22 @@ from pathlib import Path
 from typing import Any
 
 from stream_app.exceptions import OutputError, restoring
-from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, replace_file, sync_folder
-from stream_app.setup.run_folder.manifest import load_sealed, seal, unsealed
+from stream_app.setup.run_folder.durable import (
+    SECRET_MODE,
+    AppendFile,
+    load_sealed,
+    replace_file,
+    seal,
+    sync_folder,
+    unsealed,
+    whole_lines,
+)
 
 WHOLE, CHANGES = "progress.json", "progress.jsonl"
 _LEAST_BYTES = 4096  # of lines, before the whole is written anew for their length
 _NAME_DIGITS = 16  # of a digest, by which a line names its whole
 
-OpenStep = Mapping[str, Any]
+SavedStep = Mapping[str, Any]
 """A step as :meth:`stream_app.steps.window.StepWindow.take_changed` gives it."""
 
 
@@ -68,7 +76,7 @@ class ProgressLog:
     def write(
         self,
         fields: Mapping[str, Any],
-        changed: Mapping[int, OpenStep | None],
+        changed: Mapping[int, SavedStep | None],
         marks: Sequence[int] = (),
         *,
         whole: bool = False,
@@ -105,7 +113,7 @@ class ProgressLog:
         """Give the file back."""
         self._lines.close()
 
-    def _step_changes(self, changed: Mapping[int, OpenStep | None]) -> Iterator[dict[str, Any]]:
+    def _step_changes(self, changed: Mapping[int, SavedStep | None]) -> Iterator[dict[str, Any]]:
         """What is to be written of the changed steps; from here on it counts as written."""
         for step, entry in changed.items():
             if entry is None:
@@ -142,11 +150,11 @@ class _Written:
     corrected: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, entry: OpenStep) -> _Written:
+    def of(cls, entry: SavedStep) -> _Written:
         corrected = {sensor: len(counts) for sensor, counts in entry.get("corrected", {}).items()}
         return cls(entry["sensors"] is not None, len(entry["counts"]), len(entry["waiting"]), corrected)
 
-    def news(self, entry: OpenStep) -> dict[str, Any]:
+    def news(self, entry: SavedStep) -> dict[str, Any]:
         """What the step has now, and had not."""
         news: dict[str, Any] = {}
         if entry["sensors"] is not None and not self.announced:
@@ -170,7 +178,7 @@ class _Read:
     """A folder's last commit, from the whole and the lines that follow it."""
 
     fields: dict[str, Any] = field(default_factory=dict)
-    steps: dict[int, OpenStep] = field(default_factory=dict)
+    steps: dict[int, SavedStep] = field(default_factory=dict)
     marks: list[int] = field(default_factory=list)
     of_whole: str = ""
     number: int = 0
@@ -200,24 +208,22 @@ class _Read:
 
     def _follow(self, path: Path) -> None:
         """Take the lines that belong to the whole, one after the other."""
-        if not path.is_file():
-            return
-        with path.open("rb") as lines:
-            for line in lines:
-                found = self._line(line)
-                if found is None or found.pop("number") != self.number + 1:
-                    if found is not None or any(self._line(later) for later in lines):
-                        raise _damaged(path, f"another line behind number {self.number}")
-                    return  # the end of a killed run, or lines of an older whole
-                self.number, self.line_bytes = self.number + 1, self.line_bytes + len(line)
-                try:
-                    self._apply(found)
-                except (KeyError, TypeError) as error:
-                    raise _damaged(path, error) from error
+        lines = whole_lines(path)
+        for line in lines:
+            found = self._line(line)
+            if found is None or found.pop("number") != self.number + 1:
+                if found is not None or any(self._line(later) for later in lines):
+                    raise _damaged(path, f"another line behind number {self.number}")
+                return  # lines of an older whole
+            self.number, self.line_bytes = self.number + 1, self.line_bytes + len(line)
+            try:
+                self._apply(found)
+            except (KeyError, TypeError) as error:
+                raise _damaged(path, error) from error
 
     def _line(self, line: bytes) -> dict[str, Any] | None:
         """What a line of this whole says; None for any other."""
-        found = unsealed(line) if line.endswith(b"\n") else None
+        found = unsealed(line)
         return found if found and found.pop("of", None) == self.of_whole and "number" in found else None
 
     def _apply(self, change: dict[str, Any]) -> None:
@@ -234,7 +240,7 @@ class _Read:
         self.fields |= change
 
 
-def _with_news(known: OpenStep | None, news: Mapping[str, Any]) -> OpenStep:
+def _with_news(known: SavedStep | None, news: Mapping[str, Any]) -> SavedStep:
     """A step with what a line says of it."""
     known = known or {"step": news["step"], "sensors": None, "counts": {}, "waiting": {}}
     waiting = {} if news.get("none_waiting") else known["waiting"]
@@ -250,7 +256,9 @@ def _with_news(known: OpenStep | None, news: Mapping[str, Any]) -> OpenStep:
     }
 
 
-def _commit(fields: Mapping[str, Any], steps: Mapping[int, OpenStep], marks: Sequence[int]) -> dict[str, Any]:
+def _commit(
+    fields: Mapping[str, Any], steps: Mapping[int, SavedStep], marks: Sequence[int]
+) -> dict[str, Any]:
     whole = dict(fields)
     if whole.get("window"):
         whole["window"] = {**whole["window"], "steps": list(steps.values())}

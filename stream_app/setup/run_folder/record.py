@@ -29,8 +29,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stream_app.exceptions import OutputError, restoring
-from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, sync_folder
+from stream_app.exceptions import OutputError, first_fault, restoring
+from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, sync_folder, whole_lines
 from stream_app.setup.this_process import own_version
 
 RECORD = "record.jsonl"
@@ -100,7 +100,7 @@ class Period(NamedTuple):
     entry: Entry | None
 
 
-class RecordError(OutputError):
+class RecordDamagedError(OutputError):
     """The record was changed, or a part of it is missing."""
 
 
@@ -119,9 +119,7 @@ class Record:
         self._about = dict(about or {})
         self._now_seconds = now_seconds
         self.entries = list(read_entries(self._path))
-        if (
-            self._path.exists()
-        ):  # a killed run may have written without syncing: nothing is built on that before
+        if self._path.exists():  # a killed run may not have synced what it wrote, so make it durable first
             self._write(b"")
 
     @property
@@ -206,23 +204,19 @@ def _next_entry(
 def read_entries(path: Path) -> tuple[Entry, ...]:
     """The entries of a record file, each held against the one before; none where there is no file.
 
-    A torn last line is still being written. :class:`RecordError` names the first that is not as it was.
+    :class:`RecordDamagedError` names the first entry that is not as it was written.
     """
-    if not path.exists():
-        return ()
-    with path.open("rb") as content:
-        return chained((line for line in content if line.endswith(b"\n")), path.name)
+    return chained(whole_lines(path), path.name)
 
 
 def chained(lines: Iterable[bytes], name: str) -> tuple[Entry, ...]:
-    """The entries in these lines; :class:`RecordError` where the chain is broken."""
+    """The entries in these lines; :class:`RecordDamagedError` where the chain is broken."""
     entries: list[Entry] = []
     for number, line in enumerate(lines):
         try:
             entry = Entry.model_validate_json(line)
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]["msg"]
-            raise _broken(f"entry {number} of {name}", fault) from error
+            raise _broken(f"entry {number} of {name}", first_fault(error)) from error
         if entry.number != number:
             raise _broken(f"entry {number} of {name} must be there", f"entry {entry.number} in its place")
         if not entry.is_sealed():
@@ -236,7 +230,7 @@ def chained(lines: Iterable[bytes], name: str) -> tuple[Entry, ...]:
 
 
 def check_head(entries: Sequence[Entry], head: Mapping[str, Any], name: str) -> None:
-    """:class:`RecordError` where entries are missing that were there when ``head`` was written."""
+    """:class:`RecordDamagedError` where entries are missing that were there when ``head`` was written."""
     count, digest = int(head.get("entries", 0)), head.get("sha256", "")
     if count and (len(entries) < count or entries[count - 1].sha256 != digest):
         found = f"{len(entries)}" if len(entries) < count else "others"
@@ -268,33 +262,9 @@ def periods(entries: Iterable[Entry], steps: int) -> tuple[Period, ...]:
     return tuple(period for period in found if period.first < period.until)
 
 
-def extended(digest: str, data: bytes) -> str:
-    """The digest of a log after these whole lines, from that of the lines before ("" for none)."""
-    for line in data.splitlines(keepends=True):
-        digest = hashlib.sha256(digest.encode() + line).hexdigest()
-    return digest
-
-
-def digests_of_file(path: Path, lengths: Iterable[int]) -> dict[int, str | None]:
-    """The digests of the first so many bytes of a log; None where there are fewer, or a line is cut by it."""
-    found: dict[int, str | None] = dict.fromkeys(lengths)
-    digest, read, most = "", 0, max(found, default=0)
-    if 0 in found:
-        found[0] = digest
-    if path.exists():
-        with path.open("rb") as content:
-            for line in content:
-                if read >= most:
-                    break
-                digest, read = extended(digest, line), read + len(line)
-                if read in found:
-                    found[read] = digest
-    return found
-
-
-def _broken(must: str, found: object) -> RecordError:
+def _broken(must: str, found: object) -> RecordDamagedError:
     whole = must if " must " in must else f"{must} must be as it was written"
-    return RecordError(whole, found, restoring(RECORD))
+    return RecordDamagedError(whole, found, restoring(RECORD))
 
 
 def _canonical(fields: Mapping[str, Any]) -> bytes:

@@ -19,7 +19,8 @@ from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.priors_verdict import PriorsVerdict, is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
-from stream_app.setup.run_folder.manifest import UNSAID, load_document
+from stream_app.setup.run_folder.durable import load_document
+from stream_app.setup.run_folder.manifest import UNSAID
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.settings import Settings
 

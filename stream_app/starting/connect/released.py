@@ -11,8 +11,7 @@ from typing import Any
 
 from stream_app.analysis.run_lines import record_of
 from stream_app.exceptions import OutputError
-from stream_app.setup.run_folder.durable import replace_file
-from stream_app.setup.run_folder.manifest import load_document
+from stream_app.setup.run_folder.durable import load_document, replace_file
 from stream_app.setup.run_folder.run_settings import load_run
 from stream_app.steps import public_release
 from stream_app.wire import LineReader, StepRelease
