@@ -25,40 +25,16 @@ from stream_app.steps.window import ClosedCounts, Origin, RevisedCount
 from stream_app.wire import DecisionReason, InputMessage, Rejected, SensorValue, StepRelease, TierValue
 
 if TYPE_CHECKING:
-    from accounting.continuous import PersonRisks
+    from accounting.continuous import ContinuousAccountant
     from accounting.continuous import RiskSummary as AccountantSummary
-    from accounting.continuous.shadow import MeanAttack
+    from accounting.continuous.shadow import MeanAttack, Shadow
     from accounting.exposure.crowd import StepCrowd
 
 _SUPPRESSED = Suppressed().name
 
 
-class Accountant(Protocol):
-    """What the engine asks of :class:`accounting.continuous.accountant.ContinuousAccountant`."""
-
-    @property
-    def next_step(self) -> int:
-        """The step that :meth:`apply` expects."""
-
-    def apply(self, step: StepSchedule) -> None:
-        """Account one step; refuses before it changes anything."""
-
-    @property
-    def people(self) -> Sequence[str]:
-        """Everybody, in the order of positions."""
-
-    def risks_of(self, people: NDArray[np.int64]) -> PersonRisks:
-        """What there is to say of some people, by position."""
-
-    def crossings(self) -> NDArray[np.int64]:
-        """People who crossed a threshold in the last step."""
-
-    def summary(self) -> AccountantSummary:
-        """The last step in a few numbers."""
-
-
-class Crowd(Protocol):
-    """What the engine asks of :class:`accounting.continuous.crowd.CrowdAccount`."""
+class CrowdRisks(Protocol):
+    """Risks in the crowd, of :class:`accounting.continuous.crowd.CrowdAccount` or of remote partitions."""
 
     def ask(self, step: StepSchedule) -> StepCrowd:
         """What each release of the next step would hide among."""
@@ -77,26 +53,6 @@ class Crowd(Protocol):
 
     def summary(self) -> AccountantSummary | None:
         """The last step in a few numbers; None where nobody is accounted."""
-
-
-class Adversary(Protocol):
-    """What the engine asks of :class:`accounting.continuous.shadow.Shadow`, the attack beside the ceiling."""
-
-    def note(self, step: StepSchedule) -> None:
-        """A step was accounted."""
-
-    def mean(self) -> MeanAttack | None:
-        """How well it does on average after the last step; None where nothing was attacked.
-
-        :class:`TallyguardError` where it proves the ceiling wrong.
-        """
-
-
-class Beside(NamedTuple):
-    """What is computed beside the accountant: an attack, and the same people against the crowd adversary."""
-
-    adversary: Adversary | None = None
-    crowd: Crowd | None = None
 
 
 class Publisher(Protocol):
@@ -174,14 +130,18 @@ class StepEngine:
         intake: Intake,
         policy: Policy,
         publisher: Publisher,
-        accountant: Accountant,
+        accountant: ContinuousAccountant,
         *,
         risk_every: int = 100,
         stored: Iterable[StoredStep] = (),
-        beside: Beside | None = None,
+        attack: Shadow | None = None,
+        crowd: CrowdRisks | None = None,
     ) -> None:
-        """``stored`` are steps that an earlier run has published."""
-        self._adversary, self._crowd = beside or Beside()
+        """``stored`` are steps that an earlier run has published.
+
+        ``attack`` is tried on every step; ``crowd`` has the risks of the same people in the crowd.
+        """
+        self._attack, self._crowd = attack, crowd
         self.intake = intake
         self.accountant = accountant
         self._policy = policy
@@ -208,12 +168,12 @@ class StepEngine:
         return self.intake.window.is_due()
 
     def allow_through(self, step: int) -> None:
-        """The ticks of the steps up to this one have come: they may close when all is there."""
+        """The ticks of the steps up to this one have come: they may close once all sensors have reported."""
         window = self.intake.window
         window.open_through = max(window.open_through, step)
 
     def close_through(self, step: int) -> None:
-        """The ticks of the steps up to this one have come, and so has all that was sent before."""
+        """The ticks of the steps up to this one have come, and everything sent before them was read."""
         self.intake.window.close_through = max(self.intake.window.close_through, step)
 
     def finish(self) -> None:
@@ -317,9 +277,9 @@ class StepEngine:
             if self._crowd is not None:
                 self._crowd.apply(accounted, crowds)
             attack = None
-            if self._adversary is not None:
-                self._adversary.note(accounted)
-                attack = self._adversary.mean()
+            if self._attack is not None:
+                self._attack.note(accounted)
+                attack = self._attack.mean()
         except TallyguardError as error:
             raise AccountingFailedError(
                 f"step {schedule.step} must be accounted before it is published",
@@ -337,30 +297,27 @@ class StepEngine:
 
 def release_of(schedule: StepSchedule, values: Sequence[PublishedValue], version: int = 1) -> StepRelease:
     """The message of a step whose values were drawn: every tier's, where a reading has tiers."""
-    entries = tuple(map(_sensor_value, schedule.releases, values))
-    entries = tuple(
-        _from_first_step(entry, release, schedule.step)
-        for entry, release in zip(entries, schedule.releases, strict=True)
-    )
-    if version > 1:
-        entries = tuple(entry.model_copy(update={"version": version}) for entry in entries)
-    return StepRelease.model_construct(step=schedule.step, releases=entries)  # whose entries are checked
-
-
-def _from_first_step(entry: SensorValue, release: SensorRelease, step: int) -> SensorValue:
-    """The entry with the first step that its count covers, where there are several."""
-    window = release.sensor.window
-    if window is None or window.steps == 1:
-        return entry
-    return entry.model_copy(update={"from_step": window.first_of(step)})
+    entries = []
+    for release, value in zip(schedule.releases, values, strict=True):
+        entry, window = _sensor_value(release, value), release.sensor.window
+        changes: dict[str, int] = {}
+        if window is not None and window.steps > 1:
+            changes["from_step"] = window.first_of(schedule.step)
+        if version > 1:
+            changes["version"] = version
+        entries.append(entry.model_copy(update=changes) if changes else entry)
+    # every entry was validated when it was made, so the message need not validate them again
+    return StepRelease.model_construct(step=schedule.step, releases=tuple(entries))
 
 
 def _by_version(count: RevisedCount) -> tuple[int, int]:
     return count.step, count.version
 
 
-def risk_records(accountant: Accountant, step: int, every: int, crowd: Crowd | None = None) -> RiskRecords:
-    """Risks after a step of those who crossed a threshold, and of everybody at each ``every``-th step."""
+def risk_records(
+    accountant: ContinuousAccountant, step: int, every: int, crowd: CrowdRisks | None = None
+) -> RiskRecords:
+    """Risks after a step of those who crossed a threshold, and of all people at each ``every``-th step."""
     person = np.arange(len(accountant.people)) if step % every == 0 else accountant.crossings()
     if crowd is not None and step % every:
         person = np.union1d(person, crowd.crossings())
@@ -390,7 +347,7 @@ def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:
 def _tiered_value(
     release: SensorRelease, levels: Sequence[tuple[str, float]], values: TierValues
 ) -> SensorValue:
-    """Every tier's value; the one for everybody is that of the least informed."""
+    """Every tier's value; the public one is that of the least informed tier."""
     tiers = {
         name: TierValue.of(epsilon, values.drawn[name], values.released[name]) for name, epsilon in levels
     }

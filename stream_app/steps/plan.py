@@ -480,10 +480,3 @@ def first_slot_of(settings: Settings, schedule: Schedule) -> int:
             "correct one of them",
         )
     return said.pop() if said else 0
-
-
-def new_accounts(
-    settings: Settings, plan: Plan, population: Population, pseudonyms: Sequence[str]
-) -> Accounts:
-    """Everybody's accounts before the first step; ``pseudonyms`` (N,) say who shares work with whom."""
-    return Accounts.of(settings, settings.horizon_settings(plan.first_slot), population, pseudonyms)

@@ -19,7 +19,7 @@ from models.priors import MovementPrior, Population
 from models.releases import SensorRegistry
 from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.setup.settings import Settings
-from stream_app.steps.engine import Accountant, ClosedStep, StepEngine, StoredStep
+from stream_app.steps.engine import ClosedStep, StepEngine, StoredStep
 from stream_app.steps.intake import Intake
 from stream_app.steps.plan import KeyedPublisher
 from stream_app.steps.policy import FixedPolicy, Policy
@@ -63,7 +63,7 @@ def engine(
     grace: int = 2,
     max_ahead: int = 100,
     policy: Policy = POLICY,
-    accounts: Accountant | None = None,
+    accounts: ContinuousAccountant | None = None,
     announced: dict[int, tuple[str, ...]] | None = None,
     stored: Iterable[StoredStep] = (),
     by_clock: bool = False,

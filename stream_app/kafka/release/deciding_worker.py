@@ -59,7 +59,7 @@ from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.setup.run_folder.manifest import check_reason
 from stream_app.setup.run_folder.record import Author, check_head
 from stream_app.setup.settings import Settings
-from stream_app.steps import Beside, Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
+from stream_app.steps import Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
 from stream_app.steps.policy import BudgetPolicy, Decided, Policy
 from stream_app.steps.policy.proposals import (
     Answer,
@@ -535,7 +535,7 @@ class ReleaseWorker(DecidingWorker):
             KeyedPublisher.of(settings, key),
             accountant,
             risk_every=settings.risk_every,
-            beside=Beside(crowd=self._crowd),
+            crowd=self._crowd,
         )
         await self._recall(engine)
         topics = self._deployment.topics

@@ -179,7 +179,7 @@ def test_a_step_whose_attack_refutes_the_ceiling_is_never_drawn() -> None:
             return counts
 
     target = engine()
-    target._adversary = Refuting()
+    target._attack = Refuting()
     target._publisher = Watched()  # type: ignore[assignment]
     messages = [activation(0, "A"), reading(0, "A", 1), activation(1, "A"), reading(1, "A", 1)]
     with pytest.raises(AccountingFailedError, match="no attack may be right more often than the ceiling"):
