@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -16,7 +15,7 @@ from stream_app.setup.settings import ENVIRONMENT_PREFIX, Settings
 
 logger = logging.getLogger(__name__)
 
-Key = TypeVar("Key")
+Key = TypeVar("Key", NoiseKey, Pseudonymiser, SnapshotKey)
 
 
 class Keys(NamedTuple):
@@ -39,23 +38,25 @@ def load_keys(settings: Settings, folder: Path, *, create: bool = False) -> Keys
 
 def load_noise_key(settings: Settings, folder: Path | None = None, *, create: bool = False) -> NoiseKey:
     """The key that hides counts; without a folder the settings must name it."""
-    source = _Source("noise_key", settings.noise_key, settings.noise_key_secret, folder)
-    return _load(source, "noise.key", NoiseKey, create)
+    file = key_file(settings, folder)
+    return _load("noise_key", NoiseKey, file, settings.noise_key, settings.noise_key_secret, create)
 
 
 def load_pseudonym_key(
     settings: Settings, folder: Path | None = None, *, create: bool = False
 ) -> Pseudonymiser:
     """The key that hides names; without a folder the settings must name it."""
-    source = _Source("pseudonym_key", settings.pseudonym_key, settings.pseudonym_key_secret, folder)
-    return _load(source, "pseudonym.key", Pseudonymiser, create)
+    path, secret = settings.pseudonym_key, settings.pseudonym_key_secret
+    file = _file("pseudonym", path, secret, folder)
+    return _load("pseudonym_key", Pseudonymiser, file, path, secret, create)
 
 
 def load_snapshot_key(settings: Settings) -> SnapshotKey | None:
     """The key that account workers seal snapshots with; None where the settings name none."""
-    source = _Source("snapshot_key", settings.snapshot_key, settings.snapshot_key_secret, None)
-    is_named = source.path is not None or source.secret is not None
-    return _load(source, "snapshot.key", SnapshotKey, create=False) if is_named else None
+    path, secret = settings.snapshot_key, settings.snapshot_key_secret
+    if path is None and secret is None:
+        return None
+    return _load("snapshot_key", SnapshotKey, _file("snapshot", path, secret, None), path, secret, False)
 
 
 def key_folder(output: Path) -> Path:
@@ -79,34 +80,27 @@ def noise_key_file(settings: Settings, folder: Path | None) -> Path:
 
 
 def key_file(settings: Settings, folder: Path | None) -> Path | None:
-    """The file that the noise key is in, or is to be made in; None for a key that is in none."""
-    return _file(_Source("noise_key", settings.noise_key, settings.noise_key_secret, folder), "noise.key")
+    """The file that the noise key is in, or will be made in; None for a key that is in no file."""
+    return _file("noise", settings.noise_key, settings.noise_key_secret, folder)
 
 
-class _Source(NamedTuple):
-    """Where one key may come from."""
-
-    name: str
-    path: Path | None
-    secret: SecretStr | None
-    folder: Path | None
-
-
-def _load(source: _Source, default_name: str, kind: type[Key], create: bool) -> Key:
-    """One key: the secret itself, else its file, else the default file."""
-    parse: Callable[[str], Key] = kind.parse  # type: ignore[attr-defined]
-    load: Callable[[Path], Key] = kind.load  # type: ignore[attr-defined]
-    name = source.name
-    file = _file(source, default_name)
-    if source.secret is not None:
-        return parse(source.secret.get_secret_value())
-    if file is not None and create and not file.exists():
+def _load(
+    name: str,
+    kind: type[Key],
+    file: Path | None,
+    path: Path | None,
+    secret: SecretStr | None,
+    create: bool,
+) -> Key:
+    """The key that is the secret itself, or else is in the file; ``path`` is what the settings name."""
+    if secret is not None:
+        return kind.parse(secret.get_secret_value())
+    if file is not None and create and not file.exists() and not issubclass(kind, SnapshotKey):
         new_folder(file.parent, PRIVATE_FOLDER)
-        make: Callable[[Path], Key] = kind.create  # type: ignore[attr-defined]
-        made = make(file)
+        made = kind.create(file)
         logger.warning("made %s: keep a copy in a safe place, a run cannot be continued without it", file)
         return made
-    if file is None or (source.path is None and not file.exists()):
+    if file is None or (path is None and not file.exists()):
         raise SettingsError(
             f"{name} must be set",
             "nothing",
@@ -115,7 +109,7 @@ def _load(source: _Source, default_name: str, kind: type[Key], create: bool) -> 
         )
     if (fault := readable_by_others(file)) is not None:
         raise SettingsError(f"{name} must be readable by its owner only", *fault)
-    return load(file)
+    return kind.load(file)
 
 
 def require_private_panel(settings: Settings) -> None:
@@ -124,9 +118,9 @@ def require_private_panel(settings: Settings) -> None:
         raise SettingsError("panel must be readable by its owner only", *fault)
 
 
-def _file(source: _Source, default_name: str) -> Path | None:
-    """The file a key is in, or is to be made in; None for a key that is in none."""
-    name, path, secret, folder = source
+def _file(kind: str, path: Path | None, secret: SecretStr | None, folder: Path | None) -> Path | None:
+    """The file a key is in, or will be made in; None for a key that is in no file."""
+    name, default_name = f"{kind}_key", f"{kind}.key"
     if secret is not None and path is not None:
         raise SettingsError(f"{name} must come from one place", "a file and a secret", "drop one of the two")
     if secret is not None or path is not None or folder is None:
@@ -139,7 +133,7 @@ def _file(source: _Source, default_name: str) -> Path | None:
             f"{name} must come from one place", f"{within} and {beside}", "move away the one not in use"
         )
     logger.warning(
-        "%s lies among what others may read: stop the run, then `mkdir -p -m 700 %s && mv %s %s`",
+        "%s is in a folder that others may read: stop the run, then `mkdir -p -m 700 %s && mv %s %s`",
         *(within, beside.parent, within, beside),
     )
     return within
