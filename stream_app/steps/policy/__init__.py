@@ -3,15 +3,16 @@
 So a decision says nothing about anybody and needs no accounting of its own.
 """
 
-from stream_app.steps.policy.budget import (
+from stream_app.steps.policy.policies import (
     BudgetPolicy,
     Decided,
     FixedPolicy,
     Policy,
     ScheduledPolicy,
     announced_sensors,
+    designs_of,
+    policy_from,
 )
-from stream_app.steps.policy.from_settings import designs_of, policy_from
 
 __all__ = [
     "BudgetPolicy",

@@ -1,10 +1,10 @@
-"""The least error that keeps a risk budget, step by step."""
+"""How the sensors of a step are released: by the settings, by a schedule file, or under a risk budget."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
@@ -12,15 +12,32 @@ from accounting.decisions import Decision, SearchSettings, SensorChoice, StepDec
 from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import RiskBudget
-from models.mechanisms import CorrelatedSteps, Gaussian, Mechanism, Raw
+from models import mechanisms
+from models.exceptions import MechanismError
+from models.mechanisms import (
+    NO_DESIGNS,
+    Correlated,
+    CorrelatedSteps,
+    Designs,
+    DrawnPerWindow,
+    Gaussian,
+    Mechanism,
+    PublishesTiers,
+    Raw,
+    Tiered,
+)
 from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
-from stream_app.setup.release_settings import RawWish
+from stream_app.setup.release_settings import (
+    BUDGET,
+    BudgetSettings,
+    RawWish,
+    ReleaseSettings,
+    SensorPolicy,
+    mechanism_of,
+    policy_parameters,
+)
 from stream_app.wire import DecisionReason
-
-if TYPE_CHECKING:
-    from accounting.exposure.crowd import StepCrowd
-
 
 # What every policy answers, and the policy of a schedule file.
 
@@ -35,6 +52,21 @@ class Decided(NamedTuple):
     why: DecisionReason | None = None
     crowds: StepCrowd | None = None
 
+    @classmethod
+    def of(cls, decision: Decision, *, in_crowd: bool) -> Decided:
+        """A decision with its reason as a message; ``in_crowd`` by ceilings against the crowd adversary."""
+        why = DecisionReason(
+            reason=decision.reason,
+            people=decision.people,
+            allowed=decision.allowed,
+            natural=decision.natural,
+            over=decision.over,
+            cleared=decision.cleared,
+            rounds=decision.rounds,
+            adversary="crowd" if in_crowd else None,
+        )
+        return cls(decision.schedule, why)
+
 
 class Policy(Protocol):
     """Decides how the announced sensors of a step are released.
@@ -46,7 +78,7 @@ class Policy(Protocol):
         """The step's schedule: each sensor once, in the order of announcement."""
 
     def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
-        """Hear of a step that is about to be accounted, whoever decided it."""
+        """Take note of a step that is about to be accounted, whoever decided it."""
 
 
 class ScheduledPolicy:
@@ -123,7 +155,7 @@ def at_step(mechanism: StepMechanism, step: int) -> Mechanism:
 # Which mechanisms each sensor may be released with under a risk budget, and what each is worth.
 
 _CONTRADICTION = 1e6
-"""People of error a sensor that must be raw is thought to lose by silence: all others go first."""
+"""Error, in people, of silencing a sensor that must be raw: so large that all others are silenced first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +193,7 @@ class Menu:
         )
 
     def must_be_raw(self, sensors: Iterable[Sensor]) -> frozenset[str]:
-        """Names of those that the settings want raw whatever comes."""
+        """Names of those that the settings always want raw."""
         return frozenset(s.name for s in sensors if self._wishes(s.name).raw == "always")
 
     def mechanisms(self) -> tuple[StepMechanism, ...]:
@@ -200,10 +232,10 @@ def _cost_of_silence(wishes: SensorWishes, noised: tuple[Gaussian, ...]) -> floa
 
 
 class BudgetPolicy:
-    """Asks the accounts what each way of releasing a step would do to people, and takes the best left.
+    """Asks the accounts what each way of releasing a step would do to people, and takes the best one allowed.
 
-    In one process :meth:`bind` gives it the accounts; where they are elsewhere, whoever runs it talks them
-    through :meth:`decider` (see :mod:`stream_app.steps.policy.proposals`).
+    In one process :meth:`bind` gives it the accounts. Where they are in other processes, the caller asks them
+    the questions of :meth:`decider` (see :mod:`stream_app.steps.policy.proposals`).
     """
 
     def __init__(
@@ -215,7 +247,7 @@ class BudgetPolicy:
         announced: Mapping[int, tuple[str, ...]] | None = None,
         look_ahead: int = 0,
     ) -> None:
-        """``look_ahead`` steps beyond the one at hand share what is left, if they are ``announced``."""
+        """What is left of the budget is shared with the next ``look_ahead`` steps that are ``announced``."""
         self.limit = limit
         self._registry = registry
         self._menu = menu
@@ -247,7 +279,7 @@ class BudgetPolicy:
         return StepDecider(step, choices, self.limit, self._search, must_be_raw, people)
 
     def coming(self, step: int) -> tuple[tuple[Sensor, ...], ...]:
-        """The announced sensors of each of the steps that what is left is shared with."""
+        """The announced sensors of each later step that shares what is left of the budget."""
         return tuple(
             tuple(self._registry.get(name) for name in self._announced.get(later, ()))
             for later in range(step + 1, step + 1 + self._look_ahead)
@@ -264,7 +296,7 @@ class BudgetPolicy:
         known = [self._registry.get(name) for name in sensors]
         next_step = self._what_if.next_step(AnnouncedStep(known, crowds, self.coming(step)))
         decision = decide(self.decider(step, sensors), next_step.count_over)
-        return decided(decision, in_crowd=self._in_crowd)
+        return Decided.of(decision, in_crowd=self._in_crowd)
 
     def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Note who was over the limit, where that matters later."""
@@ -276,16 +308,131 @@ class BudgetPolicy:
         return self._menu.mechanisms()
 
 
-def decided(decision: Decision, *, in_crowd: bool) -> Decided:
-    """A decision as the engine and its log take it; ``in_crowd`` by ceilings against that adversary."""
-    why = DecisionReason(
-        reason=decision.reason,
-        people=decision.people,
-        allowed=decision.allowed,
-        natural=decision.natural,
-        over=decision.over,
-        cleared=decision.cleared,
-        rounds=decision.rounds,
-        adversary="crowd" if in_crowd else None,
+def policy_from(
+    settings: ReleaseSettings,
+    registry: SensorRegistry,
+    announced: Mapping[int, tuple[str, ...]] | None = None,
+) -> FixedPolicy | BudgetPolicy:
+    """The policy of the settings; :class:`SettingsError` for unknown sensors, mechanisms and parameters.
+
+    ``announced`` are the sensors of the steps known beforehand, for a policy that looks ahead.
+    """
+    designs = designs_of(settings)
+    for name in settings.sensors:
+        registry.get(name)
+    if settings.mechanism == BUDGET:
+        return _budget_policy(settings, registry, designs, announced or {})
+    exceptions = {
+        name: _mechanism(f"release.sensors.{name}", exception, settings, designs)
+        for name, exception in settings.sensors.items()
+    }
+    default = _mechanism("release", settings, settings, designs)
+    for sensor in registry.sensors:
+        _check_accounted(sensor, exceptions.get(sensor.name, default))
+    return FixedPolicy(registry, default, exceptions)
+
+
+def _budget_policy(
+    settings: ReleaseSettings,
+    registry: SensorRegistry,
+    designs: Designs,
+    announced: Mapping[int, tuple[str, ...]],
+) -> BudgetPolicy:
+    budget = settings.budget
+    limit = budget.limit
+    registry.refuse_windows(
+        "a risk budget",
+        "these are accounted before their windows end, with a mechanism fixed beforehand: set raw, gaussian "
+        "or suppressed, and see with tallyguard plan what that means",
     )
-    return Decided(decision.schedule, why)
+    if limit is None:
+        raise SettingsError(
+            "release.budget must limit risk or added risk",
+            "neither",
+            "set release.budget.risk or release.budget.added",
+        )
+    wishes = {
+        name: _wishes(name, exception, settings, designs) for name, exception in settings.sensors.items()
+    }
+    for name, wish in wishes.items():
+        if wish.only is not None:
+            _check_accounted(registry.get(name), wish.only)
+    return BudgetPolicy(
+        registry,
+        Menu(_standard_wishes(budget), wishes),
+        limit,
+        SearchSettings(budget.exact_up_to, budget.rounds, budget.most_sensors),
+        announced,
+        budget.look_ahead,
+    )
+
+
+def _check_accounted(sensor: Sensor, mechanism: StepMechanism) -> None:
+    """:class:`SettingsError` for a mechanism without an account of what the sensor declares."""
+    own = at_step(mechanism, 0)
+    if sensor.window is not None and isinstance(own, DrawnPerWindow | PublishesTiers):
+        raise SettingsError(
+            f"release.sensors.{sensor.name} must be raw, gaussian or suppressed, having a window or moves",
+            own.name,
+            "noise that several values share is accounted for presence in single steps",
+        )
+    try:
+        _ = SensorRelease(sensor, own).charged
+    except MechanismError as error:
+        where = f"release.sensors.{sensor.name}"
+        raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
+
+
+def _standard_wishes(budget: BudgetSettings) -> SensorWishes:
+    """What is wanted of a sensor without settings of its own."""
+    return SensorWishes(
+        noised=tuple(_gaussian("release.budget.sigmas", sigma) for sigma in budget.sigmas),
+        max_sigma=budget.max_sigma,
+        raw=budget.raw,
+    )
+
+
+def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings, designs: Designs) -> SensorWishes:
+    """What is wanted of one sensor; a mechanism of its own is the only one it is released with."""
+    budget, where = settings.budget, f"release.sensors.{name}"
+    sigmas = budget.sigmas if policy.sigmas is None else policy.sigmas
+    own = None
+    if mechanism_of(policy, settings) != BUDGET:
+        own = _mechanism(where, policy, settings, designs)
+    return SensorWishes(
+        noised=tuple(_gaussian(f"{where}.sigmas", sigma) for sigma in sigmas),
+        max_sigma=budget.max_sigma if policy.max_sigma is None else policy.max_sigma,
+        raw=budget.raw if policy.raw is None else policy.raw,
+        weight=policy.weight,
+        only=own,
+    )
+
+
+def _gaussian(where: str, sigma: float) -> Gaussian:
+    try:
+        return Gaussian(sigma)
+    except MechanismError as error:
+        raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
+
+
+def designs_of(settings: ReleaseSettings) -> Designs:
+    """The deployment's noise design, which a schedule or log may name; :class:`SettingsError` for none."""
+    try:
+        return NO_DESIGNS if settings.covariance is None else Designs.load([settings.covariance])
+    except MechanismError as error:
+        raise SettingsError(f"release.covariance: {error.must}", error.got, error.remedy) from error
+
+
+def _mechanism(
+    where: str, policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings, designs: Designs
+) -> StepMechanism:
+    """The mechanism a section of the settings names; tiers and covariance are the deployment's."""
+    name, parameters = policy_parameters(policy, release)
+    try:
+        if name == Correlated.name and designs.noises and not parameters:
+            return CorrelatedSteps(designs.noises[0])
+        if name == Tiered.name and not parameters:
+            return Tiered(tuple(release.tiers.items()))
+        return mechanisms.parse(name, parameters, designs)
+    except MechanismError as error:
+        raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
