@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from accounting.continuous import ContinuousAccountant
+from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.shadow import Shadow, recent_step_count
 from accounting.ledgers import PrivacyAccount
 from models.exceptions import TallyguardError
@@ -93,20 +95,6 @@ logger = logging.getLogger(__name__)
 FILE = "accountant.snapshot"
 
 
-class Snapshotted(Protocol):
-    """An accountant whose state can be saved."""
-
-    @property
-    def next_step(self) -> int:
-        """The step it expects."""
-
-    def snapshot(self) -> bytes:
-        """The state, a pure function of priors and applied steps."""
-
-    def restore(self, snapshot: bytes) -> None:
-        """Take over such a state."""
-
-
 class SnapshotCache:
     """Keeps one snapshot in an output folder.
 
@@ -121,7 +109,7 @@ class SnapshotCache:
         self._saved_at: float | None = None
         self._saved_step = 0  # nothing to spare before there is a step
 
-    def save_sometimes(self, accountant: Snapshotted, now_seconds: float) -> None:
+    def save_sometimes(self, accountant: ContinuousAccountant | CrowdAccount, now_seconds: float) -> None:
         """Save if steps closed and the last snapshot is ``every_seconds`` old; call after a commit."""
         if self._saved_at is None:
             self._saved_at = now_seconds
@@ -130,7 +118,7 @@ class SnapshotCache:
             self._saved_at = now_seconds
             self.save(accountant)
 
-    def save(self, accountant: Snapshotted) -> None:
+    def save(self, accountant: ContinuousAccountant | CrowdAccount) -> None:
         """Save the state; every step applied must have its decision in the folder."""
         self._saved_step = accountant.next_step
         state = accountant.snapshot()
@@ -140,7 +128,7 @@ class SnapshotCache:
         except DiskFullError as error:
             logger.warning("no snapshot is kept, a restart takes longer: %s", error)
 
-    def restore(self, accountant: Snapshotted, limit_step: int) -> bool:
+    def restore(self, accountant: ContinuousAccountant | CrowdAccount, limit_step: int) -> bool:
         """Bring the accountant as far as the snapshot goes, if it is sound and not beyond ``limit_step``.
 
         False when that failed half way: the accountant must be replaced by a new one then.

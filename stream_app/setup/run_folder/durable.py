@@ -69,22 +69,18 @@ class AppendFile:
         self._pending.append(data)
         self._pending_bytes += len(data)
         if self._pending_bytes >= _BUFFER_BYTES:
-            self._write()
+            self.flush()
 
     def sync(self) -> None:
         """Write what is pending and wait until all is on disk, what was there before included."""
-        self._write()
+        self.flush()
         if not self._is_synced:
             with writing(self.path):
                 os.fsync(self._descriptor)
             self._is_synced = True
 
     def flush(self) -> None:
-        """Hand what is pending to the system: other processes see it, and a loss of power may take it."""
-        self._write()
-
-    def _write(self) -> None:
-        """Hand what is pending to the system."""
+        """Hand what is pending to the system: other processes see it, but a loss of power may lose it."""
         data = memoryview(b"".join(self._pending))
         try:
             while data:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 from accounting.continuous import ContinuousAccountant
@@ -30,7 +30,6 @@ from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, Ste
 from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import (
     BUDGET,
-    BudgetSettings,
     RawWish,
     ReleaseSettings,
     SensorPolicy,
@@ -162,7 +161,7 @@ _CONTRADICTION = 1e6
 class SensorWishes:
     """What is wanted of a sensor.
 
-    ``noised`` are the mechanisms beside raw. ``max_sigma`` is the noise at which its count is worth nothing
+    ``noised`` are the mechanisms other than raw. ``max_sigma`` is the noise at which its count is worthless
     (None: that of the noisiest mechanism). ``weight`` is its importance, ``only`` the one mechanism allowed.
     """
 
@@ -172,46 +171,32 @@ class SensorWishes:
     weight: float = 1.0
     only: StepMechanism | None = None
 
-
-@dataclass(frozen=True)
-class Menu:
-    """Each sensor's choice in a step: the deployment's wishes, with exceptions by sensor."""
-
-    standard: SensorWishes
-    exceptions: Mapping[str, SensorWishes] = field(default_factory=dict)
-
     def choice(self, sensor: Sensor, step: int, at_best: Mechanism | None = None) -> SensorChoice:
-        """The options of a sensor; with ``at_best`` (from a schedule) none with a smaller error than that."""
-        wishes = self._wishes(sensor.name)
-        most = wishes.max_sigma
-        kept = tuple(option for option in wishes.noised if most is None or option.sigma <= most)
-        options = self._options(wishes, kept, step)
+        """The options in a step; with ``at_best`` (from a schedule) none with a smaller error than that."""
+        most = self.max_sigma
+        noised = tuple(option for option in self.noised if most is None or option.sigma <= most)
+        options = self._options(noised, step)
         if at_best is not None:
             options = _no_better_than(at_best, options)
         return SensorChoice.of(
-            sensor, options, weight=wishes.weight, cost_of_silence=_cost_of_silence(wishes, kept)
+            sensor, options, weight=self.weight, cost_of_silence=self._cost_of_silence(noised)
         )
 
-    def must_be_raw(self, sensors: Iterable[Sensor]) -> frozenset[str]:
-        """Names of those that the settings always want raw."""
-        return frozenset(s.name for s in sensors if self._wishes(s.name).raw == "always")
-
-    def mechanisms(self) -> tuple[StepMechanism, ...]:
-        """Every mechanism beside noise and raw that may be decided on."""
-        return tuple(w.only for w in (self.standard, *self.exceptions.values()) if w.only is not None)
-
-    def _wishes(self, name: str) -> SensorWishes:
-        return self.exceptions.get(name, self.standard)
-
-    def _options(
-        self, wishes: SensorWishes, noised: tuple[Gaussian, ...], step: int
-    ) -> tuple[Mechanism, ...]:
-        if wishes.only is not None:
-            only = at_step(wishes.only, step)
+    def _options(self, noised: tuple[Gaussian, ...], step: int) -> tuple[Mechanism, ...]:
+        if self.only is not None:
+            only = at_step(self.only, step)
             return (only,) if only.is_released else ()
-        if wishes.raw == "always":
+        if self.raw == "always":
             return (Raw(),)
-        return noised if wishes.raw == "never" else (Raw(), *noised)
+        return noised if self.raw == "never" else (Raw(), *noised)
+
+    def _cost_of_silence(self, noised: tuple[Gaussian, ...]) -> float:
+        """The expected error at which a count is worth nothing any more."""
+        if self.raw == "always" and self.only is None:
+            return _CONTRADICTION
+        if self.max_sigma is not None:
+            return Gaussian(self.max_sigma).expected_absolute_error()
+        return max((option.expected_absolute_error() for option in noised), default=1.0)
 
 
 def _no_better_than(at_best: Mechanism, options: tuple[Mechanism, ...]) -> tuple[Mechanism, ...]:
@@ -220,15 +205,6 @@ def _no_better_than(at_best: Mechanism, options: tuple[Mechanism, ...]) -> tuple
         return ()
     least = at_best.expected_absolute_error()
     return (at_best, *(option for option in options if option.expected_absolute_error() > least))
-
-
-def _cost_of_silence(wishes: SensorWishes, noised: tuple[Gaussian, ...]) -> float:
-    """The expected error at which a count is worth nothing any more."""
-    if wishes.raw == "always" and wishes.only is None:
-        return _CONTRADICTION
-    if wishes.max_sigma is not None:
-        return Gaussian(wishes.max_sigma).expected_absolute_error()
-    return max((option.expected_absolute_error() for option in noised), default=1.0)
 
 
 class BudgetPolicy:
@@ -241,16 +217,20 @@ class BudgetPolicy:
     def __init__(
         self,
         registry: SensorRegistry,
-        menu: Menu,
+        wishes: SensorWishes,
+        exceptions: Mapping[str, SensorWishes],
         limit: RiskBudget,
         search: SearchSettings | None = None,
         announced: Mapping[int, tuple[str, ...]] | None = None,
         look_ahead: int = 0,
     ) -> None:
-        """What is left of the budget is shared with the next ``look_ahead`` steps that are ``announced``."""
+        """``wishes`` hold for every sensor without ``exceptions`` of its own.
+
+        What is left of the budget is shared with the next ``look_ahead`` steps that are ``announced``.
+        """
         self.limit = limit
         self._registry = registry
-        self._menu = menu
+        self._wishes, self._exceptions = wishes, exceptions
         self._search = search or SearchSettings()
         self._announced = dict(announced or {})
         self._look_ahead = look_ahead
@@ -273,9 +253,10 @@ class BudgetPolicy:
         known = [self._registry.get(name) for name in sensors]
         wished = self._wished.get(step)
         at_best = {} if wished is None else {r.sensor.name: r.mechanism for r in wished.releases}
-        choices = [self._menu.choice(sensor, step, at_best.get(sensor.name)) for sensor in known]
+        wishes = {sensor.name: self._exceptions.get(sensor.name, self._wishes) for sensor in known}
+        choices = [wishes[sensor.name].choice(sensor, step, at_best.get(sensor.name)) for sensor in known]
         people = None if self._what_if is None else self._what_if.people
-        must_be_raw = self._menu.must_be_raw(known)
+        must_be_raw = frozenset(name for name, wish in wishes.items() if wish.raw == "always")
         return StepDecider(step, choices, self.limit, self._search, must_be_raw, people)
 
     def coming(self, step: int) -> tuple[tuple[Sensor, ...], ...]:
@@ -304,8 +285,9 @@ class BudgetPolicy:
             self._what_if.note(step, crowds)
 
     def mechanisms(self) -> tuple[StepMechanism, ...]:
-        """Every mechanism beside noise and raw that may be decided on."""
-        return self._menu.mechanisms()
+        """Every mechanism other than noise and raw that may be decided on."""
+        wishes = (self._wishes, *self._exceptions.values())
+        return tuple(wish.only for wish in wishes if wish.only is not None)
 
 
 def policy_from(
@@ -359,7 +341,12 @@ def _budget_policy(
             _check_accounted(registry.get(name), wish.only)
     return BudgetPolicy(
         registry,
-        Menu(_standard_wishes(budget), wishes),
+        SensorWishes(
+            noised=tuple(_gaussian("release.budget.sigmas", sigma) for sigma in budget.sigmas),
+            max_sigma=budget.max_sigma,
+            raw=budget.raw,
+        ),
+        wishes,
         limit,
         SearchSettings(budget.exact_up_to, budget.rounds, budget.most_sensors),
         announced,
@@ -381,15 +368,6 @@ def _check_accounted(sensor: Sensor, mechanism: StepMechanism) -> None:
     except MechanismError as error:
         where = f"release.sensors.{sensor.name}"
         raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
-
-
-def _standard_wishes(budget: BudgetSettings) -> SensorWishes:
-    """What is wanted of a sensor without settings of its own."""
-    return SensorWishes(
-        noised=tuple(_gaussian("release.budget.sigmas", sigma) for sigma in budget.sigmas),
-        max_sigma=budget.max_sigma,
-        raw=budget.raw,
-    )
 
 
 def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings, designs: Designs) -> SensorWishes:
