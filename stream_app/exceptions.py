@@ -55,7 +55,7 @@ class OutputLockedError(OutputError):
 
 
 class KeyUsedError(OutputError):
-    """More was published with the noise key than the output folder knows, or with another noise."""
+    """The noise key was used for more than the output folder holds, or with other noise."""
 
 
 class RunChangedError(OutputError):

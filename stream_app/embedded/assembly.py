@@ -320,7 +320,7 @@ def run(
 
     Continues where an earlier run on ``options.output`` stopped, however it stopped. ``chunks`` replaces the
     input by bytes from within the program. Raises a :class:`models.exceptions.TallyguardError` for
-    everything a person can mend; nothing that was not accounted has been published then.
+    every problem that a person can fix; nothing that was not accounted has been published then.
     """
     clock, step_clock = clock or SystemClock(), StepClock.of(settings)
     observer = observer or Observer()

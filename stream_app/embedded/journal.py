@@ -1,18 +1,18 @@
-"""The durable memory of a run: what was decided and published, and where to continue.
+"""The durable state of a run: what was decided and published, and where to continue.
 
 In the output folder:
 
 - ``decisions.jsonl``: what was decided and accounted for each closed step, the internal twin of the releases
-- ``releases.jsonl``: the public messages. A complete line is a fact, never written again nor differently
+- ``releases.jsonl``: the public messages. A complete line is final: it is never written again or changed
 - ``releases-<tier>.jsonl``: with tiers, what each tier receives of them. ``releases.jsonl`` then holds all
-  tiers and is for the owner only; a tier's file is made from it, after a kill too
-- ``risks.jsonl``, ``rejected.jsonl``: as far as the last commit; a restart writes the rest again
-- ``progress.json``, ``progress.jsonl``: the last commit, and what changed since the one before the lines:
-  position in the input, open steps, length of each file
-- ``revised.jsonl``: late and corrected values of closed steps, facts as the releases are
+  tiers and is for the owner only; a tier's file is made from it, also after a kill
+- ``risks.jsonl``, ``rejected.jsonl``: valid up to the last commit; a restart writes the rest again
+- ``progress.json``, ``progress.jsonl``: a commit and what later commits changed: position in the input, open
+  steps, length of each file
+- ``revised.jsonl``: late and corrected values of closed steps, final as the releases are
 - ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later received of the steps before
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
-- ``record.jsonl``: under which rule each step was published, since when, by whom and why; where runs ended
+- ``record.jsonl``: which rule held from which step on, who set it and why; where runs ended
 
 A step is durable once its line in ``releases.jsonl`` is. A restart takes the last commit, applies the
 decisions before it to a fresh accountant, and walks the input from there; steps published after the commit
@@ -95,8 +95,8 @@ class PastTiers:
     def add(self, tier: str, start: int, stop: int) -> None:
         """Give a tier the values it lacks of the steps ``start <= step < stop``, durably.
 
-        :class:`stream_app.exceptions.TierContinuationError` when a step's noise key is another one than the
-        run's; nothing stands then that did not stand before.
+        :class:`stream_app.exceptions.TierContinuationError` when a step's noise key is not the run's; then
+        nothing is added.
         """
         if self._continuation is None or not self._lacks(tier, start, stop):
             return
@@ -191,8 +191,8 @@ _Key = tuple[int, str, int]
 class RevisedLog:
     """Values of steps that were closed before, in the order of their publication.
 
-    A complete line is a fact, as one of the releases is: what a killed run wrote after its last commit is
-    not written again, with whatever key it would be drawn now. The file is made for the first value.
+    A complete line is final, as in the releases: what a killed run wrote after its last commit is not written
+    again, whatever key it would be drawn with now. The file is created with the first value.
     """
 
     def __init__(self, folder: Path, committed: int) -> None:
@@ -229,7 +229,7 @@ class RevisedLog:
     def publish(self, release: StepRelease, note: Callable[[bytes], object] = lambda line: None) -> None:
         """Make a message durable, without values that an earlier run has published.
 
-        ``note`` is called with the line before it leaves.
+        ``note`` is called with the line before it is written.
         """
         new = tuple(
             entry
@@ -261,11 +261,11 @@ def _keys(release: StepRelease) -> Iterator[_Key]:
 class Commit:
     """A point to continue from.
 
-    ``position`` is the input's own; ``window`` the open steps (contains counts: the file is for the owner
-    only); ``lengths`` the bytes of each file that belong to the steps before ``next_step``. ``account`` is
-    the privacy spent by these steps, ``decided`` the fingerprint of the last of them. ``digests`` are those
-    of the files' first ``lengths`` bytes, ``record`` the last entry of the record: a line that was changed or
-    taken out is noticed by them. Earlier versions wrote none of these. ``marks`` are those of
+    ``position`` is the input's own; ``window`` has the open steps (with counts: the file is for the owner
+    only); ``lengths`` are the bytes of each file that belong to the steps before ``next_step``. ``account``
+    is the privacy spent by these steps, ``decided`` the fingerprint of the last of them. ``digests`` are
+    those of the files' first ``lengths`` bytes and ``record`` names the last entry of the record: they show
+    whether a line was changed or removed. Earlier versions wrote none of these. ``marks`` are those of
     :class:`stream_app.wire.inputs.LineReader`.
     """
 
@@ -292,9 +292,9 @@ class Journal:
     """One output folder, locked, recovered to its last commit and open for appending.
 
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
-    names the tiers of recipients that get a file of their own; ``continuation`` draws what a tier added later
-    receives of the past; without it, nothing. ``author`` and ``about`` go to the record with a new or changed
-    manifest. ``key_record`` notes what is published, before it is.
+    names the tiers of recipients that get a file of their own; ``continuation`` draws the past values of a
+    tier added later (None: it gets none). ``author`` and ``about`` go to the record with a new or changed
+    manifest. ``key_record`` notes every line before it is published.
     """
 
     def __init__(
@@ -333,7 +333,9 @@ class Journal:
                 self._manifest.save(published=0)
             if self._manifest.has_other_key:
                 check_between_windows(manifest["release"]["covariance"], whole_steps(folder))
-            self._past_tiers = PastTiers(folder, continuation, self._noise_key_of)
+            self._past_tiers = PastTiers(
+                folder, continuation, lambda step: self._manifest.noise_key(step, self._published)
+            )
             self._open_files(opened)
             self._revised = RevisedLog(folder, self.last_commit.lengths.get("revised", 0))
             opened.callback(self._revised.close)
@@ -358,7 +360,7 @@ class Journal:
     def publish(self, decision: StepDecision, release: StepRelease) -> None:
         """Make a step durable: the decision first, so that no release is without one.
 
-        Without tiers ``releases.jsonl`` is for everybody, and a release that has some is refused.
+        Without tiers ``releases.jsonl`` is public, and a release that has tiers is refused.
         """
         line = release.line() if self._tiers else public_release(release, ()).line()
         self._decisions.append(decision.line())
@@ -385,10 +387,11 @@ class Journal:
     def commit(
         self, reached: Commit, changed: Mapping[int, SavedStep | None] | None = None, *, whole: bool = False
     ) -> None:
-        """Everything handled so far is written; a restart continues here, with the files as they are now.
+        """Make durable everything handled so far; a restart continues here, with the files as they are now.
 
-        ``changed`` are the open steps that changed since the last commit, None where one was forgotten; of
-        ``reached.window`` all else. ``whole`` leaves one document, as a run does at its end.
+        ``changed`` are the open steps that changed since the last commit, None for a forgotten one;
+        ``reached.window`` has all else of the window. ``whole`` leaves one document, as a run does at its
+        end.
         """
         for file in self._files.values():
             file.sync()
@@ -419,12 +422,12 @@ class Journal:
         return {name: file.length for name, file in self._files.items() if name != "rejected"}
 
     def _has_released(self) -> bool:
-        """Whether a step, or a part of one, was decided or released; a lost file counts as if."""
+        """Whether a step, or a part of one, was decided or released, as far as any file shows."""
         logs = (self.folder / "decisions.jsonl", *self.folder.glob("releases*.jsonl"))
         return self.last_commit.next_step > 0 or any(log.exists() and log.stat().st_size for log in logs)
 
     def _begin_anew(self) -> None:
-        """Forget what was read under other settings: nothing of it was released."""
+        """Forget what was read under other settings, since nothing of it was released."""
         logger.warning("nothing was released to %s yet: the run starts over with these settings", self.folder)
         self._progress.forget()
         self.last_commit = Commit()
@@ -498,10 +501,6 @@ class Journal:
             file.append(release_for_tier(release, tier).line())
         file.sync()
         return file
-
-    def _noise_key_of(self, step: int) -> str | None:
-        """Fingerprint of the key that a step's noise was drawn with."""
-        return self._manifest.noise_key(step, self._published)
 
     def _note(self, log: str, line: bytes) -> None:
         """Note a line next to the noise key before it is published."""

@@ -88,7 +88,7 @@ def _rows(path: Path) -> tuple[Iterable[object], Mapping[str, object]]:
 
 
 def _json_rows(path: Path) -> tuple[Sequence[object], Mapping[str, object]]:
-    """The list of sensors in a JSON document, and what stands beside it."""
+    """The list of sensors in a JSON document, and what the document declares for all of them."""
     try:
         document = parse_json(_read(path))
     except ValueError as error:
@@ -235,7 +235,9 @@ def _counting(where: str, row: Mapping[str, object], locate: Callable[[object], 
             corrections,
             "correct counts of presence in single steps only",
         )
-    if counts is Counts.PASSAGES and not moves:  # how often who is there is counted: any function of that
+    if (
+        counts is Counts.PASSAGES and not moves
+    ):  # the count may be any function of how often each person is there
         window = CountingWindow(window.steps, moves, True, window.most_sensors)
     ends = {place for start, end, _ in moves for place in (start, end)}
     return _Counting(counts, most, 0, window, tuple(sorted(ends)) if moves else None)

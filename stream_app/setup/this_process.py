@@ -102,14 +102,14 @@ class StopRequest:
             os.write(self._write, b"x")
 
     def close(self) -> None:
-        """Give the pipe back."""
+        """Close the pipe."""
         os.close(self.wake)
         os.close(self._write)
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """A stop request that signals set while the block runs; only the main thread gets any."""
+    """A stop request that signals set while the block runs; only the main thread receives signals."""
     request = StopRequest()
     in_main = threading.current_thread() is threading.main_thread()
     found = {number: signal.getsignal(number) for number in _SIGNALS} if in_main else {}

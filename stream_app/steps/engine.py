@@ -65,7 +65,7 @@ class Publisher(Protocol):
 
 
 class StoredStep(NamedTuple):
-    """A step that an earlier run has published: its decision and its release stand."""
+    """A step that an earlier run has published: its decision and its release are kept."""
 
     schedule: StepSchedule
     release: StepRelease
@@ -97,7 +97,7 @@ class RiskRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClosedStep:
-    """All that comes of closing one step.
+    """The results of closing one step.
 
     ``schedule`` is what was accounted: a missing reading is accounted as if it had been released.
     ``why`` says what settled the decision where a risk budget did.
@@ -156,7 +156,7 @@ class StepEngine:
         return self.intake.window.next_step
 
     def recall(self, decided: Iterable[StepSchedule]) -> None:
-        """What an earlier run decided of the last closed steps, of which more values may come."""
+        """Note what an earlier run decided on the last closed steps, for which late values may still come."""
         self._decided |= {schedule.step: schedule for schedule in decided}
 
     def receive(self, message: InputMessage, origin: Origin) -> Receipt:
@@ -221,7 +221,7 @@ class StepEngine:
         return DueStep(closed, self._stored.pop(closed.step, None))
 
     def complete(self, due: DueStep, decided: Decided) -> ClosedStep:
-        """Account the decided step and draw its values; what was stored of it stands."""
+        """Account the decided step and draw its values; a stored release is kept as it is."""
         closed, stored = due
         schedule, why, crowds = decided
         accounted, attack = self._account(schedule, crowds)
@@ -246,10 +246,10 @@ class StepEngine:
         )
 
     def _revised(self, counts: Sequence[RevisedCount]) -> tuple[StepRelease, ...]:
-        """What is published of late and corrected counts, as was decided when their steps were closed.
+        """The messages of late and corrected counts, as was decided when their steps were closed.
 
-        Their accounts hold for them already: a missing count is accounted as if it had been released, and a
-        sensor that declares corrections as if all of them had been.
+        They are accounted already: a missing count is accounted as if it had been released, and a sensor that
+        declares corrections as if all of them had been.
         """
         releases = []
         for (step, version), group in groupby(sorted(counts, key=_by_version), key=_by_version):
@@ -334,7 +334,7 @@ def risk_records(
 
 
 def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:
-    """What is said of one sensor; without a value it is released as nothing."""
+    """The entry of one sensor; without a value it is suppressed."""
     name, mechanism = release.sensor.name, release.mechanism
     if value is None:
         return SensorValue(sensor=name, mechanism=_SUPPRESSED)

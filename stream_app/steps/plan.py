@@ -1,4 +1,4 @@
-"""What a run will do, from its settings and before any count: sensors, announcements, policy, accountant."""
+"""What is known before any count: sensors, announcements, policy, accounts, and how values are drawn."""
 
 from __future__ import annotations
 
@@ -123,17 +123,17 @@ def _batches(schedule: StepSchedule) -> dict[tuple[int, str | None], list[int]]:
 
 # Past values for a tier that was added later: the same chains of noise, read at one more level.
 #
-# A fresh draw at the new level would be a second look at every count. Continuing the chain instead makes
-# all tiers together look as if they had been fixed from the start, so a coalition still knows what its
-# best-informed member does, and nobody's accounts change. Only levels below the best one that was published
-# can be had: above it the noise would depend on the count, which is not kept.
+# A fresh draw at the new level would be a second observation of every count. Continuing the chain gives
+# values distributed as if all tiers had been fixed from the start: a coalition knows no more than its
+# best-informed member, and no account changes. Only levels below the best published one are possible: above
+# it the noise would depend on the count, which is not kept.
 
-_CONTINUED = "tiered, continued"  # names no mechanism: its words meet no first draw
+_CONTINUED = "tiered, continued"  # no mechanism has this name, so its random words differ from first draws
 
 
 @dataclass(frozen=True)
 class TierLevels:
-    """The epsilon each tier has: where the schedule names a reading as it says, else the deployment's."""
+    """The epsilon of each tier: the schedule's where it has the reading, else the deployment's."""
 
     deployment: Mapping[str, float] = field(default_factory=dict)
     scheduled: Mapping[tuple[int, str], Mapping[str, float]] = field(default_factory=dict)
@@ -158,7 +158,7 @@ class TierLevels:
 class TierContinuation:
     """Continues the chains of published steps, with the key they were drawn with.
 
-    ``first_step`` is the first step whose values a tier added later is given.
+    ``first_step`` is the first step whose values a tier added later receives.
     """
 
     publisher: KeyedPublisher
@@ -175,8 +175,8 @@ class TierContinuation:
     ) -> ContinuedStep | None:
         """A tier's values of a published step that has none for it; None when there is nothing to draw.
 
-        ``release`` holds every level that is out, ``key_of`` gives the fingerprint of a step's noise key.
-        :class:`TierContinuationError` when that is another one than the key at hand.
+        ``release`` holds every level published so far, ``key_of`` gives the fingerprint of a step's noise
+        key. :class:`TierContinuationError` when that is not the publisher's key.
         """
         wanted = self._wanted(release, tier)
         if not wanted:
@@ -209,7 +209,7 @@ class TierContinuation:
         return wanted
 
     def _message(self, step: int, entry: SensorValue, epsilon: float) -> bytes:
-        """What the word of a continued value is a keyed hash of: the reading, the level, all that is out."""
+        """The message whose keyed hash is the random word: the reading, the level, all published levels."""
         publisher = self.publisher
         interval, level = publisher.interval(step), {"epsilon": epsilon}
         batch = batch_message(publisher.deployment, *interval, _CONTINUED, level, publisher.key.epoch)
@@ -238,11 +238,11 @@ def _known(entry: SensorValue) -> dict[float, int]:
     return {tier.epsilon: tier.on_chain for tier in (entry.tiers or {}).values()}
 
 
-# What everybody and each tier of recipients receives: projections of the one log that holds all tiers.
+# What the public and each tier of recipients receive: projections of the one log that holds all tiers.
 #
-# The log keeps every tier's value of a reading, drawn once from one chain. A tier's file is made from it
-# and can be made again: raising a recipient is handing over another file, and draws nothing. A level nobody
-# had is read from the same chain, see :mod:`stream_app.steps.plan`.
+# The log keeps every tier's value of a reading, drawn once from one chain. A tier's file is made from it and
+# can be made again: to raise a recipient, hand over another file; nothing is drawn. A level that no tier had
+# is read from the same chain (:class:`TierContinuation`).
 
 _SUPPRESSED = Suppressed().name
 
@@ -253,9 +253,9 @@ def tier_file(tier: str) -> str:
 
 
 def public_release(release: StepRelease, tiers: Collection[str]) -> StepRelease:
-    """What everybody may read of a step: of a tiered reading the value of its least informed tier.
+    """The public message of a step: a tiered reading shows the value of its least informed tier.
 
-    That is the value a reading carries beside its tiers, which its mechanism ranks by epsilon. ``tiers`` are
+    A reading carries that value in addition to its tiers, which its mechanism ranks by epsilon. ``tiers`` are
     those with a log of their own; :class:`SettingsError` for a reading with another one.
     """
     unknown = {name for entry in release.releases for name in entry.tiers or ()} - set(tiers)
@@ -265,7 +265,11 @@ def public_release(release: StepRelease, tiers: Collection[str]) -> StepRelease:
             ", ".join(sorted(unknown)),
             "name it in release.tiers; on Kafka then run `tallyguard topics create`",
         )
-    return release.model_copy(update={"releases": tuple(map(_for_everybody, release.releases))})
+    entries = (
+        entry if entry.tiers is None else entry.model_copy(update={"tiers": None})
+        for entry in release.releases
+    )
+    return release.model_copy(update={"releases": tuple(entries)})
 
 
 def release_for_tier(release: StepRelease, tier: str) -> StepRelease:
@@ -294,10 +298,6 @@ def tier_names(mechanisms: Iterable[object]) -> tuple[str, ...]:
     return next(iter(found), ())
 
 
-def _for_everybody(entry: SensorValue) -> SensorValue:
-    return entry if entry.tiers is None else entry.model_copy(update={"tiers": None})
-
-
 def _for_tier(entry: SensorValue, tier: str) -> SensorValue:
     if entry.tiers is None:
         return entry
@@ -313,9 +313,9 @@ def _for_tier(entry: SensorValue, tier: str) -> SensorValue:
 
 
 class Accounts(NamedTuple):
-    """The account against an adversary who knows where everybody else is, and the one against the crowd's.
+    """The account against an adversary who knows where all other people are, and the one against the crowd's.
 
-    ``decides`` says whether a risk budget is kept by the crowd account; by default the informed one.
+    ``decides`` says whether a risk budget limits the crowd account; by default it limits the informed one.
     """
 
     informed: ContinuousAccountant
@@ -342,7 +342,7 @@ class Accounts(NamedTuple):
         return cls(informed, CrowdAccount(informed, settings.crowd.adversary, pseudonyms, limit), decides)
 
     def held_by(self, settings: Settings, people: tuple[str, ...], cells: Cells) -> Accounts:
-        """These accounts before any step, with a snapshot's people in its cells; in a crowd each has one."""
+        """These accounts before any step, with people in a snapshot's cells; in a crowd, each in its own."""
         if self.crowd is not None:
             return self
         shares = people_shares(people, settings.kafka.partitions)
@@ -350,7 +350,7 @@ class Accounts(NamedTuple):
 
     @property
     def whole(self) -> ContinuousAccountant | CrowdAccount:
-        """What holds the state of all."""
+        """The account that holds the state of both."""
         return self.informed if self.crowd is None else self.crowd
 
     @property

@@ -34,7 +34,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """What the system refuses becomes a sentence: :class:`DiskFullError`, else :class:`OutputError`."""
+    """Turn an error of the operating system into :class:`DiskFullError` or :class:`OutputError`."""
     try:
         yield
     except OSError as error:
@@ -112,14 +112,14 @@ class AppendFile:
         self.sync()
 
     def close(self) -> None:
-        """Give the file back; what was not synced is dropped."""
+        """Close the file; what was not synced is dropped."""
         os.close(self._descriptor)
 
 
 def replace_file(path: Path, data: bytes, mode: int = PUBLIC_MODE) -> None:
     """Write a file as a whole: a reader, or a restart, sees the old content or the new, never a part.
 
-    Where that fails the old content stands, and nothing else takes up room.
+    If that fails the old content stays, and no draft takes up room.
     """
     draft = path.with_name(path.name + ".new")
     with writing(path):
@@ -136,7 +136,7 @@ def replace_file(path: Path, data: bytes, mode: int = PUBLIC_MODE) -> None:
 def _write_file(path: Path, data: bytes, mode: int) -> None:
     """Write a new file, durable but for its name."""
     with suppress(FileNotFoundError):
-        path.unlink()  # one that a kill left, or a link that somebody laid
+        path.unlink()  # left by a kill, or a link that somebody planted
     descriptor = new_file(path, mode)
     try:
         view = memoryview(data)
@@ -302,7 +302,7 @@ def load_document(path: Path) -> dict[str, Any]:
 
 
 def seal(fields: Mapping[str, Any]) -> bytes:
-    """A JSON object that :func:`load_sealed` reads again, and only as it was written."""
+    """A JSON object with its digest, which :func:`load_sealed` reads again only if nothing was changed."""
     document = json.dumps(fields, separators=(",", ":")).encode()
     separator = b"," if fields else b""
     return _SEAL + _digest(document) + b'"' + separator + document[1:] + b"\n"

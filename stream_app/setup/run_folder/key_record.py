@@ -60,7 +60,7 @@ _WAY_OUT = (
 
 
 class LogEnd(NamedTuple):
-    """How many lines of a log are out, their SHA-256, and that without the last where it may be missing."""
+    """How many lines of a log were published, their SHA-256, and that without a last line in doubt."""
 
     lines: int = 0
     digest: str = hashlib.sha256().hexdigest()
@@ -114,7 +114,7 @@ class KeyRecord:
         """
         self._open()
         noted = {name: LogEnd(*self._fields.get(name, ())) for name in _LOGS}
-        goes_on = [self._take_up(folder / f"{name}.jsonl", name, noted[name]) for name in _LOGS]
+        goes_on = [self._read_log(folder / f"{name}.jsonl", name, noted[name]) for name in _LOGS]
         topic = self._fields.pop(_TOPIC, None)
         where, self._fields["folder"] = self._fields.get("folder"), str(folder.resolve())[-_MOST_CHARACTERS:]
         if all(goes_on) and topic is None:
@@ -131,9 +131,9 @@ class KeyRecord:
         )
 
     def check_noise(self, manifest: Mapping[str, Any], *, is_accepted: bool) -> None:
-        """:class:`KeyUsedError` where the run's manifest has another noise than was noted.
+        """:class:`KeyUsedError` where the run's manifest has other noise than was noted.
 
-        ``is_accepted`` says that the operator changes it from here on.
+        ``is_accepted`` says that the operator accepts the change from here on.
         """
         noise = {key: manifest[key] for key in _NOISE if key in manifest}
         digest = hashlib.sha256(json.dumps(noise, sort_keys=True, default=str).encode()).hexdigest()
@@ -192,8 +192,8 @@ class KeyRecord:
         sync_folder(self.path.parent)
         self._fields = read_record(self.path)
 
-    def _take_up(self, path: Path, log: str, noted: LogEnd) -> bool:
-        """Read a log's whole lines; whether they go on from where it is noted to end."""
+    def _read_log(self, path: Path, log: str, noted: LogEnd) -> bool:
+        """Read a log's whole lines; whether they continue from the end that is noted."""
         goes_on = noted.lines == 0
         for line in whole_lines(path):
             self._hash[log].update(line)
@@ -206,7 +206,7 @@ class KeyRecord:
         return goes_on
 
     def save(self, noted: str | None = None, before: str | None = None) -> None:
-        """Write the place that is not the last; ``before`` is the digest of a log without its last line."""
+        """Write the older of the two places; ``before`` is the digest of a log without its last line."""
         assert self._descriptor is not None
         for log in _LOGS:
             end = LogEnd(self._lines[log], self._hash[log].hexdigest(), before if log == noted else None)
@@ -349,7 +349,7 @@ def check_between_windows(covariance: Path | str | None, first_step: int) -> Non
 
 
 def whole_steps(output: Path) -> int:
-    """How many steps are out; :class:`OutputError` while one may be out in part and needs its key again."""
+    """How many steps are published; :class:`OutputError` while one is only begun and needs its key again."""
     decided, released = (_durable_lines(output / name) for name in ("decisions.jsonl", "releases.jsonl"))
     if decided is None or decided != released:
         step = LineCount.of(output / "releases.jsonl").lines

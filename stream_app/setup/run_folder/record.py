@@ -1,11 +1,11 @@
-"""The record of a run: under which rule each step was published, since when, by whom and why; append-only.
+"""The record of a run: which rule each step was published under, since when, who set it and why; append-only.
 
 One JSON object a line in ``record.jsonl``. An entry says what holds from a ``step`` on (``begun``,
-``changed``), or that a run has ``ended``; it carries the digest of the entry before and its own, so that an
-entry that was changed, taken out or put in between is noticed by :func:`read_entries`. An entry is durable
-before the first step that is published under it. Whoever can rewrite the whole folder can rewrite the
-record, too: the digest of the last entry (:attr:`Entry.sha256`) stands in every report, and a filed report
-is held against the record by it.
+``changed``), or that a run has ``ended``. It carries the digest of the entry before and its own, so that
+:func:`read_entries` notices an entry that was changed, removed or inserted. An entry is durable before the
+first step that is published under it. A person who can rewrite the whole folder can rewrite the record, too.
+Therefore every report prints the digest of the last entry (:attr:`Entry.sha256`), by which a filed report can
+be compared with the record.
 
 Worked example: a run begins with a limit of 0.1; after 15 steps it goes on with 0.9. The record has
 
@@ -41,22 +41,22 @@ _Text = Annotated[str, Field(min_length=1, max_length=MOST_REASON)]
 
 
 class Author(NamedTuple):
-    """Who starts a run, and why with these settings, in words."""
+    """Who starts a run, and the reason for these settings in words."""
 
     by: str
     reason: str | None = None
 
     @classmethod
     def given(cls, by: str | None = None, reason: str | None = None) -> Author:
-        """As given; without a name that of the account on this machine."""
+        """As given; the name defaults to that of the account on this machine."""
         return cls(_one_line(by) or _account_name(), _one_line(reason))
 
 
 class Entry(BaseModel):
     """One entry. ``facts`` hold from ``step`` on; an end has ``logs`` instead: each file's length and digest.
 
-    ``version`` is that of the program, ``about`` what is said beside the facts and may differ without being a
-    change: the priors' file by name, how often all sensors together may count one person in a step.
+    ``version`` is that of the program. ``about`` has further information, which may differ without being a
+    change: the name of the priors' file, how often all sensors together may count one person in a step.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -128,11 +128,6 @@ class Record:
         return self._author
 
     @property
-    def facts(self) -> Mapping[str, Any] | None:
-        """What holds now; None for a folder that has no record yet."""
-        return last_facts(self.entries)
-
-    @property
     def head(self) -> Mapping[str, Any]:
         """How many entries there are, and the digest of the last."""
         return head_of(self.entries)
@@ -144,7 +139,7 @@ class Record:
             self._append(entry)
 
     def end(self, step: int, outcome: str, logs: Mapping[str, tuple[int, str]]) -> None:
-        """Note durably that a run ended before ``step``; once, however often it is started in vain."""
+        """Note durably that a run ended before ``step``; a restart that does nothing adds no second entry."""
         last = self.entries[-1] if self.entries else None
         if last is None or (last.kind, last.step, dict(last.logs)) != ("ended", step, dict(logs)):
             ending = self._author._replace(reason=outcome)
@@ -157,7 +152,7 @@ class Record:
         self.entries.append(entry)
 
     def _write(self, line: bytes) -> None:
-        """Append to what is known; a torn line of a killed run is cut, and what stays is durable."""
+        """Append a line; a torn one of a killed run is cut first, and what was there becomes durable."""
         file = AppendFile(self._path, SECRET_MODE)
         try:
             file.truncate(sum(len(each.line()) for each in self.entries))
@@ -272,7 +267,7 @@ def _canonical(fields: Mapping[str, Any]) -> bytes:
 
 
 def _one_line(text: str | None) -> str | None:
-    """Words as an entry holds them: on one line, not longer than a sentence or two."""
+    """Text as an entry holds it: on one line, at most :data:`MOST_REASON` characters."""
     return " ".join((text or "").split())[:MOST_REASON] or None
 
 

@@ -108,7 +108,7 @@ def load_run(folder: Path) -> dict[str, Any]:
 
 
 def load_account(folder: Path) -> PrivacyAccount | None:
-    """What a run has spent on privacy up to its last commit; None where it has not recorded that in full."""
+    """What a run has spent on privacy up to its last commit; None where it did not record all of it."""
     saved = load_progress(folder).get("account")
     try:
         account = PrivacyAccount.load(saved) if saved else None
@@ -118,10 +118,10 @@ def load_account(folder: Path) -> PrivacyAccount | None:
 
 
 def settings_of_run(folder: Path, given: Settings) -> Settings:
-    """The settings at hand with what the run was accounted with in their place.
+    """The given settings, with the values that the run was accounted with in place of their own.
 
-    :class:`RunChangedError` where file, environment or flags say something else than the run: an answer about
-    other settings would not be one about this run. What the run did not record is left as given.
+    :class:`RunChangedError` where file, environment or flags contradict the run: the answer would not be
+    about this run. What the run did not record is left as given.
     """
     stored = {
         name: value
@@ -135,8 +135,8 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
     for name in _ACCOUNTED_WITH:
         if name in stored and name in said and values[name] != stored[name]:
             raise RunChangedError(
-                f"{name} must be what {folder} was made with, {_shown(stored[name])}",
-                _shown(values[name]),
+                f"{name} must be what {folder} was made with, {json.dumps(stored[name])}",
+                json.dumps(values[name]),
                 f"leave {name} out of flags, environment and settings file: the run recorded it; "
                 "to ask about other settings, give a schedule instead of the run",
             )
@@ -205,8 +205,3 @@ def with_recorded_windows(folder: Path, registry: SensorRegistry) -> SensorRegis
 def sensors_fingerprint(registry: SensorRegistry) -> str:
     """By which a run knows its sensors again."""
     return hashlib.sha256(json.dumps(registry.accounted_facts()).encode()).hexdigest()
-
-
-def _shown(value: object) -> str:
-    """A value as it stands in a settings file."""
-    return json.dumps(value)
