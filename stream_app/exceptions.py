@@ -1,4 +1,4 @@
-"""Errors that an operator can cause and mend. Each says what must hold, what was found and what to do."""
+"""Errors that an operator can cause and fix. Each says what must hold, what was found and what to do."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class OutputError(TallyguardError):
 
 
 class DiskFullError(OutputError):
-    """The disk of the output folder has no room; with room the same run goes on."""
+    """The disk of the output folder has no room; with room the same run continues."""
 
 
 class OutputLockedError(OutputError):

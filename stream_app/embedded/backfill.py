@@ -72,7 +72,7 @@ def read_archive_steps(
 def _check_order(path: Path, line: int, step: int, latest: int, late: int) -> None:
     if step + late < latest:
         raise InputError(
-            "readings of an archive must stand in the order of their steps",
+            "readings of an archive must be in the order of their steps",
             f"{path.name}, line {line}: step {step} after step {latest}",
             "write it with tallyguard connect files, sort it by step, or let late counts be published (late)",
         )

@@ -64,7 +64,7 @@ class Incoming(NamedTuple):
 
 
 class MessageReader:
-    """Reads messages from ``lines``; those of a CSV stand below its header line."""
+    """Reads messages from ``lines``; those of a CSV come after its header line."""
 
     def __init__(self, lines: LineReader, *, is_csv: bool = False) -> None:
         self.lines = lines
@@ -84,7 +84,7 @@ class MessageReader:
         return Incoming(self._parser(data, origin.source), origin)
 
     def _begins_with_header(self, data: bytes) -> bool:
-        """Take the columns of a CSV; the next file of one that is followed may go on without a header."""
+        """Take the columns of a CSV; the next file of one that is followed may continue without a header."""
         try:
             self._parser = reading_parser(data)
         except InputError:
@@ -259,13 +259,13 @@ class EmbeddedRunner:
         self._time.observe(self._clock.now_seconds())
         self._engine.intake.over_through = self._step_clock.over_step(self._time.at_most_seconds())
         due = self._step_clock.due_step(self._time.now_seconds())
-        self._backlog.look(due)
+        self._backlog.looked_at(due)
         self._engine.allow_through(due)
 
     def _has_read_backlog(self) -> bool:
         """Whether no earlier message is still waiting, to be skipped, or out of reach."""
         if self._messages.lines.is_behind or self._messages.lines.is_away():
-            self._backlog.hear(self._received_at)
+            self._backlog.received(self._received_at)
         return self._backlog.is_read(self._received_at, self._engine.intake.window.watermark)
 
     def _close_by_clock(self) -> None:
@@ -290,7 +290,7 @@ class EmbeddedRunner:
         for rejected in receipt.rejected:
             self._reject(rejected)
         if all(rejected.reason in PRIVATE_REASONS for rejected in receipt.rejected):
-            self._backlog.hear(self._received_at)
+            self._backlog.received(self._received_at)
 
     def _reject(self, rejected: Rejected) -> None:
         """Write a dead letter; those with a private reason are not counted, as a total would show a count."""

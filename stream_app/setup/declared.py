@@ -28,9 +28,9 @@ class ScaledCounts(Protocol):
 
 
 def most_counts_of(mapping: ScaledCounts) -> int:
-    """For how many counts of a step one person stands in counts that come by this mapping.
+    """How many counts of a step one person stands for in counts that come by this mapping.
 
-    :class:`SettingsError` where counts are rounded and nobody says what they were scaled by.
+    :class:`SettingsError` where counts are rounded and their scale is not declared.
     """
     if mapping.largest_factor is not None:
         return max(1, ceil(mapping.largest_factor))

@@ -39,7 +39,7 @@ def location_names(settings: Settings, where: str, remedy: str) -> tuple[str, ..
 
 
 def population_of(settings: Settings, priors: Path | None) -> Population:
-    """The people of a priors file; nobody, on the locations that the settings name, without one.
+    """The people of a priors file; without one no people, at the locations that the settings name.
 
     :class:`SettingsError` as :func:`require_people` says.
     """

@@ -26,7 +26,7 @@ class Keys(NamedTuple):
 
 
 def load_keys(settings: Settings, folder: Path, *, create: bool = False) -> Keys:
-    """The keys the settings name; without any, ``noise.key`` and ``pseudonym.key`` beside the output folder.
+    """The keys the settings name; by default ``noise.key`` and ``pseudonym.key`` in a folder of their own.
 
     With ``create`` a key whose file is missing is made, with mode 0600; otherwise :class:`SettingsError` says
     how to get one.
@@ -60,7 +60,7 @@ def load_snapshot_key(settings: Settings) -> SnapshotKey | None:
 
 
 def key_folder(output: Path) -> Path:
-    """Where the keys of an output folder are made: beside it, as the folder itself holds public releases."""
+    """Where the keys of an output folder are made: next to it, as the folder itself holds public releases."""
     whole = output.resolve()
     return whole.parent / f"{whole.name}-keys"
 

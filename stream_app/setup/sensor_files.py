@@ -290,7 +290,7 @@ def _moves(
 def _declared(
     where: str, row: Mapping[str, object], window: CountingWindow | None
 ) -> tuple[Counts | None, int]:
-    """What the sensor counts, None if nobody says, and one person how often at most."""
+    """What the sensor counts (None if not declared), and how often it counts one person at most."""
     counts, most = row.get("counts"), row.get("most_counts")
     if window is not None and counts is None:
         counts = Counts.PASSAGES if window.moves else Counts.PRESENCE

@@ -76,7 +76,7 @@ def start_logging(settings: LogSettings) -> None:
 
 
 def only_errors_of(library: str) -> None:
-    """Leave out the warnings of a library that say nothing to whoever runs the program."""
+    """Leave out a library's warnings that do not concern the operator."""
     logging.getLogger(library).setLevel(logging.ERROR)
 
 

@@ -100,7 +100,7 @@ class ClosedStep:
     """The results of closing one step.
 
     ``schedule`` is what was accounted: a missing reading is accounted as if it had been released.
-    ``why`` says what settled the decision where a risk budget did.
+    ``why`` is the reason of a decision under a risk budget.
     ``is_replayed`` is true when an earlier run has made the release durable already. ``attack`` is None where
     none was measured, ``crowds`` and ``in_crowd`` where risks in the crowd are not computed. ``revised`` are
     late and corrected values of earlier steps: accounted when those were closed. ``accounted`` is the
@@ -192,7 +192,7 @@ class StepEngine:
         """Close the next step if it is due: decide, account, only then draw values.
 
         :class:`AccountingFailedError` when it cannot be accounted; nothing of it may be published then, and
-        the engine must not go on.
+        the engine must not continue.
         """
         due = self.take_due()
         if due is None:
@@ -284,7 +284,7 @@ class StepEngine:
             raise AccountingFailedError(
                 f"step {schedule.step} must be accounted before it is published",
                 error,
-                "nothing of it was published; mend the cause and start again on the same output",
+                "nothing of it was published; fix the cause and start again with the same output folder",
             ) from error
         return accounted, attack
 

@@ -48,7 +48,7 @@ _NOTHING = Receipt()
 class Intake:
     """Checks messages against the sensors and enters them in the window of open steps.
 
-    Counts of steps after ``over_through`` are refused: whoever runs the intake says which steps are over.
+    Counts of steps after ``over_through`` are refused; the caller sets which steps are over.
     """
 
     def __init__(self, registry: SensorRegistry, window: StepWindow, max_ahead: int) -> None:
@@ -263,7 +263,7 @@ def _not_closed(step: int) -> str:
 
 
 def _not_active(step: int, sensor: str) -> str:
-    """What to do about a count nobody announced."""
+    """What to do about a count whose sensor was not announced."""
     return f"sensor {sensor!r} is not announced for step {step}; send its activation first"
 
 

@@ -355,7 +355,7 @@ class Accounts(NamedTuple):
 
     @property
     def deciding(self) -> CrowdAccount | None:
-        """The crowd's account where a risk budget is kept by it."""
+        """The crowd's account, if the risk budget limits it."""
         return self.crowd if self.decides else None
 
     def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
@@ -418,7 +418,7 @@ def make_plan(settings: Settings, schedule: Path | None, population: Population)
 
 
 def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegistry) -> Plan:
-    """Sensors, announcements and policy where a schedule says what is released at best."""
+    """Sensors, announcements and policy where a schedule has the most that may be released."""
     policy = policy_from(settings.release, registry)
     registry = _with_windows(settings, registry, policy)
     for step in schedule.steps:
@@ -471,7 +471,7 @@ def policy_of_schedule(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -
 
 
 def first_slot_of(settings: Settings, schedule: Schedule) -> int:
-    """The slot of step 0: said by the settings or by the schedule; 0 stands for nothing said."""
+    """The slot of step 0, from the settings or the schedule; 0 means that it is not set."""
     said = {settings.first_slot, schedule.first_slot} - {0}
     if len(said) > 1:
         raise SettingsError(

@@ -63,7 +63,7 @@ def summary_message(
 ) -> RiskSummary:
     """The packed summary of a step as a message; levels become texts, as JSON keys are.
 
-    ``assumed`` says what habits rest on where nobody was measured; ``attack`` is None if none was measured,
+    ``assumed`` says what habits are based on where none were measured; ``attack`` is None if none was tried,
     ``crowd`` if risks in the crowd are not computed, ``over_limit`` if no rule is set.
     """
     return RiskSummary(
@@ -165,7 +165,7 @@ class JsonlRisks:
             ).encode()
 
     def discard_from(self, step: int) -> None:
-        """Nothing beside the journal's own file."""
+        """Nothing: the journal cuts its own file."""
 
 
 class ParquetRisks:
@@ -209,7 +209,7 @@ class ParquetRisks:
 
 
 def _in_crowd(records: RiskRecords, block: slice) -> list[str]:
-    """The fields of each line that stand where risks in the crowd are computed."""
+    """The fields of each line about risks in the crowd; empty where they are not computed."""
     if records.crowd is None:
         return [""] * records.person[block].size
     rows = zip(records.crowd[block].tolist(), records.crowd_by[block], strict=True)

@@ -101,11 +101,11 @@ class Backlog:
         self._is_read = False
         self._due = -1
 
-    def hear(self, now_seconds: float) -> None:
+    def received(self, now_seconds: float) -> None:
         """A message has come."""
         self._heard_seconds, self._patience_seconds = now_seconds, QUIET_SECONDS
 
-    def look(self, due: int) -> None:
+    def looked_at(self, due: int) -> None:
         """Note that the input is looked at while ``due`` is the last step whose tick has come."""
         self._is_read = self._is_read and due <= self._due + 1
         self._due = due

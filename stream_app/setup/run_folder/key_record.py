@@ -53,9 +53,9 @@ _PLACE_BYTES = 4096
 _MOST_CHARACTERS = 1000  # of a folder's name
 _NOISE = ("deployment", "step_seconds", "origin", "release", "windows", "schedule")
 _WAY_OUT = (
-    "go on with the folder that has published it, with everything in it; for other counts make a key with "
-    "`tallyguard keys create`; or, where this folder has to go on and that is known to reveal more than is "
-    "accounted, say why with --take-over REASON"
+    "continue the folder that published it, with everything in it; for other counts make a new key with "
+    "`tallyguard keys create`; or, if this folder must continue although that reveals more than is "
+    "accounted, give the reason with --take-over REASON"
 )
 
 
@@ -124,7 +124,7 @@ class KeyRecord:
             return self.take_over
         raise KeyUsedError(
             f"{folder} must hold everything that was published with its noise key before",
-            f"{noted[RELEASES].lines:,} steps that are out by {self.path}, last from {where}"
+            f"{noted[RELEASES].lines:,} steps are published by {self.path}, last from {where}"
             if topic is None
             else f"a log on Kafka that uses it, by {self.path}",
             _WAY_OUT,
@@ -158,8 +158,8 @@ class KeyRecord:
             raise KeyUsedError(
                 f"line {self._lines[log]:,} of {log}.jsonl must be the one that was begun when the run ended",
                 "another value",
-                "start it with the input and settings that it had then; or, where they cannot be had again, "
-                "say why with --take-over REASON",
+                "start it with the input and settings that it had then; or, if they are lost, give the "
+                "reason to continue without them with --take-over REASON",
             )
         self.save(log, before)
 
@@ -235,9 +235,8 @@ def claim_for_kafka(path: Path, topic: str, partition: int, next_step: int) -> N
             f"another one, or a run in a folder, by {path}"
             if is_other
             else f"step {steps[str(partition)]:,} by {path}, where the log ends at {next_step:,}",
-            "go on with the one that has published it, or make a key for this one with `tallyguard keys "
-            "create`; where this log has to go on and that is known to reveal more than is accounted, move "
-            "the note away",
+            "continue the one that published it, or make a key for this one with `tallyguard keys create`; "
+            "if this log must continue although that reveals more than is accounted, move that file away",
         )
     try:
         record = KeyRecord(path)
@@ -258,7 +257,7 @@ def read_record(path: Path) -> dict[str, Any]:
         raise OutputError(
             f"{path} must be as it was written",
             "other content",
-            "restore it from a backup of the key's folder; without it nobody knows what is published",
+            "restore it from a backup of the key's folder; no other file has what the key was used for",
         )
     return max(whole, key=lambda place: int(place["number"]), default={})
 

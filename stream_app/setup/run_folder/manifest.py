@@ -169,9 +169,9 @@ def check_reason(before: Mapping[str, Any], after: Mapping[str, Any], author: Au
     """:class:`RunChangedError` for a change that may weaken a promise, without a reason for the record."""
     if author.reason is None and (names := weakened(before, after)):
         raise RunChangedError(
-            f"a change that may weaken what was promised must say why ({', '.join(names)})",
+            f"a change that may weaken what was promised must have a reason ({', '.join(names)})",
             f"no reason; {differences(names, before, after)}",
-            'say it: --reason "why this is acceptable". It is kept in the record, with your name',
+            'give one: --reason "why this is acceptable". It is kept in the record, with your name',
         )
 
 

@@ -7,7 +7,7 @@ first step that is published under it. A person who can rewrite the whole folder
 Therefore every report prints the digest of the last entry (:attr:`Entry.sha256`), by which a filed report can
 be compared with the record.
 
-Worked example: a run begins with a limit of 0.1; after 15 steps it goes on with 0.9. The record has
+Worked example: a run begins with a limit of 0.1; after 15 steps it continues with 0.9. The record has
 
     number 0, begun,   step 0,  facts {release: {budget: {added: 0.1}}, …}, previous ""
     number 1, changed, step 15, facts {release: {budget: {added: 0.9}}, …}, previous <sha256 of number 0>

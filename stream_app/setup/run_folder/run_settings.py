@@ -174,7 +174,7 @@ def check_belongs(folder: Path, population: Population, registry: SensorRegistry
 
 
 def mechanisms_of_windows(registry: SensorRegistry) -> dict[str, dict[str, Any]]:
-    """How the counts of sensors with windows are published, by name: as long as a run goes on."""
+    """How the counts of sensors with windows are published, by name; fixed for the life of a run."""
     return {
         name: {
             "mechanism": mechanism.name,

@@ -126,7 +126,7 @@ def test_the_log_may_go_on_with_other_policy_schedule_and_noise_key_only_where_t
     ):
         check_basis(begun, other, accept_changes=False)
     check_basis(begun, other, accept_changes=True)
-    with pytest.raises(RunChangedError, match=r"must say why \(release, schedule\)"):
+    with pytest.raises(RunChangedError, match=r"must have a reason \(release, schedule\)"):
         check_reason(begun, other, Author("ada"))
     check_reason(begun, other, Author("ada", "raw counts are agreed on"))
     with pytest.raises(RunChangedError, match="horizon was 10, is 7"):
