@@ -321,6 +321,7 @@ class Journal:
             if key_record is not None:
                 opened.callback(key_record.close)
             self.last_commit = Commit(**self._progress.commit_read)
+            # the record is checked first: what run.json may say is compared with it
             self._record = Record(folder, author, about, now_seconds)
             check_head(self._record.entries, self.last_commit.record, RECORD)
             self._manifest = Manifest(
@@ -329,7 +330,7 @@ class Journal:
             taken_over = None if key_record is None else key_record.compare(folder)
             if self._manifest.begins_anew:
                 self._begin_anew()
-            if self._manifest.is_new:
+            if self._manifest.is_new:  # before any log is made: logs without run.json are refused as damaged
                 self._manifest.save(published=0)
             if self._manifest.has_other_key:
                 check_between_windows(manifest["release"]["covariance"], whole_steps(folder))
@@ -341,6 +342,7 @@ class Journal:
             opened.callback(self._revised.close)
             if key_record is not None:
                 key_record.check_noise(manifest, is_accepted=replaceable >= ACCEPTABLE)
+            # what changed is saved last, once nothing refuses to continue; a kill before that changes nothing
             self._manifest.save(self._published, taken_over)
             if key_record is not None:
                 key_record.save()
@@ -363,6 +365,8 @@ class Journal:
         Without tiers ``releases.jsonl`` is public, and a release that has tiers is refused.
         """
         line = release.line() if self._tiers else public_release(release, ()).line()
+        # A kill after the decision repeats the step with the same decision and key, so with the same values;
+        # a kill after the note leaves a promised line, which only that value can keep (KeyRecord.note).
         self._decisions.append(decision.line())
         self._decisions.sync()
         self._note(RELEASES, line)

@@ -101,7 +101,7 @@ MOST_EXPOSED = 10
 
 COMMIT_SECONDS = 0.2
 END_OF_INPUT = "end of input"
-_LINES_BETWEEN_LOOKS = 256
+_LINES_BETWEEN_LOOKS = 256  # at the clock for a commit, while lines come without a pause
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,7 @@ class StepEngine:
         """Account the decided step and draw its values; a stored release is kept as it is."""
         closed, stored = due
         schedule, why, crowds = decided
-        accounted, attack = self._account(schedule, crowds)
+        accounted, attack = self._account(schedule, crowds)  # first: what is refused here draws no value
         release = self._release(schedule, closed) if stored is None else stored.release
         revised = self._revised(closed.revised)
         self._decided[closed.step] = schedule

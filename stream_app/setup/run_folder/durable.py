@@ -121,7 +121,7 @@ def replace_file(path: Path, data: bytes, mode: int = PUBLIC_MODE) -> None:
 
     If that fails the old content stays, and no draft takes up room.
     """
-    draft = path.with_name(path.name + ".new")
+    draft = path.with_name(path.name + ".new")  # one name, so that a draft left by a kill is replaced
     with writing(path):
         try:
             _write_file(draft, data, mode)

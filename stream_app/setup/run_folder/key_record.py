@@ -124,7 +124,7 @@ class KeyRecord:
             return self.take_over
         raise KeyUsedError(
             f"{folder} must hold everything that was published with its noise key before",
-            f"{noted[RELEASES].lines:,} steps are published by {self.path}, last from {where}"
+            f"{noted[RELEASES].lines:,} steps are published according to {self.path}, last from {where}"
             if topic is None
             else f"a log on Kafka that uses it, by {self.path}",
             _WAY_OUT,
@@ -151,7 +151,7 @@ class KeyRecord:
         before = self._hash[log].hexdigest()
         self._hash[log].update(line)
         self._lines[log] += 1
-        promised = self._promised.pop(log, None)
+        promised = self._promised.pop(log, None)  # noted by a run that was killed before it wrote the line
         if promised is not None and promised.digest == self._hash[log].hexdigest():
             return
         if promised is not None and self.take_over is None:

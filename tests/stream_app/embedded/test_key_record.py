@@ -97,7 +97,7 @@ def test_another_folder_with_the_same_key_and_name_is_refused(tmp_path: Path) ->
     made = Deployment(tmp_path)
     made.run("out", day())
     for changed in ({}, {"release": {"mechanism": "raw"}}):
-        with pytest.raises(KeyUsedError, match="6 steps that are out"):
+        with pytest.raises(KeyUsedError, match="6 steps are published"):
             made.run("again", day(2), changed=changed)
     assert not list((tmp_path / "again").glob("releases*"))
     made.run("named", day(), changed={"deployment": "again"})
