@@ -342,7 +342,8 @@ class Journal:
             opened.callback(self._revised.close)
             if key_record is not None:
                 key_record.check_noise(manifest, is_accepted=replaceable >= ACCEPTABLE)
-            # what changed is saved last, once nothing refuses to continue; a kill before that changes nothing
+            # what changed is saved last: a start that is refused leaves run.json and the key's record as they
+            # were
             self._manifest.save(self._published, taken_over)
             if key_record is not None:
                 key_record.save()
@@ -365,8 +366,8 @@ class Journal:
         Without tiers ``releases.jsonl`` is public, and a release that has tiers is refused.
         """
         line = release.line() if self._tiers else public_release(release, ()).line()
-        # A kill after the decision repeats the step with the same decision and key, so with the same values;
-        # a kill after the note leaves a promised line, which only that value can keep (KeyRecord.note).
+        # A kill before the release is whole cuts the decision, and the step is repeated from the input: the
+        # same messages and key give the same line, and no other one passes the note (KeyRecord.note).
         self._decisions.append(decision.line())
         self._decisions.sync()
         self._note(RELEASES, line)
