@@ -35,6 +35,7 @@ from stream_app.setup.run_folder.key_record import KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.run_folder.run_settings import (
+    ACCOUNTED_WITH,
     counted_again,
     mechanisms_of_windows,
     sensors_fingerprint,
@@ -204,7 +205,7 @@ def restore_account(
     registry: SensorRegistry,
     journal: Journal,
     observer: Observer,
-    shadow: Shadow | None = None,
+    attack: Shadow | None = None,
 ) -> PrivacyAccount:
     """Apply the decisions before the last commit that the accountant lacks; what all of them have spent.
 
@@ -215,7 +216,7 @@ def restore_account(
     account = _carried(commit)
     charged = PrivacyAccount(sensor.group for sensor in registry.sensors) if account is None else account
     first = 0 if account is None else min(recent, accountant.next_step)
-    if shadow is not None:
+    if attack is not None:
         first = min(first, max(0, commit.next_step - recent_step_count(accountant.settings.horizon)))
     for decision in journal.accounted(first):
         schedule = schedule_of(decision, registry)
@@ -224,8 +225,8 @@ def restore_account(
             crowds = None if accounts.crowd is None else crowds_of(decision)
             policy.accounted(schedule, crowds)
             accounts.apply(accounted, crowds)
-        if shadow is not None:
-            shadow.note(accounted)
+        if attack is not None:
+            attack.note(accounted)
         if account is None:
             charged.charge(schedule)
         if decision.step == commit.next_step - 1 and commit.decided not in (None, fingerprint_of(schedule)):
@@ -433,13 +434,7 @@ def restore_engine(
     attack: Shadow | None = None,
 ) -> StepEngine:
     """The engine as the journal's last commit left it; accounts and attack know the steps before."""
-    window = StepWindow(
-        settings.grace,
-        plan.announced,
-        watermark_share=settings.watermark_share,
-        by_clock=settings.grace_seconds is not None,
-        late=settings.late,
-    )
+    window = StepWindow.of(settings, plan.announced)
     if journal.last_commit.window:
         window.load(journal.last_commit.window)
     stored = (
@@ -471,23 +466,7 @@ def make_manifest(
     settings: Settings, options: RunOptions, population: Population, plan: Plan, keys: Keys
 ) -> dict[str, Any]:
     """What must not change while an output folder is continued: values and fingerprints, no secret."""
-    fixed = settings.model_dump(
-        mode="json",
-        include={
-            "deployment",
-            "step_seconds",
-            "origin",
-            "horizon",
-            "mistakes",
-            "thresholds",
-            "sharpen",
-            "sharpen_above",
-            "sharpen_operations",
-            "release",
-            "delta",
-            "priors_check",
-        },
-    )
+    fixed = settings.model_dump(mode="json", include={*ACCOUNTED_WITH, "release", "priors_check"})
     schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
     windows = mechanisms_of_windows(plan.registry)
     crowd = None

@@ -13,7 +13,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import index
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from stream_app.setup.settings import Settings
 
 
 class Origin(NamedTuple):
@@ -124,6 +127,17 @@ class StepWindow:
         self._changed: set[int] = set()
         self._held_from: float = math.inf  # closed steps from here on are not published yet
         self._oldest = 0  # no step before it is known
+
+    @classmethod
+    def of(cls, settings: Settings, announced: Mapping[int, tuple[str, ...]] | None = None) -> StepWindow:
+        """The window of a deployment before its first message."""
+        return cls(
+            settings.grace,
+            announced,
+            watermark_share=settings.watermark_share,
+            by_clock=settings.grace_seconds is not None,
+            late=settings.late,
+        )
 
     @property
     def waiting_count(self) -> int:

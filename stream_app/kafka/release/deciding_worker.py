@@ -551,12 +551,7 @@ class ReleaseWorker(DecidingWorker):
 
 def restored_window(settings: Settings, restored: Restored) -> StepWindow:
     """The open steps as the last transaction left them."""
-    window = StepWindow(
-        settings.grace,
-        watermark_share=settings.watermark_share,
-        by_clock=StepClock.of(settings).has_ticks,
-        late=settings.late,
-    )
+    window = StepWindow.of(settings)
     if saved := restored.window():
         window.load(saved)
     return window

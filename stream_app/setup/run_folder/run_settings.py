@@ -24,10 +24,12 @@ from stream_app.setup.run_folder.manifest import UNSAID
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.settings import Settings
 
-_ACCOUNTED_WITH = (
+ACCOUNTED_WITH = (
     *("deployment", "step_seconds", "origin", "first_slot"),
     *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
 )
+"""Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""
+
 _MOST_STEP_SECONDS = 10**10  # 317 years
 _FORMS: dict[str, Callable[[Any], Any]] = {"origin": datetime.fromisoformat, "thresholds": tuple}
 
@@ -126,13 +128,13 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
     stored = {
         name: value
         for name, value in load_run(folder).items()
-        if name in _ACCOUNTED_WITH and not (name in UNSAID and value is None)
+        if name in ACCOUNTED_WITH and not (name in UNSAID and value is None)
     }
     values = given.model_dump(mode="json", include=set(stored))
     said = set(given.model_fields_set)
     if given.first_slot == 0:  # says nothing: it may come from a schedule file
         said.discard("first_slot")
-    for name in _ACCOUNTED_WITH:
+    for name in ACCOUNTED_WITH:
         if name in stored and name in said and values[name] != stored[name]:
             raise RunChangedError(
                 f"{name} must be what {folder} was made with, {json.dumps(stored[name])}",
