@@ -340,7 +340,7 @@ def run(
         manifest,
         ACCEPTABLE if options.accept_changes else frozenset(),
         plan.tiers,
-        TierContinuation.of(settings, keys.noise, plan.tier_levels),
+        TierContinuation.of(settings, keys.noise, plan.scheduled_tiers),
         KeyRecord(record_file(settings, options.output, keys.noise), options.take_over),
         author=Author.given(options.by, options.reason),
         about={

@@ -121,7 +121,7 @@ class VolunteerPanel(Observer):
 
 
 def panel_observer(
-    settings: Settings, population: Population, horizon: HorizonSettings, observer: Observer
+    settings: Settings, population: Population, horizon: HorizonSettings, observer: Observer | None = None
 ) -> Observer:
     """The panel of the settings; an observer that does nothing where there is none."""
     if settings.panel is None:
@@ -135,16 +135,15 @@ def panel_observer(
 
 def panel_of(settings: Settings, population: Population) -> VolunteerPanel:
     """The panel of the settings; :class:`SettingsError` where there is none, or others may read it."""
-    if settings.panel is None:
+    require_private_panel(settings)
+    panel = panel_observer(settings, population, settings.horizon_settings(settings.first_slot))
+    if not isinstance(panel, VolunteerPanel):
         raise SettingsError(
             "panel must name the file of volunteers' true places",
             "no panel in the settings",
             'write panel = "panel.jsonl" into the settings file',
         )
-    require_private_panel(settings)
-    horizon = settings.horizon_settings(settings.first_slot)
-    check = PanelCheck(population, horizon, RunningCheck(settings.panel_level))
-    return VolunteerPanel(settings.panel, population, check)
+    return panel
 
 
 def watch_panel(

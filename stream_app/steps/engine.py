@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
-from models.mechanisms import PublishesTiers, Raw, Suppressed
+from models.mechanisms import PublishesTiers, Suppressed
 from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues, in_single_steps
 from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
-from stream_app.steps.policy import Decided, Policy
+from stream_app.steps.policy import Decided, Policy, undecided_step
 from stream_app.steps.window import ClosedCounts, Origin, RevisedCount
 from stream_app.wire import DecisionReason, InputMessage, Rejected, SensorValue, StepRelease, TierValue
 
@@ -200,13 +200,12 @@ class StepEngine:
         if due.stored is not None:
             return self.complete(due, Decided(due.stored.schedule, due.stored.why, due.stored.crowds))
         step, sensors = due.closed.step, due.closed.sensors
-        crowds = None if self._crowd is None else self._crowd.ask(self._announced(step, sensors))
+        crowds = (
+            None
+            if self._crowd is None
+            else self._crowd.ask(undecided_step(step, map(self.intake.registry.get, sensors)))
+        )
         return self.complete(due, self._policy.decide(step, sensors, crowds)._replace(crowds=crowds))
-
-    def _announced(self, step: int, sensors: Sequence[str]) -> StepSchedule:
-        """The step before anything is decided of it."""
-        known = map(self.intake.registry.get, sensors)
-        return StepSchedule(step, tuple(SensorRelease(sensor, Raw()) for sensor in known))
 
     def take_due(self) -> DueStep | None:
         """The next step if it is due; it must be completed before anything else is asked of the engine.

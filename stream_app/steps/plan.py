@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import HorizonSettings
 from models.keys import NoiseKey, batch_message, continuation_message
-from models.mechanisms import PublishesTiers, Raw, Suppressed
+from models.mechanisms import PublishesTiers, Suppressed
 from models.noise import continued_value
 from models.priors import Population
 from models.releases import (
@@ -24,7 +24,6 @@ from models.releases import (
     Schedule,
     Sensor,
     SensorRegistry,
-    SensorRelease,
     StepInterval,
     StepSchedule,
     check_window_ends,
@@ -44,6 +43,7 @@ from stream_app.steps.policy import (
     announced_sensors,
     designs_of,
     policy_from,
+    undecided_step,
 )
 from stream_app.steps.policy.people_shards import people_shares
 from stream_app.steps.risk_output import crowd_message
@@ -131,44 +131,38 @@ def _batches(schedule: StepSchedule) -> dict[tuple[int, str | None], list[int]]:
 _CONTINUED = "tiered, continued"  # no mechanism has this name, so its random words differ from first draws
 
 
-@dataclass(frozen=True)
-class TierLevels:
-    """The epsilon of each tier: the schedule's where it has the reading, else the deployment's."""
+ScheduledTiers: TypeAlias = Mapping[tuple[int, str], Mapping[str, float]]
+"""The epsilon of each tier for the readings (step, sensor) that a schedule releases in tiers."""
 
-    deployment: Mapping[str, float] = field(default_factory=dict)
-    scheduled: Mapping[tuple[int, str], Mapping[str, float]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, deployment: Mapping[str, float], schedule: Iterable[StepSchedule] = ()) -> TierLevels:
-        """Levels of the settings and of a schedule."""
-        scheduled = {
-            (step.step, release.sensor.name): dict(release.mechanism.tiers)
-            for step in schedule
-            for release in step.releases
-            if isinstance(release.mechanism, PublishesTiers)
-        }
-        return cls(dict(deployment), scheduled)
-
-    def epsilon(self, step: int, sensor: str, tier: str) -> float | None:
-        """A tier's level for a reading, nats; None when it gets none."""
-        return self.scheduled.get((step, sensor), self.deployment).get(tier)
+def scheduled_tiers(schedule: Schedule) -> ScheduledTiers:
+    """The tiers of a schedule; for other readings the deployment's hold."""
+    return {
+        (step.step, release.sensor.name): dict(release.mechanism.tiers)
+        for step in schedule.steps
+        for release in step.releases
+        if isinstance(release.mechanism, PublishesTiers)
+    }
 
 
 @dataclass(frozen=True)
 class TierContinuation:
     """Continues the chains of published steps, with the key they were drawn with.
 
+    ``tiers`` are the epsilons of the deployment's tiers in nats, except for readings that are ``scheduled``.
     ``first_step`` is the first step whose values a tier added later receives.
     """
 
     publisher: KeyedPublisher
-    levels: TierLevels
+    tiers: Mapping[str, float]
+    scheduled: ScheduledTiers
     first_step: int = 0
 
     @classmethod
-    def of(cls, settings: Settings, key: NoiseKey, levels: TierLevels) -> TierContinuation:
+    def of(cls, settings: Settings, key: NoiseKey, scheduled: ScheduledTiers) -> TierContinuation:
         """The continuation of a deployment."""
-        return cls(KeyedPublisher.of(settings, key), levels, settings.release.new_tiers_from)
+        release = settings.release
+        return cls(KeyedPublisher.of(settings, key), release.tiers, scheduled, release.new_tiers_from)
 
     def continue_step(
         self, release: StepRelease, tier: str, key_of: Callable[[int], str | None]
@@ -203,7 +197,7 @@ class TierContinuation:
         for entry in release.releases:
             if entry.tiers is None or tier in entry.tiers:
                 continue
-            epsilon = self.levels.epsilon(release.step, entry.sensor, tier)
+            epsilon = self.scheduled.get((release.step, entry.sensor), self.tiers).get(tier)
             if epsilon is not None and epsilon <= max(_known(entry)):
                 wanted.append((entry, epsilon))
         return wanted
@@ -362,7 +356,7 @@ class Accounts(NamedTuple):
         """What each of these sensors would hide among in the next step; None without a crowd's account."""
         if self.crowd is None:
             return None
-        return self.crowd.ask(StepSchedule(step, tuple(SensorRelease(each, Raw()) for each in sensors)))
+        return self.crowd.ask(undecided_step(step, sensors))
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Account one step; steps come in order without gaps."""
@@ -397,7 +391,7 @@ class Plan:
     policy: Policy
     first_slot: int
     tiers: tuple[str, ...] = ()
-    tier_levels: TierLevels = field(default_factory=TierLevels)
+    scheduled_tiers: ScheduledTiers = field(default_factory=dict)
 
 
 def make_plan(settings: Settings, schedule: Path | None, population: Population) -> Plan:
@@ -411,9 +405,7 @@ def make_plan(settings: Settings, schedule: Path | None, population: Population)
         for step, names in announced.items():
             for name in names:
                 check_window_ends(registry.get(name), step)
-        levels = TierLevels.of(settings.release.tiers)
-        tiers = tier_names(policy.mechanisms())
-        return Plan(registry, announced, policy, settings.first_slot, tiers, levels)
+        return Plan(registry, announced, policy, settings.first_slot, tier_names(policy.mechanisms()))
     return follow_schedule(settings, load_schedule(schedule, registry), registry)
 
 
@@ -423,11 +415,14 @@ def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegi
     registry = _with_windows(settings, registry, policy)
     for step in schedule.steps:
         in_single_steps(step, registry)  # refuses what is not accounted
-    tiers = tiers_of(schedule, policy)
-    levels = TierLevels.of(settings.release.tiers, schedule.steps)
-    first_slot = first_slot_of(settings, schedule)
-    announced = announced_sensors(schedule)
-    return Plan(registry, announced, policy_of_schedule(schedule, policy), first_slot, tiers, levels)
+    return Plan(
+        registry,
+        announced_sensors(schedule),
+        policy_of_schedule(schedule, policy),
+        first_slot_of(settings, schedule),
+        tiers_of(schedule, policy),
+        scheduled_tiers(schedule),
+    )
 
 
 def _with_windows(

@@ -12,6 +12,7 @@ from stream_app.steps.policy.policies import (
     announced_sensors,
     designs_of,
     policy_from,
+    undecided_step,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "announced_sensors",
     "designs_of",
     "policy_from",
+    "undecided_step",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -102,6 +102,11 @@ def announced_sensors(schedule: Schedule | None) -> dict[int, tuple[str, ...]]:
     if schedule is None:
         return {}
     return {step.step: tuple(release.sensor.name for release in step.releases) for step in schedule.steps}
+
+
+def undecided_step(step: int, sensors: Iterable[Sensor]) -> StepSchedule:
+    """The announced sensors of a step before anything is decided: each as if it were released raw."""
+    return StepSchedule(step, tuple(SensorRelease(sensor, Raw()) for sensor in sensors))
 
 
 # One configured mechanism a sensor, whatever was released before.

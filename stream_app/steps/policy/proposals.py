@@ -23,10 +23,10 @@ from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.settings import RiskBudget
 from models import mechanisms
 from models.exceptions import ScheduleError
-from models.mechanisms import Mechanism, Raw
+from models.mechanisms import Mechanism
 from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
-from stream_app.steps.policy.policies import Decided
+from stream_app.steps.policy.policies import Decided, undecided_step
 from stream_app.wire import MAX_STEP, BaseMessage, CrowdSums, Finite, Name, Step
 
 MAX_CYCLE = 100_000
@@ -370,8 +370,7 @@ class CrowdQuestion(_Question):
 
     def schedule(self, registry: SensorRegistry) -> StepSchedule:
         """The step before anything is decided of it."""
-        sensors = map(registry.get, self.sensors)
-        return StepSchedule(self.step, tuple(SensorRelease(sensor, Raw()) for sensor in sensors))
+        return undecided_step(self.step, map(registry.get, self.sensors))
 
 
 class CrowdAnswer(BaseMessage):

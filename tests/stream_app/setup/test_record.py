@@ -69,7 +69,8 @@ def test_a_weaker_promise_without_a_reason_is_refused_and_nothing_is_published(t
     folder = tmp_path / "out"
     run_on(folder, [first_half(6)], settings={"release": STRICT})
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
-    with pytest.raises(RunChangedError, match=r"must have a reason.*release\.budget\.added was 0\.1, is 0\.9.*--reason"):
+    refusal = r"must have a reason.*release\.budget\.added was 0\.1, is 0\.9.*--reason"
+    with pytest.raises(RunChangedError, match=refusal):
         run_on(folder, [lines_of(DAY)], settings={"release": LOOSE}, accept_changes=True)
     assert before == {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
     stricter = {**STRICT, "budget": {**STRICT["budget"], "added": 0.05}}  # type: ignore[dict-item]
