@@ -270,7 +270,7 @@ class StepEngine:
         An attack that proves the ceiling wrong stops it too: nothing is published on a false promise.
         """
         try:
-            self._policy.accounted(schedule, crowds)
+            self._policy.accounted(schedule, crowds)  # first: it looks at the accounts before this step
             accounted = in_single_steps(schedule, self.intake.registry)
             self.accountant.apply(accounted)
             if self._crowd is not None:

@@ -67,7 +67,7 @@ class Intake:
 
     def _readings(self, batch: Readings, origin: Origin) -> Receipt:
         """Take the plain counts of a batch at once; every other one is handled as a single reading."""
-        plain = self._plain(batch)
+        plain = self._plain(batch)  # nearly all counts of a batch: one message of each would be slow to make
         if plain:
             self.window.accept(batch.step, plain)
         outcomes = [Outcome.ACCEPTED] * len(plain)

@@ -87,7 +87,7 @@ class KeyedPublisher:
         and for each region.
         """
         values: dict[int, PublishedValue] = {}
-        for (steps, region), positions in _batches(schedule).items():
+        for (steps, region), positions in _batches(schedule).items():  # one key and one interval a batch
             batch = [
                 CountToPublish(
                     schedule.releases[each].sensor.name, schedule.releases[each].mechanism, counts[each]

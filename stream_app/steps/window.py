@@ -195,7 +195,7 @@ class StepWindow:
         step = self.next_step
         if step <= self.close_through:
             return True
-        if step > self.open_through:
+        if step > self.open_through:  # before its tick not even a complete step closes: see ``by_clock``
             return False
         if step < self.watermark - self.grace:
             return True
@@ -242,7 +242,7 @@ class StepWindow:
     def _forget(self) -> None:
         """Drop steps that closed long ago and are published; repetitions in them become late readings."""
         kept = min(self.next_step - 1 - max(self.grace, self.late), self._held_from)
-        while self._oldest < kept:
+        while self._oldest < kept:  # each step once, however many are announced ahead
             if self._known.pop(self._oldest, None) is not None:
                 self._changed.add(self._oldest)
             self._oldest += 1

@@ -95,7 +95,7 @@ class ProgressLog:
         if not at.of_whole or (whole and (line or self._lines.length)) or (line and self._is_long()):
             data = seal(at.commit())
             replace_file(self._folder / WHOLE, data, SECRET_MODE)
-            self._lines.truncate(0)  # a kill before this leaves lines of another whole
+            self._lines.truncate(0)  # after a kill before this, lines name another whole and are ignored
             at.of_whole, at.whole_bytes = _name_of(data), len(data)
             at.number = at.forgotten = 0
         elif line:
