@@ -38,25 +38,21 @@ def load_keys(settings: Settings, folder: Path, *, create: bool = False) -> Keys
 
 def load_noise_key(settings: Settings, folder: Path | None = None, *, create: bool = False) -> NoiseKey:
     """The key that hides counts; without a folder the settings must name it."""
-    file = key_file(settings, folder)
-    return _load("noise_key", NoiseKey, file, settings.noise_key, settings.noise_key_secret, create)
+    return _load("noise", NoiseKey, settings, folder, create)
 
 
 def load_pseudonym_key(
     settings: Settings, folder: Path | None = None, *, create: bool = False
 ) -> Pseudonymiser:
     """The key that hides names; without a folder the settings must name it."""
-    path, secret = settings.pseudonym_key, settings.pseudonym_key_secret
-    file = _file("pseudonym", path, secret, folder)
-    return _load("pseudonym_key", Pseudonymiser, file, path, secret, create)
+    return _load("pseudonym", Pseudonymiser, settings, folder, create)
 
 
 def load_snapshot_key(settings: Settings) -> SnapshotKey | None:
     """The key that account workers seal snapshots with; None where the settings name none."""
-    path, secret = settings.snapshot_key, settings.snapshot_key_secret
-    if path is None and secret is None:
+    if settings.snapshot_key is None and settings.snapshot_key_secret is None:
         return None
-    return _load("snapshot_key", SnapshotKey, _file("snapshot", path, secret, None), path, secret, False)
+    return _load("snapshot", SnapshotKey, settings, None, create=False)
 
 
 def key_folder(output: Path) -> Path:
@@ -81,18 +77,13 @@ def noise_key_file(settings: Settings, folder: Path | None) -> Path:
 
 def key_file(settings: Settings, folder: Path | None) -> Path | None:
     """The file that the noise key is in, or will be made in; None for a key that is in no file."""
-    return _file("noise", settings.noise_key, settings.noise_key_secret, folder)
+    return _file("noise", settings, folder)
 
 
-def _load(
-    name: str,
-    kind: type[Key],
-    file: Path | None,
-    path: Path | None,
-    secret: SecretStr | None,
-    create: bool,
-) -> Key:
-    """The key that is the secret itself, or else is in the file; ``path`` is what the settings name."""
+def _load(what: str, kind: type[Key], settings: Settings, folder: Path | None, create: bool) -> Key:
+    """The key ``what`` of the settings: the secret itself, or else the key in its file."""
+    name, file = f"{what}_key", _file(what, settings, folder)
+    secret: SecretStr | None = getattr(settings, f"{name}_secret")
     if secret is not None:
         return kind.parse(secret.get_secret_value())
     if file is not None and create and not file.exists() and not issubclass(kind, SnapshotKey):
@@ -100,7 +91,7 @@ def _load(
         made = kind.create(file)
         logger.warning("made %s: keep a copy in a safe place, a run cannot be continued without it", file)
         return made
-    if file is None or (path is None and not file.exists()):
+    if file is None or (getattr(settings, name) is None and not file.exists()):
         raise SettingsError(
             f"{name} must be set",
             "nothing",
@@ -118,9 +109,11 @@ def require_private_panel(settings: Settings) -> None:
         raise SettingsError("panel must be readable by its owner only", *fault)
 
 
-def _file(kind: str, path: Path | None, secret: SecretStr | None, folder: Path | None) -> Path | None:
+def _file(what: str, settings: Settings, folder: Path | None) -> Path | None:
     """The file a key is in, or will be made in; None for a key that is in no file."""
-    name, default_name = f"{kind}_key", f"{kind}.key"
+    name, default_name = f"{what}_key", f"{what}.key"
+    path: Path | None = getattr(settings, name)
+    secret: SecretStr | None = getattr(settings, f"{name}_secret")
     if secret is not None and path is not None:
         raise SettingsError(f"{name} must come from one place", "a file and a secret", "drop one of the two")
     if secret is not None or path is not None or folder is None:
