@@ -81,16 +81,13 @@ def sensor_locations(places: CityMap, crowd: NDArray[np.float64], count: int) ->
     ``crowd`` (M,) is the number of people expected at each location over the day. Kinds take turns, so one
     sensor in seven looks at homes: those are the ones that matter most to the people who live there.
     """
-    ranked = [_busiest_first(places.of_kind(*kinds), crowd) for kinds in SENSOR_KINDS]
+    of_kind = [places.of_kind(*kinds) for kinds in SENSOR_KINDS]
+    ranked = [among[np.argsort(-crowd[among], kind="stable")] for among in of_kind]
     rounds = max(len(locations) for locations in ranked)
     in_turn = [
         int(locations[turn]) for turn in range(rounds) for locations in ranked if turn < len(locations)
     ]
     return tuple(sorted(in_turn[:count]))
-
-
-def _busiest_first(among: NDArray[np.int32], crowd: NDArray[np.float64]) -> NDArray[np.int32]:
-    return among[np.argsort(-crowd[among], kind="stable")]
 
 
 # How different kinds of people spend a day, hour by hour, as weights over the roles places play for them.

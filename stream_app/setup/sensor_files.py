@@ -96,14 +96,11 @@ def _json_rows(path: Path) -> tuple[Sequence[object], Mapping[str, object]]:
     rows = document.get("sensors") if isinstance(document, dict) else document
     if not isinstance(rows, list):
         raise SensorError(f"sensors file {path} must hold a list of sensors", type(rows).__name__, _EXAMPLE)
-    return rows, _declared_for_all(path, document) if isinstance(document, dict) else {}
-
-
-def _declared_for_all(path: Path, document: Mapping[str, object]) -> Mapping[str, object]:
-    """What a document says of all its sensors: what they count, and how many of them one person."""
+    if not isinstance(document, dict):
+        return rows, {}
     if "moves" in document:
         raise SensorError(f"moves in {path} must be those of one sensor", "moves of all", _MOVES_EXAMPLE)
-    return {key: value for key, value in document.items() if key in (*_FOR_ALL, "most_sensors")}
+    return rows, {key: value for key, value in document.items() if key in (*_FOR_ALL, "most_sensors")}
 
 
 def _with_declared(for_all: Mapping[str, object], row: object) -> object:

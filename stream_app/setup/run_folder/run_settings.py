@@ -125,9 +125,10 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
     :class:`RunChangedError` where file, environment or flags contradict the run: the answer would not be
     about this run. What the run did not record is left as given.
     """
+    run = load_run(folder)
     stored = {
         name: value
-        for name, value in load_run(folder).items()
+        for name, value in run.items()
         if name in ACCOUNTED_WITH and not (name in UNSAID and value is None)
     }
     values = given.model_dump(mode="json", include=set(stored))
@@ -143,7 +144,7 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
                 "to ask about other settings, give a schedule instead of the run",
             )
     recorded = {name: _FORMS[name](value) if name in _FORMS else value for name, value in stored.items()}
-    known = priors_check_of(load_run(folder))
+    known = priors_check_of(run)
     if given.priors_check is None:  # else what was found out since
         recorded["priors_check"] = known
     elif not is_no_weaker(given.priors_check, known):
