@@ -45,7 +45,8 @@ from stream_app.kafka.deployment.records import people_of
 from stream_app.kafka.process import account_a_little
 from stream_app.kafka.release.release_core import KEY, Progress
 from stream_app.setup.keys import load_pseudonym_key, load_snapshot_key
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED, load_sealed, seal
+from stream_app.setup.run_folder.durable import load_sealed, seal
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings

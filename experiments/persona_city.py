@@ -31,8 +31,7 @@ from models.fitting.personas import (
 from models.mechanisms import parse
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, SensorRelease, StepSchedule
-from stream_app.city import City, CityOptions, build_city
-from stream_app.city.simulation import HOMES
+from stream_app.city import HOMES, City, CityOptions, build_city
 
 PEOPLE, HOURS, SLOTS, MISTAKES, PENALTY = 500, 34, 24, 1, 10.0
 LEAST_PRESENCE = 0.02

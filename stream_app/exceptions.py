@@ -1,14 +1,23 @@
-"""Errors an operator can cause and mend. Each says what must hold, what was found and what to do."""
+"""Errors that an operator can cause and fix. Each says what must hold, what was found and what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from typing import TYPE_CHECKING
 
 from models.exceptions import TallyguardError
 
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+
+def first_fault(error: ValidationError) -> str:
+    """What a model says first of what it was given, without quoting that: it may name a person or a count."""
+    return error.errors(include_url=False, include_input=False)[0]["msg"]
+
 
 def restoring(what: str) -> str:
-    """The remedy for a record that is lost or damaged: there is none but to have it back."""
+    """The remedy for a record that is lost or damaged: only a backup helps."""
     return (
         f"restore {what} from a backup; a new deployment would forget what was published, and every risk "
         "would be too low (docs/how-to/restart-and-recover.md, When a record is lost)"
@@ -16,7 +25,7 @@ def restoring(what: str) -> str:
 
 
 def keeping(changed: Iterable[str], acceptable: Container[str]) -> str:
-    """The remedy for a deployment that is to be continued with something else."""
+    """The remedy where a deployment is continued with other settings than before."""
     if all(key in acceptable for key in changed):
         return "put back what it was, or accept it from the next step on with --accept-changes"
     return (
@@ -38,7 +47,7 @@ class OutputError(TallyguardError):
 
 
 class DiskFullError(OutputError):
-    """The disk of the output folder has no room; with room the same run goes on."""
+    """The disk of the output folder has no room; with room the same run continues."""
 
 
 class OutputLockedError(OutputError):
@@ -46,7 +55,7 @@ class OutputLockedError(OutputError):
 
 
 class KeyUsedError(OutputError):
-    """More was published with the noise key than the output folder knows, or with another noise."""
+    """The noise key was used for more than the output folder holds, or with other noise."""
 
 
 class RunChangedError(OutputError):

@@ -15,7 +15,7 @@ from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism, public_error
 from models.priors import Population
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
-from stream_app.analysis.run_lines import complete_lines, record_of
+from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.wire import StepDecision, schedule_of
 
 
@@ -49,8 +49,8 @@ class Account:
 
 def read_decisions(path: Path, registry: SensorRegistry) -> list[StepSchedule]:
     """The accounted schedule of a run from its decisions log."""
-    lines = complete_lines(path)
-    return [schedule_of(record_of(StepDecision, path, line), registry) for line in lines]
+    lines = whole_lines(path)
+    return [schedule_of(parsed_line(StepDecision, path, line), registry) for line in lines]
 
 
 def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterator[StepSchedule]:

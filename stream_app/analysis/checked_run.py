@@ -13,16 +13,15 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from stream_app.analysis.run_lines import complete_lines, record_of
 from stream_app.exceptions import OutputError
-from stream_app.setup.run_folder.manifest import differing, load_document
+from stream_app.setup.run_folder.durable import digests_of_file, load_document, parsed_line, whole_lines
+from stream_app.setup.run_folder.manifest import differing
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.record import (
     RECORD,
     Entry,
     Period,
     check_head,
-    digests_of_file,
     last_facts,
     periods,
     read_entries,
@@ -195,10 +194,10 @@ class _Lines:
     def _steps(self, folder: Path, kind: Any, log: str, start: bytes = b"{") -> Iterator[Any]:
         """The records of a log, one a step; the first that is not of the next step is a fault."""
         path, expected, is_broken = folder / _LOGS[log], 0, False
-        for line in complete_lines(path):
+        for line in whole_lines(path):
             if not line.startswith(start):
                 continue
-            found = record_of(kind, path, line)
+            found = parsed_line(kind, path, line)
             if found.step != expected and not is_broken:
                 is_broken = True
                 what = (
@@ -215,8 +214,8 @@ class _Lines:
         """A tier's file has a line for every release, but for the last that a kill left out."""
         for path in sorted(folder.glob("releases-*.jsonl")):
             count = 0
-            for count, line in enumerate(complete_lines(path), 1):
-                if record_of(StepRelease, path, line).step != count - 1:
+            for count, line in enumerate(whole_lines(path), 1):
+                if parsed_line(StepRelease, path, line).step != count - 1:
                     self.faults.append(f"step {count - 1:,} is missing in {path.name}")
                     break
             if count < self.released - 1:

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 
 from models.text import safe_cell
 from stream_app.analysis.report import ANSWERS, sentence, verdict_of
-from stream_app.analysis.run_lines import ReleasedRow, RunTimes, complete_lines, record_of, released_days
+from stream_app.analysis.run_lines import ReleasedRow, RunTimes, released_days
 from stream_app.analysis.run_log import read_run
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.priors_verdict import priors_check_of
-from stream_app.setup.run_folder.durable import make_folder, replace_file
+from stream_app.setup.run_folder.durable import make_folder, parsed_line, replace_file, whole_lines
 from stream_app.setup.run_folder.run_settings import load_run
 from stream_app.watching.prior_notes import basis_note
 from stream_app.wire import RiskSummary
@@ -177,7 +177,7 @@ def run_verdict(folder: Path) -> dict[str, Any]:
     """
     run, is_accounted = (
         load_run(folder),
-        any(_SUMMARY in line for line in complete_lines(folder / "risks.jsonl")),
+        any(_SUMMARY in line for line in whole_lines(folder / "risks.jsonl")),
     )
     if run.get("people") != 0 and not is_accounted:
         return {"answer": "not shown", "sentence": "no step of the run has its risks recorded"}
@@ -193,10 +193,10 @@ def run_verdict(folder: Path) -> dict[str, Any]:
 
 def _last_summary(path: Path, last_step: int) -> RiskSummary | None:
     found = None
-    for line in complete_lines(path):
+    for line in whole_lines(path):
         if _SUMMARY not in line:
             continue
-        summary = record_of(RiskSummary, path, line)
+        summary = parsed_line(RiskSummary, path, line)
         if summary.step > last_step:
             break
         found = summary

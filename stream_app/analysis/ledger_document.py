@@ -28,9 +28,9 @@ from models.exceptions import TallyguardError
 from models.priors import Population
 from models.releases import SensorRegistry, in_single_steps
 from stream_app.analysis.checked_run import NO_RECORD, check_run
-from stream_app.analysis.run_lines import complete_lines, record_of
 from stream_app.exceptions import OutputError, SettingsError, restoring
 from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.settings import Settings
 from stream_app.steps import first_slot_of
@@ -60,9 +60,11 @@ def load_log(path: Path, registry: SensorRegistry) -> ReleaseLog:
             "; ".join(faults),
             restoring("what is missing"),
         )
-    published = sum(1 for _ in complete_lines(path / "releases.jsonl"))
-    lines = zip(complete_lines(decisions), range(published), strict=False)
-    return ReleaseLog.of(schedule_of(record_of(StepDecision, decisions, line), registry) for line, _ in lines)
+    published = sum(1 for _ in whole_lines(path / "releases.jsonl"))
+    lines = zip(whole_lines(decisions), range(published), strict=False)
+    return ReleaseLog.of(
+        schedule_of(parsed_line(StepDecision, decisions, line), registry) for line, _ in lines
+    )
 
 
 def first_slot_of_log(path: Path, registry: SensorRegistry, settings: Settings) -> int:

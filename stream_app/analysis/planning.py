@@ -23,7 +23,7 @@ from stream_app.setup.given_priors import require_people
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.release_settings import CROWD, INFORMED, AdversaryName
 from stream_app.setup.settings import Settings
-from stream_app.steps import Plan, follow_schedule, make_plan, new_accounts
+from stream_app.steps import Accounts, Plan, follow_schedule, make_plan
 from stream_app.steps.policy import BudgetPolicy, Decided
 from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.watching.prior_notes import basis_note
@@ -197,7 +197,7 @@ def _decided(
     if alternatives and settings.adversary == CROWD:
         raise _not_varied(len(alternatives))
     names, as_run = _split_names(settings, population, is_needed=decides)
-    accounts = new_accounts(settings, plan, population, names)
+    accounts = Accounts.of(settings, settings.horizon_settings(plan.first_slot), population, names)
     others = vary(Alternative.given(population, names, settings), alternatives)
     accountant, crowd = accounts.informed, accounts.crowd
     shadow = new_shadow(settings, accountant)

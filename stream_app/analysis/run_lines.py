@@ -6,39 +6,12 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from pydantic import BaseModel, ValidationError
-
-from stream_app.exceptions import OutputError
+from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.setup.run_folder.run_settings import load_run
 from stream_app.steps import public_release
 from stream_app.wire import SensorValue, StepRelease
-
-Record = TypeVar("Record", bound=BaseModel)
-
-
-def complete_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file, none where there is no file; a torn last one is still being written."""
-    if not path.exists():
-        return
-    with path.open("rb") as content:
-        for line in content:
-            if line.endswith(b"\n"):
-                yield line
-
-
-def record_of(kind: type[Record], path: Path, line: bytes) -> Record:
-    """The record in a line; :class:`OutputError` says what is wrong with it and quotes nothing."""
-    try:
-        return kind.model_validate_json(line)
-    except ValidationError as error:
-        raise OutputError(
-            f"each line of {path} must be as it was written",
-            error.errors(include_url=False, include_input=False)[0]["msg"],
-            "restore the file",
-        ) from None
-
 
 # The public releases of a run as rows, a day at a time.
 
@@ -89,8 +62,8 @@ def released_days(folder: Path) -> Iterator[tuple[date, list[ReleasedRow]]]:
 def public_releases(folder: Path) -> Iterator[StepRelease]:
     """What everybody may read of each closed step, late and corrected values among it."""
     path, revised = folder / "releases.jsonl", _revised(folder)
-    for line in complete_lines(path):
-        release = record_of(StepRelease, path, line)
+    for line in whole_lines(path):
+        release = parsed_line(StepRelease, path, line)
         tiers = {name for entry in release.releases for name in entry.tiers or ()}
         later = revised.get(release.step, ())
         late = {entry.sensor for entry in later if entry.version is None}
@@ -102,8 +75,8 @@ def _revised(folder: Path) -> dict[int, tuple[SensorValue, ...]]:
     """Late and corrected values by step."""
     found: dict[int, tuple[SensorValue, ...]] = {}
     path = folder / "revised.jsonl"
-    for line in complete_lines(path):
-        release = record_of(StepRelease, path, line)
+    for line in whole_lines(path):
+        release = parsed_line(StepRelease, path, line)
         found[release.step] = (*found.get(release.step, ()), *release.releases)
     return found
 

@@ -17,11 +17,12 @@ from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
 from models.releases import Sensor, SensorRelease
 from stream_app.analysis.checked_run import SUMMARY, CheckedRun, check_run
-from stream_app.analysis.run_lines import complete_lines, public_releases, record_of
+from stream_app.analysis.run_lines import public_releases
 from stream_app.analysis.verdict import CeilingKind
 from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BUDGET, BudgetSettings
+from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.setup.run_folder.record import Entry, periods
 from stream_app.setup.run_folder.run_settings import load_account, load_run
 from stream_app.setup.settings import Settings
@@ -281,7 +282,7 @@ def read_run(folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS
         if decision is not None:
             sensors.add(decision, release)
     reasons = {decision.step: decision.why for decision in _decisions(log) if decision.why is not None}
-    rejected = sum(1 for _ in complete_lines(folder / "rejected.jsonl"))
+    rejected = sum(1 for _ in whole_lines(folder / "rejected.jsonl"))
     return RunLog(
         settings,
         summaries,
@@ -323,9 +324,9 @@ def _own_design(settings: Mapping[str, Any]) -> Designs:
 
 def _summaries(path: Path) -> Iterator[RiskSummary]:
     """The summary of each step."""
-    for line in complete_lines(path):
+    for line in whole_lines(path):
         if line.startswith(SUMMARY):
-            summary = record_of(RiskSummary, path, line)
+            summary = parsed_line(RiskSummary, path, line)
             if not {*_QUANTILES} <= summary.risk.keys() & summary.added.keys():
                 raise OutputError(
                     f"each summary in {path} must have the quantiles {', '.join(_QUANTILES)}",
@@ -337,7 +338,7 @@ def _summaries(path: Path) -> Iterator[RiskSummary]:
 
 def _decisions(path: Path) -> Iterator[StepDecision]:
     """The decision of each step."""
-    return (record_of(StepDecision, path, line) for line in complete_lines(path))
+    return (parsed_line(StepDecision, path, line) for line in whole_lines(path))
 
 
 class _Sensors:

@@ -7,14 +7,16 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from accounting.continuous import ContinuousAccountant
+from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.shadow import Shadow, recent_step_count
 from accounting.ledgers import PrivacyAccount
 from models.exceptions import TallyguardError
@@ -22,8 +24,8 @@ from models.priors import Population
 from models.releases import SensorRegistry, in_single_steps
 from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
-from stream_app.embedded.panel import Panel
-from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunOutput, RunReport
+from stream_app.embedded.panel import panel_observer
+from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
 from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
@@ -33,6 +35,7 @@ from stream_app.setup.run_folder.key_record import KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.run_folder.run_settings import (
+    ACCOUNTED_WITH,
     counted_again,
     mechanisms_of_windows,
     sensors_fingerprint,
@@ -42,8 +45,6 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import StopRequest, stop_on_signals
 from stream_app.steps import (
     Accounts,
-    Adversary,
-    Beside,
     Intake,
     JsonlRisks,
     KeyedPublisher,
@@ -58,7 +59,6 @@ from stream_app.steps import (
     StoredStep,
     TierContinuation,
     make_plan,
-    new_accounts,
     refuse_late_tiers,
     snapshot_basis,
 )
@@ -96,20 +96,6 @@ logger = logging.getLogger(__name__)
 FILE = "accountant.snapshot"
 
 
-class Snapshotted(Protocol):
-    """An accountant whose state can be put away."""
-
-    @property
-    def next_step(self) -> int:
-        """The step it expects."""
-
-    def snapshot(self) -> bytes:
-        """The state, a pure function of priors and applied steps."""
-
-    def restore(self, snapshot: bytes) -> None:
-        """Take over such a state."""
-
-
 class SnapshotCache:
     """Keeps one snapshot in an output folder.
 
@@ -124,8 +110,8 @@ class SnapshotCache:
         self._saved_at: float | None = None
         self._saved_step = 0  # nothing to spare before there is a step
 
-    def save_sometimes(self, accountant: Snapshotted, now_seconds: float) -> None:
-        """Save when the last snapshot, or the start, is some time ago and steps came; call after a commit."""
+    def save_sometimes(self, accountant: ContinuousAccountant | CrowdAccount, now_seconds: float) -> None:
+        """Save if steps closed and the last snapshot is ``every_seconds`` old; call after a commit."""
         if self._saved_at is None:
             self._saved_at = now_seconds
         is_time = 0 < self._every_seconds <= now_seconds - self._saved_at
@@ -133,8 +119,8 @@ class SnapshotCache:
             self._saved_at = now_seconds
             self.save(accountant)
 
-    def save(self, accountant: Snapshotted) -> None:
-        """Put the state away; every step applied must have its decision in the folder."""
+    def save(self, accountant: ContinuousAccountant | CrowdAccount) -> None:
+        """Save the state; every step applied must have its decision in the folder."""
         self._saved_step = accountant.next_step
         state = accountant.snapshot()
         heading = self._heading(accountant.next_step, state)
@@ -143,10 +129,10 @@ class SnapshotCache:
         except DiskFullError as error:
             logger.warning("no snapshot is kept, a restart takes longer: %s", error)
 
-    def restore(self, accountant: Snapshotted, limit_step: int) -> bool:
+    def restore(self, accountant: ContinuousAccountant | CrowdAccount, limit_step: int) -> bool:
         """Bring the accountant as far as the snapshot goes, if it is sound and not beyond ``limit_step``.
 
-        False when that failed half way: the accountant must not be used then, take a new one.
+        False when that failed half way: the accountant must be replaced by a new one then.
         """
         self._decisions = _LineDigest(self._decisions.path)
         path = self._folder / FILE
@@ -208,9 +194,9 @@ class _LineDigest:
 
 # Bringing a run to the journal's last commit: what was accounted, and what was spent on privacy.
 #
-# The privacy account stands in the commit, so a start reads no step for it. Only the steps that the
-# accountant does not know yet are read from the log, those of the last horizon, which observers look back
-# at, and those that an attack beside the ceiling looks back at.
+# The privacy account is part of the commit, so a start reads no step for it. Read from the log are only the
+# steps that the accountant does not know yet, those of the last horizon, which observers look back at, and
+# those that the attack looks back at.
 
 
 def restore_account(
@@ -219,7 +205,7 @@ def restore_account(
     registry: SensorRegistry,
     journal: Journal,
     observer: Observer,
-    shadow: Shadow | None = None,
+    attack: Shadow | None = None,
 ) -> PrivacyAccount:
     """Apply the decisions before the last commit that the accountant lacks; what all of them have spent.
 
@@ -230,7 +216,7 @@ def restore_account(
     account = _carried(commit)
     charged = PrivacyAccount(sensor.group for sensor in registry.sensors) if account is None else account
     first = 0 if account is None else min(recent, accountant.next_step)
-    if shadow is not None:
+    if attack is not None:
         first = min(first, max(0, commit.next_step - recent_step_count(accountant.settings.horizon)))
     for decision in journal.accounted(first):
         schedule = schedule_of(decision, registry)
@@ -239,8 +225,8 @@ def restore_account(
             crowds = None if accounts.crowd is None else crowds_of(decision)
             policy.accounted(schedule, crowds)
             accounts.apply(accounted, crowds)
-        if shadow is not None:
-            shadow.note(accounted)
+        if attack is not None:
+            attack.note(accounted)
         if account is None:
             charged.charge(schedule)
         if decision.step == commit.next_step - 1 and commit.decided not in (None, fingerprint_of(schedule)):
@@ -278,9 +264,10 @@ class RunOptions:
 
     ``input`` None or ``-`` is standard input. ``is_csv`` None goes by the file's extension. ``schedule`` is a
     schedule (JSON) or activations (CSV) known beforehand. With ``keep_open`` the end of the input closes
-    nothing. ``accept_changes`` lets release policy, schedule and noise key differ from the earlier run's;
-    ``by`` whom and for which ``reason`` goes to the record. ``priors`` is the name of the priors' file there.
-    ``take_over`` is why the folder goes on although more was published with its noise key than it holds.
+    nothing. ``accept_changes`` lets release policy, schedule and noise key differ from the earlier run's; the
+    record says who did that (``by``), for which ``reason``, and what the ``priors`` file is called.
+    ``take_over`` is the reason to continue although more was published with the noise key than the folder
+    holds.
     """
 
     output: Path
@@ -334,9 +321,10 @@ def run(
 
     Continues where an earlier run on ``options.output`` stopped, however it stopped. ``chunks`` replaces the
     input by bytes from within the program. Raises a :class:`models.exceptions.TallyguardError` for
-    everything a person can mend; nothing that was not accounted has been published then.
+    every problem that a person can fix; nothing that was not accounted has been published then.
     """
     clock, step_clock = clock or SystemClock(), StepClock.of(settings)
+    observer = observer or Observer()
     if chunks is None:
         options.check_input()
     require_private_panel(settings)
@@ -346,101 +334,95 @@ def run(
         require_lines(plan.registry)
     keys = load_keys(settings, options.output, create=options.create_keys)
     manifest = make_manifest(settings, options, population, plan, keys)
-    replaceable = ACCEPTABLE if options.accept_changes else frozenset()
-    continuation = TierContinuation.of(settings, keys.noise, plan.tier_levels)
+    most = max((sensor.most_counts for sensor in plan.registry.sensors), default=1)
     journal = Journal(
         options.output,
         manifest,
-        replaceable,
+        ACCEPTABLE if options.accept_changes else frozenset(),
         plan.tiers,
-        continuation,
+        TierContinuation.of(settings, keys.noise, plan.scheduled_tiers),
         KeyRecord(record_file(settings, options.output, keys.noise), options.take_over),
         author=Author.given(options.by, options.reason),
-        about=_about(options, population, plan),
+        about={
+            "priors_file": options.priors,
+            "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
+        },
         now_seconds=clock.now_seconds,
     )
     try:
-        snapshots = _snapshots(settings, options, manifest)
-        names = keys.pseudonyms.pseudonyms(population.people)
-        accounts = _restored_accounts(
-            lambda: new_accounts(settings, plan, population, names), plan, snapshots, journal
-        )
-        accountant = accounts.informed
+        basis = {key: value for key, value in manifest.items() if key not in ACCEPTABLE | REPORTED}
+        snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
+        pseudonyms = keys.pseudonyms.pseudonyms(population.people)
+        accounts = _restored_accounts(settings, plan, population, pseudonyms, snapshots, journal)
         if isinstance(plan.policy, BudgetPolicy):
-            plan.policy.bind(accountant, accounts.deciding)
-        shadow = new_shadow(settings, accountant)
-        refuted = rule_warning(settings.priors_check, settings.release.budget.limit)
-        is_fitted, check = population.fitted is not None, settings.priors_check
-        few = evidence_warning(check, population.draws, is_fitted=is_fitted)
-        for warning in (_note(settings, population), refuted, few, habits_warning(accountant)):
+            plan.policy.bind(accounts.informed, accounts.deciding)
+        attack = new_shadow(settings, accounts.informed)
+        check, limit = settings.priors_check, settings.release.budget.limit
+        note = basis_note(len(population), population.assumed, check, population.draws)
+        is_fitted = population.fitted is not None
+        for warning in (
+            note,
+            rule_warning(check, limit),
+            evidence_warning(check, population.draws, is_fitted=is_fitted),
+            habits_warning(accounts.informed),
+        ):
             if warning is not None:
                 logger.warning("%s", warning)
-        observer = observer or Observer()
-        account = restore_account(accounts, plan.policy, plan.registry, journal, observer, shadow)
+        account = restore_account(accounts, plan.policy, plan.registry, journal, observer, attack)
         publisher = KeyedPublisher.of(settings, keys.noise, plan.registry.regions)
-        engine = restore_engine(settings, plan, accounts, publisher, journal, shadow)
-        output = RunOutput(
-            journal,
-            _risk_writer(options, keys, population),
-            account,
-            _people_view(population, accounts, keys, settings),
-            most_exposed=settings.most_exposed,
-            limit=settings.release.budget.limit,
-            decides_in_crowd=settings.adversary == CROWD,
-            snapshot=lambda now: snapshots.save_sometimes(accounts.whole, now),
-        )
+        engine = restore_engine(settings, plan, accounts, publisher, journal, attack)
+        risks: RiskWriter = JsonlRisks(pseudonyms)
+        if options.risk_format is RiskFormat.PARQUET:
+            risks = ParquetRisks(options.output, pseudonyms)
+
+        def wait_seconds() -> float:
+            return step_clock.wait_seconds(clock.now_seconds())
+
         with (
             stop_on_signals() as request,
-            _open(
-                options,
-                request,
-                chunks,
-                journal.last_commit,
-                lambda: step_clock.wait_seconds(clock.now_seconds()),
-            ) as lines,
+            _open(options, request, chunks, journal.last_commit, wait_seconds) as lines,
         ):
-            messages = MessageReader(lines, is_csv=options.reads_csv)
-            panel = Panel.of(settings, population, accountant.settings, observer)
-            watched = Observers([observer, panel])
+            panel = panel_observer(settings, population, accounts.informed.settings, observer)
             runner = EmbeddedRunner(
-                engine, messages, output, clock=clock, step_clock=step_clock, observer=watched
+                engine,
+                MessageReader(lines, is_csv=options.reads_csv),
+                journal,
+                risks,
+                account,
+                PeopleView(population, accounts.informed, pseudonyms, note=note, crowd=accounts.crowd),
+                clock=clock,
+                step_clock=step_clock,
+                observer=Observers([observer, panel]),
+                most_exposed=settings.most_exposed,
+                limit=limit,
+                decides_in_crowd=settings.adversary == CROWD,
+                snapshot=lambda now: snapshots.save_sometimes(accounts.whole, now),
             )
             return runner.run(lambda: request.is_set, keep_open=options.keep_open)
     finally:
         journal.close()
 
 
-def _snapshots(settings: Settings, options: RunOptions, manifest: Mapping[str, Any]) -> SnapshotCache:
-    """The accountant's snapshots; one of another basis is not used."""
-    basis = {key: value for key, value in manifest.items() if key not in ACCEPTABLE | REPORTED}
-    return SnapshotCache(options.output, basis, settings.snapshot_seconds)
-
-
 def _restored_accounts(
-    new: Callable[[], Accounts], plan: Plan, snapshots: SnapshotCache, journal: Journal
+    settings: Settings,
+    plan: Plan,
+    population: Population,
+    pseudonyms: Sequence[str],
+    snapshots: SnapshotCache,
+    journal: Journal,
 ) -> Accounts:
     """The accounts as far as a snapshot takes them; new ones where the policy needs every step again."""
-    accounts = new()
-    if _needs_every_step(plan) or snapshots.restore(accounts.whole, journal.last_commit.next_step):
+
+    def new() -> Accounts:
+        return Accounts.of(settings, settings.horizon_settings(plan.first_slot), population, pseudonyms)
+
+    accounts, policy = new(), plan.policy
+    # a limit in hindsight rests on every earlier step, so all of them have to be walked over
+    if isinstance(policy, BudgetPolicy) and policy.limit.in_hindsight:
         return accounts
-    return new()
-
-
-def _needs_every_step(plan: Plan) -> bool:
-    """Whether decisions depend on earlier steps beyond the accounts, so that all have to be walked over."""
-    return isinstance(plan.policy, BudgetPolicy) and plan.policy.limit.in_hindsight
-
-
-def _people_view(population: Population, accounts: Accounts, keys: Keys, settings: Settings) -> PeopleView:
-    """What observers may ask about people."""
-    names = keys.pseudonyms.pseudonyms(population.people)
-    note = _note(settings, population)
-    return PeopleView(population, accounts.informed, names, note=note, crowd=accounts.crowd)
-
-
-def _note(settings: Settings, population: Population) -> str | None:
-    """What every output must say of the priors."""
-    return basis_note(len(population), population.assumed, settings.priors_check, population.draws)
+    if snapshots.restore(accounts.whole, journal.last_commit.next_step):
+        return accounts
+    return new()  # a restore that failed half way leaves an accountant that must not be used
 
 
 def restore_engine(
@@ -449,16 +431,10 @@ def restore_engine(
     accounts: Accounts,
     publisher: Publisher,
     journal: Journal,
-    adversary: Adversary | None = None,
+    attack: Shadow | None = None,
 ) -> StepEngine:
-    """The engine as the journal's last commit left it; accountant and adversary know the steps before."""
-    window = StepWindow(
-        settings.grace,
-        plan.announced,
-        watermark_share=settings.watermark_share,
-        by_clock=settings.grace_seconds is not None,
-        late=settings.late,
-    )
+    """The engine as the journal's last commit left it; accounts and attack know the steps before."""
+    window = StepWindow.of(settings, plan.announced)
     if journal.last_commit.window:
         window.load(journal.last_commit.window)
     stored = (
@@ -477,7 +453,8 @@ def restore_engine(
         accounts.informed,
         risk_every=settings.risk_every,
         stored=stored,
-        beside=Beside(adversary, accounts.crowd),
+        attack=attack,
+        crowd=accounts.crowd,
     )
     if window.first_revisable < window.next_step:
         decided = journal.accounted(window.first_revisable)
@@ -489,25 +466,13 @@ def make_manifest(
     settings: Settings, options: RunOptions, population: Population, plan: Plan, keys: Keys
 ) -> dict[str, Any]:
     """What must not change while an output folder is continued: values and fingerprints, no secret."""
-    fixed = settings.model_dump(
-        mode="json",
-        include={
-            "deployment",
-            "step_seconds",
-            "origin",
-            "horizon",
-            "mistakes",
-            "thresholds",
-            "sharpen",
-            "sharpen_above",
-            "sharpen_operations",
-            "release",
-            "delta",
-            "priors_check",
-        },
-    )
+    fixed = settings.model_dump(mode="json", include={*ACCOUNTED_WITH, "release", "priors_check"})
     schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
     windows = mechanisms_of_windows(plan.registry)
+    crowd = None
+    if settings.has_crowd:
+        crowd = settings.crowd.model_dump(mode="json", exclude={"on"})
+        crowd["decides"] = settings.adversary == CROWD
     return {
         **fixed,
         **({"windows": windows} if windows else {}),
@@ -515,7 +480,7 @@ def make_manifest(
         "people": population.everybody,
         "drawn": drawn_from(population),
         "assumed_habits": population.assumed,
-        "crowd": _crowd_of(settings),
+        "crowd": crowd,
         "priors": population.fingerprint,
         "sensors": sensors_fingerprint(plan.registry),
         **({"counted_again": again} if (again := counted_again(plan.registry)) else {}),
@@ -524,29 +489,6 @@ def make_manifest(
         "noise_key": keys.noise.fingerprint(),
         "pseudonym_key": keys.pseudonyms.fingerprint(),
     }
-
-
-def _about(options: RunOptions, population: Population, plan: Plan) -> dict[str, Any]:
-    """What the record says beside the manifest: where habits come from, and how often a person is counted."""
-    registry = plan.registry
-    most = max((sensor.most_counts for sensor in registry.sensors), default=1)
-    counted = None if registry.windowed else registry.most_at_one_place() * most
-    return {"priors_file": options.priors, "counted_in_a_step": counted}
-
-
-def _crowd_of(settings: Settings) -> dict[str, Any] | None:
-    """Whom ceilings in the crowd hold against, and whether a budget is kept by them; None without them."""
-    if not settings.has_crowd:
-        return None
-    return {**settings.crowd.model_dump(mode="json", exclude={"on"}), "decides": settings.adversary == CROWD}
-
-
-def _risk_writer(options: RunOptions, keys: Keys, population: Population) -> RiskWriter:
-    """The writer of the chosen format, with everybody's pseudonym."""
-    pseudonyms = keys.pseudonyms.pseudonyms(population.people)
-    if options.risk_format is RiskFormat.PARQUET:
-        return ParquetRisks(options.output, pseudonyms)
-    return JsonlRisks(pseudonyms)
 
 
 @contextmanager
@@ -579,7 +521,12 @@ def _open(
             followed.close()
     else:
         name = "stdin" if path is None else path.name
-        descriptor = _standard_input() if path is None else open_input(path, follow=options.follow)
+        if path is not None:
+            descriptor = open_input(path, follow=options.follow)
+        elif sys.stdin is not None:
+            descriptor = sys.stdin.fileno()
+        else:
+            raise InputError("there must be an input", "standard input is closed", "name a file with --input")
         try:
             read = FileChunks(descriptor, request.wake, wait_seconds, name)
             whole = checked_chunks(name, read, is_csv=is_csv)
@@ -587,10 +534,3 @@ def _open(
         finally:
             if path is not None:
                 os.close(descriptor)
-
-
-def _standard_input() -> int:
-    """Its descriptor; :class:`InputError` where whoever started us has closed it."""
-    if sys.stdin is None:
-        raise InputError("there must be an input", "standard input is closed", "name a file with --input")
-    return sys.stdin.fileno()

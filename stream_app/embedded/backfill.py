@@ -1,4 +1,4 @@
-"""An archive of messages before it is published: the steps it has, and that no other input released them."""
+"""Checks an archive of messages before it is published: which steps it has, and that none was released."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Archive:
 def read_archive_steps(
     path: Path, advance: Callable[[int], None] = lambda size: None, *, late: int = 0
 ) -> Archive:
-    """The steps of an archive; ``advance`` hears of bytes read.
+    """The steps of an archive; ``advance`` is called with the number of bytes read.
 
-    :class:`InputError` for a file that is none of messages, holds none, or whose readings go back in time by
-    more than ``late`` steps: a step closes when those after it begin, so such a reading would be refused.
+    :class:`InputError` for a file without messages, or whose readings go back in time by more than ``late``
+    steps: a step closes when later ones begin, so such a reading would be refused.
     """
     if path.suffix.lower() != _MESSAGES:
         raise InputError(
@@ -40,15 +40,15 @@ def read_archive_steps(
             f"tallyguard connect files {path.name} --config tallyguard.toml --output messages{_MESSAGES}",
         )
     first: int | None = None
-    last = latest_reading = head = unsaid = 0
+    last = latest_reading = head = unreported = 0
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 head = zlib.crc32(line) if number == 1 else head
-                unsaid += len(line)
-                if unsaid >= _MEGABYTE:
-                    advance(unsaid)
-                    unsaid = 0
+                unreported += len(line)
+                if unreported >= _MEGABYTE:
+                    advance(unreported)
+                    unreported = 0
                 message = parse(line.rstrip(b"\r\n"), path.name)
                 if isinstance(message, Rejected):
                     continue  # a dead letter of the run
@@ -59,7 +59,7 @@ def read_archive_steps(
                 last = max(last, message.step)
     except OSError as error:
         raise InputError("the archive must be readable", f"{path}: {error.strerror}", "name a file") from None
-    advance(unsaid)
+    advance(unreported)
     if first is None:
         raise InputError(
             "an archive must hold activations and readings",
@@ -72,14 +72,14 @@ def read_archive_steps(
 def _check_order(path: Path, line: int, step: int, latest: int, late: int) -> None:
     if step + late < latest:
         raise InputError(
-            "readings of an archive must stand in the order of their steps",
+            "readings of an archive must be in the order of their steps",
             f"{path.name}, line {line}: step {step} after step {latest}",
             "write it with tallyguard connect files, sort it by step, or let late counts be published (late)",
         )
 
 
 def check_unreleased(archive: Archive, output: Path, *, max_ahead: int) -> int:
-    """Where ``output`` goes on with the archive: the next step to close.
+    """The next step that ``output`` closes with the archive.
 
     :class:`OutputError` where another input, such as a live run, released steps of the archive already.
     :class:`InputError` where the archive begins so late that its messages would be refused.

@@ -1,18 +1,18 @@
-"""The durable memory of a run: what was decided and published, and where to continue.
+"""The durable state of a run: what was decided and published, and where to continue.
 
 In the output folder:
 
 - ``decisions.jsonl``: what was decided and accounted for each closed step, the internal twin of the releases
-- ``releases.jsonl``: the public messages. A complete line is a fact, never written again nor differently
+- ``releases.jsonl``: the public messages. A complete line is final: it is never written again or changed
 - ``releases-<tier>.jsonl``: with tiers, what each tier receives of them. ``releases.jsonl`` then holds all
-  tiers and is for the owner only; a tier's file is made from it, after a kill too
-- ``risks.jsonl``, ``rejected.jsonl``: as far as the last commit; a restart writes the rest again
-- ``progress.json``, ``progress.jsonl``: the last commit, and what changed since the one before the lines:
-  position in the input, open steps, length of each file
-- ``revised.jsonl``: late and corrected values of closed steps, facts as the releases are
+  tiers and is for the owner only; a tier's file is made from it, also after a kill
+- ``risks.jsonl``, ``rejected.jsonl``: valid up to the last commit; a restart writes the rest again
+- ``progress.json``, ``progress.jsonl``: a commit and what later commits changed: position in the input, open
+  steps, length of each file
+- ``revised.jsonl``: late and corrected values of closed steps, final as the releases are
 - ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later received of the steps before
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
-- ``record.jsonl``: under which rule each step was published, since when, by whom and why; where runs ended
+- ``record.jsonl``: which rule held from which step on, who set it and why; where runs ended
 
 A step is durable once its line in ``releases.jsonl`` is. A restart takes the last commit, applies the
 decisions before it to a fresh accountant, and walks the input from there; steps published after the commit
@@ -24,42 +24,46 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
+from typing import Any, TypeVar
 
 from stream_app.exceptions import OutputError, restoring
 from stream_app.setup.run_folder.durable import (
     PUBLIC_MODE,
     SECRET_MODE,
     AppendFile,
+    ChainedLog,
     FolderLock,
-    make_folder,
-    replace_file,
-    sync_folder,
-)
-from stream_app.setup.run_folder.key_epochs import check_between_windows, whole_steps
-from stream_app.setup.run_folder.key_record import RELEASES, REVISED, KeyRecord
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest, load_sealed, seal
-from stream_app.setup.run_folder.progress import OpenStep, ProgressLog
-from stream_app.setup.run_folder.record import (
-    RECORD,
-    Author,
-    Record,
-    check_head,
+    LineCount,
     digests_of_file,
-    extended,
+    load_sealed,
+    make_folder,
+    parsed_line,
+    replace_file,
+    seal,
+    sync_folder,
+    whole_lines,
 )
+from stream_app.setup.run_folder.key_record import (
+    RELEASES,
+    REVISED,
+    KeyRecord,
+    check_between_windows,
+    whole_steps,
+)
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
+from stream_app.setup.run_folder.progress import ProgressLog, SavedStep
+from stream_app.setup.run_folder.record import RECORD, Author, Record, check_head
 from stream_app.steps import TierContinuation, public_release, release_for_tier, tier_file, with_continued
 from stream_app.wire import ContinuedStep, StepDecision, StepRelease
 
 # The released steps of an output folder together with what tiers added later received of them.
 #
-# ``continued-<tier>.jsonl`` (for the owner) holds such values, ``tiers.json`` how many lines of each stand.
-# A value stands before the tier's own file says it; a restart draws none again.
+# ``continued-<tier>.jsonl`` (for the owner) holds such values, ``tiers.json`` how many lines of each are
+# complete. A value is durable there before it is written to the tier's own file: a restart draws none again.
 
 logger = logging.getLogger(__name__)
 
@@ -67,48 +71,46 @@ _INDEX = "tiers.json"
 
 
 class PastTiers:
-    """Reads a folder's steps with all values that are out, and adds a tier's.
+    """Reads a folder's steps with all values that were published, and adds those of a new tier.
 
-    ``read`` turns a line of ``releases.jsonl`` into a release; ``key_of`` gives the fingerprint of the noise
-    key of a step.
+    ``key_of`` gives the fingerprint of the noise key of a step.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        continuation: TierContinuation | None,
-        read: Callable[[bytes], StepRelease],
-        key_of: Callable[[int], str | None],
+        self, folder: Path, continuation: TierContinuation | None, key_of: Callable[[int], str | None]
     ) -> None:
         self._folder = folder
         self._continuation = continuation
-        self._read = read
         self._key_of = key_of
         index = folder / _INDEX
         self._lines: dict[str, int] = load_sealed(index) if index.exists() else {}
 
     def releases(self, start: int, stop: int) -> Iterator[StepRelease]:
-        """The steps ``start <= step < stop``, each with every tier's value that is out."""
-        with (self._folder / "releases.jsonl").open("rb") as log:
-            continued = [_Continued(self._standing(tier)) for tier in self._lines]
-            for line in islice(log, start, stop):
-                release = self._read(line)
-                found = [file.at(release.step) for file in continued]
-                yield with_continued(release, [step for step in found if step is not None])
+        """The steps ``start <= step < stop``, each with every tier's value that was published."""
+        continued = [_Continued(self._path(tier), self._standing(tier)) for tier in self._lines]
+        for release in _parsed(StepRelease, self._folder / "releases.jsonl", start, stop):
+            found = [file.at(release.step) for file in continued]
+            yield with_continued(release, [step for step in found if step is not None])
 
     def add(self, tier: str, start: int, stop: int) -> None:
         """Give a tier the values it lacks of the steps ``start <= step < stop``, durably.
 
-        :class:`stream_app.exceptions.TierContinuationError` when a step's noise key is another one than the
-        run's; nothing stands then that did not stand before.
+        :class:`stream_app.exceptions.TierContinuationError` when a step's noise key is not the run's; then
+        nothing is added.
         """
         if self._continuation is None or not self._lacks(tier, start, stop):
             return
         length, next_step = self._extent(tier)
+        steps = values = 0
         file = AppendFile(self._path(tier), SECRET_MODE)
         try:
             file.truncate(length)  # an interrupted attempt may have had other settings
-            steps, values = self._append(file, self._continuation, tier, range(max(start, next_step), stop))
+            for release in self.releases(max(start, next_step), stop):
+                continued = self._continuation.continue_step(release, tier, self._key_of)
+                if continued is not None:
+                    file.append(continued.line())
+                    steps += 1
+                    values += len(continued.values)
             file.sync()
         finally:
             file.close()
@@ -117,27 +119,14 @@ class PastTiers:
             replace_file(self._folder / _INDEX, seal(self._lines), SECRET_MODE)
         logger.info("tier %s: %d earlier values continued from their chains", tier, values)
 
-    def _append(
-        self, file: AppendFile, continuation: TierContinuation, tier: str, wanted: range
-    ) -> tuple[int, int]:
-        """Draw and write; how many steps and values that were."""
-        steps = values = 0
-        for release in self.releases(wanted.start, wanted.stop):
-            continued = continuation.continue_step(release, tier, self._key_of)
-            if continued is not None:
-                file.append(continued.line())
-                steps += 1
-                values += len(continued.values)
-        return steps, values
-
     def _extent(self, tier: str) -> tuple[int, int]:
-        """Bytes of the lines of a tier that stand, and the step after the last of them."""
+        """Bytes of the complete lines of a tier, and the step after the last of them."""
         if tier not in self._lines:
             return 0, 0
         length, last = 0, b""
         for last in self._standing(tier):
             length += len(last)
-        return length, _parsed(last).step + 1
+        return length, parsed_line(ContinuedStep, self._path(tier), last).step + 1
 
     def _lacks(self, tier: str, start: int, stop: int) -> bool:
         """Whether a tiered reading has no value for the tier."""
@@ -148,14 +137,12 @@ class PastTiers:
         )
 
     def _standing(self, tier: str) -> Iterator[bytes]:
-        """The lines of a tier that stand; :class:`OutputError` when some are gone."""
+        """The lines of a tier that the index counts; :class:`OutputError` when some are gone."""
         wanted, path = self._lines[tier], self._path(tier)
         found = 0
-        if path.exists():
-            with path.open("rb") as lines:
-                for line in islice(lines, wanted):
-                    found += line.endswith(b"\n")
-                    yield line
+        for line in islice(whole_lines(path), wanted):
+            found += 1
+            yield line
         if found < wanted:
             raise OutputError(
                 f"{path} must hold the {wanted} lines that were written to it",
@@ -170,29 +157,28 @@ class PastTiers:
 class _Continued:
     """Walks the values of one tier along with the log."""
 
-    def __init__(self, lines: Iterator[bytes]) -> None:
+    def __init__(self, path: Path, lines: Iterator[bytes]) -> None:
+        self._path = path
         self._lines = lines
         self._ahead: ContinuedStep | None = None
 
     def at(self, step: int) -> ContinuedStep | None:
-        """The values of a step; asked for with rising steps."""
+        """The values of a step; callers ask for steps in increasing order."""
         while self._ahead is None or self._ahead.step < step:
             line = next(self._lines, None)
             if line is None:
                 return None
-            self._ahead = _parsed(line)
+            self._ahead = parsed_line(ContinuedStep, self._path, line)
         return self._ahead if self._ahead.step == step else None
 
 
-def _parsed(line: bytes) -> ContinuedStep:
-    try:
-        return ContinuedStep.model_validate_json(line)
-    except ValidationError as error:
-        raise OutputError(
-            "each line of a continued-<tier>.jsonl must be as it was written",
-            error.errors(include_url=False, include_input=False)[0]["msg"],
-            "restore the file",
-        ) from error
+_Message = TypeVar("_Message", StepDecision, StepRelease)
+
+
+def _parsed(kind: type[_Message], path: Path, start: int, stop: int) -> Iterator[_Message]:
+    """The messages in the lines ``start`` to ``stop`` (exclusive) of a log, a line a step."""
+    for line in islice(whole_lines(path), start, stop):
+        yield parsed_line(kind, path, line)
 
 
 # Late and corrected values of a run: ``revised.jsonl`` in its output folder.
@@ -205,40 +191,45 @@ _Key = tuple[int, str, int]
 class RevisedLog:
     """Values of steps that were closed before, in the order of their publication.
 
-    A complete line is a fact, as one of the releases is: what a killed run wrote after its last commit is
-    not written again, with whatever key it would be drawn now. The file is made for the first value.
+    A complete line is final, as in the releases: what a killed run wrote after its last commit is not written
+    again, whatever key it would be drawn with now. The file is created with the first value.
     """
 
     def __init__(self, folder: Path, committed: int) -> None:
         """``committed`` bytes belong to the last commit; a torn last line after them is cut."""
         self._path = folder / REVISED_FILE
-        self._file: AppendFile | None = None
-        self.digest = ""
+        self._file: ChainedLog | None = None
         self._known: set[_Key] = set()
+        whole = LineCount.of(self._path).bytes
+        if whole < committed:
+            raise OutputError(
+                f"{self._path} must be as it was written",
+                f"fewer than the {committed} bytes that were written to it",
+                restoring(REVISED_FILE),
+            )
         if self._path.exists():
-            self._file = AppendFile(self._path)
-            content = self._path.read_bytes()
-            kept = content.rfind(b"\n") + 1
-            self.digest = extended("", content[:kept])
-            if kept < committed:
-                raise self._damaged(f"fewer than the {committed} bytes that were written to it")
-            self._file.truncate(kept)
+            self._file = ChainedLog(self._path)
+            self._file.truncate(whole)
+            self._file.digest = digests_of_file(self._path, (whole,))[whole] or ""
             with self._path.open("rb") as lines:
                 lines.seek(committed)
                 for line in lines:
-                    self._known |= set(_keys(self._read(line)))
-        elif committed:
-            raise self._damaged("none")
+                    self._known |= set(_keys(parsed_line(StepRelease, self._path, line)))
 
     @property
     def length(self) -> int:
         """Durable bytes."""
         return 0 if self._file is None else self._file.length
 
+    @property
+    def digest(self) -> str:
+        """The digest of these bytes."""
+        return "" if self._file is None else self._file.digest
+
     def publish(self, release: StepRelease, note: Callable[[bytes], object] = lambda line: None) -> None:
         """Make a message durable, without values that an earlier run has published.
 
-        ``note`` is called with the line before it leaves.
+        ``note`` is called with the line before it is written.
         """
         new = tuple(
             entry
@@ -248,31 +239,21 @@ class RevisedLog:
         if not new:
             return
         if self._file is None:
-            self._file = AppendFile(self._path)
+            self._file = ChainedLog(self._path)
             sync_folder(self._path.parent)
         line = release.model_copy(update={"releases": new}).line()
         note(line)
         self._file.append(line)
         self._file.sync()
-        self.digest = extended(self.digest, line)
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
 
-    def _read(self, line: bytes) -> StepRelease:
-        try:
-            return StepRelease.model_validate_json(line)
-        except ValidationError as error:
-            raise self._damaged(error.errors(include_url=False, include_input=False)[0]["msg"]) from error
-
-    def _damaged(self, found: str) -> OutputError:
-        return OutputError(f"{self._path} must be as it was written", found, restoring(REVISED_FILE))
-
 
 def _keys(release: StepRelease) -> Iterator[_Key]:
-    """By what a value is known: step, sensor and version."""
+    """What identifies a value: step, sensor and version."""
     return ((release.step, entry.sensor, entry.version or 1) for entry in release.releases)
 
 
@@ -280,11 +261,11 @@ def _keys(release: StepRelease) -> Iterator[_Key]:
 class Commit:
     """A point to continue from.
 
-    ``position`` is the input's own; ``window`` the open steps (contains counts: the file is for the owner
-    only); ``lengths`` the bytes of each file that belong to the steps before ``next_step``. ``account`` is
-    the privacy spent by these steps, ``decided`` the fingerprint of the last of them. ``digests`` are those
-    of the files' first ``lengths`` bytes, ``record`` the last entry of the record: a line that was changed or
-    taken out is noticed by them. Earlier versions wrote none of these. ``marks`` are those of
+    ``position`` is the input's own; ``window`` has the open steps (with counts: the file is for the owner
+    only); ``lengths`` are the bytes of each file that belong to the steps before ``next_step``. ``account``
+    is the privacy spent by these steps, ``decided`` the fingerprint of the last of them. ``digests`` are
+    those of the files' first ``lengths`` bytes and ``record`` names the last entry of the record: they show
+    whether a line was changed or removed. Earlier versions wrote none of these. ``marks`` are those of
     :class:`stream_app.wire.inputs.LineReader`.
     """
 
@@ -300,7 +281,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class PublishedStep:
+class LoggedStep:
     """A step as the journal holds it."""
 
     decision: StepDecision
@@ -311,9 +292,9 @@ class Journal:
     """One output folder, locked, recovered to its last commit and open for appending.
 
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
-    names the tiers of recipients that get a file of their own; ``continuation`` draws what a tier added later
-    receives of the past; without it, nothing. ``author`` and ``about`` go to the record with a new or changed
-    manifest. ``key_record`` notes what is published, before it is.
+    names the tiers of recipients that get a file of their own; ``continuation`` draws the past values of a
+    tier added later (None: it gets none). ``author`` and ``about`` go to the record with a new or changed
+    manifest. ``key_record`` notes every line before it is published.
     """
 
     def __init__(
@@ -332,94 +313,96 @@ class Journal:
         make_folder(folder)
         self.folder = folder
         self._tiers = tuple(tiers)
-        self._lock = FolderLock(folder)
-        self._files: dict[str, AppendFile] = {}
-        self._tier_files: dict[str, AppendFile] = {}
-        self._digests: dict[str, str] = {}
-        self._revised: RevisedLog | None = None
         self._key_record = key_record
-        self._progress: ProgressLog | None = None
-        try:
+        with ExitStack() as opened:  # which closes everything where the folder cannot be continued
+            opened.callback(FolderLock(folder).release)
             self._progress = ProgressLog(folder)
+            opened.callback(self._progress.close)
+            if key_record is not None:
+                opened.callback(key_record.close)
             self.last_commit = Commit(**self._progress.commit_read)
+            # the record is checked first: what run.json may say is compared with it
             self._record = Record(folder, author, about, now_seconds)
             check_head(self._record.entries, self.last_commit.record, RECORD)
             self._manifest = Manifest(
                 folder, manifest, replaceable, record=self._record, has_released=self._has_released()
             )
-            taken_over = None if key_record is None else key_record.hold_to(folder)
+            taken_over = None if key_record is None else key_record.compare(folder)
             if self._manifest.begins_anew:
                 self._begin_anew()
-            if self._manifest.is_new:
+            if self._manifest.is_new:  # before any log is made: logs without run.json are refused as damaged
                 self._manifest.save(published=0)
             if self._manifest.has_other_key:
                 check_between_windows(manifest["release"]["covariance"], whole_steps(folder))
-            self._past_tiers = PastTiers(folder, continuation, self._release, self._noise_key_of)
-            self._open_files()
+            self._past_tiers = PastTiers(
+                folder, continuation, lambda step: self._manifest.noise_key(step, self._published)
+            )
+            self._open_files(opened)
             self._revised = RevisedLog(folder, self.last_commit.lengths.get("revised", 0))
+            opened.callback(self._revised.close)
             if key_record is not None:
                 key_record.check_noise(manifest, is_accepted=replaceable >= ACCEPTABLE)
+            # what changed is saved last: a start that is refused leaves run.json and the key's record as they
+            # were
             self._manifest.save(self._published, taken_over)
             if key_record is not None:
                 key_record.save()
-        except BaseException:
-            self.close()
-            raise
+            self._opened = opened.pop_all()
 
     def accounted(self, first: int = 0) -> Iterator[StepDecision]:
         """Decisions of the steps from ``first`` to the last commit, to rebuild the accountant with."""
-        with (self.folder / "decisions.jsonl").open("rb") as lines:
-            yield from map(self._decision, islice(lines, first, self.last_commit.next_step))
+        yield from _parsed(StepDecision, self._decisions.path, first, self.last_commit.next_step)
 
-    def published_since(self) -> tuple[PublishedStep, ...]:
-        """Steps that were published after the last commit: what they say stands."""
-        skip, end = self.last_commit.next_step, self._published
-        with (self.folder / "decisions.jsonl").open("rb") as decisions:
-            decided = [self._decision(line) for line in islice(decisions, skip, end)]
-        with (self.folder / "releases.jsonl").open("rb") as releases:
-            released = [self._release(line) for line in islice(releases, skip, end)]
-        return tuple(map(PublishedStep, decided, released))
+    def published_since(self) -> tuple[LoggedStep, ...]:
+        """Steps that were published after the last commit: what they say stays as it is."""
+        steps = self.last_commit.next_step, self._published
+        decided = _parsed(StepDecision, self._decisions.path, *steps)
+        released = _parsed(StepRelease, self._releases.path, *steps)
+        return tuple(map(LoggedStep, decided, released))
 
     def publish(self, decision: StepDecision, release: StepRelease) -> None:
         """Make a step durable: the decision first, so that no release is without one.
 
-        Without tiers ``releases.jsonl`` is for everybody, and a release that has some is refused.
+        Without tiers ``releases.jsonl`` is public, and a release that has tiers is refused.
         """
         line = release.line() if self._tiers else public_release(release, ()).line()
-        self._append(self._decisions, decision.line())
+        # A kill before the release is whole cuts the decision, and the step is repeated from the input: the
+        # same messages and key give the same line, and no other one passes the note (KeyRecord.note).
+        self._decisions.append(decision.line())
         self._decisions.sync()
         self._note(RELEASES, line)
-        self._append(self._releases, line)
+        self._releases.append(line)
         self._releases.sync()
-        self._append_tiers(release)
+        for tier, file in self._tier_files.items():
+            file.append(release_for_tier(release, tier).line())
+            file.sync()
 
     def publish_revised(self, release: StepRelease) -> None:
         """Make late or corrected values durable, each once."""
-        assert self._revised is not None
         self._revised.publish(release, lambda line: self._note(REVISED, line))
 
     def append_risks(self, lines: bytes) -> None:
         """Keep risk messages for the next commit."""
-        self._append(self._risks, lines)
+        self._risks.append(lines)
 
     def append_rejected(self, line: bytes) -> None:
         """Keep a dead letter for the next commit."""
-        self._append(self._rejected, line)
+        self._rejected.append(line)
 
     def commit(
-        self, reached: Commit, changed: Mapping[int, OpenStep | None] | None = None, *, whole: bool = False
+        self, reached: Commit, changed: Mapping[int, SavedStep | None] | None = None, *, whole: bool = False
     ) -> None:
-        """Everything handled so far is written; a restart continues here, with the files as they are now.
+        """Make durable everything handled so far; a restart continues here, with the files as they are now.
 
-        ``changed`` are the open steps that changed since the last commit, None where one was forgotten; of
-        ``reached.window`` all else. ``whole`` leaves one document, as a run does at its end.
+        ``changed`` are the open steps that changed since the last commit, None for a forgotten one;
+        ``reached.window`` has all else of the window. ``whole`` leaves one document, as a run does at its
+        end.
         """
-        assert self._progress is not None
         for file in self._files.values():
             file.sync()
         lengths = {name: file.length for name, file in self._files.items()}
-        digests = dict(self._digests)
-        if self._revised is not None and self._revised.length:
+        digests = {name: file.digest for name, file in self._files.items()}
+        if self._revised.length:
             lengths["revised"], digests["revised"] = self._revised.length, self._revised.digest
         self._save(replace(reached, lengths=lengths, digests=digests), changed or {}, whole=whole)
 
@@ -430,61 +413,47 @@ class Journal:
         self._record.end(commit.next_step, outcome, logs)
         self._save(commit, {}, whole=True)
 
-    def _save(self, commit: Commit, changed: Mapping[int, OpenStep | None], *, whole: bool) -> None:
-        assert self._progress is not None
+    def _save(self, commit: Commit, changed: Mapping[int, SavedStep | None], *, whole: bool) -> None:
         self.last_commit = replace(commit, record=self._record.head)
         fields = {key: value for key, value in vars(self.last_commit).items() if key != "marks"}
         self._progress.write(fields, changed, commit.marks, whole=whole)
 
-    def _append(self, file: AppendFile, data: bytes) -> None:
-        """Write whole lines, and know what the file holds."""
-        file.append(data)
-        self._digests[file.path.stem] = extended(self._digests[file.path.stem], data)
-
     def close(self) -> None:
         """Close the files and free the folder; what was not committed will be done again."""
-        for file in (*self._files.values(), *self._tier_files.values()):
-            file.close()
-        if self._revised is not None:
-            self._revised.close()
-        if self._key_record is not None:
-            self._key_record.close()
-        if self._progress is not None:
-            self._progress.close()
-        self._lock.release()
+        self._opened.close()
 
     def bytes_written(self) -> dict[str, int]:
         """Durable bytes of each file that others may know the length of: dead letters depend on counts."""
         return {name: file.length for name, file in self._files.items() if name != "rejected"}
 
     def _has_released(self) -> bool:
-        """Whether a step, or a part of one, was decided or released; a lost file counts as if."""
+        """Whether a step, or a part of one, was decided or released, as far as any file shows."""
         logs = (self.folder / "decisions.jsonl", *self.folder.glob("releases*.jsonl"))
         return self.last_commit.next_step > 0 or any(log.exists() and log.stat().st_size for log in logs)
 
     def _begin_anew(self) -> None:
-        """Forget what was read under other settings: nothing of it was released."""
+        """Forget what was read under other settings, since nothing of it was released."""
         logger.warning("nothing was released to %s yet: the run starts over with these settings", self.folder)
-        assert self._progress is not None
         self._progress.forget()
         self.last_commit = Commit()
 
-    def _open_files(self) -> None:
+    def _open_files(self, opened: ExitStack) -> None:
         """Open all files and cut what an interrupted run left half written; what stays is durable then.
 
         A killed run may have written without syncing: nothing is built on that before it is on disk.
         """
-        self._decisions = AppendFile(self.folder / "decisions.jsonl", SECRET_MODE)
-        mode = SECRET_MODE if self._tiers else PUBLIC_MODE
-        self._releases = AppendFile(self.folder / "releases.jsonl", mode)
-        self._risks = AppendFile(self.folder / "risks.jsonl", SECRET_MODE)
-        self._rejected = AppendFile(self.folder / "rejected.jsonl", SECRET_MODE)
-        self._files = {file.path.stem: file for file in self._each_file()}
+        releases_mode = SECRET_MODE if self._tiers else PUBLIC_MODE
+        self._decisions = self._open_log("decisions", SECRET_MODE, opened)
+        self._releases = self._open_log("releases", releases_mode, opened)
+        self._risks = self._open_log("risks", SECRET_MODE, opened)
+        self._rejected = self._open_log("rejected", SECRET_MODE, opened)
+        logs = self._decisions, self._releases, self._risks, self._rejected
+        self._files = {log.path.stem: log for log in logs}
         lengths = self.last_commit.lengths
         for file in (self._risks, self._rejected):
             file.truncate(lengths.get(file.path.stem, 0))
-        releases = _LineCount.of(self._releases.path)
-        decisions = _LineCount.of(self._decisions.path, releases.lines)
+        releases = LineCount.of(self._releases.path)
+        decisions = LineCount.of(self._decisions.path, releases.lines)
         self._published = releases.lines
         if decisions.lines < releases.lines or releases.lines < self.last_commit.next_step:
             raise OutputError(
@@ -495,12 +464,17 @@ class Journal:
             )
         self._decisions.truncate(decisions.bytes)
         self._releases.truncate(releases.bytes)
-        for file in self._each_file():
-            self._digests[file.path.stem] = self._checked_digest(file)
-        self._tier_files = {tier: self._open_tier(tier) for tier in self._tiers}
+        for log in logs:
+            log.digest = self._checked_digest(log)
+        self._tier_files = {tier: self._open_tier(tier, opened) for tier in self._tiers}
         sync_folder(self.folder)
 
-    def _checked_digest(self, file: AppendFile) -> str:
+    def _open_log(self, name: str, mode: int, opened: ExitStack) -> ChainedLog:
+        log = ChainedLog(self.folder / f"{name}.jsonl", mode)
+        opened.callback(log.close)
+        return log
+
+    def _checked_digest(self, file: ChainedLog) -> str:
         """The digest of what a file holds; :class:`OutputError` where that is not what was committed.
 
         Risks and dead letters are as long as the commit says, and may be long: their digest is taken from it.
@@ -521,75 +495,19 @@ class Journal:
         assert digest is not None, "the file is as long as it says"
         return digest
 
-    def _open_tier(self, tier: str) -> AppendFile:
+    def _open_tier(self, tier: str, opened: ExitStack) -> AppendFile:
         """A tier's file with a line for every release there is; what is missing is made from the log."""
         file = AppendFile(self.folder / tier_file(tier), SECRET_MODE)
-        try:
-            present = _LineCount.of(file.path, self._published)
-            file.truncate(present.bytes)
-            self._past_tiers.add(tier, present.lines, self._published)
-            for release in self._past_tiers.releases(present.lines, self._published):
-                file.append(release_for_tier(release, tier).line())
-            file.sync()
-        except BaseException:
-            file.close()
-            raise
+        opened.callback(file.close)
+        present = LineCount.of(file.path, self._published)
+        file.truncate(present.bytes)
+        self._past_tiers.add(tier, present.lines, self._published)
+        for release in self._past_tiers.releases(present.lines, self._published):
+            file.append(release_for_tier(release, tier).line())
+        file.sync()
         return file
 
-    def _noise_key_of(self, step: int) -> str | None:
-        """Fingerprint of the key that a step's noise was drawn with."""
-        return self._manifest.noise_key(step, self._published)
-
     def _note(self, log: str, line: bytes) -> None:
-        """Before a line leaves, whoever holds the noise key knows that it does."""
+        """Note a line next to the noise key before it is published."""
         if self._key_record is not None:
             self._key_record.note(log, line)
-
-    def _append_tiers(self, release: StepRelease) -> None:
-        """Each tier's own view of a release that is durable."""
-        for tier, file in self._tier_files.items():
-            file.append(release_for_tier(release, tier).line())
-            file.sync()
-
-    def _each_file(self) -> tuple[AppendFile, ...]:
-        """The four appended files."""
-        return self._decisions, self._releases, self._risks, self._rejected
-
-    def _decision(self, line: bytes) -> StepDecision:
-        try:
-            return StepDecision.model_validate_json(line)
-        except ValidationError as error:
-            raise self._damaged("decisions.jsonl", error) from error
-
-    def _release(self, line: bytes) -> StepRelease:
-        try:
-            return StepRelease.model_validate_json(line)
-        except ValidationError as error:
-            raise self._damaged("releases.jsonl", error) from error
-
-    def _damaged(self, name: str, error: ValidationError) -> OutputError:
-        """What to say of a complete line that cannot be read."""
-        return OutputError(
-            f"each line of {self.folder / name} must be as it was written",
-            error.errors(include_url=False, include_input=False)[0]["msg"],
-            restoring(name),
-        )
-
-
-@dataclass(frozen=True)
-class _LineCount:
-    """Complete lines of a file and the bytes they take; a torn last line is not one."""
-
-    lines: int
-    bytes: int
-
-    @classmethod
-    def of(cls, path: Path, at_most: int | None = None) -> _LineCount:
-        lines = length = 0
-        with path.open("rb") as content:
-            for line in content:
-                if not line.endswith(b"\n") or lines == at_most:
-                    break
-                lines += 1
-                length += len(line)
-        return cls(lines, length)

@@ -1,8 +1,8 @@
-"""Volunteers' true places, read while the engine runs and held against the priors.
+"""Volunteers' true places, read while the engine runs and compared with what the priors predict.
 
-The file is the operator's: only its owner may read it, and nothing of it leaves this process but how many
-guesses were judged, the evidence they add up to, and whether it refutes the priors, all counted in twenties,
-so that no single guess shows. Evidence is a function of the file: a restart reads it again from the start.
+Only the operator may read the file. Nothing of it leaves this process but the number of guesses judged, the
+evidence they add up to, and whether that refutes the priors, all updated every twenty guesses so that no
+single guess shows. Evidence is a function of the file: a restart reads it again from the start.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ SHOWN_EVERY = 20
 _MOST_LOG = 700.0  # of the evidence: a float holds no more
 
 
-class Panel(Observer):
-    """Reads what was appended to the file at the start and after every step, and notifies ``observer``.
+class VolunteerPanel(Observer):
+    """Reads what was appended to the file, at the start and after every step, and notifies ``observer``.
 
-    ``shown`` is what was shown last.
+    ``shown`` is what was last shown.
     """
 
     def __init__(
@@ -56,16 +56,6 @@ class Panel(Observer):
         self._is_open_to_others = False
         self.shown = PanelChecked(0, 1.0, is_refuted=False)
 
-    @classmethod
-    def of(
-        cls, settings: Settings, population: Population, horizon: HorizonSettings, observer: Observer
-    ) -> Observer:
-        """The panel of the settings; an observer that does nothing where there is none."""
-        if settings.panel is None:
-            return Observer()
-        check = PanelCheck(population, horizon, RunningCheck(settings.panel_level))
-        return cls(settings.panel, population, check, observer)
-
     def started(self, event: RunStarted) -> None:
         """Read everything there is."""
         self._observer.panel_checked(self.shown)
@@ -76,7 +66,7 @@ class Panel(Observer):
         self.read()
 
     def read(self) -> None:
-        """Read what was appended, and show it where it makes twenty guesses more."""
+        """Read what was appended, and show the evidence after every twenty guesses."""
         before, refused_lines = self.shown, []
         for line in self._appended():
             self._lines += 1
@@ -95,10 +85,10 @@ class Panel(Observer):
             logger.warning("panel: the priors are refuted; see docs/runbooks/priors-refuted.md")
 
     def _take(self, line: bytes) -> bool:
-        """One line; whether it says where somebody of the priors was, later than what is known."""
+        """Take one line; False unless it has a person and a location of the priors, at a later step."""
         try:
             report = PlaceReport.model_validate_json(line)
-            parse_json(line)  # which refuses a member that stands twice
+            parse_json(line)  # which refuses a repeated member
         except (ValidationError, DocumentError):
             return False
         person, location = self._people.get(report.person), self._locations.get(report.location)
@@ -113,7 +103,7 @@ class Panel(Observer):
         return is_new
 
     def _appended(self) -> Iterator[bytes]:
-        """Whole lines behind those that were read; none while others than the owner may read the file."""
+        """Whole lines after those already read; none while others than the owner may read the file."""
         if not self._path.is_file():
             return
         fault = readable_by_others(self._path)
@@ -130,26 +120,36 @@ class Panel(Observer):
                 yield line
 
 
-# The volunteers' panel in a process of its own, beside workers on Kafka, none of which has everybody.
-
-
-def panel_of(settings: Settings, population: Population) -> Panel:
-    """The panel of the settings; :class:`SettingsError` where there is none, or others may read it."""
+def panel_observer(
+    settings: Settings, population: Population, horizon: HorizonSettings, observer: Observer | None = None
+) -> Observer:
+    """The panel of the settings; an observer that does nothing where there is none."""
     if settings.panel is None:
+        return Observer()
+    check = PanelCheck(population, horizon, RunningCheck(settings.panel_level))
+    return VolunteerPanel(settings.panel, population, check, observer)
+
+
+# The panel in a process of its own, next to workers on Kafka, none of which has all people.
+
+
+def panel_of(settings: Settings, population: Population) -> VolunteerPanel:
+    """The panel of the settings; :class:`SettingsError` where there is none, or others may read it."""
+    require_private_panel(settings)
+    panel = panel_observer(settings, population, settings.horizon_settings(settings.first_slot))
+    if not isinstance(panel, VolunteerPanel):
         raise SettingsError(
             "panel must name the file of volunteers' true places",
             "no panel in the settings",
             'write panel = "panel.jsonl" into the settings file',
         )
-    require_private_panel(settings)
-    horizon = settings.horizon_settings(settings.first_slot)
-    return Panel(
-        settings.panel, population, PanelCheck(population, horizon, RunningCheck(settings.panel_level))
-    )
+    return panel
 
 
-def watch_panel(panel: Panel, settings: Settings, every: float, announce: Callable[[str], None]) -> None:
-    """Look again every so many seconds, with the metrics at an address, until somebody asks to stop."""
+def watch_panel(
+    panel: VolunteerPanel, settings: Settings, every: float, announce: Callable[[str], None]
+) -> None:
+    """Read the panel every so many seconds and serve the metrics, until somebody asks to stop."""
     registry = CollectorRegistry()
     metrics = PriorMetrics(registry, settings.priors_check)
     with stop_on_signals() as request, _metrics_at(settings.listen, registry, announce):
@@ -161,7 +161,7 @@ def watch_panel(panel: Panel, settings: Settings, every: float, announce: Callab
 
 @contextmanager
 def _metrics_at(listen: str, registry: CollectorRegistry, announce: Callable[[str], None]) -> Iterator[None]:
-    """The metrics at an address; nothing where that is empty."""
+    """Serve the metrics at an address; nothing where that is empty."""
     if not listen:
         yield
         return

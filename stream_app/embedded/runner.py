@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from accounting.ledgers import PrivacyAccount
 from accounting.settings import RiskBudget
@@ -45,7 +45,6 @@ from stream_app.wire import (
     Rejected,
     RiskSummary,
     SteadyTime,
-    StepRelease,
     decision_of,
     fingerprint_of,
     mostly_refused,
@@ -65,7 +64,7 @@ class Incoming(NamedTuple):
 
 
 class MessageReader:
-    """Reads messages from ``lines``; those of a CSV stand below its header line."""
+    """Reads messages from ``lines``; those of a CSV come after its header line."""
 
     def __init__(self, lines: LineReader, *, is_csv: bool = False) -> None:
         self.lines = lines
@@ -85,7 +84,7 @@ class MessageReader:
         return Incoming(self._parser(data, origin.source), origin)
 
     def _begins_with_header(self, data: bytes) -> bool:
-        """Take the columns of a CSV; the next file of one that is followed may go on without a header."""
+        """Take the columns of a CSV; the next file of one that is followed may continue without a header."""
         try:
             self._parser = reading_parser(data)
         except InputError:
@@ -95,135 +94,23 @@ class MessageReader:
         return True
 
 
-# What a run leaves in its output folder: releases, decisions, risks, dead letters, the privacy account.
+logger = logging.getLogger(__name__)
 
 MOST_EXPOSED = 10
-"""People whom the risk summaries of an output folder name, unless the settings say otherwise."""
-
-
-class RunOutput:
-    """Writes steps in the order that makes a run safe to kill: the release first, then what follows of it.
-
-    ``account`` is what the steps before have spent. ``most_exposed`` people are named by pseudonym in every
-    risk summary, by the figures of ``view``. ``limit`` is the rule's, of ceilings in the crowd where these
-    decide. ``snapshot`` is given the time after every commit.
-    """
-
-    def __init__(
-        self,
-        journal: Journal,
-        risks: RiskWriter,
-        account: PrivacyAccount,
-        view: PeopleView,
-        *,
-        most_exposed: int | None = None,
-        limit: RiskBudget | None = None,
-        decides_in_crowd: bool = False,
-        snapshot: Callable[[float], None] | None = None,
-    ) -> None:
-        self.rejected: Counter[str] = Counter()
-        self._journal = journal
-        self._risks = risks
-        self._account = account
-        self.view = view
-        self._most_exposed = MOST_EXPOSED if most_exposed is None else most_exposed
-        self._limit, self._in_crowd = limit, decides_in_crowd
-        self._snapshot = snapshot
-        self._last_closed: StepSchedule | None = None
-
-    def begin(self, next_step: int) -> None:
-        """Remove what an interrupted run wrote of this step and later ones."""
-        self._risks.discard_from(next_step)
-
-    def publish(self, closed: ClosedStep) -> RiskSummary | None:
-        """Make a step durable, then write its risks; its summary, where there are people."""
-        if not closed.is_replayed:
-            decision = decision_of(closed.schedule, closed.why, crowds=closed.crowds)
-            self._journal.publish(decision, closed.release)
-        self.publish_revised(closed.revised)
-        self._account.charge(closed.schedule)
-        self._last_closed = closed.schedule
-        summary = None
-        if self.view.people:
-            adversary, crowd = self.view.adversary, None
-            if closed.in_crowd is not None and adversary is not None:
-                crowd = crowd_message(closed.in_crowd, adversary)
-            over = None
-            if self._limit is not None:
-                over = over_limit_counts(self.view.standing(), self._limit, in_crowd=self._in_crowd)
-            summary = summary_message(closed.summary, 0, self.view.assumed, closed.attack, crowd, over)
-            self._journal.append_risks(self._naming(summary).line())
-        for block in self._risks.blocks(closed.schedule.step, closed.records):
-            self._journal.append_risks(block)
-        return summary
-
-    def publish_revised(self, releases: Sequence[StepRelease]) -> None:
-        """Make late and corrected values durable."""
-        for release in releases:
-            self._journal.publish_revised(release)
-
-    def reject(self, rejected: Rejected) -> None:
-        """Write a dead letter."""
-        self._journal.append_rejected(rejected.line())
-        if rejected.reason not in PRIVATE_REASONS:
-            self.rejected[rejected.reason.value] += 1
-
-    def commit(
-        self,
-        engine: StepEngine,
-        position: Mapping[str, Any],
-        now_seconds: float,
-        *,
-        marks: Sequence[int] = (),
-        is_last: bool = False,
-    ) -> None:
-        """Nothing up to this ``position`` of the input need be done again; ``marks`` belong to it.
-
-        Where nothing changed since the last time, nothing is written.
-        """
-        decided = self._journal.last_commit.decided
-        if self._last_closed is not None:
-            decided = fingerprint_of(self._last_closed)
-        window = engine.intake.window
-        reached = Commit(
-            engine.next_step,
-            position,
-            window.save_position(),
-            account=self._account.save(),
-            decided=decided,
-            marks=marks,
-        )
-        self._journal.commit(reached, window.take_changed(), whole=is_last)
-        if self._snapshot is not None:
-            self._snapshot(now_seconds)
-
-    def end(self, outcome: str) -> None:
-        """The run ended by itself, with everything committed."""
-        self._journal.end(outcome)
-
-    def bytes_written(self) -> Mapping[str, int]:
-        """Bytes of this run by file."""
-        return self._journal.bytes_written()
-
-    def _naming(self, summary: RiskSummary) -> RiskSummary:
-        """The summary as the owner's file has it; observers get it without names."""
-        return with_worst(summary, self.view.accountant, self.view.pseudonyms, self._most_exposed)
-
-
-logger = logging.getLogger(__name__)
+"""People named in the risk summaries of an output folder, unless the settings say otherwise."""
 
 COMMIT_SECONDS = 0.2
 END_OF_INPUT = "end of input"
-_LINES_BETWEEN_LOOKS = 256
+_LINES_BETWEEN_LOOKS = 256  # at the clock for a commit, while lines come without a pause
 
 
 @dataclass(frozen=True)
 class RunReport:
     """What a run did. ``steps`` and ``lines`` are this run's, ``next_step`` where the next one continues.
 
-    ``lines`` are messages, where each count of a batch is one. ``rejected`` has no private reasons, and
-    ``bytes_written`` no dead letters: both are shown.
-    ``note`` is what must be said of the priors, where they are not the measured habits of people.
+    ``lines`` counts messages; each count of a batch is one. ``rejected`` leaves out private reasons and
+    ``bytes_written`` leaves out dead letters, because both are shown. ``note`` is what every output must say
+    of the priors, where they are not measured habits.
     """
 
     steps: int
@@ -236,32 +123,53 @@ class RunReport:
     note: str | None = None
 
     @property
-    def is_in_vain(self) -> bool:
-        """Whether the input was read to its end and no step closed, none earlier either or all refused."""
+    def closed_no_step(self) -> bool:
+        """Whether the whole input was read and no step closed: none ever did, or most input was refused."""
         if self.reason != END_OF_INPUT or self.steps:
             return False
         return self.next_step == 0 or mostly_refused(self.lines, self.rejected) is not None
 
 
 class EmbeddedRunner:
-    """Connects one input, one engine and one output folder, and shows ``observer`` what happens."""
+    """Connects one input, one engine and one output folder, and shows ``observer`` what happens.
+
+    It writes in the order that makes a run safe to kill: a step's release first, then what follows from it.
+    ``account`` is what the steps before have spent on privacy. Every risk summary names ``most_exposed``
+    people by pseudonym. ``limit`` is the risk budget of the release policy, ``decides_in_crowd`` says whether
+    it limits ceilings in the crowd. ``snapshot`` is called with the time after every commit.
+    """
 
     def __init__(
         self,
         engine: StepEngine,
         messages: MessageReader,
-        output: RunOutput,
+        journal: Journal,
+        risks: RiskWriter,
+        account: PrivacyAccount,
+        view: PeopleView,
         *,
         clock: Clock,
         step_clock: StepClock,
-        observer: Observer | None = None,
+        observer: Observer,
+        most_exposed: int | None,
+        limit: RiskBudget | None,
+        decides_in_crowd: bool,
+        snapshot: Callable[[float], None],
     ) -> None:
         self._engine = engine
         self._messages = messages
-        self._output = output
+        self._journal = journal
+        self._risks = risks
+        self._account = account
+        self._view = view
         self._clock = clock
         self._step_clock = step_clock
-        self._observer = observer or Observer()
+        self._observer = observer
+        self._most_exposed = MOST_EXPOSED if most_exposed is None else most_exposed
+        self._limit, self._decides_in_crowd = limit, decides_in_crowd
+        self._snapshot = snapshot
+        self._rejected: Counter[str] = Counter()
+        self._last_closed: StepSchedule | None = None
         self._steps = self._lines = self._messages_taken = 0
         self._next_look, self._has_warned = FIRST_LOOK, False
         self._committed_at = clock.monotonic_seconds()
@@ -281,7 +189,7 @@ class EmbeddedRunner:
             self._observer.stopped(RunStopped(self._engine.next_step, f"failure: {type(failure).__name__}"))
             raise
         self._commit(is_last=True)
-        self._output.end(reason)
+        self._journal.end(reason)
         self._observer.stopped(RunStopped(self._engine.next_step, reason))
         self._warn_of_refusals()
         logger.info("stopped before step %d: %s", self._engine.next_step, reason)
@@ -289,11 +197,11 @@ class EmbeddedRunner:
             self._steps,
             self._engine.next_step,
             self._messages_taken,
-            dict(self._output.rejected),
+            dict(self._rejected),
             reason,
             self._clock.monotonic_seconds() - started,
-            self._output.bytes_written(),
-            self._output.view.note,
+            self._journal.bytes_written(),
+            self._view.note,
         )
 
     def _walk(self, is_stopped: Callable[[], bool], keep_open: bool) -> str:
@@ -310,14 +218,13 @@ class EmbeddedRunner:
         """Make sure that the run can continue, and say that it does."""
         if self._engine.next_step == 0:
             self._step_clock.check(self._clock.now_seconds(), 0)
-        self._output.begin(self._engine.next_step)
-        registry, view = self._engine.intake.registry, self._output.view
-        names = tuple(sensor.name for sensor in registry.sensors)
-        self._observer.started(RunStarted(view.people, self._engine.next_step, names, view))
-        logger.info("start at step %d with %d people", self._engine.next_step, view.people)
+        self._risks.discard_from(self._engine.next_step)  # what a killed run wrote after its last commit
+        names = tuple(sensor.name for sensor in self._engine.intake.registry.sensors)
+        self._observer.started(RunStarted(self._view.people, self._engine.next_step, names, self._view))
+        logger.info("start at step %d with %d people", self._engine.next_step, self._view.people)
 
     def _take_lines(self, is_stopped: Callable[[], bool]) -> None:
-        """Line after line until the end or a request to stop."""
+        """Take line after line until the input ends or somebody asks to stop."""
         for line in self._messages.lines:
             self._received_at = self._clock.monotonic_seconds()
             self._look_at_clock()
@@ -341,7 +248,7 @@ class EmbeddedRunner:
     def _warn_of_refusals(self) -> None:
         """Say once, as early as it shows, that most of the input is refused."""
         waiting = self._engine.intake.window.waiting_count
-        sentence = mostly_refused(self._messages_taken, self._output.rejected, waiting)
+        sentence = mostly_refused(self._messages_taken, self._rejected, waiting)
         if sentence is not None and not self._has_warned:
             self._has_warned = True
             logger.warning("%s (each message with its own hint: rejected.jsonl)", sentence)
@@ -352,13 +259,13 @@ class EmbeddedRunner:
         self._time.observe(self._clock.now_seconds())
         self._engine.intake.over_through = self._step_clock.over_step(self._time.at_most_seconds())
         due = self._step_clock.due_step(self._time.now_seconds())
-        self._backlog.look(due)
+        self._backlog.looked_at(due)
         self._engine.allow_through(due)
 
     def _has_read_backlog(self) -> bool:
-        """Whether nothing is waiting, nor still to be skipped, nor out of reach."""
+        """Whether no earlier message is still waiting, to be skipped, or out of reach."""
         if self._messages.lines.is_behind or self._messages.lines.is_away():
-            self._backlog.hear(self._received_at)
+            self._backlog.received(self._received_at)
         return self._backlog.is_read(self._received_at, self._engine.intake.window.watermark)
 
     def _close_by_clock(self) -> None:
@@ -383,17 +290,18 @@ class EmbeddedRunner:
         for rejected in receipt.rejected:
             self._reject(rejected)
         if all(rejected.reason in PRIVATE_REASONS for rejected in receipt.rejected):
-            self._backlog.hear(self._received_at)
+            self._backlog.received(self._received_at)
 
     def _reject(self, rejected: Rejected) -> None:
-        """Write a dead letter."""
-        self._output.reject(rejected)
+        """Write a dead letter; those with a private reason are not counted, as a total would show a count."""
+        self._journal.append_rejected(rejected.line())
         if rejected.reason not in PRIVATE_REASONS:
+            self._rejected[rejected.reason.value] += 1
             self._observer.rejected(rejected.reason)
         logger.debug("rejected %s: %s", rejected.source, rejected.reason.value)
 
     def _close_due(self, is_stopped: Callable[[], bool]) -> None:
-        """Close every step that is due; a request to stop is heard after the step at hand."""
+        """Close every step that is due; a request to stop takes effect after the current step."""
         while (closed := self._engine.close_next()) is not None:
             self._publish(closed)
             self._commit_sometimes()
@@ -401,37 +309,59 @@ class EmbeddedRunner:
                 return
 
     def _publish(self, closed: ClosedStep) -> None:
-        """Make a step durable and write its risks, then show it to the observers."""
-        summary = self._output.publish(closed)
+        """Make a step durable, then write its risks and dead letters, then show it to the observers."""
+        if not closed.is_replayed:
+            decision = decision_of(closed.schedule, closed.why, crowds=closed.crowds)
+            self._journal.publish(decision, closed.release)
+        for release in closed.revised:
+            self._journal.publish_revised(release)
+        self._account.charge(closed.schedule)
+        self._last_closed = closed.schedule
+        step = closed.schedule.step
+        summary = self._summary(closed)
+        if summary is not None:  # named for the owner's file only: observers get the summary without names
+            named = with_worst(summary, self._view.accountant, self._view.pseudonyms, self._most_exposed)
+            self._journal.append_risks(named.line())
+        for block in self._risks.blocks(step, closed.records):
+            self._journal.append_risks(block)
         for rejected in closed.rejected:
             self._reject(rejected)
         self._steps += 1
-        self._observer.closed(self._event(closed, summary))
-
-    def _event(self, closed: ClosedStep, summary: RiskSummary | None) -> StepClosed:
-        """What observers are shown of a step."""
-        step = closed.schedule.step
-        return StepClosed(
-            step=step,
-            schedule=closed.schedule,
-            published=closed.release.published,
-            missing=closed.missing,
-            people=self._output.view.people,
-            summary=summary,
-            latency_seconds=self._clock.monotonic_seconds() - self._received_at,
-            lag_steps=max(self._engine.intake.window.watermark - step, 0),
-            is_replayed=closed.is_replayed,
-            why=closed.why,
-            crowds=closed.crowds,
-            accounted=closed.accounted,
+        self._observer.closed(
+            StepClosed(
+                step=step,
+                schedule=closed.schedule,
+                published=closed.release.published,
+                missing=closed.missing,
+                people=self._view.people,
+                summary=summary,
+                latency_seconds=self._clock.monotonic_seconds() - self._received_at,
+                lag_steps=max(self._engine.intake.window.watermark - step, 0),
+                is_replayed=closed.is_replayed,
+                why=closed.why,
+                crowds=closed.crowds,
+                accounted=closed.accounted,
+            )
         )
+
+    def _summary(self, closed: ClosedStep) -> RiskSummary | None:
+        """The risks of all people after a step; None where there are no people."""
+        if not self._view.people:
+            return None
+        crowd = over = None
+        if closed.in_crowd is not None and self._view.adversary is not None:
+            crowd = crowd_message(closed.in_crowd, self._view.adversary)
+        if self._limit is not None:
+            over = over_limit_counts(self._view.standing(), self._limit, in_crowd=self._decides_in_crowd)
+        return summary_message(closed.summary, 0, self._view.assumed, closed.attack, crowd, over)
 
     def _finish(self, is_stopped: Callable[[], bool]) -> None:
         """Close what is still open, and refuse what waits for an activation that cannot come any more."""
         self._engine.finish()
         self._close_due(is_stopped)
         if not self._engine.is_due():
-            self._output.publish_revised(self._engine.take_revised())
+            for release in self._engine.take_revised():
+                self._journal.publish_revised(release)
             for rejected in self._engine.drain():
                 self._reject(rejected)
 
@@ -441,10 +371,21 @@ class EmbeddedRunner:
             self._commit()
 
     def _commit(self, *, is_last: bool = False) -> None:
-        """Everything so far need not be done again."""
+        """Make durable that everything so far need not be done again; without a change nothing is written."""
         self._committed_at = self._clock.monotonic_seconds()
         if self._step_clock.has_ticks:
             self._observer.clock_read(self._time.off)
-        lines = self._messages.lines
-        position = vars(lines.reached)
-        self._output.commit(self._engine, position, self._committed_at, marks=lines.marks, is_last=is_last)
+        lines, window = self._messages.lines, self._engine.intake.window
+        decided = self._journal.last_commit.decided
+        if self._last_closed is not None:
+            decided = fingerprint_of(self._last_closed)
+        reached = Commit(
+            self._engine.next_step,
+            vars(lines.reached),
+            window.save_position(),
+            account=self._account.save(),
+            decided=decided,
+            marks=lines.marks,
+        )
+        self._journal.commit(reached, window.take_changed(), whole=is_last)
+        self._snapshot(self._committed_at)

@@ -10,7 +10,7 @@ from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import BUDGET
 from stream_app.setup.settings import Settings
 
-# The names of a deployment's locations in a file of their own, for whoever does not read the priors.
+# The names of a deployment's locations in a file of their own, for processes that do not read the priors.
 
 
 def location_names(settings: Settings, where: str, remedy: str) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def location_names(settings: Settings, where: str, remedy: str) -> tuple[str, ..
 
 
 def population_of(settings: Settings, priors: Path | None) -> Population:
-    """The people of a priors file; nobody, on the locations that the settings name, without one.
+    """The people of a priors file; without one no people, at the locations that the settings name.
 
     :class:`SettingsError` as :func:`require_people` says.
     """
@@ -76,17 +76,14 @@ def refuse_evidence(settings: Settings) -> None:
 
 
 def drawn_from(population: Population) -> dict[str, int | str] | None:
-    """What a run records of the chains it accounts; None where they are the priors."""
+    """What a run records about the chains it accounts; None where they are the priors themselves."""
     if population.chains_named is None:
         return None
     return {"draws": population.draws, "chains": population.chains_named}
 
 
 def require_people(settings: Settings, people: int) -> None:
-    """Refuse a risk budget that protects nobody: it asks people what each release does to them.
-
-    Without any, everything would keep it.
-    """
+    """Refuse a risk budget without people: every release would keep it, so it would protect nobody."""
     if settings.release.mechanism == BUDGET and people == 0:
         raise SettingsError(
             "a risk budget must have people to protect",

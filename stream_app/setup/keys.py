@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -16,7 +15,7 @@ from stream_app.setup.settings import ENVIRONMENT_PREFIX, Settings
 
 logger = logging.getLogger(__name__)
 
-Key = TypeVar("Key")
+Key = TypeVar("Key", NoiseKey, Pseudonymiser, SnapshotKey)
 
 
 class Keys(NamedTuple):
@@ -27,7 +26,7 @@ class Keys(NamedTuple):
 
 
 def load_keys(settings: Settings, folder: Path, *, create: bool = False) -> Keys:
-    """The keys the settings name; without any, ``noise.key`` and ``pseudonym.key`` beside the output folder.
+    """The keys the settings name; by default ``noise.key`` and ``pseudonym.key`` in a folder of their own.
 
     With ``create`` a key whose file is missing is made, with mode 0600; otherwise :class:`SettingsError` says
     how to get one.
@@ -39,27 +38,25 @@ def load_keys(settings: Settings, folder: Path, *, create: bool = False) -> Keys
 
 def load_noise_key(settings: Settings, folder: Path | None = None, *, create: bool = False) -> NoiseKey:
     """The key that hides counts; without a folder the settings must name it."""
-    source = _Source("noise_key", settings.noise_key, settings.noise_key_secret, folder)
-    return _load(source, "noise.key", NoiseKey, create)
+    return _load("noise", NoiseKey, settings, folder, create)
 
 
 def load_pseudonym_key(
     settings: Settings, folder: Path | None = None, *, create: bool = False
 ) -> Pseudonymiser:
     """The key that hides names; without a folder the settings must name it."""
-    source = _Source("pseudonym_key", settings.pseudonym_key, settings.pseudonym_key_secret, folder)
-    return _load(source, "pseudonym.key", Pseudonymiser, create)
+    return _load("pseudonym", Pseudonymiser, settings, folder, create)
 
 
 def load_snapshot_key(settings: Settings) -> SnapshotKey | None:
     """The key that account workers seal snapshots with; None where the settings name none."""
-    source = _Source("snapshot_key", settings.snapshot_key, settings.snapshot_key_secret, None)
-    is_named = source.path is not None or source.secret is not None
-    return _load(source, "snapshot.key", SnapshotKey, create=False) if is_named else None
+    if settings.snapshot_key is None and settings.snapshot_key_secret is None:
+        return None
+    return _load("snapshot", SnapshotKey, settings, None, create=False)
 
 
 def key_folder(output: Path) -> Path:
-    """Where the keys of an output folder are made: beside it, as the folder itself holds public releases."""
+    """Where the keys of an output folder are made: next to it, as the folder itself holds public releases."""
     whole = output.resolve()
     return whole.parent / f"{whole.name}-keys"
 
@@ -79,34 +76,22 @@ def noise_key_file(settings: Settings, folder: Path | None) -> Path:
 
 
 def key_file(settings: Settings, folder: Path | None) -> Path | None:
-    """The file that the noise key is in, or is to be made in; None for a key that is in none."""
-    return _file(_Source("noise_key", settings.noise_key, settings.noise_key_secret, folder), "noise.key")
+    """The file that the noise key is in, or will be made in; None for a key that is in no file."""
+    return _file("noise", settings, folder)
 
 
-class _Source(NamedTuple):
-    """Where one key may come from."""
-
-    name: str
-    path: Path | None
-    secret: SecretStr | None
-    folder: Path | None
-
-
-def _load(source: _Source, default_name: str, kind: type[Key], create: bool) -> Key:
-    """One key: the secret itself, else its file, else the default file."""
-    parse: Callable[[str], Key] = kind.parse  # type: ignore[attr-defined]
-    load: Callable[[Path], Key] = kind.load  # type: ignore[attr-defined]
-    name = source.name
-    file = _file(source, default_name)
-    if source.secret is not None:
-        return parse(source.secret.get_secret_value())
-    if file is not None and create and not file.exists():
+def _load(what: str, kind: type[Key], settings: Settings, folder: Path | None, create: bool) -> Key:
+    """The key ``what`` of the settings: the secret itself, or else the key in its file."""
+    name, file = f"{what}_key", _file(what, settings, folder)
+    secret: SecretStr | None = getattr(settings, f"{name}_secret")
+    if secret is not None:
+        return kind.parse(secret.get_secret_value())
+    if file is not None and create and not file.exists() and not issubclass(kind, SnapshotKey):
         new_folder(file.parent, PRIVATE_FOLDER)
-        make: Callable[[Path], Key] = kind.create  # type: ignore[attr-defined]
-        made = make(file)
+        made = kind.create(file)
         logger.warning("made %s: keep a copy in a safe place, a run cannot be continued without it", file)
         return made
-    if file is None or (source.path is None and not file.exists()):
+    if file is None or (getattr(settings, name) is None and not file.exists()):
         raise SettingsError(
             f"{name} must be set",
             "nothing",
@@ -115,7 +100,7 @@ def _load(source: _Source, default_name: str, kind: type[Key], create: bool) -> 
         )
     if (fault := readable_by_others(file)) is not None:
         raise SettingsError(f"{name} must be readable by its owner only", *fault)
-    return load(file)
+    return kind.load(file)
 
 
 def require_private_panel(settings: Settings) -> None:
@@ -124,9 +109,11 @@ def require_private_panel(settings: Settings) -> None:
         raise SettingsError("panel must be readable by its owner only", *fault)
 
 
-def _file(source: _Source, default_name: str) -> Path | None:
-    """The file a key is in, or is to be made in; None for a key that is in none."""
-    name, path, secret, folder = source
+def _file(what: str, settings: Settings, folder: Path | None) -> Path | None:
+    """The file a key is in, or will be made in; None for a key that is in no file."""
+    name, default_name = f"{what}_key", f"{what}.key"
+    path: Path | None = getattr(settings, name)
+    secret: SecretStr | None = getattr(settings, f"{name}_secret")
     if secret is not None and path is not None:
         raise SettingsError(f"{name} must come from one place", "a file and a secret", "drop one of the two")
     if secret is not None or path is not None or folder is None:
@@ -139,7 +126,7 @@ def _file(source: _Source, default_name: str) -> Path | None:
             f"{name} must come from one place", f"{within} and {beside}", "move away the one not in use"
         )
     logger.warning(
-        "%s lies among what others may read: stop the run, then `mkdir -p -m 700 %s && mv %s %s`",
+        "%s is in a folder that others may read: stop the run, then `mkdir -p -m 700 %s && mv %s %s`",
         *(within, beside.parent, within, beside),
     )
     return within

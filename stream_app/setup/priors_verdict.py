@@ -1,4 +1,4 @@
-"""What real traces said of priors: the JSON of ``tallyguard priors check``, which ceilings then rest on."""
+"""The result of checking priors against real traces (``tallyguard priors check``), which raises ceilings."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class PriorsVerdict(BaseModel):
 
 
 def priors_check_of(run: Mapping[str, Any]) -> PriorsVerdict | None:
-    """What real traces had said of the priors when the run was last started, by its ``run.json``."""
+    """The check of the priors that a run was last started with, by its ``run.json``."""
     found = run.get("priors_check")
     return None if found is None else PriorsVerdict.model_validate(found)
 

@@ -71,7 +71,7 @@ class _Epsilon(BaseModel):
         return given[0] if len(given) == 1 else None
 
 
-class _File(BaseModel):
+class _RecipientsFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     owner: str
@@ -103,9 +103,9 @@ def load_recipients(path: Path) -> TierAssignment:
     return assign_tiers(distances, level, dict(ranked).values(), [name for name, _ in ranked])
 
 
-def _read(path: Path) -> _File:
+def _read(path: Path) -> _RecipientsFile:
     try:
-        return _File.model_validate(parse_toml(path.read_text(encoding="utf-8")))
+        return _RecipientsFile.model_validate(parse_toml(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, DocumentError) as error:
         raise SettingsError(f"recipients file {path} must be readable TOML", error, "correct it") from error
     except ValidationError as error:

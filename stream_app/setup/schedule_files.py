@@ -99,7 +99,7 @@ def _detailed(
     entries = fields["releases"]
     if unknown or not isinstance(entries, list):
         raise ScheduleError(
-            f"step {index} must have releases as a list and nothing beside it",
+            f"step {index} must have releases as a list and no other key",
             unknown or entries,
             _FLAT_EXAMPLE,
         )
@@ -149,7 +149,7 @@ def find_sensor(index: int, sensor: object, registry: SensorRegistry) -> Sensor:
 
 
 def _mechanism(index: int, fields: Mapping[str, object], registry: SensorRegistry) -> mechanisms.Mechanism:
-    """The mechanism of one release: its name and whatever parameters stand beside it."""
+    """The mechanism of one release, by its name and the parameters next to it."""
     parameters = dict(fields)
     name = parameters.pop("mechanism", None)
     if not isinstance(name, str):

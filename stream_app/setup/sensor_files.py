@@ -14,22 +14,26 @@ nothing else.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 from math import asinh, degrees, isfinite, radians, tan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 from models.exceptions import SensorError
-from models.releases import Sensor, SensorRegistry
+from models.releases import CountingWindow, Counts, MoveSensor, Sensor, SensorRegistry
 from models.text import parse_json
-from stream_app.setup.declared import KEYS, counting_of, is_whole
 
 _PLANE, _GLOBE = ("x", "y"), ("lat", "lon")
-_KEYS = ("name", "locations", "group", "region", *KEYS, *_PLANE, *_GLOBE)
-_FOR_ALL = tuple(key for key in KEYS if key != "moves")
+_FOR_ALL = ("counts", "most_counts", "corrections", "window", "miscounts")
+_KEYS = ("name", "locations", "group", "region", *_FOR_ALL, "moves", *_PLANE, *_GLOBE)
+MOST_WINDOW_STEPS = 48
+"""Steps before a horizon that are followed one by one, so a window has no more."""
+
+_MOST_CORRECTIONS = 10
+_WRITE_MOVES = 'write "moves": [["office", "station"], ["station", "office"]], a third entry for how often'
 _NUMBERS = ("most_counts", "corrections", "window")
 _MOST_DIGITS = 10  # of a location's index
 _MERCATOR_ENDS = 85.0  # degrees of latitude; the projection has no poles
@@ -84,7 +88,7 @@ def _rows(path: Path) -> tuple[Iterable[object], Mapping[str, object]]:
 
 
 def _json_rows(path: Path) -> tuple[Sequence[object], Mapping[str, object]]:
-    """The list of sensors in a JSON document, and what stands beside it."""
+    """The list of sensors in a JSON document, and what the document declares for all of them."""
     try:
         document = parse_json(_read(path))
     except ValueError as error:
@@ -92,14 +96,11 @@ def _json_rows(path: Path) -> tuple[Sequence[object], Mapping[str, object]]:
     rows = document.get("sensors") if isinstance(document, dict) else document
     if not isinstance(rows, list):
         raise SensorError(f"sensors file {path} must hold a list of sensors", type(rows).__name__, _EXAMPLE)
-    return rows, _declared_for_all(path, document) if isinstance(document, dict) else {}
-
-
-def _declared_for_all(path: Path, document: Mapping[str, object]) -> Mapping[str, object]:
-    """What a document says of all its sensors: what they count, and how many of them one person."""
+    if not isinstance(document, dict):
+        return rows, {}
     if "moves" in document:
         raise SensorError(f"moves in {path} must be those of one sensor", "moves of all", _MOVES_EXAMPLE)
-    return {key: value for key, value in document.items() if key in (*_FOR_ALL, "most_sensors")}
+    return rows, {key: value for key, value in document.items() if key in (*_FOR_ALL, "most_sensors")}
 
 
 def _with_declared(for_all: Mapping[str, object], row: object) -> object:
@@ -117,13 +118,13 @@ def _check_most_sensors(path: Path, for_all: Mapping[str, object], registry: Sen
     if declared is None:
         return
     if registry.windowed:  # somebody may be counted anywhere in a window
-        if not is_whole(declared) or not 1 <= int(str(declared)) <= len(registry.sensors):
+        if not _is_whole(declared) or not 1 <= declared <= len(registry.sensors):
             raise SensorError(
                 f"most_sensors of {path} must be from 1 to {len(registry.sensors)}, its sensors",
                 declared,
                 "say how many sensors with windows can count one person in a window; leave it out for all",
             )
-    elif not is_whole(declared) or not 1 <= int(str(declared)) <= overlapping:
+    elif not _is_whole(declared) or not 1 <= declared <= overlapping:
         raise SensorError(
             f"sensors of {path} must count one person in a step at one place of the priors, so by at most "
             f"{overlapping} of them",
@@ -179,7 +180,7 @@ def _sensor(path: Path, number: int, row: object, index_of: Mapping[str, int]) -
     region = row.get("region")
     if region is not None and not (isinstance(region, str) and region):
         raise SensorError(f"{where} must have a region in words, or none", repr(region), _EXAMPLE)
-    counting = counting_of(where, row, locate)
+    counting = _counting(where, row, locate)
     if not isinstance(group, str) or not (counting.locations or isinstance(row.get("locations"), list)):
         raise SensorError(f"{where} must have a list of locations and a group in words", row, _EXAMPLE)
     indices = counting.locations
@@ -196,6 +197,150 @@ def _sensor(path: Path, number: int, row: object, index_of: Mapping[str, int]) -
         counting.window,
         region,
     )
+
+
+# The fields of a sensor that say what it counts; every one of them is accounted as it is declared.
+
+
+class _Counting(NamedTuple):
+    """What one sensor counts: fields of :class:`~models.releases.Sensor`.
+
+    ``locations`` are those of the moves, None for a sensor on places.
+    """
+
+    counts: Counts | None
+    most_counts: int
+    corrections: int
+    window: CountingWindow | None = None
+    locations: tuple[int, ...] | None = None
+
+
+def _counting(where: str, row: Mapping[str, object], locate: Callable[[object], int]) -> _Counting:
+    """What a sensor's row declares; :class:`SensorError` says what it must.
+
+    ``locate`` finds a location by its index or name.
+    """
+    moves = _moves(where, row, locate)
+    window = _window(where, row, moves)
+    counts, most = _declared(where, row, window)
+    corrections = _corrections(where, row)
+    if window is None:
+        return _Counting(counts, most, corrections)
+    if corrections:
+        raise SensorError(
+            f"{where} must have no corrections, since its counts are of windows or moves",
+            corrections,
+            "correct counts of presence in single steps only",
+        )
+    if (
+        counts is Counts.PASSAGES and not moves
+    ):  # the count may be any function of how often each person is there
+        window = CountingWindow(window.steps, moves, True, window.most_sensors)
+    ends = {place for start, end, _ in moves for place in (start, end)}
+    return _Counting(counts, most, 0, window, tuple(sorted(ends)) if moves else None)
+
+
+def _window(
+    where: str, row: Mapping[str, object], moves: tuple[tuple[int, int, int], ...]
+) -> CountingWindow | None:
+    """None for what counts in one step, at places."""
+    steps, miscounts = row.get("window", 1), row.get("miscounts", False)
+    if not _is_whole(steps) or not 1 <= steps <= MOST_WINDOW_STEPS:
+        raise SensorError(
+            f"{where} must have a window of 1 to {MOST_WINDOW_STEPS} steps of the priors",
+            steps,
+            "count over fewer steps, or fit priors with longer ones",
+        )
+    if not isinstance(miscounts, bool):
+        raise SensorError(f"{where} must say miscounts as true or false", miscounts, "leave it out for false")
+    if steps == 1 and not moves:
+        return None
+    declared = row.get("most_sensors")
+    most_sensors = declared if _is_whole(declared) else None
+    return CountingWindow(steps, moves, miscounts, most_sensors)
+
+
+def _moves(
+    where: str, row: Mapping[str, object], locate: Callable[[object], int]
+) -> tuple[tuple[int, int, int], ...]:
+    """Triples (from, to, times) of a sensor on moves."""
+    given = row.get("moves")
+    if given is None:
+        return ()
+    if "locations" in row:
+        raise SensorError(f"{where} must have either locations or moves", "both", "a door has moves only")
+    if not isinstance(given, list) or not all(isinstance(each, list) for each in given):
+        raise SensorError(f"{where} must have a list of moves", given, _WRITE_MOVES)
+    found = {}
+    for move in given:
+        times = move[2] if len(move) == 3 else 1
+        if len(move) not in (2, 3) or not _is_whole(times):
+            raise SensorError(f"each move of {where} must have from and to", move, _WRITE_MOVES)
+        pair = locate(move[0]), locate(move[1])
+        if pair in found:
+            raise SensorError(f"{where} must name each move once", move, "add up how often it is counted")
+        found[pair] = int(times)
+    triples = tuple((start, end, times) for (start, end), times in sorted(found.items()))
+    return MoveSensor(where, triples).times_counted
+
+
+def _declared(
+    where: str, row: Mapping[str, object], window: CountingWindow | None
+) -> tuple[Counts | None, int]:
+    """What the sensor counts (None if not declared), and how often it counts one person at most."""
+    counts, most = row.get("counts"), row.get("most_counts")
+    if window is not None and counts is None:
+        counts = Counts.PASSAGES if window.moves else Counts.PRESENCE
+    if counts is None and most is None:
+        return None, 1
+    if counts not in (*Counts,) or (most is not None and not (_is_whole(most) and most >= 1)):
+        raise SensorError(
+            f'{where} must count "presence" or "passages", one person most_counts (1 or more) times',
+            {key: row[key] for key in ("counts", "most_counts") if key in row},
+            'for a door counter write "counts": "passages", "most_counts": 4',
+        )
+    declared = Counts(str(counts))
+    if declared is Counts.PRESENCE:
+        return declared, _most_presence(where, most, window)
+    if most is None:
+        raise SensorError(
+            f"{where} must declare most_counts, since it counts passages",
+            "none",
+            "ask the vendor how often the device can count one person in a window (a step, where none is "
+            "declared); 1 for one that deduplicates",
+        )
+    return declared, most
+
+
+def _most_presence(where: str, most: int | None, window: CountingWindow | None) -> int:
+    """How often a sensor of presence counts one person: once a step."""
+    steps = 1 if window is None else window.steps
+    if window is not None and window.moves:
+        raise SensorError(f"{where} must count passages, since it counts moves", "presence", "declare them")
+    if most is not None and most > steps:
+        raise SensorError(
+            f"{where} must count each person once{' a step' if steps > 1 else ''}, as presence",
+            most,
+            "declare passages",
+        )
+    return steps if most is None else most
+
+
+def _corrections(where: str, row: Mapping[str, object]) -> int:
+    """How many more values of one step are published at most."""
+    declared = row.get("corrections", 0)
+    if not _is_whole(declared) or not 0 <= declared <= _MOST_CORRECTIONS:
+        raise SensorError(
+            f"{where} must declare from 0 to {_MOST_CORRECTIONS} corrections of a step",
+            declared,
+            "every one is accounted from the start, whether it comes or not (docs/how-to/late-data.md)",
+        )
+    return declared
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is an integer; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _position(where: str, row: Mapping[str, Any]) -> tuple[float, float] | None:

@@ -1,4 +1,4 @@
-"""The version of this program."""
+"""This process: what it logs, how it is asked to stop, which version of the program it runs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from structlog.typing import Processor
 
 
-# What the program says of its work on stderr: one place for every command and worker.
+# Logging on stderr, set up here for every command and worker.
 #
 # Nothing at ``info`` and above names a person, by id or pseudonym, or a count of a sensor.
 
 _OURS = ("stream_app", "accounting", "models")
-_NOT_OURS = ("stream_app.kafka.broker.connection",)  # where Faust speaks in our name
+_NOT_OURS = ("stream_app.kafka.broker.connection",)  # the logger that Faust uses
 
 
 class _Stderr(logging.Handler):
@@ -40,7 +40,7 @@ class _Stderr(logging.Handler):
 
 
 def start_logging(settings: LogSettings) -> None:
-    """Log as the settings say: our own modules at one level, everybody else's at another."""
+    """Log as the settings say: our own modules at one level, libraries at another."""
     import structlog
 
     steps: list[Processor] = [
@@ -76,15 +76,14 @@ def start_logging(settings: LogSettings) -> None:
 
 
 def only_errors_of(library: str) -> None:
-    """Leave out the warnings of a library that say nothing to whoever runs the program."""
+    """Leave out a library's warnings that do not concern the operator."""
     logging.getLogger(library).setLevel(logging.ERROR)
 
 
-# Stopping in order: the first SIGINT, SIGTERM or SIGHUP asks for it, a second one acts as without us.
+# Orderly stops: the first SIGINT, SIGTERM or SIGHUP asks for one, a second signal has its default effect.
 #
-# A terminal that is closed sends SIGHUP, and so do rotations of logs. Whoever started us to live on
-# (``nohup``) has SIGHUP ignored, and it stays so. SIGINT is heard also where a script's ``&`` has it
-# ignored: somebody has sent it to us.
+# Closing a terminal sends SIGHUP, and so do log rotations. A process started with ``nohup`` ignores SIGHUP,
+# and it stays ignored. SIGINT is handled even where a script's ``&`` has it ignored: it was sent to us.
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -103,14 +102,14 @@ class StopRequest:
             os.write(self._write, b"x")
 
     def close(self) -> None:
-        """Give the pipe back."""
+        """Close the pipe."""
         os.close(self.wake)
         os.close(self._write)
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """A stop request that signals set while the block runs; only the main thread gets any."""
+    """A stop request that signals set while the block runs; only the main thread receives signals."""
     request = StopRequest()
     in_main = threading.current_thread() is threading.main_thread()
     found = {number: signal.getsignal(number) for number in _SIGNALS} if in_main else {}

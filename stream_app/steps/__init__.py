@@ -1,11 +1,7 @@
 """The walk of a reading: intake, open steps, the engine, publication."""
 
 from stream_app.steps.engine import (
-    Accountant,
-    Adversary,
-    Beside,
     ClosedStep,
-    Crowd,
     Publisher,
     RiskRecords,
     StepEngine,
@@ -23,7 +19,6 @@ from stream_app.steps.plan import (
     follow_schedule,
     is_activations,
     make_plan,
-    new_accounts,
     policy_of_schedule,
     public_release,
     refuse_late_tiers,
@@ -46,14 +41,10 @@ from stream_app.steps.ticks import Backlog, StepClock
 from stream_app.steps.window import ClosedCounts, OpenStep, Origin, StepWindow
 
 __all__ = [
-    "Accountant",
     "Accounts",
-    "Adversary",
     "Backlog",
-    "Beside",
     "ClosedCounts",
     "ClosedStep",
-    "Crowd",
     "Intake",
     "JsonlRisks",
     "KeyedPublisher",
@@ -75,7 +66,6 @@ __all__ = [
     "follow_schedule",
     "is_activations",
     "make_plan",
-    "new_accounts",
     "policy_of_schedule",
     "public_release",
     "refuse_late_tiers",

@@ -16,49 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
-from models.mechanisms import PublishesTiers, Raw, Suppressed
+from models.mechanisms import PublishesTiers, Suppressed
 from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues, in_single_steps
 from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
-from stream_app.steps.policy import Decided, Policy
+from stream_app.steps.policy import Decided, Policy, undecided_step
 from stream_app.steps.window import ClosedCounts, Origin, RevisedCount
 from stream_app.wire import DecisionReason, InputMessage, Rejected, SensorValue, StepRelease, TierValue
 
 if TYPE_CHECKING:
-    from accounting.continuous import PersonRisks
+    from accounting.continuous import ContinuousAccountant
     from accounting.continuous import RiskSummary as AccountantSummary
-    from accounting.continuous.shadow import MeanAttack
+    from accounting.continuous.shadow import MeanAttack, Shadow
     from accounting.exposure.crowd import StepCrowd
 
 _SUPPRESSED = Suppressed().name
 
 
-class Accountant(Protocol):
-    """What the engine asks of :class:`accounting.continuous.accountant.ContinuousAccountant`."""
-
-    @property
-    def next_step(self) -> int:
-        """The step that :meth:`apply` expects."""
-
-    def apply(self, step: StepSchedule) -> None:
-        """Account one step; refuses before it changes anything."""
-
-    @property
-    def people(self) -> Sequence[str]:
-        """Everybody, in the order of positions."""
-
-    def risks_of(self, people: NDArray[np.int64]) -> PersonRisks:
-        """What there is to say of some people, by position."""
-
-    def crossings(self) -> NDArray[np.int64]:
-        """People who crossed a threshold in the last step."""
-
-    def summary(self) -> AccountantSummary:
-        """The last step in a few numbers."""
-
-
-class Crowd(Protocol):
-    """What the engine asks of :class:`accounting.continuous.crowd.CrowdAccount`."""
+class CrowdRisks(Protocol):
+    """Risks in the crowd, of :class:`accounting.continuous.crowd.CrowdAccount` or of remote partitions."""
 
     def ask(self, step: StepSchedule) -> StepCrowd:
         """What each release of the next step would hide among."""
@@ -79,26 +55,6 @@ class Crowd(Protocol):
         """The last step in a few numbers; None where nobody is accounted."""
 
 
-class Adversary(Protocol):
-    """What the engine asks of :class:`accounting.continuous.shadow.Shadow`, the attack beside the ceiling."""
-
-    def note(self, step: StepSchedule) -> None:
-        """A step was accounted."""
-
-    def mean(self) -> MeanAttack | None:
-        """How well it does on average after the last step; None where nothing was attacked.
-
-        :class:`TallyguardError` where it proves the ceiling wrong.
-        """
-
-
-class Beside(NamedTuple):
-    """What is computed beside the accountant: an attack, and the same people against the crowd adversary."""
-
-    adversary: Adversary | None = None
-    crowd: Crowd | None = None
-
-
 class Publisher(Protocol):
     """Turns counts into public values; see :mod:`stream_app.steps.plan`."""
 
@@ -109,7 +65,7 @@ class Publisher(Protocol):
 
 
 class StoredStep(NamedTuple):
-    """A step that an earlier run has published: its decision and its release stand."""
+    """A step that an earlier run has published: its decision and its release are kept."""
 
     schedule: StepSchedule
     release: StepRelease
@@ -141,10 +97,10 @@ class RiskRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClosedStep:
-    """All that comes of closing one step.
+    """The results of closing one step.
 
     ``schedule`` is what was accounted: a missing reading is accounted as if it had been released.
-    ``why`` says what settled the decision where a risk budget did.
+    ``why`` is the reason of a decision under a risk budget.
     ``is_replayed`` is true when an earlier run has made the release durable already. ``attack`` is None where
     none was measured, ``crowds`` and ``in_crowd`` where risks in the crowd are not computed. ``revised`` are
     late and corrected values of earlier steps: accounted when those were closed. ``accounted`` is the
@@ -174,14 +130,18 @@ class StepEngine:
         intake: Intake,
         policy: Policy,
         publisher: Publisher,
-        accountant: Accountant,
+        accountant: ContinuousAccountant,
         *,
         risk_every: int = 100,
         stored: Iterable[StoredStep] = (),
-        beside: Beside | None = None,
+        attack: Shadow | None = None,
+        crowd: CrowdRisks | None = None,
     ) -> None:
-        """``stored`` are steps that an earlier run has published."""
-        self._adversary, self._crowd = beside or Beside()
+        """``stored`` are steps that an earlier run has published.
+
+        ``attack`` is tried on every step; ``crowd`` has the risks of the same people in the crowd.
+        """
+        self._attack, self._crowd = attack, crowd
         self.intake = intake
         self.accountant = accountant
         self._policy = policy
@@ -196,7 +156,7 @@ class StepEngine:
         return self.intake.window.next_step
 
     def recall(self, decided: Iterable[StepSchedule]) -> None:
-        """What an earlier run decided of the last closed steps, of which more values may come."""
+        """Note what an earlier run decided on the last closed steps, for which late values may still come."""
         self._decided |= {schedule.step: schedule for schedule in decided}
 
     def receive(self, message: InputMessage, origin: Origin) -> Receipt:
@@ -208,12 +168,12 @@ class StepEngine:
         return self.intake.window.is_due()
 
     def allow_through(self, step: int) -> None:
-        """The ticks of the steps up to this one have come: they may close when all is there."""
+        """The ticks of the steps up to this one have come: they may close once all sensors have reported."""
         window = self.intake.window
         window.open_through = max(window.open_through, step)
 
     def close_through(self, step: int) -> None:
-        """The ticks of the steps up to this one have come, and so has all that was sent before."""
+        """The ticks of the steps up to this one have come, and everything sent before them was read."""
         self.intake.window.close_through = max(self.intake.window.close_through, step)
 
     def finish(self) -> None:
@@ -232,7 +192,7 @@ class StepEngine:
         """Close the next step if it is due: decide, account, only then draw values.
 
         :class:`AccountingFailedError` when it cannot be accounted; nothing of it may be published then, and
-        the engine must not go on.
+        the engine must not continue.
         """
         due = self.take_due()
         if due is None:
@@ -240,13 +200,12 @@ class StepEngine:
         if due.stored is not None:
             return self.complete(due, Decided(due.stored.schedule, due.stored.why, due.stored.crowds))
         step, sensors = due.closed.step, due.closed.sensors
-        crowds = None if self._crowd is None else self._crowd.ask(self._announced(step, sensors))
+        crowds = (
+            None
+            if self._crowd is None
+            else self._crowd.ask(undecided_step(step, map(self.intake.registry.get, sensors)))
+        )
         return self.complete(due, self._policy.decide(step, sensors, crowds)._replace(crowds=crowds))
-
-    def _announced(self, step: int, sensors: Sequence[str]) -> StepSchedule:
-        """The step before anything is decided of it."""
-        known = map(self.intake.registry.get, sensors)
-        return StepSchedule(step, tuple(SensorRelease(sensor, Raw()) for sensor in known))
 
     def take_due(self) -> DueStep | None:
         """The next step if it is due; it must be completed before anything else is asked of the engine.
@@ -261,10 +220,10 @@ class StepEngine:
         return DueStep(closed, self._stored.pop(closed.step, None))
 
     def complete(self, due: DueStep, decided: Decided) -> ClosedStep:
-        """Account the decided step and draw its values; what was stored of it stands."""
+        """Account the decided step and draw its values; a stored release is kept as it is."""
         closed, stored = due
         schedule, why, crowds = decided
-        accounted, attack = self._account(schedule, crowds)
+        accounted, attack = self._account(schedule, crowds)  # first: what is refused here draws no value
         release = self._release(schedule, closed) if stored is None else stored.release
         revised = self._revised(closed.revised)
         self._decided[closed.step] = schedule
@@ -286,10 +245,10 @@ class StepEngine:
         )
 
     def _revised(self, counts: Sequence[RevisedCount]) -> tuple[StepRelease, ...]:
-        """What is published of late and corrected counts, as was decided when their steps were closed.
+        """The messages of late and corrected counts, as was decided when their steps were closed.
 
-        Their accounts hold for them already: a missing count is accounted as if it had been released, and a
-        sensor that declares corrections as if all of them had been.
+        They are accounted already: a missing count is accounted as if it had been released, and a sensor that
+        declares corrections as if all of them had been.
         """
         releases = []
         for (step, version), group in groupby(sorted(counts, key=_by_version), key=_by_version):
@@ -311,20 +270,20 @@ class StepEngine:
         An attack that proves the ceiling wrong stops it too: nothing is published on a false promise.
         """
         try:
-            self._policy.accounted(schedule, crowds)
+            self._policy.accounted(schedule, crowds)  # first: it looks at the accounts before this step
             accounted = in_single_steps(schedule, self.intake.registry)
             self.accountant.apply(accounted)
             if self._crowd is not None:
                 self._crowd.apply(accounted, crowds)
             attack = None
-            if self._adversary is not None:
-                self._adversary.note(accounted)
-                attack = self._adversary.mean()
+            if self._attack is not None:
+                self._attack.note(accounted)
+                attack = self._attack.mean()
         except TallyguardError as error:
             raise AccountingFailedError(
                 f"step {schedule.step} must be accounted before it is published",
                 error,
-                "nothing of it was published; mend the cause and start again on the same output",
+                "nothing of it was published; fix the cause and start again with the same output folder",
             ) from error
         return accounted, attack
 
@@ -337,30 +296,27 @@ class StepEngine:
 
 def release_of(schedule: StepSchedule, values: Sequence[PublishedValue], version: int = 1) -> StepRelease:
     """The message of a step whose values were drawn: every tier's, where a reading has tiers."""
-    entries = tuple(map(_sensor_value, schedule.releases, values))
-    entries = tuple(
-        _from_first_step(entry, release, schedule.step)
-        for entry, release in zip(entries, schedule.releases, strict=True)
-    )
-    if version > 1:
-        entries = tuple(entry.model_copy(update={"version": version}) for entry in entries)
-    return StepRelease.model_construct(step=schedule.step, releases=entries)  # whose entries are checked
-
-
-def _from_first_step(entry: SensorValue, release: SensorRelease, step: int) -> SensorValue:
-    """The entry with the first step that its count covers, where there are several."""
-    window = release.sensor.window
-    if window is None or window.steps == 1:
-        return entry
-    return entry.model_copy(update={"from_step": window.first_of(step)})
+    entries = []
+    for release, value in zip(schedule.releases, values, strict=True):
+        entry, window = _sensor_value(release, value), release.sensor.window
+        changes: dict[str, int] = {}
+        if window is not None and window.steps > 1:
+            changes["from_step"] = window.first_of(schedule.step)
+        if version > 1:
+            changes["version"] = version
+        entries.append(entry.model_copy(update=changes) if changes else entry)
+    # every entry was validated when it was made, so the message need not validate them again
+    return StepRelease.model_construct(step=schedule.step, releases=tuple(entries))
 
 
 def _by_version(count: RevisedCount) -> tuple[int, int]:
     return count.step, count.version
 
 
-def risk_records(accountant: Accountant, step: int, every: int, crowd: Crowd | None = None) -> RiskRecords:
-    """Risks after a step of those who crossed a threshold, and of everybody at each ``every``-th step."""
+def risk_records(
+    accountant: ContinuousAccountant, step: int, every: int, crowd: CrowdRisks | None = None
+) -> RiskRecords:
+    """Risks after a step of those who crossed a threshold, and of all people at each ``every``-th step."""
     person = np.arange(len(accountant.people)) if step % every == 0 else accountant.crossings()
     if crowd is not None and step % every:
         person = np.union1d(person, crowd.crossings())
@@ -377,7 +333,7 @@ def risk_records(accountant: Accountant, step: int, every: int, crowd: Crowd | N
 
 
 def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:
-    """What is said of one sensor; without a value it is released as nothing."""
+    """The entry of one sensor; without a value it is suppressed."""
     name, mechanism = release.sensor.name, release.mechanism
     if value is None:
         return SensorValue(sensor=name, mechanism=_SUPPRESSED)
@@ -390,7 +346,7 @@ def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:
 def _tiered_value(
     release: SensorRelease, levels: Sequence[tuple[str, float]], values: TierValues
 ) -> SensorValue:
-    """Every tier's value; the one for everybody is that of the least informed."""
+    """Every tier's value; the public one is that of the least informed tier."""
     tiers = {
         name: TierValue.of(epsilon, values.drawn[name], values.released[name]) for name, epsilon in levels
     }

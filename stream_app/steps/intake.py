@@ -27,9 +27,9 @@ from stream_app.wire import (
 
 
 class Receipt(NamedTuple):
-    """What became of one message: the fate of readings decided by it, and its dead letters.
+    """What became of one message: the outcomes of readings that it decided, and its dead letters.
 
-    A reading that waits for the activation of its step has no fate yet.
+    A reading that waits for the activation of its step has no outcome yet.
     """
 
     outcomes: tuple[Outcome, ...] = ()
@@ -48,7 +48,7 @@ _NOTHING = Receipt()
 class Intake:
     """Checks messages against the sensors and enters them in the window of open steps.
 
-    Counts of steps after ``over_through`` are refused: whoever runs the intake says which steps are over.
+    Counts of steps after ``over_through`` are refused; the caller sets which steps are over.
     """
 
     def __init__(self, registry: SensorRegistry, window: StepWindow, max_ahead: int) -> None:
@@ -66,8 +66,8 @@ class Intake:
         return self._activation(message, origin)
 
     def _readings(self, batch: Readings, origin: Origin) -> Receipt:
-        """Take what is plain in a batch at once; anything else is judged as a reading of its own."""
-        plain = self._plain(batch)
+        """Take the plain counts of a batch at once; every other one is handled as a single reading."""
+        plain = self._plain(batch)  # nearly all counts of a batch: one message of each would be slow to make
         if plain:
             self.window.accept(batch.step, plain)
         outcomes = [Outcome.ACCEPTED] * len(plain)
@@ -89,7 +89,10 @@ class Intake:
         return {
             sensor: count
             for sensor, count in batch.counts.items()
-            if sensor in step.active and sensor not in step.counts and _is_count(count)
+            if sensor in step.active
+            and sensor not in step.counts
+            and type(count) is int  # not true or false
+            and 0 <= count <= MAX_COUNT
         }
 
     def _one_of(self, batch: Readings, sensor: str, source: str) -> Receipt:
@@ -110,7 +113,8 @@ class Intake:
         if reading.step >= self.window.next_step + self.max_ahead:
             return _refused(origin, Reason.TOO_FAR_AHEAD, self._too_far(reading.step))
         if reading.step > self.over_through:
-            return _refused(origin, Reason.NOT_OVER, _not_over(reading.step))
+            hint = f"step {reading.step} is not over yet; send its count once it is final, or set the clocks"
+            return _refused(origin, Reason.NOT_OVER, hint)
         step = self.window.at(reading.step)
         if step.sensors is None:
             return self._wait(step, reading, origin)
@@ -151,8 +155,15 @@ class Intake:
         if reading.sensor not in closed.active:
             return _refused(origin, Reason.NO_ACTIVATION, _not_active(reading.step, reading.sensor))
         most = 1 + self.registry.get(reading.sensor).corrections
-        if not version == len(known) + 1 <= most:
-            return _refused(origin, Reason.UNEXPECTED_VERSION, _no_such_version(reading, len(known), most))
+        if version > most:
+            hint = f"sensor {reading.sensor!r} declares {most - 1} corrections of a step in the sensors file"
+            return _refused(origin, Reason.UNEXPECTED_VERSION, hint)
+        if version > len(known) + 1:
+            hint = (
+                f"version {len(known) + 1} of step {reading.step} comes before version {version}; "
+                "send it first"
+            )
+            return _refused(origin, Reason.UNEXPECTED_VERSION, hint)
         self.window.revise(reading.step, reading.sensor, reading.count)
         return _ACCEPTED
 
@@ -167,7 +178,8 @@ class Intake:
         if between is not None:
             return _unannounced(origin, Reason.NO_WINDOW_ENDS, between)
         if activation.step < self.window.next_step:
-            return self._late_activation(activation, origin)
+            closed = self.window.closed(activation.step) or OpenStep()
+            return _reannounced(closed, activation, origin, Reason.LATE_ACTIVATION)
         if activation.step >= self.window.next_step + self.max_ahead:
             return _unannounced(origin, Reason.TOO_FAR_AHEAD, self._too_far(activation.step))
         step = self.window.at(activation.step)
@@ -175,11 +187,6 @@ class Intake:
             return _reannounced(step, activation, origin, Reason.CONTRADICTING_ACTIVATION)
         step.announce(activation.sensors)
         return self._admit_waiting(activation.step, step)
-
-    def _late_activation(self, activation: Activation, origin: Origin) -> Receipt:
-        """An activation of a closed step: a repetition at best."""
-        closed = self.window.closed(activation.step)
-        return _reannounced(closed or OpenStep(), activation, origin, Reason.LATE_ACTIVATION)
 
     def _admit_waiting(self, number: int, step: OpenStep) -> Receipt:
         """Decide the readings that came before the activation of their step."""
@@ -221,19 +228,16 @@ class Intake:
         )
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MAX_COUNT
-
-
 def refuse_waiting(step: int, sensor: str, reading: WaitingReading) -> Rejected:
-    """The dead letter of a reading whose activation never came; its payload in the plainest form."""
+    """The dead letter of a reading whose activation never came; its payload is made from its fields."""
     payload = Reading(v=1, step=step, sensor=sensor, count=reading.count).line().rstrip()
     return reject(reading.source, payload, Reason.NO_ACTIVATION, _not_active(step, sensor))
 
 
 def _repetition(known: int, reading: Reading, origin: Origin) -> Receipt:
-    """A reading that was sent before changes nothing. Another count is a dead letter, which only its owner
-    sees: the fate is one for both, or senders could try out what the count was.
+    """A reading that was sent before changes nothing. Another count becomes a dead letter for the owner only.
+
+    Both have the same outcome in the metrics: otherwise a sender could find the first count by trying values.
     """
     if known == reading.count:
         return _DUPLICATE
@@ -254,23 +258,12 @@ def _reannounced(step: OpenStep, activation: Activation, origin: Origin, reason:
     return _unannounced(origin, reason, hint)
 
 
-def _not_over(step: int) -> str:
-    return f"step {step} is not over yet; send its count once it is final, or set the clocks"
-
-
 def _not_closed(step: int) -> str:
     return f"step {step} is not closed yet; a corrected count is taken once its first one is published"
 
 
-def _no_such_version(reading: Reading, known: int, most: int) -> str:
-    """Why a later version is not taken: an earlier one is missing, or more than declared are sent."""
-    if reading.which > most:
-        return f"sensor {reading.sensor!r} declares {most - 1} corrections of a step in the sensors file"
-    return f"version {known + 1} of step {reading.step} comes before version {reading.which}; send it first"
-
-
 def _not_active(step: int, sensor: str) -> str:
-    """What to do about a count nobody announced."""
+    """What to do about a count whose sensor was not announced."""
     return f"sensor {sensor!r} is not announced for step {step}; send its activation first"
 
 

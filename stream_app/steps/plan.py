@@ -1,11 +1,11 @@
-"""What a run will do, from its settings and before any count: sensors, announcements, policy, accountant."""
+"""What is known before any count: sensors, announcements, policy, accounts, and how values are drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import HorizonSettings
 from models.keys import NoiseKey, batch_message, continuation_message
-from models.mechanisms import PublishesTiers, Raw, Suppressed
+from models.mechanisms import PublishesTiers, Suppressed
 from models.noise import continued_value
 from models.priors import Population
 from models.releases import (
@@ -24,7 +24,6 @@ from models.releases import (
     Schedule,
     Sensor,
     SensorRegistry,
-    SensorRelease,
     StepInterval,
     StepSchedule,
     check_window_ends,
@@ -44,6 +43,7 @@ from stream_app.steps.policy import (
     announced_sensors,
     designs_of,
     policy_from,
+    undecided_step,
 )
 from stream_app.steps.policy.people_shards import people_shares
 from stream_app.steps.risk_output import crowd_message
@@ -87,7 +87,7 @@ class KeyedPublisher:
         and for each region.
         """
         values: dict[int, PublishedValue] = {}
-        for (steps, region), positions in _batches(schedule).items():
+        for (steps, region), positions in _batches(schedule).items():  # one key and one interval a batch
             batch = [
                 CountToPublish(
                     schedule.releases[each].sensor.name, schedule.releases[each].mechanism, counts[each]
@@ -123,60 +123,54 @@ def _batches(schedule: StepSchedule) -> dict[tuple[int, str | None], list[int]]:
 
 # Past values for a tier that was added later: the same chains of noise, read at one more level.
 #
-# A fresh draw at the new level would be a second look at every count. Continuing the chain instead makes
-# all tiers together look as if they had been fixed from the start, so a coalition still knows what its
-# best-informed member does, and nobody's accounts change. Only levels below the best one that was published
-# can be had: above it the noise would depend on the count, which is not kept.
+# A fresh draw at the new level would be a second observation of every count. Continuing the chain gives
+# values distributed as if all tiers had been fixed from the start: a coalition knows no more than its
+# best-informed member, and no account changes. Only levels below the best published one are possible: above
+# it the noise would depend on the count, which is not kept.
 
-_CONTINUED = "tiered, continued"  # names no mechanism: its words meet no first draw
+_CONTINUED = "tiered, continued"  # no mechanism has this name, so its random words differ from first draws
 
 
-@dataclass(frozen=True)
-class TierLevels:
-    """The epsilon each tier has: where the schedule names a reading as it says, else the deployment's."""
+ScheduledTiers: TypeAlias = Mapping[tuple[int, str], Mapping[str, float]]
+"""The epsilon of each tier for the readings (step, sensor) that a schedule releases in tiers."""
 
-    deployment: Mapping[str, float] = field(default_factory=dict)
-    scheduled: Mapping[tuple[int, str], Mapping[str, float]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, deployment: Mapping[str, float], schedule: Iterable[StepSchedule] = ()) -> TierLevels:
-        """Levels of the settings and of a schedule."""
-        scheduled = {
-            (step.step, release.sensor.name): dict(release.mechanism.tiers)
-            for step in schedule
-            for release in step.releases
-            if isinstance(release.mechanism, PublishesTiers)
-        }
-        return cls(dict(deployment), scheduled)
-
-    def epsilon(self, step: int, sensor: str, tier: str) -> float | None:
-        """A tier's level for a reading, nats; None when it gets none."""
-        return self.scheduled.get((step, sensor), self.deployment).get(tier)
+def scheduled_tiers(schedule: Schedule) -> ScheduledTiers:
+    """The tiers of a schedule; for other readings the deployment's hold."""
+    return {
+        (step.step, release.sensor.name): dict(release.mechanism.tiers)
+        for step in schedule.steps
+        for release in step.releases
+        if isinstance(release.mechanism, PublishesTiers)
+    }
 
 
 @dataclass(frozen=True)
 class TierContinuation:
     """Continues the chains of published steps, with the key they were drawn with.
 
-    ``first_step`` is the first step whose values a tier added later is given.
+    ``tiers`` are the epsilons of the deployment's tiers in nats, except for readings that are ``scheduled``.
+    ``first_step`` is the first step whose values a tier added later receives.
     """
 
     publisher: KeyedPublisher
-    levels: TierLevels
+    tiers: Mapping[str, float]
+    scheduled: ScheduledTiers
     first_step: int = 0
 
     @classmethod
-    def of(cls, settings: Settings, key: NoiseKey, levels: TierLevels) -> TierContinuation:
+    def of(cls, settings: Settings, key: NoiseKey, scheduled: ScheduledTiers) -> TierContinuation:
         """The continuation of a deployment."""
-        return cls(KeyedPublisher.of(settings, key), levels, settings.release.new_tiers_from)
+        release = settings.release
+        return cls(KeyedPublisher.of(settings, key), release.tiers, scheduled, release.new_tiers_from)
 
     def continue_step(
         self, release: StepRelease, tier: str, key_of: Callable[[int], str | None]
     ) -> ContinuedStep | None:
         """A tier's values of a published step that has none for it; None when there is nothing to draw.
 
-        ``release`` holds every level that is out, ``key_of`` gives the fingerprint of a step's noise key.
-        :class:`TierContinuationError` when that is another one than the key at hand.
+        ``release`` holds every level published so far, ``key_of`` gives the fingerprint of a step's noise
+        key. :class:`TierContinuationError` when that is not the publisher's key.
         """
         wanted = self._wanted(release, tier)
         if not wanted:
@@ -203,13 +197,13 @@ class TierContinuation:
         for entry in release.releases:
             if entry.tiers is None or tier in entry.tiers:
                 continue
-            epsilon = self.levels.epsilon(release.step, entry.sensor, tier)
+            epsilon = self.scheduled.get((release.step, entry.sensor), self.tiers).get(tier)
             if epsilon is not None and epsilon <= max(_known(entry)):
                 wanted.append((entry, epsilon))
         return wanted
 
     def _message(self, step: int, entry: SensorValue, epsilon: float) -> bytes:
-        """What the word of a continued value is a keyed hash of: the reading, the level, all that is out."""
+        """The message whose keyed hash is the random word: the reading, the level, all published levels."""
         publisher = self.publisher
         interval, level = publisher.interval(step), {"epsilon": epsilon}
         batch = batch_message(publisher.deployment, *interval, _CONTINUED, level, publisher.key.epoch)
@@ -238,11 +232,11 @@ def _known(entry: SensorValue) -> dict[float, int]:
     return {tier.epsilon: tier.on_chain for tier in (entry.tiers or {}).values()}
 
 
-# What everybody and each tier of recipients receives: projections of the one log that holds all tiers.
+# What the public and each tier of recipients receive: projections of the one log that holds all tiers.
 #
-# The log keeps every tier's value of a reading, drawn once from one chain. A tier's file is made from it
-# and can be made again: raising a recipient is handing over another file, and draws nothing. A level nobody
-# had is read from the same chain, see :mod:`stream_app.steps.plan`.
+# The log keeps every tier's value of a reading, drawn once from one chain. A tier's file is made from it and
+# can be made again: to raise a recipient, hand over another file; nothing is drawn. A level that no tier had
+# is read from the same chain (:class:`TierContinuation`).
 
 _SUPPRESSED = Suppressed().name
 
@@ -253,9 +247,9 @@ def tier_file(tier: str) -> str:
 
 
 def public_release(release: StepRelease, tiers: Collection[str]) -> StepRelease:
-    """What everybody may read of a step: of a tiered reading the value of its least informed tier.
+    """The public message of a step: a tiered reading shows the value of its least informed tier.
 
-    That is the value a reading carries beside its tiers, which its mechanism ranks by epsilon. ``tiers`` are
+    A reading carries that value in addition to its tiers, which its mechanism ranks by epsilon. ``tiers`` are
     those with a log of their own; :class:`SettingsError` for a reading with another one.
     """
     unknown = {name for entry in release.releases for name in entry.tiers or ()} - set(tiers)
@@ -265,7 +259,11 @@ def public_release(release: StepRelease, tiers: Collection[str]) -> StepRelease:
             ", ".join(sorted(unknown)),
             "name it in release.tiers; on Kafka then run `tallyguard topics create`",
         )
-    return release.model_copy(update={"releases": tuple(map(_for_everybody, release.releases))})
+    entries = (
+        entry if entry.tiers is None else entry.model_copy(update={"tiers": None})
+        for entry in release.releases
+    )
+    return release.model_copy(update={"releases": tuple(entries)})
 
 
 def release_for_tier(release: StepRelease, tier: str) -> StepRelease:
@@ -294,10 +292,6 @@ def tier_names(mechanisms: Iterable[object]) -> tuple[str, ...]:
     return next(iter(found), ())
 
 
-def _for_everybody(entry: SensorValue) -> SensorValue:
-    return entry if entry.tiers is None else entry.model_copy(update={"tiers": None})
-
-
 def _for_tier(entry: SensorValue, tier: str) -> SensorValue:
     if entry.tiers is None:
         return entry
@@ -313,9 +307,9 @@ def _for_tier(entry: SensorValue, tier: str) -> SensorValue:
 
 
 class Accounts(NamedTuple):
-    """The account against an adversary who knows where everybody else is, and the one against the crowd's.
+    """The account against an adversary who knows where all other people are, and the one against the crowd's.
 
-    ``decides`` says whether a risk budget is kept by the crowd account; by default the informed one.
+    ``decides`` says whether a risk budget limits the crowd account; by default it limits the informed one.
     """
 
     informed: ContinuousAccountant
@@ -342,7 +336,7 @@ class Accounts(NamedTuple):
         return cls(informed, CrowdAccount(informed, settings.crowd.adversary, pseudonyms, limit), decides)
 
     def held_by(self, settings: Settings, people: tuple[str, ...], cells: Cells) -> Accounts:
-        """These accounts before any step, with a snapshot's people in its cells; in a crowd each has one."""
+        """These accounts before any step, with people in a snapshot's cells; in a crowd, each in its own."""
         if self.crowd is not None:
             return self
         shares = people_shares(people, settings.kafka.partitions)
@@ -350,19 +344,19 @@ class Accounts(NamedTuple):
 
     @property
     def whole(self) -> ContinuousAccountant | CrowdAccount:
-        """What holds the state of all."""
+        """The account that holds the state of both."""
         return self.informed if self.crowd is None else self.crowd
 
     @property
     def deciding(self) -> CrowdAccount | None:
-        """The crowd's account where a risk budget is kept by it."""
+        """The crowd's account, if the risk budget limits it."""
         return self.crowd if self.decides else None
 
     def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
         """What each of these sensors would hide among in the next step; None without a crowd's account."""
         if self.crowd is None:
             return None
-        return self.crowd.ask(StepSchedule(step, tuple(SensorRelease(each, Raw()) for each in sensors)))
+        return self.crowd.ask(undecided_step(step, sensors))
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Account one step; steps come in order without gaps."""
@@ -397,7 +391,7 @@ class Plan:
     policy: Policy
     first_slot: int
     tiers: tuple[str, ...] = ()
-    tier_levels: TierLevels = field(default_factory=TierLevels)
+    scheduled_tiers: ScheduledTiers = field(default_factory=dict)
 
 
 def make_plan(settings: Settings, schedule: Path | None, population: Population) -> Plan:
@@ -411,23 +405,24 @@ def make_plan(settings: Settings, schedule: Path | None, population: Population)
         for step, names in announced.items():
             for name in names:
                 check_window_ends(registry.get(name), step)
-        levels = TierLevels.of(settings.release.tiers)
-        tiers = tier_names(policy.mechanisms())
-        return Plan(registry, announced, policy, settings.first_slot, tiers, levels)
+        return Plan(registry, announced, policy, settings.first_slot, tier_names(policy.mechanisms()))
     return follow_schedule(settings, load_schedule(schedule, registry), registry)
 
 
 def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegistry) -> Plan:
-    """Sensors, announcements and policy where a schedule says what is released at best."""
+    """Sensors, announcements and policy where a schedule has the most that may be released."""
     policy = policy_from(settings.release, registry)
     registry = _with_windows(settings, registry, policy)
     for step in schedule.steps:
         in_single_steps(step, registry)  # refuses what is not accounted
-    tiers = tiers_of(schedule, policy)
-    levels = TierLevels.of(settings.release.tiers, schedule.steps)
-    first_slot = first_slot_of(settings, schedule)
-    announced = announced_sensors(schedule)
-    return Plan(registry, announced, policy_of_schedule(schedule, policy), first_slot, tiers, levels)
+    return Plan(
+        registry,
+        announced_sensors(schedule),
+        policy_of_schedule(schedule, policy),
+        first_slot_of(settings, schedule),
+        tiers_of(schedule, policy),
+        scheduled_tiers(schedule),
+    )
 
 
 def _with_windows(
@@ -471,7 +466,7 @@ def policy_of_schedule(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -
 
 
 def first_slot_of(settings: Settings, schedule: Schedule) -> int:
-    """The slot of step 0: said by the settings or by the schedule; 0 stands for nothing said."""
+    """The slot of step 0, from the settings or the schedule; 0 means that it is not set."""
     said = {settings.first_slot, schedule.first_slot} - {0}
     if len(said) > 1:
         raise SettingsError(
@@ -480,10 +475,3 @@ def first_slot_of(settings: Settings, schedule: Schedule) -> int:
             "correct one of them",
         )
     return said.pop() if said else 0
-
-
-def new_accounts(
-    settings: Settings, plan: Plan, population: Population, pseudonyms: Sequence[str]
-) -> Accounts:
-    """Everybody's accounts before the first step; ``pseudonyms`` (N,) say who shares work with whom."""
-    return Accounts.of(settings, settings.horizon_settings(plan.first_slot), population, pseudonyms)

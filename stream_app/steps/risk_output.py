@@ -27,16 +27,13 @@ if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
 
 
-# What a snapshot of accounts rests on besides the steps: one digest, of another version another one.
-
-
 def snapshot_basis(basis: Mapping[str, Any]) -> str:
-    """The digest of everything but decisions that a state follows from, and of this program's version."""
+    """The digest of all that a snapshot of accounts follows from but the decisions, this version included."""
     return hashlib.sha256(json.dumps([dict(basis), own_version()], sort_keys=True).encode()).hexdigest()
 
 
 Value = TypeVar("Value", int, float)
-_BLOCK_PEOPLE = 4096  # lines made at once: everybody's would take half a kilobyte a person
+_BLOCK_PEOPLE = 4096  # lines made at once: all lines of a step would take half a kilobyte a person
 
 
 class RiskFormat(StrEnum):
@@ -66,27 +63,19 @@ def summary_message(
 ) -> RiskSummary:
     """The packed summary of a step as a message; levels become texts, as JSON keys are.
 
-    ``assumed`` says what habits rest on where nobody was measured; ``attack`` is None if none was measured,
+    ``assumed`` says what habits are based on where none were measured; ``attack`` is None if none was tried,
     ``crowd`` if risks in the crowd are not computed, ``over_limit`` if no rule is set.
     """
     return RiskSummary(
         step=summary.step,
         partition=partition,
         people=summary.people,
-        at_risk=_by_text(summary.at_risk),
-        at_added_risk=_by_text(summary.at_added_risk),
-        risk=_by_text(summary.risk_quantiles),
-        added=_by_text(summary.added_quantiles),
+        **_risks(summary),
         baseline=_by_text(summary.baseline_quantiles),
-        mean_risk=summary.mean_risk,
-        mean_added=summary.mean_added,
         mean_baseline=summary.mean_baseline,
         at_baseline=_by_text(summary.at_baseline),
-        most_risk=summary.most_risk,
-        most_added=summary.most_added,
         assumed=assumed,
         attack=None if attack is None else _attack(attack),
-        not_reached=summary.not_reached,
         within_nats=summary.within_nats,
         draws=summary.draws,
         chains=summary.chains,
@@ -101,16 +90,23 @@ def crowd_message(summary: AccountantSummary, adversary: CrowdAdversary) -> Crow
         known=adversary.known,
         companions=adversary.companions,
         alone=adversary.alone,
-        at_risk=_by_text(summary.at_risk),
-        at_added_risk=_by_text(summary.at_added_risk),
-        risk=_by_text(summary.risk_quantiles),
-        added=_by_text(summary.added_quantiles),
-        mean_risk=summary.mean_risk,
-        mean_added=summary.mean_added,
-        most_risk=summary.most_risk,
-        most_added=summary.most_added,
-        not_reached=summary.not_reached,
+        **_risks(summary),
     )
+
+
+def _risks(summary: AccountantSummary) -> dict[str, Any]:
+    """The fields that a summary has against every adversary."""
+    return {
+        "at_risk": _by_text(summary.at_risk),
+        "at_added_risk": _by_text(summary.at_added_risk),
+        "risk": _by_text(summary.risk_quantiles),
+        "added": _by_text(summary.added_quantiles),
+        "mean_risk": summary.mean_risk,
+        "mean_added": summary.mean_added,
+        "most_risk": summary.most_risk,
+        "most_added": summary.most_added,
+        "not_reached": summary.not_reached,
+    }
 
 
 def _attack(attack: MeanAttack) -> Attack:
@@ -126,9 +122,9 @@ def _attack(attack: MeanAttack) -> Attack:
 def with_worst(
     summary: RiskSummary, accountant: ContinuousAccountant, names: Sequence[str], count: int
 ) -> RiskSummary:
-    """The summary naming the ``count`` people to whom most was added so far: for the owner's eyes only.
+    """The summary that names the ``count`` people with the highest added risk so far; for the owner only.
 
-    Ties go by pseudonym, so that the order does not depend on how people are stored.
+    Ties are ordered by pseudonym, so that the order does not depend on how people are stored.
     """
     if not count:
         return summary
@@ -169,7 +165,7 @@ class JsonlRisks:
             ).encode()
 
     def discard_from(self, step: int) -> None:
-        """Nothing beside the journal's own file."""
+        """Nothing: the journal cuts its own file."""
 
 
 class ParquetRisks:
@@ -213,7 +209,7 @@ class ParquetRisks:
 
 
 def _in_crowd(records: RiskRecords, block: slice) -> list[str]:
-    """The fields of each line that stand where risks in the crowd are computed."""
+    """The fields of each line about risks in the crowd; empty where they are not computed."""
     if records.crowd is None:
         return [""] * records.person[block].size
     rows = zip(records.crowd[block].tolist(), records.crowd_by[block], strict=True)

@@ -9,18 +9,18 @@ from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
 
 QUIET_SECONDS = 1.0
-"""Silence after which a pipe is taken to hold nothing that was sent before."""
+"""Silence after which a pipe is assumed to hold no earlier message."""
 
 
-_CLOCKS_ARE_SET = 1_577_836_800  # 2020, before this program was: a clock that shows less was not set yet
+_CLOCKS_ARE_SET = 1_577_836_800  # 2020, before this program existed: an earlier clock is not set yet
 
 
 @dataclass(frozen=True)
 class StepClock:
-    """The tick of a step is its end and ``grace_seconds`` more; without those there are no ticks.
+    """The tick of a step comes ``grace_seconds`` after its end; None means that there are no ticks.
 
-    With ticks or without, a step is over once its end is at most ``ahead_seconds`` ahead of the clock; with
-    infinity each is, whatever the clock says.
+    In both cases a step is over once its end is at most ``ahead_seconds`` ahead of the clock; with infinity
+    every step is over, whatever the clock says.
     """
 
     origin_seconds: int
@@ -76,7 +76,7 @@ class StepClock:
         return max(0.0, tick - now_seconds)
 
     def check(self, now_seconds: float, next_step: int) -> None:
-        """Nothing closes years of empty steps at once."""
+        """Refuse to close years of empty steps at once."""
         due = self.due_step(now_seconds)
         if due - next_step >= self.max_ahead:
             raise SettingsError(
@@ -88,11 +88,11 @@ class StepClock:
 
 
 class Backlog:
-    """Whether what waited in an input has been read, so that silence is the sensors' own.
+    """Whether the backlog of an input has been read, so that silence means that the sensors are silent.
 
-    That is so once nothing came for a while, or once most sensors report steps whose tick has not come. It
-    has to be shown anew after more than a step was not looked at. An input that has said nothing yet is given
-    ``first_seconds``.
+    It has been read once nothing came for a while, or once most sensors report steps whose tick has not come.
+    This is established again after the input was not looked at for more than a step. An input that has sent
+    nothing yet is given ``first_seconds``.
     """
 
     def __init__(self, now_seconds: float, first_seconds: float) -> None:
@@ -101,17 +101,17 @@ class Backlog:
         self._is_read = False
         self._due = -1
 
-    def hear(self, now_seconds: float) -> None:
+    def received(self, now_seconds: float) -> None:
         """A message has come."""
         self._heard_seconds, self._patience_seconds = now_seconds, QUIET_SECONDS
 
-    def look(self, due: int) -> None:
-        """The input is looked at, when ``due`` is the last step whose tick has come."""
+    def looked_at(self, due: int) -> None:
+        """Note that the input is looked at while ``due`` is the last step whose tick has come."""
         self._is_read = self._is_read and due <= self._due + 1
         self._due = due
 
     def is_read(self, now_seconds: float, watermark: int) -> bool:
-        """Whether there is nothing more to wait for, at a moment at which nothing is waiting."""
+        """Whether the backlog has been read, called when no message is waiting."""
         is_quiet = now_seconds - self._heard_seconds >= self._patience_seconds
         self._is_read = self._is_read or is_quiet or watermark > self._due
         return self._is_read

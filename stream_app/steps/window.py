@@ -13,7 +13,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import index
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from stream_app.setup.settings import Settings
 
 
 class Origin(NamedTuple):
@@ -91,14 +94,14 @@ _HEARD_READINGS = 16
 class StepWindow:
     """All open steps, and the last closed ones so that repetitions are recognised.
 
-    ``announced`` maps steps to sensors where a schedule file says so beforehand. Steps stay known for
-    ``grace + 1`` steps after they closed, or ``late + 1`` where later counts of them are taken.
-    ``watermark_share`` of the sensors heard last may be ahead without moving the watermark: 0.5 takes more
-    than half of them to move it, 0 a single one.
+    ``announced`` maps steps to sensors where a schedule file announces them. A step stays known for
+    ``grace + 1`` steps after it closed, or ``late + 1`` where later counts of it are taken.
+    ``watermark_share`` of the sensors heard last may be ahead without moving the watermark: with 0.5 more
+    than half of them must report a step to move it, with 0 a single one.
 
-    ``by_clock`` closes no step before its tick, so that the moment of publication does not reveal when
-    any sensor reported. Whoever runs the window says when ticks have come. Where closed steps are published
-    later, by :meth:`hold_from`, they stay known until then.
+    With ``by_clock`` no step closes before its tick, so that the moment of publication does not reveal when
+    any sensor reported. The caller says when ticks have come. Where closed steps are published later, they
+    stay known until then (:meth:`hold_from`).
     """
 
     def __init__(
@@ -124,6 +127,17 @@ class StepWindow:
         self._changed: set[int] = set()
         self._held_from: float = math.inf  # closed steps from here on are not published yet
         self._oldest = 0  # no step before it is known
+
+    @classmethod
+    def of(cls, settings: Settings, announced: Mapping[int, tuple[str, ...]] | None = None) -> StepWindow:
+        """The window of a deployment before its first message."""
+        return cls(
+            settings.grace,
+            announced,
+            watermark_share=settings.watermark_share,
+            by_clock=settings.grace_seconds is not None,
+            late=settings.late,
+        )
 
     @property
     def waiting_count(self) -> int:
@@ -153,7 +167,7 @@ class StepWindow:
         self._hear((sensor, step) for sensor in counts)
 
     def revise(self, step: int, sensor: str, count: int) -> None:
-        """Enter one more count of a sensor in a closed step; it says nothing of how far sensors are."""
+        """Enter one more count of a sensor in a closed step; it does not move the watermark."""
         known = self.at(step)
         if sensor in known.counts:
             known.corrected.setdefault(sensor, []).append(count)
@@ -167,9 +181,9 @@ class StepWindow:
         return revised
 
     def _hear(self, readings: Iterable[tuple[str, int]]) -> None:
-        """Each sensor's watermark is the step it reported last; ours is a quantile of theirs.
+        """Each sensor's watermark is the step it reported last; the window's is a quantile of theirs.
 
-        As long as few readings were heard, there may be one more sensor that is to be waited for.
+        While few readings were heard, one more sensor at step -1 is assumed, as it may still report.
         """
         self._heard.extend(readings)
         unheard = [] if len(self._heard) == _HEARD_READINGS else [-1]
@@ -181,7 +195,7 @@ class StepWindow:
         step = self.next_step
         if step <= self.close_through:
             return True
-        if step > self.open_through:
+        if step > self.open_through:  # before its tick not even a complete step closes: see ``by_clock``
             return False
         if step < self.watermark - self.grace:
             return True
@@ -198,7 +212,7 @@ class StepWindow:
         return ClosedCounts(step, taken.sensors or (), taken.counts, waiting, self.take_revised())
 
     def finish(self) -> None:
-        """The input has ended: every step that was announced by message or reported may close."""
+        """The input has ended: every step that a message announced or reported may close."""
         announced = (
             step
             for step, known in self._known.items()
@@ -207,7 +221,7 @@ class StepWindow:
         self.close_through = max(self.close_through, self._last_reported(), *announced, -1)
 
     def _last_reported(self) -> int:
-        """The last step with a reading; a reading that leaves many announced steps out leads nowhere."""
+        """The last step with a reading; one that is many announced steps ahead of all others is ignored."""
         last = max(self.next_step - 1, self.watermark)
         for step in sorted(step for step, known in self._known.items() if known.counts):
             left_out = sum(1 for between in range(last + 1, step) if self._expects(between))
@@ -226,9 +240,9 @@ class StepWindow:
         self._forget()
 
     def _forget(self) -> None:
-        """Repetitions in steps that closed long ago, and are published, are not recognised any more."""
+        """Drop steps that closed long ago and are published; repetitions in them become late readings."""
         kept = min(self.next_step - 1 - max(self.grace, self.late), self._held_from)
-        while self._oldest < kept:
+        while self._oldest < kept:  # each step once, however many are announced ahead
             if self._known.pop(self._oldest, None) is not None:
                 self._changed.add(self._oldest)
             self._oldest += 1
@@ -243,16 +257,10 @@ class StepWindow:
         self._changed |= self._known.keys()
         return drained
 
-    def save(self) -> dict[str, Any]:
-        """The window as JSON values; contains counts, so it is as secret as the readings."""
-        self._changed.clear()
-        steps = [_save_step(step, known) for step, known in self._known.items()]
-        return {**self.save_position(), "steps": steps}
-
     def save_position(self) -> dict[str, Any]:
         """The window without its steps, as JSON values: its size does not depend on what is open.
 
-        Counts of closed steps that wait to be published with the next one belong to it.
+        It includes counts of closed steps that are to be published with the next one, so it is secret.
         """
         revised = {"revised": self.revised} if self.revised else {}
         return {
@@ -263,16 +271,16 @@ class StepWindow:
         }
 
     def take_changed(self) -> dict[int, dict[str, Any] | None]:
-        """The steps that have changed since the last call, as :meth:`save` gives them; None: forgotten."""
+        """The steps that changed since the last call as JSON values, None for a forgotten one; secret."""
         changed, self._changed = sorted(self._changed), set()
         return {
             step: _save_step(step, self._known[step]) if step in self._known else None for step in changed
         }
 
     def load(self, saved: Mapping[str, Any]) -> None:
-        """Continue from what :meth:`save` gave; every step counts as changed.
+        """Continue from a saved position with its ``steps``; every step counts as changed.
 
-        ``ValueError`` for anything else, of which nothing is taken over.
+        ``ValueError`` for anything else, which changes nothing.
         """
         try:
             next_step, close_through = index(saved["next_step"]), index(saved["close_through"])

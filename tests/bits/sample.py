@@ -45,7 +45,7 @@ from models.noise_design import DesignProblem, design_noise
 from models.priors import Evidence, Lists, posterior_draws
 from models.priors.stationary import spectral_gap, stationary_distribution
 from models.releases import Schedule, SensorRelease, StepSchedule
-from stream_app.city.simulation import City, CityOptions, build_city
+from stream_app.city import City, CityOptions, build_city
 from stream_app.starting.aggregates import PersonaQuestions, make_personas
 from stream_app.starting.demo import DemoOptions, run_demo
 from tests.accounting.crowd.both import BothAccounts

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.city import CityOptions
-from stream_app.city.__main__ import generated
+from stream_app.city import CityOptions, generated
 from tests import ROOT
 from tests.deploy.files import PINNED, SETTINGS, VERSION, compose
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from accounting.audit.calibration import PanelCheck, RunningCheck
 from accounting.settings import HorizonSettings
-from stream_app.embedded.panel import Panel
+from stream_app.embedded.panel import VolunteerPanel
 from stream_app.setup.priors_verdict import load_priors_check
 from stream_app.starting.aggregates import PersonaQuestions, make_personas
 from stream_app.starting.aggregates.survey_files import read_days, read_flows
@@ -64,7 +64,7 @@ def _panel(path: Path) -> None:
     path.chmod(0o600)
     people = population(3)
     check = PanelCheck(people, HorizonSettings(2, 0), RunningCheck(0.05))
-    Panel(path, people, check, Observer()).started(RunStarted(3, 0, ()))
+    VolunteerPanel(path, people, check, Observer()).started(RunStarted(3, 0, ()))
 
 
 def _reports() -> bytes:

@@ -22,7 +22,7 @@ from stream_app.analysis.priors_against_traces import WindowOptions
 from stream_app.analysis.report.write import make_report
 from stream_app.embedded.journal import PastTiers
 from stream_app.setup.given_priors import location_names
-from stream_app.setup.run_folder.manifest import seal
+from stream_app.setup.run_folder.durable import seal
 from stream_app.setup.settings import Settings
 from stream_app.starting.counts.deployment_files import sensor_places
 from stream_app.wire.messages import StepRelease

@@ -9,7 +9,7 @@ import pytest
 
 from models.keys import NoiseKey
 from stream_app.embedded import RunOptions, run
-from stream_app.setup.run_folder.key_epochs import advance_noise_key
+from stream_app.setup.run_folder.key_record import advance_noise_key
 from stream_app.setup.settings_sources import load_settings
 from tests.kafka.broker import Broker
 from tests.kafka.support import SECRETS, OnKafka, small_city

@@ -19,11 +19,11 @@ from models.priors import MovementPrior, Population
 from models.releases import SensorRegistry
 from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.setup.settings import Settings
-from stream_app.steps.engine import Accountant, ClosedStep, StepEngine, StoredStep
+from stream_app.steps.engine import ClosedStep, StepEngine, StoredStep
 from stream_app.steps.intake import Intake
 from stream_app.steps.plan import KeyedPublisher
 from stream_app.steps.policy import FixedPolicy, Policy
-from stream_app.steps.window import Origin, StepWindow
+from stream_app.steps.window import Origin, StepWindow, _save_step
 from stream_app.wire.messages import Activation, Reading, Rejected, StepRelease
 from tests.hex_keys import hex_key
 
@@ -63,7 +63,7 @@ def engine(
     grace: int = 2,
     max_ahead: int = 100,
     policy: Policy = POLICY,
-    accounts: Accountant | None = None,
+    accounts: ContinuousAccountant | None = None,
     announced: dict[int, tuple[str, ...]] | None = None,
     stored: Iterable[StoredStep] = (),
     by_clock: bool = False,
@@ -103,6 +103,12 @@ def feed(
         closed += close_all(target)
         rejected += target.drain()
     return closed, rejected + [letter for step in closed for letter in step.rejected]
+
+
+def saved_window(window: StepWindow) -> dict[str, object]:
+    """A window with all of its steps, as a commit holds it."""
+    steps = [_save_step(step, known) for step, known in window._known.items()]
+    return {**window.save_position(), "steps": steps}
 
 
 def close_all(target: StepEngine) -> list[ClosedStep]:

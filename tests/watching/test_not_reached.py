@@ -14,7 +14,7 @@ from stream_app.analysis.preflight import check_files
 from stream_app.analysis.report import read_run, write_report
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import RunChangedError
-from stream_app.setup.run_folder.manifest import load_sealed, seal
+from stream_app.setup.run_folder.durable import load_sealed, seal
 from stream_app.setup.run_folder.run_settings import settings_of_run
 from stream_app.setup.settings import Settings
 from stream_app.watching.metrics import EngineMetrics

@@ -65,7 +65,7 @@ def advance(
       TALLYGUARD_NOISE_KEY=noise.key tallyguard keys advance
     """
     from stream_app.cli.shared import settings_of
-    from stream_app.setup.run_folder.key_epochs import advance_noise_key
+    from stream_app.setup.run_folder.key_record import advance_noise_key
     from stream_app.setup.run_folder.record import Author
     from stream_app.setup.run_folder.run_settings import settings_of_run
 

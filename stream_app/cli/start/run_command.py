@@ -137,7 +137,7 @@ def run(
     )
     report = run_watched(settings, options, priors)
     print_report(report, output, settings.delta, json)
-    if report.is_in_vain and not (keep_open and not report.rejected):
+    if report.closed_no_step and not (keep_open and not report.rejected):
         _exit_in_vain(report, output)
 
 

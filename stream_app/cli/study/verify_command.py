@@ -89,13 +89,13 @@ def _check_deployment(config: Path | None) -> CheckedRun:
     from stream_app.analysis.checked_run import NO_RECORD, CheckedRun
     from stream_app.cli.shared import settings_of
     from stream_app.kafka.deployment.deployment import Deployment
-    from stream_app.setup.run_folder.record import RecordError
+    from stream_app.setup.run_folder.record import RecordDamagedError
 
     settings = settings_of(config)
     if not settings.kafka.servers:
         raise typer.BadParameter("name the output folder of a run, or settings with kafka.servers")
     try:
         entries = Deployment.of(settings).record.entries()
-    except RecordError as error:
+    except RecordDamagedError as error:
         return CheckedRun((), (f"{error.must}, got {error.got}",), 0, 0)
     return CheckedRun(entries, () if entries else (NO_RECORD,), 0, 0)

@@ -22,7 +22,7 @@ from stream_app.kafka.release.core import Arrived, LogRecord, Taken
 from stream_app.kafka.release.deciding_worker import DecidingWorker
 from stream_app.kafka.release.release_core import KEY, DecidingCore, Flush, Restored
 from stream_app.kafka.release.release_log import StepRecords
-from stream_app.steps import Beside, ClosedCounts, Intake, StepClock, StepEngine, StepWindow
+from stream_app.steps import ClosedCounts, Intake, StepClock, StepEngine, StepWindow
 
 # The steps that regions have sealed, in the place of a window of counts.
 
@@ -226,7 +226,7 @@ class Coordinator(DecidingWorker):
             NoPublisher(),
             accountant,
             risk_every=settings.risk_every,
-            beside=Beside(crowd=self._crowd),
+            crowd=self._crowd,
         )
         written = StepRecords(topics, deployment.digest)
         return CoordinatorCore(engine, self._clock, progress, basis, flush, topics, written)

@@ -23,7 +23,7 @@ from stream_app.kafka.release.deciding_worker import Watched, restored_window
 from stream_app.kafka.release.desk import INPUTS, Desk, DeskWatch, Inputs
 from stream_app.kafka.release.release_core import KEY, receive_message, restore, step_records
 from stream_app.kafka.release.release_log import StepRecords, TransactionLog
-from stream_app.setup.run_folder.key_epochs import check_between_windows
+from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.steps import Intake, KeyedPublisher, OpenStep, StepClock, refuse_waiting, release_of
 from stream_app.watching.events import RunStarted, RunStopped, StepClosed
 from stream_app.wire import Reading, Reason, Rejected, StepRelease, reject

@@ -55,11 +55,11 @@ from stream_app.kafka.release.release_core import (
 )
 from stream_app.kafka.release.release_log import StepRecords, TransactionLog
 from stream_app.setup.release_settings import CROWD
-from stream_app.setup.run_folder.key_epochs import check_between_windows
+from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.setup.run_folder.manifest import check_reason
 from stream_app.setup.run_folder.record import Author, check_head
 from stream_app.setup.settings import Settings
-from stream_app.steps import Beside, Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
+from stream_app.steps import Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
 from stream_app.steps.policy import BudgetPolicy, Decided, Policy
 from stream_app.steps.policy.proposals import (
     Answer,
@@ -535,7 +535,7 @@ class ReleaseWorker(DecidingWorker):
             KeyedPublisher.of(settings, key),
             accountant,
             risk_every=settings.risk_every,
-            beside=Beside(crowd=self._crowd),
+            crowd=self._crowd,
         )
         await self._recall(engine)
         topics = self._deployment.topics
@@ -551,12 +551,7 @@ class ReleaseWorker(DecidingWorker):
 
 def restored_window(settings: Settings, restored: Restored) -> StepWindow:
     """The open steps as the last transaction left them."""
-    window = StepWindow(
-        settings.grace,
-        watermark_share=settings.watermark_share,
-        by_clock=StepClock.of(settings).has_ticks,
-        late=settings.late,
-    )
+    window = StepWindow.of(settings)
     if saved := restored.window():
         window.load(saved)
     return window

@@ -31,7 +31,7 @@ _Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 
 class OpenStepRecord(BaseModel):
-    """What is known of one open step, as :meth:`stream_app.steps.window.StepWindow.save` gives it: secret."""
+    """What is known of one open step, as :meth:`stream_app.steps.window.StepWindow.take_changed` gives it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -1,16 +1,29 @@
-"""Files that survive a kill at any moment: appended lines, and small documents replaced as a whole."""
+"""Files that survive a kill at any moment: logs of lines, small documents replaced as a whole, locks.
+
+Whatever is durable in a folder is written and read here.
+"""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
+from pydantic import BaseModel, ValidationError
+
+from models import private_files
 from models.private_files import OPEN_FOLDER, PRIVATE_FILE, new_file, new_folder, open_kept
-from stream_app.exceptions import DiskFullError, OutputError, OutputLockedError, restoring
+from models.text import parse_json
+from stream_app.exceptions import DiskFullError, OutputError, OutputLockedError, first_fault, restoring
+
+Model = TypeVar("Model", bound=BaseModel)
 
 SECRET_MODE = PRIVATE_FILE
 SECRET_FOLDER_MODE = 0o700
@@ -21,7 +34,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """What the system refuses becomes a sentence: :class:`DiskFullError`, else :class:`OutputError`."""
+    """Turn an error of the operating system into :class:`DiskFullError` or :class:`OutputError`."""
     try:
         yield
     except OSError as error:
@@ -56,22 +69,18 @@ class AppendFile:
         self._pending.append(data)
         self._pending_bytes += len(data)
         if self._pending_bytes >= _BUFFER_BYTES:
-            self._write()
+            self.flush()
 
     def sync(self) -> None:
         """Write what is pending and wait until all is on disk, what was there before included."""
-        self._write()
+        self.flush()
         if not self._is_synced:
             with writing(self.path):
                 os.fsync(self._descriptor)
             self._is_synced = True
 
     def flush(self) -> None:
-        """Hand what is pending to the system: other processes see it, and a loss of power may take it."""
-        self._write()
-
-    def _write(self) -> None:
-        """Hand what is pending to the system."""
+        """Hand what is pending to the system: other processes see it, but a loss of power may lose it."""
         data = memoryview(b"".join(self._pending))
         try:
             while data:
@@ -103,16 +112,16 @@ class AppendFile:
         self.sync()
 
     def close(self) -> None:
-        """Give the file back; what was not synced is dropped."""
+        """Close the file; what was not synced is dropped."""
         os.close(self._descriptor)
 
 
 def replace_file(path: Path, data: bytes, mode: int = PUBLIC_MODE) -> None:
     """Write a file as a whole: a reader, or a restart, sees the old content or the new, never a part.
 
-    Where that fails the old content stands, and nothing else takes up room.
+    If that fails the old content stays, and no draft takes up room.
     """
-    draft = path.with_name(path.name + ".new")
+    draft = path.with_name(path.name + ".new")  # one name, so that a draft left by a kill is replaced
     with writing(path):
         try:
             _write_file(draft, data, mode)
@@ -127,7 +136,7 @@ def replace_file(path: Path, data: bytes, mode: int = PUBLIC_MODE) -> None:
 def _write_file(path: Path, data: bytes, mode: int) -> None:
     """Write a new file, durable but for its name."""
     with suppress(FileNotFoundError):
-        path.unlink()  # one that a kill left, or a link that somebody laid
+        path.unlink()  # left by a kill, or a link that somebody planted
     descriptor = new_file(path, mode)
     try:
         view = memoryview(data)
@@ -139,7 +148,7 @@ def _write_file(path: Path, data: bytes, mode: int) -> None:
 
 
 def make_folder(folder: Path, mode: int = OPEN_FOLDER) -> None:
-    """A folder and those above it, all of them durable, whoever made them.
+    """Make a folder and those above it durable, whoever made them.
 
     New ones have these rights at most, whatever the umask: nobody else puts anything into them.
     """
@@ -147,54 +156,45 @@ def make_folder(folder: Path, mode: int = OPEN_FOLDER) -> None:
         new_folder(folder, mode)
     for above in folder.resolve().parents:
         with suppress(OSError):  # one that we may not open, or on a read-only disk, was there before
-            _sync(above)
+            private_files.sync_folder(above)
 
 
 def sync_folder(folder: Path) -> None:
     """Make renames and new files in a folder durable."""
     with writing(folder):
-        _sync(folder)
+        private_files.sync_folder(folder)
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+def lock_file(path: Path) -> int:
+    """Open a file that only one process may hold; the system frees it when that process ends.
+
+    ``BlockingIOError`` while another process holds it, :class:`OutputError` where files cannot be locked.
+    """
+    with writing(path):
+        descriptor = open_kept(path, os.O_RDWR, SECRET_MODE)  # who may open it may hold it
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _locking(path: Path) -> Iterator[None]:
-    """A file system without locks becomes a sentence; one that somebody holds is an answer."""
-    try:
-        yield
-    except BlockingIOError:
-        raise
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise
         raise OutputError(
             f"{path} must be on a file system with locks, so that one run at a time writes there",
             error.strerror,
             "put the folder on a local disk, or mount the share with locks",
         ) from error
+    return descriptor
 
 
 class FolderLock:
-    """Held by the one run that may write to an output folder; the system frees it when the process ends."""
+    """Held by the one run that may write to an output folder."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / "lock"
-        with writing(path):
-            self._descriptor = open_kept(path, os.O_RDWR, SECRET_MODE)  # who may open it may hold it
         try:
-            with _locking(path):
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OutputError:
-            os.close(self._descriptor)
-            raise
+            self._descriptor = lock_file(path)
         except BlockingIOError:
-            holder = os.read(self._descriptor, 32).decode(errors="replace").strip() or "unknown"
-            os.close(self._descriptor)
+            holder = path.read_text(errors="replace").strip() or "unknown"
             raise OutputLockedError(
                 f"output folder {folder} must be written by one run at a time",
                 f"a run with process id {holder}",
@@ -207,3 +207,127 @@ class FolderLock:
     def release(self) -> None:
         """Let another run have the folder."""
         os.close(self._descriptor)
+
+
+# Logs: files of whole lines that only grow, each line a JSON object.
+
+
+class ChainedLog(AppendFile):
+    """A log of whole lines that knows the digest of all it holds.
+
+    A digest continues from the one before (:func:`extended`), so a commit of a long log reads no line again.
+    """
+
+    digest = ""
+
+    def append(self, data: bytes) -> None:
+        """Take whole lines to be durable after the next :meth:`sync`."""
+        super().append(data)
+        self.digest = extended(self.digest, data)
+
+
+def extended(digest: str, data: bytes) -> str:
+    """The digest of a log after these whole lines, from that of the lines before ("" for none)."""
+    for line in data.splitlines(keepends=True):
+        digest = hashlib.sha256(digest.encode() + line).hexdigest()
+    return digest
+
+
+def digests_of_file(path: Path, lengths: Iterable[int]) -> dict[int, str | None]:
+    """The digests of the first so many bytes of a log; None where there are fewer, or a line is cut by it."""
+    found: dict[int, str | None] = dict.fromkeys(lengths)
+    digest, read, most = "", 0, max(found, default=0)
+    if 0 in found:
+        found[0] = digest
+    for line in whole_lines(path):
+        if read >= most:
+            break
+        digest, read = extended(digest, line), read + len(line)
+        if read in found:
+            found[read] = digest
+    return found
+
+
+def whole_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file up to a torn one, which is still being written; none where there is no file."""
+    if not path.exists():
+        return
+    with path.open("rb") as content:
+        for line in content:
+            if not line.endswith(b"\n"):
+                return
+            yield line
+
+
+class LineCount(NamedTuple):
+    """How many whole lines a file has, and the bytes that they take."""
+
+    lines: int
+    bytes: int
+
+    @classmethod
+    def of(cls, path: Path, at_most: int | None = None) -> LineCount:
+        """The first lines of a file, or all there are."""
+        lines = length = 0
+        for line in islice(whole_lines(path), at_most):
+            lines, length = lines + 1, length + len(line)
+        return cls(lines, length)
+
+
+def parsed_line(kind: type[Model], path: Path, line: bytes) -> Model:
+    """The message in a line of a log; :class:`OutputError` where it is not as it was written."""
+    try:
+        return kind.model_validate_json(line)
+    except ValidationError as error:  # whose text quotes the line, which may hold a count or a person
+        raise OutputError(
+            f"each line of {path} must be as it was written", first_fault(error), restoring(path.name)
+        ) from None
+
+
+# Documents: JSON objects replaced as a whole; a sealed one carries the digest of its content.
+
+_SEAL_NAME = "sha256"
+_SEAL = b'{"sha256":"'
+
+
+def load_document(path: Path) -> dict[str, Any]:
+    """A JSON object of an output folder; :class:`OutputError` when it is none."""
+    try:
+        loaded = parse_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise OutputError(f"{path} must be readable JSON", error, restoring(path.name)) from error
+    if not isinstance(loaded, dict):
+        raise OutputError(f"{path} must hold an object", type(loaded).__name__, restoring(path.name))
+    return loaded
+
+
+def seal(fields: Mapping[str, Any]) -> bytes:
+    """A JSON object with its digest, which :func:`load_sealed` reads again only if nothing was changed."""
+    document = json.dumps(fields, separators=(",", ":")).encode()
+    separator = b"," if fields else b""
+    return _SEAL + _digest(document) + b'"' + separator + document[1:] + b"\n"
+
+
+def unsealed(data: bytes) -> dict[str, Any] | None:
+    """What :func:`seal` was given; None for any other bytes."""
+    try:
+        fields = parse_json(data)
+    except ValueError:
+        return None
+    if not isinstance(fields, dict):
+        return None
+    fields.pop(_SEAL_NAME, None)
+    return fields if data == seal(fields) else None
+
+
+def load_sealed(path: Path) -> dict[str, Any]:
+    """What :func:`seal` was given; :class:`OutputError` when it is anything else."""
+    load_document(path)
+    fields = unsealed(path.read_bytes())
+    if fields is None:
+        raise OutputError(f"{path} must be as it was written", "other content", restoring(path.name))
+    return fields
+
+
+def _digest(document: bytes) -> bytes:
+    return hashlib.sha256(document).hexdigest().encode()

@@ -1,18 +1,18 @@
-"""What a deployment has published with its noise key, noted beside the key before any of it leaves.
+"""The noise key of a run: what was published with it, and its replacement by the key of the next epoch.
 
-Noise is a function of key, deployment, interval, sensor, mechanism and count: the same reading gives the same
-value, whoever draws it. Of a changed count another folder, or an older copy of the folder, would publish
-a second value of the same step: correlated noise, which is drawn for a window and not for a count, then gives
-away the difference exactly, and other noise is a second look that no ledger knows. An output folder alone
-cannot see that it is not the latest. So a log of releases only grows from where the record says that it ends.
+Noise is a function of key, deployment, interval, sensor, mechanism and count: the same reading always gives
+the same value. If a count changed, another folder (or an older copy of this one) would publish a second value
+of the same step. Correlated noise is drawn for a window and not for a count, so the two values would reveal
+the difference exactly; with other noise they are a second observation that no ledger accounts. An output
+folder alone cannot see that it is not the latest. So what is published is noted next to the key before it
+leaves, and a log of releases may only grow from where this record says that it ends.
 
-A record is one file beside the key's, for each key and deployment. It has two places that are written in
-turn, so that a kill leaves the one before.
+There is one record file per key and deployment, in the key's folder. It has two places that are written in
+turn, so that a kill during one write leaves the other intact.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -22,18 +22,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from models.keys import NoiseKey
-from models.text import parse_json
-from stream_app.exceptions import KeyUsedError, OutputError, OutputLockedError
-from stream_app.setup.keys import key_file, key_folder
+from models.noise import CorrelatedNoise
+from stream_app.exceptions import KeyUsedError, OutputError, OutputLockedError, RunChangedError
+from stream_app.setup.keys import key_file, key_folder, noise_key_file
 from stream_app.setup.run_folder.durable import (
     SECRET_FOLDER_MODE,
     SECRET_MODE,
+    FolderLock,
+    LineCount,
+    load_document,
+    lock_file,
     make_folder,
     replace_file,
+    seal,
     sync_folder,
+    unsealed,
+    whole_lines,
     writing,
 )
-from stream_app.setup.run_folder.manifest import seal
+from stream_app.setup.run_folder.manifest import replace_noise_key
+from stream_app.setup.run_folder.record import Author
 from stream_app.setup.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -45,14 +53,14 @@ _PLACE_BYTES = 4096
 _MOST_CHARACTERS = 1000  # of a folder's name
 _NOISE = ("deployment", "step_seconds", "origin", "release", "windows", "schedule")
 _WAY_OUT = (
-    "go on with the folder that has published it, with everything in it; for other counts make a key with "
-    "`tallyguard keys create`; or, where this folder has to go on and that is known to reveal more than is "
-    "accounted, say why with --take-over REASON"
+    "continue the folder that published it, with everything in it; for other counts make a new key with "
+    "`tallyguard keys create`; or, if this folder must continue although that reveals more than is "
+    "accounted, give the reason with --take-over REASON"
 )
 
 
 class LogEnd(NamedTuple):
-    """How many lines of a log are out, their SHA-256, and that without the last where it may be missing."""
+    """How many lines of a log were published, their SHA-256, and that without a last line in doubt."""
 
     lines: int = 0
     digest: str = hashlib.sha256().hexdigest()
@@ -60,14 +68,17 @@ class LogEnd(NamedTuple):
 
 
 def record_file(settings: Settings, folder: Path | None, key: NoiseKey) -> Path:
-    """Where it is noted what a deployment published with a key: beside the key, or where the settings say.
+    """Where to note what a deployment published with a key: in the key's folder, unless settings name one.
 
-    Of a key that is in no file it is beside the output folder, where keys are made; on Kafka, without a
-    folder, it must be said.
+    For a key that is in no file it is the folder where keys of this output folder are made; on Kafka, where
+    there is none, the settings must name one.
     """
     file = key_file(settings, folder)
-    beside = file.parent if file is not None else None if folder is None else key_folder(folder)
-    where = settings.key_record or beside
+    where = settings.key_record
+    if where is None and file is not None:
+        where = file.parent
+    elif where is None and folder is not None:
+        where = key_folder(folder)
     if where is None:
         raise OutputError(
             "a key that is in no file must have a place for what was published with it",
@@ -75,15 +86,15 @@ def record_file(settings: Settings, folder: Path | None, key: NoiseKey) -> Path:
             "set key_record to a folder that outlives the process",
         )
     name = "noise.key" if file is None else file.name
-    of_whom = json.dumps([key.fingerprint(), settings.deployment])
-    return where / f"{name}.{hashlib.sha256(of_whom.encode()).hexdigest()[:16]}.published"
+    user = json.dumps([key.fingerprint(), settings.deployment])
+    return where / f"{name}.{hashlib.sha256(user.encode()).hexdigest()[:16]}.published"
 
 
 class KeyRecord:
-    """The record of one key and deployment, held by one run at a time.
+    """The record of one key and deployment, locked by one run at a time.
 
-    :meth:`hold_to` compares it with an output folder, :meth:`note` extends it by a line that is about to be
-    published. ``take_over`` is why a folder goes on whatever is noted.
+    :meth:`compare` holds it against an output folder, :meth:`note` extends it by a line that is about to be
+    published. ``take_over`` is the operator's reason to continue a folder whatever the record says.
     """
 
     def __init__(self, path: Path, take_over: str | None = None) -> None:
@@ -95,17 +106,15 @@ class KeyRecord:
         self._lines = dict.fromkeys(_LOGS, 0)
         self._promised: dict[str, LogEnd] = {}
 
-    def hold_to(self, folder: Path) -> str | None:
-        """:class:`KeyUsedError` unless the folder's logs go on where the record ends, or it is taken over.
+    def compare(self, folder: Path) -> str | None:
+        """:class:`KeyUsedError` unless the folder's logs continue where the record ends, or it is taken over.
 
-        Gives the reason where it was.
-
-        A line that was noted and is not in the log, as the run was killed in between, is promised: it may
-        only be published as it was to be.
+        Returns the reason for a takeover, None without one. A line that was noted but is not in the log,
+        because the run was killed in between, is promised: it may only be published exactly as noted.
         """
         self._open()
         noted = {name: LogEnd(*self._fields.get(name, ())) for name in _LOGS}
-        goes_on = [self._take_up(folder / f"{name}.jsonl", name, noted[name]) for name in _LOGS]
+        goes_on = [self._read_log(folder / f"{name}.jsonl", name, noted[name]) for name in _LOGS]
         topic = self._fields.pop(_TOPIC, None)
         where, self._fields["folder"] = self._fields.get("folder"), str(folder.resolve())[-_MOST_CHARACTERS:]
         if all(goes_on) and topic is None:
@@ -115,16 +124,16 @@ class KeyRecord:
             return self.take_over
         raise KeyUsedError(
             f"{folder} must hold everything that was published with its noise key before",
-            f"{noted[RELEASES].lines:,} steps that are out by {self.path}, last from {where}"
+            f"{noted[RELEASES].lines:,} steps are published according to {self.path}, last from {where}"
             if topic is None
             else f"a log on Kafka that uses it, by {self.path}",
             _WAY_OUT,
         )
 
     def check_noise(self, manifest: Mapping[str, Any], *, is_accepted: bool) -> None:
-        """:class:`KeyUsedError` where the run's manifest has another noise than was noted.
+        """:class:`KeyUsedError` where the run's manifest has other noise than was noted.
 
-        ``is_accepted`` says that the operator changes it from here on.
+        ``is_accepted`` says that the operator accepts the change from here on.
         """
         noise = {key: manifest[key] for key in _NOISE if key in manifest}
         digest = hashlib.sha256(json.dumps(noise, sort_keys=True, default=str).encode()).hexdigest()
@@ -142,22 +151,22 @@ class KeyRecord:
         before = self._hash[log].hexdigest()
         self._hash[log].update(line)
         self._lines[log] += 1
-        promised = self._promised.pop(log, None)
+        promised = self._promised.pop(log, None)  # noted by a run that was killed before it wrote the line
         if promised is not None and promised.digest == self._hash[log].hexdigest():
             return
         if promised is not None and self.take_over is None:
             raise KeyUsedError(
                 f"line {self._lines[log]:,} of {log}.jsonl must be the one that was begun when the run ended",
                 "another value",
-                "start it with the input and settings that it had then; or, where they cannot be had again, "
-                "say why with --take-over REASON",
+                "start it with the input and settings that it had then; or, if they are lost, give the "
+                "reason to continue without them with --take-over REASON",
             )
         self.save(log, before)
 
-    def hold_to_kafka(self, topic: str, steps: Mapping[str, int]) -> None:
-        """Note how long a log on Kafka is, by partition, and let the key go: the broker keeps others out."""
-        self._open()
+    def note_kafka_log(self, topic: str, steps: Mapping[str, int]) -> None:
+        """Note how long a log on Kafka is, by partition, and unlock: the broker fences other writers."""
         try:
+            self._open()
             self._fields |= {_TOPIC: topic, _STEPS: dict(steps)}
             self.save()
         finally:
@@ -171,28 +180,33 @@ class KeyRecord:
 
     def _open(self) -> None:
         """Lock the file, and read the last place that was written whole."""
-        self._descriptor = _locked(self.path)
+        make_folder(self.path.parent, SECRET_FOLDER_MODE)
+        try:
+            self._descriptor = lock_file(self.path)
+        except BlockingIOError:
+            raise OutputLockedError(
+                "a noise key must be used by one run of a deployment at a time",
+                f"another run, which holds {self.path}",
+                "stop that run first, or give this one a key of its own (`tallyguard keys create`)",
+            ) from None
+        sync_folder(self.path.parent)
         self._fields = read_record(self.path)
 
-    def _take_up(self, path: Path, log: str, noted: LogEnd) -> bool:
-        """Read a log's whole lines; whether they go on from where it is noted to end."""
+    def _read_log(self, path: Path, log: str, noted: LogEnd) -> bool:
+        """Read a log's whole lines; whether they continue from the end that is noted."""
         goes_on = noted.lines == 0
-        if path.exists():
-            with path.open("rb") as lines:
-                for line in lines:
-                    if not line.endswith(b"\n"):
-                        break
-                    self._hash[log].update(line)
-                    self._lines[log] += 1
-                    if self._lines[log] == noted.lines:
-                        goes_on = self._hash[log].hexdigest() == noted.digest
+        for line in whole_lines(path):
+            self._hash[log].update(line)
+            self._lines[log] += 1
+            if self._lines[log] == noted.lines:
+                goes_on = self._hash[log].hexdigest() == noted.digest
         if self._lines[log] == noted.lines - 1:
             self._promised[log] = noted
             goes_on = self._hash[log].hexdigest() == noted.before
         return goes_on
 
     def save(self, noted: str | None = None, before: str | None = None) -> None:
-        """Write the place that is not the last; ``before`` is the digest of a log without its last line."""
+        """Write the older of the two places; ``before`` is the digest of a log without its last line."""
         assert self._descriptor is not None
         for log in _LOGS:
             end = LogEnd(self._lines[log], self._hash[log].hexdigest(), before if log == noted else None)
@@ -204,34 +218,13 @@ class KeyRecord:
             os.fsync(self._descriptor)
 
 
-def _locked(path: Path) -> int:
-    """The open file, held by this process alone."""
-    make_folder(path.parent, SECRET_FOLDER_MODE)
-    with writing(path):
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, SECRET_MODE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise OutputLockedError(
-            "a noise key must be used by one run of a deployment at a time",
-            f"another one, which holds {path}",
-            "stop that run first, or give this one a key of its own (`tallyguard keys create`)",
-        ) from None
-    try:
-        sync_folder(path.parent)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
 def claim_for_kafka(path: Path, topic: str, partition: int, next_step: int) -> None:
-    """Note that a key is that of a log of releases on Kafka, by the broker's id of the topic.
+    """Note that a key belongs to a log of releases on Kafka, named by the broker's id of the topic.
 
-    The log itself is the record of what is out, and one writer is let in. The note is for who does not read
-    it: :class:`KeyUsedError` where the key was used by a run in a folder, by another log, or by this one when
-    it was longer. Where it cannot be written, as beside a key that a container mounts, it is only read.
+    On Kafka the log itself is the record of what was published, and the broker admits one writer. The note is
+    for runs that do not read that log. :class:`KeyUsedError` where the key was used by a run in a folder, by
+    another log, or by this one when it was longer. Where the note cannot be written, as next to a key that a
+    container mounts read-only, it is only read.
     """
     known = read_record(path) if path.exists() else {}
     steps = dict(known.get(_STEPS, {}))
@@ -242,13 +235,12 @@ def claim_for_kafka(path: Path, topic: str, partition: int, next_step: int) -> N
             f"another one, or a run in a folder, by {path}"
             if is_other
             else f"step {steps[str(partition)]:,} by {path}, where the log ends at {next_step:,}",
-            "go on with the one that has published it, or make a key for this one with `tallyguard keys "
-            "create`; where this log has to go on and that is known to reveal more than is accounted, move "
-            "the note away",
+            "continue the one that published it, or make a key for this one with `tallyguard keys create`; "
+            "if this log must continue although that reveals more than is accounted, move that file away",
         )
     try:
         record = KeyRecord(path)
-        record.hold_to_kafka(topic, {**steps, str(partition): next_step})
+        record.note_kafka_log(topic, {**steps, str(partition): next_step})
     except OutputLockedError:
         raise
     except OutputError:
@@ -259,12 +251,13 @@ def read_record(path: Path) -> dict[str, Any]:
     """The last place that was written whole; empty of a new file, :class:`OutputError` of a damaged one."""
     data = path.read_bytes()
     written = [data[begin : begin + _PLACE_BYTES].strip(b"\0 \n") for begin in (0, _PLACE_BYTES)]
-    whole = [place for place in map(_place, written) if place]
+    sealed = [unsealed(place + b"\n") for place in written]
+    whole = [fields for fields in sealed if fields and "number" in fields]
     if not whole and all(written):  # a single torn place is the first ever: nothing was published after it
         raise OutputError(
             f"{path} must be as it was written",
             "other content",
-            "restore it from a backup of the key's folder; without it nobody knows what is published",
+            "restore it from a backup of the key's folder; no other file has what the key was used for",
         )
     return max(whole, key=lambda place: int(place["number"]), default={})
 
@@ -276,13 +269,102 @@ def carry_record(settings: Settings, folder: Path, key: NoiseKey, later: NoiseKe
         replace_file(record_file(settings, folder, later), earlier.read_bytes(), SECRET_MODE)
 
 
-def _place(text: bytes) -> dict[str, Any] | None:
-    """What a place says, where it was written whole."""
+# The noise key's next epoch: what was released stays, and the key that it was drawn with is erased.
+#
+# A key that is stolen later then reveals no count of the steps before. It cannot be undone: values of an
+# earlier epoch can neither be drawn again nor be continued for a tier added later.
+
+
+class AdvancedKey(NamedTuple):
+    """The key's file and its epoch from now on; ``first_step`` drawn with it, None where it is not known."""
+
+    file: Path
+    epoch: int
+    first_step: int | None
+
+
+def advance_noise_key(settings: Settings, output: Path | None, author: Author | None = None) -> AdvancedKey:
+    """Replace the noise key by that of the next epoch; of a stopped run where ``output`` is given.
+
+    The run's record (with the ``author``) and ``run.json`` are written first: a call that was interrupted is
+    completed by the next. With a run, :class:`OutputError` while a step may be published that its log does
+    not hold.
+    """
+    file = noise_key_file(settings, output)
+    key = NoiseKey.load(file)
+    later = key.at_epoch(key.epoch + 1)
+    if output is None:
+        carry_record(settings, file.parent, key, later)
+        key.advance_file(file, later.epoch)
+        return AdvancedKey(file, later.epoch, None)
+    if not (output / "run.json").is_file():
+        raise OutputError(
+            f"{output} must be the output folder of a run",
+            "no run.json in it",
+            "correct --output; on Kafka leave it out",
+        )
+    lock = FolderLock(output)
     try:
-        fields = parse_json(text)
-    except ValueError:
-        return None
-    if not isinstance(fields, dict):
-        return None
-    fields.pop("sha256", None)
-    return fields if seal(fields) == text + b"\n" and "number" in fields else None
+        first = whole_steps(output)
+        _hand_over(output, key, later, first, author)
+        carry_record(settings, output, key, later)
+        key.advance_file(file, later.epoch)
+    finally:
+        lock.release()
+    return AdvancedKey(file, later.epoch, first)
+
+
+def _hand_over(output: Path, key: NoiseKey, later: NoiseKey, first_step: int, author: Author | None) -> None:
+    """Let the run continue with the later key from its next step on."""
+    run = load_document(output / "run.json")
+    noted = run.get("noise_key")
+    if noted == later.fingerprint():
+        return  # an earlier call was interrupted between the two files
+    if noted != key.fingerprint():
+        raise RunChangedError(
+            f"the noise key must be the one that {output} is drawn with",
+            "another key",
+            "name the run's key: the settings must be those of the run",
+        )
+    check_between_windows(run["release"]["covariance"], first_step)
+    replace_noise_key(output, later.fingerprint(), first_step, author)
+
+
+def check_between_windows(covariance: Path | str | None, first_step: int) -> None:
+    """:class:`OutputError` for a key that would begin within a noise window.
+
+    A window's vector comes from one key, or it does not hide what it was designed to hide.
+    """
+    if covariance is None:
+        return
+    steps = CorrelatedNoise.load(Path(covariance)).steps
+    position = first_step % steps
+    if position:
+        raise OutputError(
+            f"a noise window of {steps} steps must end before its key does",
+            f"step {first_step}, position {position} of a window",
+            f"run on to step {first_step - position + steps} with the key in use and stop there",
+        )
+
+
+def whole_steps(output: Path) -> int:
+    """How many steps are published; :class:`OutputError` while one is only begun and needs its key again."""
+    decided, released = (_durable_lines(output / name) for name in ("decisions.jsonl", "releases.jsonl"))
+    if decided is None or decided != released:
+        step = LineCount.of(output / "releases.jsonl").lines
+        raise OutputError(
+            "every step that was started must be released before its noise key is erased",
+            f"step {step} started and not released, as the run was killed there",
+            "start the run once more with the key it has, let it end or stop it (SIGTERM), then change it",
+        )
+    return decided
+
+
+def _durable_lines(path: Path) -> int | None:
+    """The lines of a file, durable from now on; None where it ends in a torn one."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as content:
+        os.fsync(content.fileno())
+    count = LineCount.of(path)
+    return count.lines if count.bytes == path.stat().st_size else None

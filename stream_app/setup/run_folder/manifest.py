@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,45 +10,42 @@ from typing import Any
 from pydantic import ValidationError
 
 from accounting.settings import RiskBudget
-from models.text import parse_json
 from stream_app.exceptions import OutputError, RunChangedError, keeping, restoring
 from stream_app.setup.priors_verdict import is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
-from stream_app.setup.run_folder.durable import replace_file
+from stream_app.setup.run_folder.durable import load_document, replace_file
 from stream_app.setup.run_folder.record import Author, Record
 
 FORMAT = 1
-_SEAL_NAME = "sha256"
-_SEAL = b'{"sha256":"'
 _EARLIER_KEYS = "earlier_noise_keys"
 _TAKEN_OVER = "taken_over"
 _KEY = "noise_key"
 _CHECK = "priors_check"
 _MOST_SHOWN = 12  # settings in a sentence
 ACCEPTABLE = frozenset({"release", "schedule", "drawn", "crowd", _CHECK, _KEY})
-"""What may change in a deployment's life, from one step on, when its operator says so.
+"""What an operator may change while a deployment lives, from one step on, with --accept-changes.
 
-A check of the priors may come, or get stricter, without asking: ceilings only rise.
+A check of the priors may be added, or get stricter, without that: ceilings only rise.
 """
 
 
 REPORTED = frozenset({"delta", "counted_again"})
-"""What is recorded for readers: no account depends on it, so it may change without asking."""
+"""What is recorded for readers only: no account depends on it, so it may change without --accept-changes."""
 
 
 UNSAID = frozenset({"sharpen", "sharpen_operations"})
-"""What earlier versions left open or did not record: a run of theirs goes on with what is set now."""
+"""What earlier versions did not record: a run of theirs continues with what is set now."""
 
 
 class Manifest:
-    """``run.json`` of a folder, compared with what the run at hand was started with.
+    """``run.json`` of a folder, compared with what this run was started with.
 
-    Keys in ``replaceable`` may differ from the earlier run's; :class:`RunChangedError` for any other, unless
-    nothing was released yet (``has_released``): then the run begins anew. Which noise key belonged to which
-    steps is kept as it changes.
+    Keys in ``replaceable`` may differ from the earlier run's. :class:`RunChangedError` for any other, unless
+    nothing was released yet (``has_released``): then the run starts over. Which noise key belonged to which
+    steps is kept as keys change.
 
-    What it holds stands in the ``record`` first: there with its step, author and reason, here as it is now. A
-    file that says something else than the record was changed by somebody else and is refused. A change that
+    Every change is written to the ``record`` first, with its step, author and reason; this file has only what
+    holds now. A file that differs from the record was changed by somebody else and is refused. A change that
     weakens a promise (:func:`weakened`) needs the author's reason.
     """
 
@@ -62,17 +58,26 @@ class Manifest:
         record: Record,
         has_released: bool = True,
     ) -> None:
-        self._folder = folder
         self._path = folder / "run.json"
         self._wanted = {"format": FORMAT, **json.loads(json.dumps(wanted))}
         self._record = record
         self._stored = load_document(self._path) if self._path.exists() else None
         self.begins_anew = False
         if self._stored is None:
-            self._check_is_new()
+            if (folder / "releases.jsonl").exists():
+                raise OutputError(
+                    f"{folder} must be a new folder or one of an earlier run",
+                    "releases.jsonl without run.json",
+                    restoring("run.json"),
+                )
         elif has_released:
             self._stored = self._as_recorded(self._stored)
-            self._check_changes(self._stored, replaceable)
+            if changed := self._changed(self._stored, replaceable):
+                raise RunChangedError(
+                    f"{folder} must be continued with what it was started with",
+                    differences(changed, self._stored, self._wanted),
+                    keeping(changed, ACCEPTABLE),
+                )
             check_reason(self._stored, self._wanted, self._record.author)
         elif self._changed(self._stored, replaceable):
             self._stored, self.begins_anew = None, True
@@ -90,7 +95,7 @@ class Manifest:
     def save(self, published: int, take_over: str | None = None) -> None:
         """Make it durable, once the run can go on; ``published`` steps were released before it.
 
-        ``take_over`` is why it goes on although more is known to be published with its noise key.
+        ``take_over`` is the reason to continue although more was published with the noise key than it holds.
         """
         document = {**self._wanted}
         taken_over = list((self._stored or {}).get(_TAKEN_OVER, []))
@@ -136,23 +141,6 @@ class Manifest:
             )
         return held[-1]
 
-    def _check_is_new(self) -> None:
-        if (self._folder / "releases.jsonl").exists():
-            raise OutputError(
-                f"{self._folder} must be a new folder or one of an earlier run",
-                "releases.jsonl without run.json",
-                restoring("run.json"),
-            )
-
-    def _check_changes(self, stored: Mapping[str, Any], replaceable: frozenset[str]) -> None:
-        """Refuse to continue a run that was started with something else."""
-        if changed := self._changed(stored, replaceable):
-            raise RunChangedError(
-                f"{self._folder} must be continued with what it was started with",
-                differences(changed, stored, self._wanted),
-                keeping(changed, ACCEPTABLE),
-            )
-
     def _changed(self, stored: Mapping[str, Any], replaceable: frozenset[str]) -> list[str]:
         """What is not as the run was started with."""
         return sorted(
@@ -181,17 +169,17 @@ def check_reason(before: Mapping[str, Any], after: Mapping[str, Any], author: Au
     """:class:`RunChangedError` for a change that may weaken a promise, without a reason for the record."""
     if author.reason is None and (names := weakened(before, after)):
         raise RunChangedError(
-            f"a change that may weaken what was promised must say why ({', '.join(names)})",
+            f"a change that may weaken what was promised must have a reason ({', '.join(names)})",
             f"no reason; {differences(names, before, after)}",
-            'say it: --reason "why this is acceptable". It is kept in the record, with your name',
+            'give one: --reason "why this is acceptable". It is kept in the record, with your name',
         )
 
 
 def weakened(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Which facts promise less than before, or cannot be shown to promise as much.
 
-    A longer list of who gets what (tiers), another schedule, crowd or evidence may reveal more; a later noise
-    key, a stricter limit, more noise and a stricter check of the priors do not.
+    Other tiers, another schedule, crowd or evidence may reveal more. A later noise key, a stricter limit,
+    more noise and a stricter check of the priors do not.
     """
     changed = [key for key in differing(before, after) if key not in {_KEY, _EARLIER_KEYS, "format", *UNSAID}]
     kept: dict[str, Callable[[Any, Any], bool]] = {
@@ -226,7 +214,7 @@ def _reveals_no_more(was: Any, now: Any) -> bool:
 
 
 def _is_no_looser(was: RiskBudget | None, now: RiskBudget | None) -> bool:
-    """Whether whoever is within the limit now was within the one before."""
+    """Whether every schedule that keeps the limit now also kept the one before."""
     if was is None or was == now:
         return True
     return (
@@ -242,7 +230,7 @@ def _is_no_looser(was: RiskBudget | None, now: RiskBudget | None) -> bool:
 
 
 def _counts_no_less(was: Any, now: Any) -> bool:
-    """Whether every sensor is still presumed to count, and to correct, one person as often as before."""
+    """Whether every sensor is assumed to count, and to correct, one person at least as often as before."""
     return all(
         (now or {}).get(sensor, {}).get(name, least) >= often
         for sensor, own in (was or {}).items()
@@ -252,7 +240,7 @@ def _counts_no_less(was: Any, now: Any) -> bool:
 
 
 def _is_checked_no_less(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether the priors are held to be as wrong as before, or more; not where nobody can read how."""
+    """Whether the priors are taken to be at least as wrong as before; False for an unreadable check."""
     try:
         return is_no_weaker(priors_check_of(now), priors_check_of(before))
     except ValidationError:
@@ -269,49 +257,6 @@ def _key_spans(path: Path, stored: Any) -> Iterator[dict[str, Any]]:
                 restoring(path.name),
             )
         yield span
-
-
-def load_document(path: Path) -> dict[str, Any]:
-    """A JSON object of an output folder; :class:`OutputError` when it is none."""
-    try:
-        loaded = parse_json(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise OutputError(f"{path} must be readable JSON", error, restoring(path.name)) from error
-    if not isinstance(loaded, dict):
-        raise OutputError(f"{path} must hold an object", type(loaded).__name__, restoring(path.name))
-    return loaded
-
-
-def seal(fields: Mapping[str, Any]) -> bytes:
-    """A JSON object that :func:`load_sealed` reads again, and only as it was written."""
-    document = json.dumps(fields, separators=(",", ":")).encode()
-    separator = b"," if fields else b""
-    return _SEAL + _digest(document) + b'"' + separator + document[1:] + b"\n"
-
-
-def unsealed(data: bytes) -> dict[str, Any] | None:
-    """What :func:`seal` was given; None for any other bytes."""
-    try:
-        fields = parse_json(data)
-    except ValueError:
-        return None
-    if not isinstance(fields, dict):
-        return None
-    fields.pop(_SEAL_NAME, None)
-    return fields if data == seal(fields) else None
-
-
-def load_sealed(path: Path) -> dict[str, Any]:
-    """What :func:`seal` was given; :class:`OutputError` when it is anything else."""
-    load_document(path)
-    fields = unsealed(path.read_bytes())
-    if fields is None:
-        raise OutputError(f"{path} must be as it was written", "other content", restoring(path.name))
-    return fields
-
-
-def _digest(document: bytes) -> bytes:
-    return hashlib.sha256(document).hexdigest().encode()
 
 
 def differences(changed: list[str], stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

@@ -4,11 +4,11 @@ In the output folder, for its owner only, since open steps have counts:
 
 - ``progress.json``: a commit as a whole, sealed
 - ``progress.jsonl``: what each commit since has changed, a sealed and numbered line each. A line says which
-  whole it belongs to (``of``: the start of its digest), so those of an older one are passed over. A torn end
-  is no commit
+  whole it belongs to (``of``: the start of its digest), so lines of an older one are ignored. A torn last
+  line is no commit
 
-Once the lines are half as long as the whole, or half as many steps were forgotten as are kept, the whole is
-written anew: so all that is written is a few times what changed, and no count of a forgotten step stays long.
+The whole is written anew once the lines are half as long as the whole, or half as many steps were forgotten
+as are kept. So all that is written is a few times what changed, and no count of a forgotten step stays long.
 
 With three open steps of 500 sensors, a count that comes writes a line of some 300 bytes::
 
@@ -25,14 +25,22 @@ from pathlib import Path
 from typing import Any
 
 from stream_app.exceptions import OutputError, restoring
-from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, replace_file, sync_folder
-from stream_app.setup.run_folder.manifest import load_sealed, seal, unsealed
+from stream_app.setup.run_folder.durable import (
+    SECRET_MODE,
+    AppendFile,
+    load_sealed,
+    replace_file,
+    seal,
+    sync_folder,
+    unsealed,
+    whole_lines,
+)
 
 WHOLE, CHANGES = "progress.json", "progress.jsonl"
 _LEAST_BYTES = 4096  # of lines, before the whole is written anew for their length
 _NAME_DIGITS = 16  # of a digest, by which a line names its whole
 
-OpenStep = Mapping[str, Any]
+SavedStep = Mapping[str, Any]
 """A step as :meth:`stream_app.steps.window.StepWindow.take_changed` gives it."""
 
 
@@ -41,7 +49,7 @@ def load_progress(folder: Path) -> dict[str, Any]:
 
     :class:`OutputError` where it is not as it was written. Another process may be writing.
     """
-    return _Read.of(folder).commit()
+    return _Commits.of(folder).commit()
 
 
 class ProgressLog:
@@ -49,17 +57,14 @@ class ProgressLog:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        read = _Read.of(folder)
-        self.commit_read = read.commit()
-        self._fields, self._steps, self._marks = read.fields, read.steps, read.marks
-        self._of, self._number, self._whole_bytes = read.of_whole, read.number, read.whole_bytes
-        self._written = {step: _Written.of(entry) for step, entry in read.steps.items()}
-        self._forgotten = read.forgotten
+        self._at = _Commits.of(folder)
+        self.commit_read = self._at.commit()
+        self._written = {step: _Written.of(entry) for step, entry in self._at.steps.items()}
         self._lines = AppendFile(folder / CHANGES, SECRET_MODE)
         if (folder / WHOLE).exists():
             (folder / WHOLE).chmod(SECRET_MODE)  # earlier versions let others read it
         try:
-            self._lines.truncate(read.line_bytes)  # durable, before anything is built on it
+            self._lines.truncate(self._at.line_bytes)  # durable, before anything is built on it
             sync_folder(folder)
         except BaseException:
             self._lines.close()
@@ -68,7 +73,7 @@ class ProgressLog:
     def write(
         self,
         fields: Mapping[str, Any],
-        changed: Mapping[int, OpenStep | None],
+        changed: Mapping[int, SavedStep | None],
         marks: Sequence[int] = (),
         *,
         whole: bool = False,
@@ -78,19 +83,24 @@ class ProgressLog:
         A step that was forgotten is None. ``marks`` is a list that only grows, or is cut and grows again;
         ``whole`` leaves everything in ``progress.json``.
         """
-        now: dict[str, Any] = json.loads(json.dumps(fields))  # as it will be read, and nobody else's
-        line = {key: value for key, value in now.items() if self._fields.get(key) != value}
+        at = self._at
+        now: dict[str, Any] = json.loads(json.dumps(fields))  # as it will be read, and shared with nobody
+        line = {key: value for key, value in now.items() if at.fields.get(key) != value}
         if steps := list(self._step_changes(changed)):
             line["steps"] = steps
-        if len(marks) != len(self._marks) or list(marks[-1:]) != self._marks[-1:]:
-            line["marks"] = _marks_change(self._marks, marks)
-            self._marks = list(marks)
-        self._fields = now
-        if not self._of or (whole and (line or self._lines.length)) or self._is_long(line):
-            self._write_whole()
+        if len(marks) != len(at.marks) or list(marks[-1:]) != at.marks[-1:]:
+            line["marks"] = _marks_change(at.marks, marks)
+            at.marks = list(marks)
+        at.fields = now
+        if not at.of_whole or (whole and (line or self._lines.length)) or (line and self._is_long()):
+            data = seal(at.commit())
+            replace_file(self._folder / WHOLE, data, SECRET_MODE)
+            self._lines.truncate(0)  # after a kill before this, lines name another whole and are ignored
+            at.of_whole, at.whole_bytes = _name_of(data), len(data)
+            at.number = at.forgotten = 0
         elif line:
-            self._number += 1
-            self._lines.append(seal({"of": self._of, "number": self._number, **line}))
+            at.number += 1
+            self._lines.append(seal({"of": at.of_whole, "number": at.number, **line}))
             self._lines.sync()
 
     def forget(self) -> None:
@@ -98,38 +108,31 @@ class ProgressLog:
         self._lines.truncate(0)
         (self._folder / WHOLE).unlink(missing_ok=True)
         sync_folder(self._folder)
-        self.commit_read, self._of, self._number, self._whole_bytes, self._forgotten = {}, "", 0, 0, 0
-        self._fields, self._steps, self._marks, self._written = {}, {}, [], {}
+        self._at, self._written, self.commit_read = _Commits(), {}, {}
+
+    def _step_changes(self, changed: Mapping[int, SavedStep | None]) -> Iterator[dict[str, Any]]:
+        """What is to be written of the changed steps; from here on it counts as written."""
+        steps = self._at.steps
+        for step, entry in changed.items():
+            if entry is None:
+                if steps.pop(step, None) is not None:
+                    del self._written[step]
+                    self._at.forgotten += 1
+                    yield {"step": step, "forgotten": True}
+                continue
+            news = self._written.get(step, _Written()).news(entry)
+            if news or step not in steps:
+                yield {"step": step, **news}
+            steps[step], self._written[step] = entry, _Written.of(entry)
+
+    def _is_long(self) -> bool:
+        """Whether it is time for a new whole."""
+        is_long = self._lines.length > max(_LEAST_BYTES, self._at.whole_bytes // 2)
+        return is_long or 2 * self._at.forgotten > len(self._at.steps) + 1
 
     def close(self) -> None:
         """Give the file back."""
         self._lines.close()
-
-    def _step_changes(self, changed: Mapping[int, OpenStep | None]) -> Iterator[dict[str, Any]]:
-        """What is to be written of the changed steps; from here on it counts as written."""
-        for step, entry in changed.items():
-            if entry is None:
-                if self._steps.pop(step, None) is not None:
-                    del self._written[step]
-                    self._forgotten += 1
-                    yield {"step": step, "forgotten": True}
-                continue
-            news = self._written.get(step, _Written()).news(entry)
-            if news or step not in self._steps:
-                yield {"step": step, **news}
-            self._steps[step], self._written[step] = entry, _Written.of(entry)
-
-    def _is_long(self, line: Mapping[str, Any]) -> bool:
-        """Whether it is time for a new whole."""
-        is_long = self._lines.length > max(_LEAST_BYTES, self._whole_bytes // 2)
-        return bool(line) and (is_long or 2 * self._forgotten > len(self._steps) + 1)
-
-    def _write_whole(self) -> None:
-        data = seal(_commit(self._fields, self._steps, self._marks))
-        replace_file(self._folder / WHOLE, data, SECRET_MODE)
-        self._lines.truncate(0)  # a kill before this leaves lines of another whole
-        self._of, self._number = _name_of(data), 0
-        self._whole_bytes, self._forgotten = len(data), 0
 
 
 @dataclass(frozen=True)
@@ -142,11 +145,11 @@ class _Written:
     corrected: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, entry: OpenStep) -> _Written:
+    def of(cls, entry: SavedStep) -> _Written:
         corrected = {sensor: len(counts) for sensor, counts in entry.get("corrected", {}).items()}
         return cls(entry["sensors"] is not None, len(entry["counts"]), len(entry["waiting"]), corrected)
 
-    def news(self, entry: OpenStep) -> dict[str, Any]:
+    def news(self, entry: SavedStep) -> dict[str, Any]:
         """What the step has now, and had not."""
         news: dict[str, Any] = {}
         if entry["sensors"] is not None and not self.announced:
@@ -166,11 +169,15 @@ class _Written:
 
 
 @dataclass
-class _Read:
-    """A folder's last commit, from the whole and the lines that follow it."""
+class _Commits:
+    """The last commit, and which whole and how many lines hold it.
+
+    Its ``fields``, the open ``steps`` and the ``marks``; ``of_whole`` is the name of the whole, ``forgotten``
+    how many steps were dropped since.
+    """
 
     fields: dict[str, Any] = field(default_factory=dict)
-    steps: dict[int, OpenStep] = field(default_factory=dict)
+    steps: dict[int, SavedStep] = field(default_factory=dict)
     marks: list[int] = field(default_factory=list)
     of_whole: str = ""
     number: int = 0
@@ -179,7 +186,8 @@ class _Read:
     forgotten: int = 0
 
     @classmethod
-    def of(cls, folder: Path) -> _Read:
+    def of(cls, folder: Path) -> _Commits:
+        """As a folder has it, from the whole and the lines that follow it."""
         read, path = cls(), folder / WHOLE
         if not path.is_file():
             return read
@@ -196,28 +204,29 @@ class _Read:
 
     def commit(self) -> dict[str, Any]:
         """As it was given to :meth:`ProgressLog.write`, the open steps in ``window``."""
-        return _commit(self.fields, self.steps, self.marks)
+        whole = dict(self.fields)
+        if whole.get("window"):
+            whole["window"] = {**whole["window"], "steps": list(self.steps.values())}
+        return {**whole, "marks": list(self.marks)} if self.marks else whole
 
     def _follow(self, path: Path) -> None:
         """Take the lines that belong to the whole, one after the other."""
-        if not path.is_file():
-            return
-        with path.open("rb") as lines:
-            for line in lines:
-                found = self._line(line)
-                if found is None or found.pop("number") != self.number + 1:
-                    if found is not None or any(self._line(later) for later in lines):
-                        raise _damaged(path, f"another line behind number {self.number}")
-                    return  # the end of a killed run, or lines of an older whole
-                self.number, self.line_bytes = self.number + 1, self.line_bytes + len(line)
-                try:
-                    self._apply(found)
-                except (KeyError, TypeError) as error:
-                    raise _damaged(path, error) from error
+        lines = whole_lines(path)
+        for line in lines:
+            found = self._line(line)
+            if found is None or found.pop("number") != self.number + 1:
+                if found is not None or any(self._line(later) for later in lines):
+                    raise _damaged(path, f"another line behind number {self.number}")
+                return  # lines of an older whole
+            self.number, self.line_bytes = self.number + 1, self.line_bytes + len(line)
+            try:
+                self._apply(found)
+            except (KeyError, TypeError) as error:
+                raise _damaged(path, error) from error
 
     def _line(self, line: bytes) -> dict[str, Any] | None:
         """What a line of this whole says; None for any other."""
-        found = unsealed(line) if line.endswith(b"\n") else None
+        found = unsealed(line)
         return found if found and found.pop("of", None) == self.of_whole and "number" in found else None
 
     def _apply(self, change: dict[str, Any]) -> None:
@@ -234,7 +243,7 @@ class _Read:
         self.fields |= change
 
 
-def _with_news(known: OpenStep | None, news: Mapping[str, Any]) -> OpenStep:
+def _with_news(known: SavedStep | None, news: Mapping[str, Any]) -> SavedStep:
     """A step with what a line says of it."""
     known = known or {"step": news["step"], "sensors": None, "counts": {}, "waiting": {}}
     waiting = {} if news.get("none_waiting") else known["waiting"]
@@ -248,13 +257,6 @@ def _with_news(known: OpenStep | None, news: Mapping[str, Any]) -> OpenStep:
         "waiting": {**waiting, **news.get("waiting", {})},
         **({"corrected": corrected} if corrected else {}),
     }
-
-
-def _commit(fields: Mapping[str, Any], steps: Mapping[int, OpenStep], marks: Sequence[int]) -> dict[str, Any]:
-    whole = dict(fields)
-    if whole.get("window"):
-        whole["window"] = {**whole["window"], "steps": list(steps.values())}
-    return {**whole, "marks": list(marks)} if marks else whole
 
 
 def _marks_change(before: Sequence[int], now: Sequence[int]) -> dict[str, Any]:

@@ -1,13 +1,13 @@
-"""The record of a run: under which rule each step was published, since when, by whom and why; append-only.
+"""The record of a run: which rule each step was published under, since when, who set it and why; append-only.
 
 One JSON object a line in ``record.jsonl``. An entry says what holds from a ``step`` on (``begun``,
-``changed``), or that a run has ``ended``; it carries the digest of the entry before and its own, so that an
-entry that was changed, taken out or put in between is noticed by :func:`read_entries`. An entry is durable
-before the first step that is published under it. Whoever can rewrite the whole folder can rewrite the
-record, too: the digest of the last entry (:attr:`Entry.sha256`) stands in every report, and a filed report
-is held against the record by it.
+``changed``), or that a run has ``ended``. It carries the digest of the entry before and its own, so that
+:func:`read_entries` notices an entry that was changed, removed or inserted. An entry is durable before the
+first step that is published under it. A person who can rewrite the whole folder can rewrite the record, too.
+Therefore every report prints the digest of the last entry (:attr:`Entry.sha256`), by which a filed report can
+be compared with the record.
 
-Worked example: a run begins with a limit of 0.1; after 15 steps it goes on with 0.9. The record has
+Worked example: a run begins with a limit of 0.1; after 15 steps it continues with 0.9. The record has
 
     number 0, begun,   step 0,  facts {release: {budget: {added: 0.1}}, …}, previous ""
     number 1, changed, step 15, facts {release: {budget: {added: 0.9}}, …}, previous <sha256 of number 0>
@@ -29,8 +29,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stream_app.exceptions import OutputError, restoring
-from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, sync_folder
+from stream_app.exceptions import OutputError, first_fault, restoring
+from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, sync_folder, whole_lines
 from stream_app.setup.this_process import own_version
 
 RECORD = "record.jsonl"
@@ -41,22 +41,22 @@ _Text = Annotated[str, Field(min_length=1, max_length=MOST_REASON)]
 
 
 class Author(NamedTuple):
-    """Who starts a run, and why with these settings, in words."""
+    """Who starts a run, and the reason for these settings in words."""
 
     by: str
     reason: str | None = None
 
     @classmethod
     def given(cls, by: str | None = None, reason: str | None = None) -> Author:
-        """As given; without a name that of the account on this machine."""
+        """As given; the name defaults to that of the account on this machine."""
         return cls(_one_line(by) or _account_name(), _one_line(reason))
 
 
 class Entry(BaseModel):
     """One entry. ``facts`` hold from ``step`` on; an end has ``logs`` instead: each file's length and digest.
 
-    ``version`` is that of the program, ``about`` what is said beside the facts and may differ without being a
-    change: the priors' file by name, how often all sensors together may count one person in a step.
+    ``version`` is that of the program. ``about`` has further information, which may differ without being a
+    change: the name of the priors' file, how often all sensors together may count one person in a step.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -100,7 +100,7 @@ class Period(NamedTuple):
     entry: Entry | None
 
 
-class RecordError(OutputError):
+class RecordDamagedError(OutputError):
     """The record was changed, or a part of it is missing."""
 
 
@@ -119,20 +119,13 @@ class Record:
         self._about = dict(about or {})
         self._now_seconds = now_seconds
         self.entries = list(read_entries(self._path))
-        if (
-            self._path.exists()
-        ):  # a killed run may have written without syncing: nothing is built on that before
+        if self._path.exists():  # a killed run may not have synced what it wrote, so make it durable first
             self._write(b"")
 
     @property
     def author(self) -> Author:
         """Who appends."""
         return self._author
-
-    @property
-    def facts(self) -> Mapping[str, Any] | None:
-        """What holds now; None for a folder that has no record yet."""
-        return last_facts(self.entries)
 
     @property
     def head(self) -> Mapping[str, Any]:
@@ -146,7 +139,7 @@ class Record:
             self._append(entry)
 
     def end(self, step: int, outcome: str, logs: Mapping[str, tuple[int, str]]) -> None:
-        """Note durably that a run ended before ``step``; once, however often it is started in vain."""
+        """Note durably that a run ended before ``step``; a restart that does nothing adds no second entry."""
         last = self.entries[-1] if self.entries else None
         if last is None or (last.kind, last.step, dict(last.logs)) != ("ended", step, dict(logs)):
             ending = self._author._replace(reason=outcome)
@@ -159,7 +152,7 @@ class Record:
         self.entries.append(entry)
 
     def _write(self, line: bytes) -> None:
-        """Append to what is known; a torn line of a killed run is cut, and what stays is durable."""
+        """Append a line; a torn one of a killed run is cut first, and what was there becomes durable."""
         file = AppendFile(self._path, SECRET_MODE)
         try:
             file.truncate(sum(len(each.line()) for each in self.entries))
@@ -206,23 +199,19 @@ def _next_entry(
 def read_entries(path: Path) -> tuple[Entry, ...]:
     """The entries of a record file, each held against the one before; none where there is no file.
 
-    A torn last line is still being written. :class:`RecordError` names the first that is not as it was.
+    :class:`RecordDamagedError` names the first entry that is not as it was written.
     """
-    if not path.exists():
-        return ()
-    with path.open("rb") as content:
-        return chained((line for line in content if line.endswith(b"\n")), path.name)
+    return chained(whole_lines(path), path.name)
 
 
 def chained(lines: Iterable[bytes], name: str) -> tuple[Entry, ...]:
-    """The entries in these lines; :class:`RecordError` where the chain is broken."""
+    """The entries in these lines; :class:`RecordDamagedError` where the chain is broken."""
     entries: list[Entry] = []
     for number, line in enumerate(lines):
         try:
             entry = Entry.model_validate_json(line)
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]["msg"]
-            raise _broken(f"entry {number} of {name}", fault) from error
+            raise _broken(f"entry {number} of {name}", first_fault(error)) from error
         if entry.number != number:
             raise _broken(f"entry {number} of {name} must be there", f"entry {entry.number} in its place")
         if not entry.is_sealed():
@@ -236,7 +225,7 @@ def chained(lines: Iterable[bytes], name: str) -> tuple[Entry, ...]:
 
 
 def check_head(entries: Sequence[Entry], head: Mapping[str, Any], name: str) -> None:
-    """:class:`RecordError` where entries are missing that were there when ``head`` was written."""
+    """:class:`RecordDamagedError` where entries are missing that were there when ``head`` was written."""
     count, digest = int(head.get("entries", 0)), head.get("sha256", "")
     if count and (len(entries) < count or entries[count - 1].sha256 != digest):
         found = f"{len(entries)}" if len(entries) < count else "others"
@@ -268,33 +257,9 @@ def periods(entries: Iterable[Entry], steps: int) -> tuple[Period, ...]:
     return tuple(period for period in found if period.first < period.until)
 
 
-def extended(digest: str, data: bytes) -> str:
-    """The digest of a log after these whole lines, from that of the lines before ("" for none)."""
-    for line in data.splitlines(keepends=True):
-        digest = hashlib.sha256(digest.encode() + line).hexdigest()
-    return digest
-
-
-def digests_of_file(path: Path, lengths: Iterable[int]) -> dict[int, str | None]:
-    """The digests of the first so many bytes of a log; None where there are fewer, or a line is cut by it."""
-    found: dict[int, str | None] = dict.fromkeys(lengths)
-    digest, read, most = "", 0, max(found, default=0)
-    if 0 in found:
-        found[0] = digest
-    if path.exists():
-        with path.open("rb") as content:
-            for line in content:
-                if read >= most:
-                    break
-                digest, read = extended(digest, line), read + len(line)
-                if read in found:
-                    found[read] = digest
-    return found
-
-
-def _broken(must: str, found: object) -> RecordError:
+def _broken(must: str, found: object) -> RecordDamagedError:
     whole = must if " must " in must else f"{must} must be as it was written"
-    return RecordError(whole, found, restoring(RECORD))
+    return RecordDamagedError(whole, found, restoring(RECORD))
 
 
 def _canonical(fields: Mapping[str, Any]) -> bytes:
@@ -302,7 +267,7 @@ def _canonical(fields: Mapping[str, Any]) -> bytes:
 
 
 def _one_line(text: str | None) -> str | None:
-    """Words as an entry holds them: on one line, not longer than a sentence or two."""
+    """Text as an entry holds it: on one line, at most :data:`MOST_REASON` characters."""
     return " ".join((text or "").split())[:MOST_REASON] or None
 
 

@@ -19,14 +19,17 @@ from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.priors_verdict import PriorsVerdict, is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
-from stream_app.setup.run_folder.manifest import UNSAID, load_document
+from stream_app.setup.run_folder.durable import load_document
+from stream_app.setup.run_folder.manifest import UNSAID
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.settings import Settings
 
-_ACCOUNTED_WITH = (
+ACCOUNTED_WITH = (
     *("deployment", "step_seconds", "origin", "first_slot"),
     *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
 )
+"""Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""
+
 _MOST_STEP_SECONDS = 10**10  # 317 years
 _FORMS: dict[str, Callable[[Any], Any]] = {"origin": datetime.fromisoformat, "thresholds": tuple}
 
@@ -107,7 +110,7 @@ def load_run(folder: Path) -> dict[str, Any]:
 
 
 def load_account(folder: Path) -> PrivacyAccount | None:
-    """What a run has spent on privacy up to its last commit; None where it has not recorded that in full."""
+    """What a run has spent on privacy up to its last commit; None where it did not record all of it."""
     saved = load_progress(folder).get("account")
     try:
         account = PrivacyAccount.load(saved) if saved else None
@@ -117,30 +120,31 @@ def load_account(folder: Path) -> PrivacyAccount | None:
 
 
 def settings_of_run(folder: Path, given: Settings) -> Settings:
-    """The settings at hand with what the run was accounted with in their place.
+    """The given settings, with the values that the run was accounted with in place of their own.
 
-    :class:`RunChangedError` where file, environment or flags say something else than the run: an answer about
-    other settings would not be one about this run. What the run did not record is left as given.
+    :class:`RunChangedError` where file, environment or flags contradict the run: the answer would not be
+    about this run. What the run did not record is left as given.
     """
+    run = load_run(folder)
     stored = {
         name: value
-        for name, value in load_run(folder).items()
-        if name in _ACCOUNTED_WITH and not (name in UNSAID and value is None)
+        for name, value in run.items()
+        if name in ACCOUNTED_WITH and not (name in UNSAID and value is None)
     }
     values = given.model_dump(mode="json", include=set(stored))
     said = set(given.model_fields_set)
     if given.first_slot == 0:  # says nothing: it may come from a schedule file
         said.discard("first_slot")
-    for name in _ACCOUNTED_WITH:
+    for name in ACCOUNTED_WITH:
         if name in stored and name in said and values[name] != stored[name]:
             raise RunChangedError(
-                f"{name} must be what {folder} was made with, {_shown(stored[name])}",
-                _shown(values[name]),
+                f"{name} must be what {folder} was made with, {json.dumps(stored[name])}",
+                json.dumps(values[name]),
                 f"leave {name} out of flags, environment and settings file: the run recorded it; "
                 "to ask about other settings, give a schedule instead of the run",
             )
     recorded = {name: _FORMS[name](value) if name in _FORMS else value for name, value in stored.items()}
-    known = priors_check_of(load_run(folder))
+    known = priors_check_of(run)
     if given.priors_check is None:  # else what was found out since
         recorded["priors_check"] = known
     elif not is_no_weaker(given.priors_check, known):
@@ -173,7 +177,7 @@ def check_belongs(folder: Path, population: Population, registry: SensorRegistry
 
 
 def mechanisms_of_windows(registry: SensorRegistry) -> dict[str, dict[str, Any]]:
-    """How the counts of sensors with windows are published, by name: as long as a run goes on."""
+    """How the counts of sensors with windows are published, by name; fixed for the life of a run."""
     return {
         name: {
             "mechanism": mechanism.name,
@@ -204,8 +208,3 @@ def with_recorded_windows(folder: Path, registry: SensorRegistry) -> SensorRegis
 def sensors_fingerprint(registry: SensorRegistry) -> str:
     """By which a run knows its sensors again."""
     return hashlib.sha256(json.dumps(registry.accounted_facts()).encode()).hexdigest()
-
-
-def _shown(value: object) -> str:
-    """A value as it stands in a settings file."""
-    return json.dumps(value)

@@ -9,10 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from stream_app.analysis.run_lines import record_of
 from stream_app.exceptions import OutputError
-from stream_app.setup.run_folder.durable import replace_file
-from stream_app.setup.run_folder.manifest import load_document
+from stream_app.setup.run_folder.durable import load_document, parsed_line, replace_file
 from stream_app.setup.run_folder.run_settings import load_run
 from stream_app.steps import public_release
 from stream_app.wire import LineReader, StepRelease
@@ -64,7 +62,7 @@ class ReleaseLog:
         line = next(self._waiting)
         if line.data is None:
             return None
-        release = record_of(StepRelease, self._path, line.data)
+        release = parsed_line(StepRelease, self._path, line.data)
         tiers = {name for entry in release.releases for name in entry.tiers or ()}
         return public_release(release, tiers)
 

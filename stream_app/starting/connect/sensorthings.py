@@ -23,8 +23,7 @@ from yarl import URL
 
 from models.text import DocumentError, parse_json
 from stream_app.exceptions import PeerError, SettingsError
-from stream_app.setup.run_folder.durable import replace_file
-from stream_app.setup.run_folder.manifest import load_document
+from stream_app.setup.run_folder.durable import load_document, replace_file
 from stream_app.setup.sections import PayloadSettings, SensorThingsSettings
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect import resolved_map

@@ -3,15 +3,17 @@
 So a decision says nothing about anybody and needs no accounting of its own.
 """
 
-from stream_app.steps.policy.budget import (
+from stream_app.steps.policy.policies import (
     BudgetPolicy,
     Decided,
     FixedPolicy,
     Policy,
     ScheduledPolicy,
     announced_sensors,
+    designs_of,
+    policy_from,
+    undecided_step,
 )
-from stream_app.steps.policy.from_settings import designs_of, policy_from
 
 __all__ = [
     "BudgetPolicy",
@@ -22,4 +24,5 @@ __all__ = [
     "announced_sensors",
     "designs_of",
     "policy_from",
+    "undecided_step",
 ]

@@ -1,7 +1,7 @@
 """How people are split into partitions, and ordered within them, by pseudonym alone.
 
-One process that accounts everybody splits its work in the same way, so that it does what many workers do.
-So does the attack beside the ceiling, which takes the same people wherever they are.
+One process that accounts all people splits its work in the same way, so that it does what many workers do.
+The attack on the accounts draws from the same people wherever they are.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def people_shares(pseudonyms: Sequence[str], partitions: int) -> PeopleShares:
 
 
 def new_shadow(settings: Settings, accountant: ContinuousAccountant) -> Shadow | None:
-    """The attack beside the ceiling that settings ask for: on the same people in a plan, a run, a worker."""
+    """The attack that is reported with the ceiling, if settings ask for it; on the same people everywhere."""
     if settings.attack_draws == 0:
         return None
     drawn = drawn_parts(accountant.people_shares, settings.attack_draws, accountant.holders.stands_for)

@@ -1,8 +1,8 @@
-"""Decisions where people's accounts are elsewhere: a proposal a round, an answer from each partition.
+"""Decisions where accounts are in other processes: a proposal a round, an answer from each partition.
 
 The release worker proposes candidates for a step; each partition answers how many of its people each
-candidate would put over the limit. Answers add up: the decision is the one a single process finds. Proposals
-follow from settings and schedule, answers from priors and what was accounted: neither knows a count.
+candidate would put over the limit. Answers add up, so the decision is the one that a single process finds.
+Proposals follow from settings and schedule, answers from priors and accounts: neither depends on a count.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.settings import RiskBudget
 from models import mechanisms
 from models.exceptions import ScheduleError
-from models.mechanisms import Mechanism, Raw
+from models.mechanisms import Mechanism
 from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
-from stream_app.steps.policy.budget import Decided, decided
+from stream_app.steps.policy.policies import Decided, undecided_step
 from stream_app.wire import MAX_STEP, BaseMessage, CrowdSums, Finite, Name, Step
 
 MAX_CYCLE = 100_000
@@ -72,7 +72,7 @@ class Limit(BaseModel):
 
 
 class Source(BaseModel):
-    """Who asks: the ``deployment`` by its digest, and a ``session`` that is another one after every start."""
+    """Who asks: the ``deployment`` by its digest, and a ``session`` that is new after every start."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -80,13 +80,22 @@ class Source(BaseModel):
     session: Name
 
 
-class Proposal(BaseMessage):
-    """Candidates for a step. ``coming`` are the sensors of the steps that what is left is shared with.
+class _Question(BaseMessage):
+    """A message that answers refer to by its digest."""
+
+    @cached_property
+    def identity(self) -> str:
+        """The digest of everything that is asked and of who asks: answers name it."""
+        return hashlib.sha256(self.line()).hexdigest()[:32]
+
+
+class Proposal(_Question):
+    """Candidates for a step. ``coming`` has the sensors of the later steps that share what is left.
 
     ``crowd`` is what each of the ``sensors`` hides among, for a limit on risks in the crowd.
 
-    What sensors have in common stands once in ``options``, so that many sensors fit in a record. A partition
-    with more than ``enough`` people over the limit need not count them: all are.
+    What sensors have in common is listed once in ``options``, so that many sensors fit in a record. A
+    partition where more than ``enough`` people are over the limit may answer that all of them are.
     """
 
     type: Literal["proposal"] = "proposal"
@@ -113,11 +122,6 @@ class Proposal(BaseMessage):
             if len(candidate) != len(counts) or any(map(ge, candidate, counts)):
                 raise ValueError("a candidate must name one option of each sensor")
         return self
-
-    @cached_property
-    def identity(self) -> str:
-        """The digest of everything that is asked, and by whom: what an answer names."""
-        return hashlib.sha256(self.line()).hexdigest()[:32]
 
     @property
     def crowds(self) -> StepCrowd | None:
@@ -325,12 +329,12 @@ class Negotiation:
         return is_bounded and len(answer.over) == len(answer.cleared) == candidates
 
     def give_up(self) -> Decided:
-        """No answer will do: the best that everybody has answered for, or silence."""
+        """Decide without more answers: the best candidate that all have answered for, or release nothing."""
         self.proposal = None
         return self._decided(self._decider.give_up())
 
     def _decided(self, decision: Decision) -> Decided:
-        return decided(decision, in_crowd=self._crowd is not None)
+        return Decided.of(decision, in_crowd=self._crowd is not None)
 
     def _propose(self) -> Proposal | None:
         if self._decider.decision is not None:
@@ -349,30 +353,24 @@ class Negotiation:
         )
 
 
-# What counts hide among where people are held in partitions: a question a step, sums in answer.
+# What counts hide among where people are held in partitions: one question a step, answered with sums.
 #
 # The release worker asks with the step's sensors before it decides; each partition answers with sums over
-# its people, and the totals stand in the decision, so that every account, and every replay, takes the same.
-# Sums follow from priors, schedule and public coins: no answer knows a count, and none names a person.
+# its people. The totals are part of the decision, so that every account and every replay uses the same ones.
+# Sums follow from priors, schedule and public coins: no answer depends on a count, and none names a person.
 
 
-class CrowdQuestion(BaseMessage):
-    """Among whom would these sensors count at this step."""
+class CrowdQuestion(_Question):
+    """What would the counts of these sensors hide among at this step?"""
 
     type: Literal["crowd_question"] = "crowd_question"
     source: Source
     step: Step
     sensors: tuple[Name, ...]
 
-    @cached_property
-    def identity(self) -> str:
-        """The digest of everything that is asked, and by whom: what an answer names."""
-        return hashlib.sha256(self.line()).hexdigest()[:32]
-
     def schedule(self, registry: SensorRegistry) -> StepSchedule:
         """The step before anything is decided of it."""
-        sensors = map(registry.get, self.sensors)
-        return StepSchedule(self.step, tuple(SensorRelease(sensor, Raw()) for sensor in sensors))
+        return undecided_step(self.step, map(registry.get, self.sensors))
 
 
 class CrowdAnswer(BaseMessage):
@@ -399,8 +397,8 @@ class CrowdSurvey:
     """The sums of one step by a question and answers; pure, without clock or broker.
 
     Give every answer to :meth:`take` until :attr:`proposal` is None, or time is over: :attr:`crowds` are the
-    totals of those who have answered, and whoever has not hides nobody. Repeated, late and other answers
-    change nothing.
+    totals of the partitions that have answered; a partition that has not counts as empty, so nobody hides
+    among its people. Repeated, late and other answers change nothing.
     """
 
     def __init__(self, step: StepSchedule, partitions: int, source: Source) -> None:
@@ -412,7 +410,7 @@ class CrowdSurvey:
 
     @property
     def proposal(self) -> CrowdQuestion | None:
-        """What is asked; None once everybody has answered."""
+        """What is asked; None once all partitions have answered."""
         return self._question if self.waiting_for else None
 
     @property
@@ -422,7 +420,7 @@ class CrowdSurvey:
 
     @property
     def crowds(self) -> StepCrowd:
-        """What each count hides among, as far as was heard."""
+        """What each count hides among, by the answers so far."""
         nobody: Sequence[SensorCrowd] = (SensorCrowd(),) * len(self._question.sensors)
         return tuple(
             sum(each, start=SensorCrowd()) for each in zip(nobody, *self._sums.values(), strict=True)

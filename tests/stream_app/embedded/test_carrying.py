@@ -13,7 +13,7 @@ from accounting.ledgers import PrivacyAccount
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.embedded.journal import Journal
 from stream_app.exceptions import OutputError
-from stream_app.setup.run_folder.manifest import load_sealed, seal
+from stream_app.setup.run_folder.durable import load_sealed, seal
 from stream_app.watching.events import Observer
 from stream_app.wire.messages import StepDecision
 from tests.stream_app.engine_support import REGISTRY, lines_of, messages_of_a_day, run_on

@@ -85,7 +85,7 @@ def test_a_changed_setting_is_refused_by_name_unless_it_may_change(tmp_path: Pat
     with pytest.raises(RunChangedError, match=r"or accept it .* with --accept-changes"):
         Journal(tmp_path, {"horizon": 10, "release": "gaussian"})
     accepted = frozenset({"release"})
-    with pytest.raises(RunChangedError, match="must say why"):
+    with pytest.raises(RunChangedError, match="must have a reason"):
         Journal(tmp_path, {"horizon": 10, "release": "gaussian"}, accepted)
     why = Author.given("ada", "more noise")
     Journal(tmp_path, {"horizon": 10, "release": "gaussian"}, accepted, author=why).close()

@@ -12,8 +12,13 @@ import pytest
 
 from models.keys import NoiseKey
 from stream_app.exceptions import KeyUsedError, OutputError, OutputLockedError
-from stream_app.setup.run_folder.key_epochs import advance_noise_key
-from stream_app.setup.run_folder.key_record import KeyRecord, claim_for_kafka, read_record, record_file
+from stream_app.setup.run_folder.key_record import (
+    KeyRecord,
+    advance_noise_key,
+    claim_for_kafka,
+    read_record,
+    record_file,
+)
 from tests.stream_app.engine_support import (
     NAMES,
     activation,
@@ -92,7 +97,7 @@ def test_another_folder_with_the_same_key_and_name_is_refused(tmp_path: Path) ->
     made = Deployment(tmp_path)
     made.run("out", day())
     for changed in ({}, {"release": {"mechanism": "raw"}}):
-        with pytest.raises(KeyUsedError, match="6 steps that are out"):
+        with pytest.raises(KeyUsedError, match="6 steps are published"):
             made.run("again", day(2), changed=changed)
     assert not list((tmp_path / "again").glob("releases*"))
     made.run("named", day(), changed={"deployment": "again"})
@@ -134,7 +139,7 @@ def test_a_step_that_was_begun_is_published_as_it_was_to_be(tmp_path: Path, chan
 def test_a_record_is_whole_after_a_kill_in_the_middle_of_a_write(tmp_path: Path) -> None:
     """Two places are written in turn: one that is torn is not believed, the one before stands."""
     record = KeyRecord(tmp_path / "k.published")
-    record.hold_to(tmp_path)
+    record.compare(tmp_path)
     for number in range(5):
         record.note("releases", b"%d\n" % number)
         data = record.path.read_bytes()
@@ -154,7 +159,7 @@ def test_two_runs_never_have_one_key(tmp_path: Path) -> None:
     made = Deployment(tmp_path)
     made.run("out", day(2), keep_open=True)
     held = KeyRecord(made.record)
-    held.hold_to(tmp_path / "out")
+    held.compare(tmp_path / "out")
     with pytest.raises(OutputLockedError, match="one run of a deployment"):
         made.run("out", day())
     held.close()

@@ -21,7 +21,7 @@ from stream_app.kafka.processes import run_release_worker
 from stream_app.kafka.tools.person_loading import load_people
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.run_folder.manifest import check_reason
-from stream_app.setup.run_folder.record import Author, RecordError, check_head
+from stream_app.setup.run_folder.record import Author, RecordDamagedError, check_head
 from stream_app.setup.settings import Settings
 from stream_app.wire.messages import decision_of
 from tests.hex_keys import hex_key
@@ -126,7 +126,7 @@ def test_the_log_may_go_on_with_other_policy_schedule_and_noise_key_only_where_t
     ):
         check_basis(begun, other, accept_changes=False)
     check_basis(begun, other, accept_changes=True)
-    with pytest.raises(RunChangedError, match=r"must say why \(release, schedule\)"):
+    with pytest.raises(RunChangedError, match=r"must have a reason \(release, schedule\)"):
         check_reason(begun, other, Author("ada"))
     check_reason(begun, other, Author("ada", "raw counts are agreed on"))
     with pytest.raises(RunChangedError, match="horizon was 10, is 7"):
@@ -179,8 +179,8 @@ def test_a_rule_changed_on_kafka_is_in_the_record_with_step_name_and_reason(
     ]
     assert found[1].facts["release"]["mechanism"] == "raw"
     kept = topic.values.pop(b"record-1")
-    with pytest.raises(RecordError, match="must hold the 2 entries"):
+    with pytest.raises(RecordDamagedError, match="must hold the 2 entries"):
         check_head(record.entries(), head, record.record_name)
     topic.values[b"record-1"] = kept.replace(b"agreed on", b"ordered")
-    with pytest.raises(RecordError, match="entry 1 of the record in topic"):
+    with pytest.raises(RecordDamagedError, match="entry 1 of the record in topic"):
         record.entries()

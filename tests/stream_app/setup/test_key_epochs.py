@@ -12,7 +12,7 @@ from models.exceptions import NoiseKeyError
 from models.keys import NoiseKey
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError, SettingsError
 from stream_app.setup.run_folder.durable import FolderLock
-from stream_app.setup.run_folder.key_epochs import Advanced, advance_noise_key
+from stream_app.setup.run_folder.key_record import AdvancedKey, advance_noise_key
 from stream_app.setup.settings import Settings
 from tests.hex_keys import hex_key
 from tests.stream_app.embedded.test_journal import Crash, Disk
@@ -52,7 +52,7 @@ class Deployment:
         log = self.output / "releases.jsonl"
         return log.read_bytes().splitlines() if log.exists() else []
 
-    def advance(self) -> Advanced:
+    def advance(self) -> AdvancedKey:
         return advance_noise_key(self.settings, self.output)
 
 
@@ -64,7 +64,7 @@ def test_released_values_stand_and_later_ones_are_drawn_with_the_next_key(tmp_pa
     deployment = Deployment(tmp_path / "advanced")
     first = len(deployment.run(HALF, keep_open=True))
     assert 2 < first < len(before) - 2
-    assert deployment.advance() == Advanced(deployment.file, 1, first)
+    assert deployment.advance() == AdvancedKey(deployment.file, 1, first)
     assert deployment.run(DAY) == before[:first] + after[first:]
     assert before[first:] != after[first:]
     kept = {path.name: path.read_bytes() for path in deployment.file.parent.rglob("*") if path.is_file()}
@@ -116,7 +116,7 @@ def test_an_interrupted_call_is_completed_by_the_next(
             deployment.advance()
     with pytest.raises(RunChangedError, match="noise_key"):
         deployment.run(DAY)
-    assert deployment.advance() == Advanced(deployment.file, 1, len(released))
+    assert deployment.advance() == AdvancedKey(deployment.file, 1, len(released))
     assert deployment.run(DAY)[: len(released)] == released
 
 
@@ -126,7 +126,7 @@ def test_a_noise_window_ends_before_its_key(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path / "deployment", release=release)
     day = messages_of_a_day(6, 4)
     deployment.run(lines_of([each for each in day if each.step < 4]))
-    with pytest.raises(OutputError, match=r"position 1 of a window; go on to step 6"):
+    with pytest.raises(OutputError, match=r"position 1 of a window; run on to step 6"):
         deployment.advance()
     deployment.run(lines_of(day))
     assert deployment.advance().first_step == 6
@@ -141,7 +141,7 @@ def test_another_key_that_is_accepted_is_held_to_the_same(tmp_path: Path) -> Non
     released = deployment.run(lines_of([each for each in day if each.step < 4]))
     run_json = (deployment.output / "run.json").read_bytes()
     deployment.file.write_text(hex_key("33"))
-    with pytest.raises(OutputError, match=r"position 1 of a window; go on to step 6"):
+    with pytest.raises(OutputError, match=r"position 1 of a window; run on to step 6"):
         deployment.run(lines_of(day), accept_changes=True)
     assert (deployment.output / "run.json").read_bytes() == run_json
     assert deployment.releases() == released
@@ -180,6 +180,6 @@ def test_a_key_without_a_run_is_advanced_in_its_file(tmp_path: Path) -> None:
     """For a release worker on Kafka: the key of each epoch follows from the one before."""
     deployment = Deployment(tmp_path / "deployment")
     for epoch in (1, 2):
-        assert advance_noise_key(deployment.settings, None) == Advanced(deployment.file, epoch, None)
+        assert advance_noise_key(deployment.settings, None) == AdvancedKey(deployment.file, epoch, None)
     expected = NoiseKey.parse(NOISE_SECRET).at_epoch(2)
     assert NoiseKey.load(deployment.file).fingerprint() == expected.fingerprint()

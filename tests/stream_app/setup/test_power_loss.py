@@ -193,7 +193,7 @@ def test_a_file_that_a_killed_run_did_not_sync_is_synced_by_the_next_one(
     killed = AppendFile(disk.root / "log")
     durable.sync_folder(disk.root)
     killed.append(b"one\n")
-    killed._write()
+    killed.flush()
     killed.close()
     after = AppendFile(disk.root / "log")
     after.truncate(4)

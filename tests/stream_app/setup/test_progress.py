@@ -15,7 +15,7 @@ from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder import progress
 from stream_app.setup.run_folder.progress import CHANGES, WHOLE, ProgressLog, load_progress
 from stream_app.steps.window import StepWindow
-from tests.stream_app.engine_support import activation, engine, reading
+from tests.stream_app.engine_support import activation, engine, reading, saved_window
 from tests.stream_app.engine_support import feed as feed_engine
 
 SENSORS = "ABCD"
@@ -79,7 +79,7 @@ def _walk(folder: Path, actions: list[tuple[str, Any, Any]], late: int) -> None:
             marks = [*marks[: number // 2], number]
             log.write(fields_of(window, marks_too=number), window.take_changed(), marks, whole=kind == "end")
             found = load_progress(folder)
-            assert as_text(found["window"]) == as_text(window.save())
+            assert as_text(found["window"]) == as_text(saved_window(window))
             window._changed.clear()  # as saving did, which is ours
             assert found["marks"] == marks
             assert found["marks_too"] == number

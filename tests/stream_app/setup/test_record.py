@@ -13,14 +13,13 @@ import pytest
 from stream_app.analysis.checked_run import check_run
 from stream_app.exceptions import OutputError, RunChangedError
 from stream_app.setup.run_folder import record as record_module
+from stream_app.setup.run_folder.durable import digests_of_file, extended
 from stream_app.setup.run_folder.manifest import weakened
 from stream_app.setup.run_folder.record import (
     Author,
     Record,
-    RecordError,
+    RecordDamagedError,
     check_head,
-    digests_of_file,
-    extended,
     head_of,
     periods,
     read_entries,
@@ -70,7 +69,8 @@ def test_a_weaker_promise_without_a_reason_is_refused_and_nothing_is_published(t
     folder = tmp_path / "out"
     run_on(folder, [first_half(6)], settings={"release": STRICT})
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
-    with pytest.raises(RunChangedError, match=r"say why.*release\.budget\.added was 0\.1, is 0\.9.*--reason"):
+    refusal = r"must have a reason.*release\.budget\.added was 0\.1, is 0\.9.*--reason"
+    with pytest.raises(RunChangedError, match=refusal):
         run_on(folder, [lines_of(DAY)], settings={"release": LOOSE}, accept_changes=True)
     assert before == {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
     stricter = {**STRICT, "budget": {**STRICT["budget"], "added": 0.05}}  # type: ignore[dict-item]
@@ -196,7 +196,7 @@ def test_a_folder_of_a_version_without_a_record_is_taken_over_from_its_next_step
     """What held before is said to be unknown; a lost record is noticed, as the last commit names it."""
     folder = tmp_path / "out"
     run_on(folder, [first_half(6)])
-    from stream_app.setup.run_folder.manifest import load_sealed, seal
+    from stream_app.setup.run_folder.durable import load_sealed, seal
 
     commit = load_sealed(folder / "progress.json")
     (folder / "record.jsonl").unlink()
@@ -221,7 +221,7 @@ def test_periods_are_without_gaps_and_follow_each_other(tmp_path: Path) -> None:
     ]
     assert read_entries(tmp_path / "record.jsonl") == tuple(record.entries)
     assert record.entries[0].at == "1970-01-01T00:00:00Z"
-    with pytest.raises(RecordError, match="must hold the 4 entries"):
+    with pytest.raises(RecordDamagedError, match="must hold the 4 entries"):
         check_head(record.entries[:3], head_of(record.entries), "record.jsonl")
 
 

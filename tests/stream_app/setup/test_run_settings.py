@@ -122,7 +122,7 @@ def test_a_run_may_go_on_with_another_delta(tallyguard: Tallyguard, run_folder: 
     options = ["--priors", "priors.json", "--input", "day.jsonl", "--output", "out", "--config", "t.toml"]
     refused = tallyguard("run", *options)
     assert refused.code == 1
-    assert "delta was 0.0001, is 0.001; say it: --reason" in refused.err
+    assert "delta was 0.0001, is 0.001; give one: --reason" in refused.err
     assert tallyguard("run", *options, "--reason", "as in the notice").code == 0
     assert json.loads((run_folder / "out" / "run.json").read_text())["delta"] == 1e-3
     (run_folder / "t.toml").write_text(SETTINGS.replace("1e-4", "1e-5"))

@@ -68,7 +68,7 @@ def test_the_short_form_means_the_long_one() -> None:
         ({"sensors": [], "releases": []}, "either sensors or releases"),
         ({}, "either sensors or releases"),
         ({"releases": [3]}, "must be an object"),
-        ({"releases": [], "mechanism": "raw"}, "nothing beside it"),
+        ({"releases": [], "mechanism": "raw"}, "no other key"),
         ([], "step 0 must be an object"),
     ],
 )

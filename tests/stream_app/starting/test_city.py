@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stream_app.city import City, CityOptions, build_city
-from stream_app.city.simulation import HABITS
+from stream_app.city import HABITS, City, CityOptions, build_city
 from stream_app.wire.messages import Activation, Reading
 
 

@@ -142,28 +142,31 @@ class Refusing:
         self._real.apply(step)
 
 
+class Watched:
+    """A publisher that notes the steps it draws."""
+
+    def __init__(self) -> None:
+        self.drawn: list[int] = []
+
+    def publish(self, schedule: StepSchedule, counts: list[int | None]) -> list[int | None]:
+        self.drawn.append(schedule.step)
+        return counts
+
+
 def test_a_step_that_cannot_be_accounted_is_never_drawn() -> None:
     """The engine stops with an error before the publisher is asked."""
-    drawn: list[int] = []
-
-    class Watched:
-        def publish(self, schedule: StepSchedule, counts: list[int | None]) -> list[int | None]:
-            drawn.append(schedule.step)
-            return counts
-
     target = engine(accounts=Refusing())  # type: ignore[arg-type]
-    target._publisher = Watched()  # type: ignore[assignment]
+    target._publisher = publisher = Watched()  # type: ignore[assignment]
     messages = [activation(0, "A"), reading(0, "A", 1), activation(1, "A"), reading(1, "A", 1)]
     with pytest.raises(AccountingFailedError, match="step 1 must be accounted before it is published"):
         feed(target, messages)
-    assert drawn == [0]
+    assert publisher.drawn == [0]
 
 
 def test_a_step_whose_attack_refutes_the_ceiling_is_never_drawn() -> None:
     """A ceiling that is proved wrong protects nobody: nothing more is published on it."""
 
     noted: list[int] = []
-    drawn: list[int] = []
 
     class Refuting:
         def note(self, step: StepSchedule) -> None:
@@ -173,18 +176,13 @@ def test_a_step_whose_attack_refutes_the_ceiling_is_never_drawn() -> None:
             if noted[-1] == 1:
                 raise AttackAboveCeilingError("map", 0.9, "exact", 0.5)
 
-    class Watched:
-        def publish(self, schedule: StepSchedule, counts: list[int | None]) -> list[int | None]:
-            drawn.append(schedule.step)
-            return counts
-
     target = engine()
-    target._adversary = Refuting()
-    target._publisher = Watched()  # type: ignore[assignment]
+    target._attack = Refuting()
+    target._publisher = publisher = Watched()  # type: ignore[assignment]
     messages = [activation(0, "A"), reading(0, "A", 1), activation(1, "A"), reading(1, "A", 1)]
     with pytest.raises(AccountingFailedError, match="no attack may be right more often than the ceiling"):
         feed(target, messages)
-    assert drawn == [0]
+    assert publisher.drawn == [0]
 
 
 def test_a_release_made_before_stands_whatever_is_read_now() -> None:

@@ -7,7 +7,7 @@ import pytest
 from stream_app.steps.intake import Receipt
 from stream_app.steps.window import Origin, StepWindow
 from stream_app.wire.messages import PRIVATE_REASONS, Activation, Outcome, Reading, Reason
-from tests.stream_app.engine_support import activation, close_all, engine, feed, reading
+from tests.stream_app.engine_support import activation, close_all, engine, feed, reading, saved_window
 
 ORIGIN = Origin("test:1", b"payload")
 
@@ -101,8 +101,8 @@ def test_a_window_saved_in_the_middle_goes_on_as_if_it_had_not_been() -> None:
     target.receive(reading(3, "C", 1), Origin("pipe:9", b"\xff\x00raw"))
     window = target.intake.window
     copy = StepWindow(window.grace)
-    copy.load(window.save())
-    assert copy.save() == window.save()
+    copy.load(saved_window(window))
+    assert saved_window(copy) == saved_window(window)
     copy.finish()
     while copy.is_due():
         assert copy.close() == window.close()

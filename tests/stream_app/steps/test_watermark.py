@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stream_app.steps.intake import Intake
 from stream_app.steps.window import Origin, StepWindow
 from stream_app.wire.messages import Activation, Reading
-from tests.stream_app.engine_support import REGISTRY, activation, reading
+from tests.stream_app.engine_support import REGISTRY, activation, reading, saved_window
 
 ORIGIN = Origin("test:1", b"payload")
 
@@ -86,7 +86,7 @@ def test_a_window_saved_and_loaded_closes_the_same_steps(sent: list[tuple[int, s
     messages += [reading(step, name, 1) for step, name in sent]
     closed = [steps_closed(whole, messages)]
     steps_closed(first, messages[:cut])
-    second.load(json.loads(json.dumps(first.save())))
+    second.load(json.loads(json.dumps(saved_window(first))))
     closed.append(steps_closed(second, messages[cut:]))
     assert closed[0] == closed[1]
 

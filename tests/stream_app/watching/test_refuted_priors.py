@@ -268,7 +268,7 @@ def test_a_run_goes_on_with_less_than_it_knew_of_its_priors_only_when_told_to(
     with pytest.raises(RunChangedError, match="priors_check was"):
         goes_on(verdict())
     assert read_run(folder).is_raised
-    with pytest.raises(RunChangedError, match=r"must say why \(priors_check\)"):
+    with pytest.raises(RunChangedError, match=r"must have a reason \(priors_check\)"):
         goes_on(weaker, accept_changes=True)
     goes_on(weaker, accept_changes=True, reason="the traces were of another city")
 

@@ -1,10 +1,17 @@
-"""A city that looks like one: its priors, what really happens, and the messages its sensors would send."""
+"""A simulated city for the demo, tests and benchmarks: its priors, its people's days, its sensors' messages.
+
+``python -m stream_app.city FOLDER`` writes its ``sensors.json`` and ``locations.txt``. They fit `tallyguard
+persons load --city-people N` and `tallyguard produce --city-people N` with the same number of people and
+seed: a deployment to try out before there are sensors.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -74,16 +81,13 @@ def sensor_locations(places: CityMap, crowd: NDArray[np.float64], count: int) ->
     ``crowd`` (M,) is the number of people expected at each location over the day. Kinds take turns, so one
     sensor in seven looks at homes: those are the ones that matter most to the people who live there.
     """
-    ranked = [_busiest_first(places.of_kind(*kinds), crowd) for kinds in SENSOR_KINDS]
+    of_kind = [places.of_kind(*kinds) for kinds in SENSOR_KINDS]
+    ranked = [among[np.argsort(-crowd[among], kind="stable")] for among in of_kind]
     rounds = max(len(locations) for locations in ranked)
     in_turn = [
         int(locations[turn]) for turn in range(rounds) for locations in ranked if turn < len(locations)
     ]
     return tuple(sorted(in_turn[:count]))
-
-
-def _busiest_first(among: NDArray[np.int32], crowd: NDArray[np.float64]) -> NDArray[np.int32]:
-    return among[np.argsort(-crowd[among], kind="stable")]
 
 
 # How different kinds of people spend a day, hour by hour, as weights over the roles places play for them.
@@ -241,9 +245,9 @@ def build_people(places: CityMap, habits: NDArray[np.int64], slots: int, random:
     """
     blocks: list[_Block] = []
     for index, habit in enumerate(HABITS):
-        everybody = np.flatnonzero(habits == index)
-        for first in range(0, everybody.size, BLOCK):
-            blocks.append(_build_block(places, habit, everybody[first : first + BLOCK], slots, random))
+        group = np.flatnonzero(habits == index)
+        for first in range(0, group.size, BLOCK):
+            blocks.append(_build_block(places, habit, group[first : first + BLOCK], slots, random))
     number = random.permutation(habits.size)  # so that an id reveals nothing about the habit
     packed = Population.concatenate([_packed(places, block, number[block.group], slots) for block in blocks])
     return packed.subset(np.argsort(np.concatenate([block.group for block in blocks]), kind="stable"))
@@ -279,7 +283,7 @@ def _build_block(
 
 
 def _draw_places(places: CityMap, habit: Habit, people: int, random: Generator) -> NDArray[np.int32]:
-    """A location per role (n, K), nobody using one twice; weights fall as exp(-distance / reach)."""
+    """A location per role (n, K), no person using one twice; weights fall as exp(-distance / reach)."""
     where = np.full((people, len(habit.roles)), -1, dtype=np.int32)
     for number, role in enumerate(habit.roles):
         kinds, origin, reach_km = ROLES[role]
@@ -335,14 +339,14 @@ class CityOptions:
     seed: int = 20260
 
     def __post_init__(self) -> None:
-        """Refuse what no city could be."""
+        """Refuse options that no city could have."""
         if self.people < 1 or not 1 <= self.active <= self.sensors or self.slots not in (1, 24):
             raise ValueError(f"a city needs people, 1 <= active <= sensors and 1 or 24 slots: {self}")
 
 
 @dataclass(frozen=True)
 class CityStep:
-    """One hour: where everybody really is (N,), which sensors count, and what they count."""
+    """One hour: where each person really is (N,), which sensors count, and what they count."""
 
     step: int
     locations: NDArray[np.int32]
@@ -431,7 +435,7 @@ def _next_place(chain: ChainView, slot: int, place: int, row: NDArray[np.float64
 
 @jit
 def _start(population: PopulationArrays, uniforms: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Everybody's own place (N,) at midnight, from the (cyclo-)stationary distribution."""
+    """Each person's own place (N,) at midnight, from the (cyclo-)stationary distribution."""
     own = np.empty(uniforms.size, dtype=np.int32)
     for person in range(own.size):
         own[person] = _draw(chain_view(population, person).start[0], uniforms[person])
@@ -442,7 +446,7 @@ def _start(population: PopulationArrays, uniforms: NDArray[np.float64]) -> NDArr
 def _walk(
     population: PopulationArrays, step: int, own: NDArray[np.int32], uniforms: NDArray[np.float64]
 ) -> NDArray[np.int32]:
-    """Everybody's own place an hour later."""
+    """Each person's own place an hour later."""
     moved = np.empty_like(own)
     for person in range(own.size):
         chain = chain_view(population, person)
@@ -454,7 +458,7 @@ def _walk(
 
 @jit
 def _locations(population: PopulationArrays, own: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Location indices (N,) of everybody's own place."""
+    """Location indices (N,) of each person's own place."""
     locations = np.empty(own.size, dtype=np.int32)
     for person in range(own.size):
         locations[person] = population.places[population.places_start[person] + own[person]]
@@ -481,18 +485,32 @@ def sensors_json(city: City) -> str:
     return json.dumps({"sensors": [_row(sensor) for sensor in city.registry.sensors]}, indent=1) + "\n"
 
 
-def locations_text(city: City) -> str:
-    """The text of a locations file."""
-    return "".join(f"{name}\n" for name in city.population.location_names)
-
-
 def _row(sensor: Sensor) -> dict[str, object]:
-    row: dict[str, object] = {
-        "name": sensor.name,
-        "locations": list(sensor.locations),
-        "group": sensor.group,
-    }
+    row: dict[str, object] = {"name": sensor.name, "locations": list(sensor.locations), "group": sensor.group}
     if sensor.position is not None:
         east, north = sensor.position
         row |= {"x": round(east, 3), "y": round(north, 3)}
     return row
+
+
+def generated(options: CityOptions) -> dict[str, str]:
+    """Text of each file by its name."""
+    city = build_city(options)
+    locations = "".join(f"{name}\n" for name in city.population.location_names)
+    return {"sensors.json": sensors_json(city), "locations.txt": locations}
+
+
+def main() -> None:
+    """Write the files into a folder."""
+    parser = argparse.ArgumentParser(prog="python -m stream_app.city", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--people", type=int, default=CityOptions.people)
+    parser.add_argument("--seed", type=int, default=CityOptions.seed)
+    arguments = parser.parse_args()
+    for name, text in generated(CityOptions(people=arguments.people, seed=arguments.seed)).items():
+        (arguments.folder / name).write_text(text)
+        print(arguments.folder / name)
+
+
+if __name__ == "__main__":
+    main()

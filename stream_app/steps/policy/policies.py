@@ -1,0 +1,421 @@
+"""How the sensors of a step are released: by the settings, by a schedule file, or under a risk budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+from accounting.continuous import ContinuousAccountant
+from accounting.continuous.crowd import CrowdAccount
+from accounting.decisions import Decision, SearchSettings, SensorChoice, StepDecider, decide
+from accounting.decisions.what_if import AnnouncedStep, WhatIf
+from accounting.exposure.crowd import StepCrowd
+from accounting.settings import RiskBudget
+from models import mechanisms
+from models.exceptions import MechanismError
+from models.mechanisms import (
+    NO_DESIGNS,
+    Correlated,
+    CorrelatedSteps,
+    Designs,
+    DrawnPerWindow,
+    Gaussian,
+    Mechanism,
+    PublishesTiers,
+    Raw,
+    Tiered,
+)
+from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule
+from stream_app.exceptions import SettingsError
+from stream_app.setup.release_settings import (
+    BUDGET,
+    RawWish,
+    ReleaseSettings,
+    SensorPolicy,
+    mechanism_of,
+    policy_parameters,
+)
+from stream_app.wire import DecisionReason
+
+# What every policy answers, and the policy of a schedule file.
+
+
+class Decided(NamedTuple):
+    """A step's schedule, and why it is so where that was found rather than configured.
+
+    ``crowds`` are what each of its counts hides among, where risks in the crowd are accounted.
+    """
+
+    schedule: StepSchedule
+    why: DecisionReason | None = None
+    crowds: StepCrowd | None = None
+
+    @classmethod
+    def of(cls, decision: Decision, *, in_crowd: bool) -> Decided:
+        """A decision with its reason as a message; ``in_crowd`` by ceilings against the crowd adversary."""
+        why = DecisionReason(
+            reason=decision.reason,
+            people=decision.people,
+            allowed=decision.allowed,
+            natural=decision.natural,
+            over=decision.over,
+            cleared=decision.cleared,
+            rounds=decision.rounds,
+            adversary="crowd" if in_crowd else None,
+        )
+        return cls(decision.schedule, why)
+
+
+class Policy(Protocol):
+    """Decides how the announced sensors of a step are released.
+
+    ``crowds`` are what each of the sensors hides among, where that is known.
+    """
+
+    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
+        """The step's schedule: each sensor once, in the order of announcement."""
+
+    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """Take note of a step that is about to be accounted, whoever decided it."""
+
+
+class ScheduledPolicy:
+    """A schedule file's mechanisms for the steps it covers, another policy for all others."""
+
+    def __init__(self, schedule: Schedule, otherwise: Policy) -> None:
+        self._steps = {step.step: step for step in schedule.steps}
+        self.otherwise = otherwise
+
+    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
+        """The step as the file has it."""
+        scheduled = self._steps.get(step)
+        return self.otherwise.decide(step, sensors, crowds) if scheduled is None else Decided(scheduled)
+
+    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """Passed on."""
+        self.otherwise.accounted(step, crowds)
+
+
+def announced_sensors(schedule: Schedule | None) -> dict[int, tuple[str, ...]]:
+    """The sensors of each step of a schedule, by name."""
+    if schedule is None:
+        return {}
+    return {step.step: tuple(release.sensor.name for release in step.releases) for step in schedule.steps}
+
+
+def undecided_step(step: int, sensors: Iterable[Sensor]) -> StepSchedule:
+    """The announced sensors of a step before anything is decided: each as if it were released raw."""
+    return StepSchedule(step, tuple(SensorRelease(sensor, Raw()) for sensor in sensors))
+
+
+# One configured mechanism a sensor, whatever was released before.
+
+StepMechanism: TypeAlias = Mechanism | CorrelatedSteps
+"""The same mechanism at every step, or one that knows the step's place in its noise window."""
+
+
+class FixedPolicy:
+    """One mechanism for all sensors, with exceptions by sensor."""
+
+    def __init__(
+        self,
+        registry: SensorRegistry,
+        default: StepMechanism,
+        exceptions: Mapping[str, StepMechanism] | None = None,
+    ) -> None:
+        self._registry = registry
+        self._default = default
+        self._exceptions = dict(exceptions or {})
+
+    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
+        """The step with each sensor's configured mechanism."""
+        releases = (
+            SensorRelease(self._registry.get(name), at_step(self._exceptions.get(name, self._default), step))
+            for name in sensors
+        )
+        return Decided(StepSchedule(step, tuple(releases)))
+
+    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """Nothing depends on what was released before."""
+
+    def in_windows(self) -> dict[str, Mechanism]:
+        """The mechanism of each sensor with a window, the same at every step."""
+        return {
+            sensor.name: at_step(self._exceptions.get(sensor.name, self._default), 0)
+            for sensor in self._registry.windowed
+        }
+
+    def mechanisms(self) -> tuple[StepMechanism, ...]:
+        """Every mechanism that may be decided on."""
+        return self._default, *self._exceptions.values()
+
+
+def at_step(mechanism: StepMechanism, step: int) -> Mechanism:
+    """The mechanism a sensor has in one step."""
+    return mechanism.at_step(step) if isinstance(mechanism, CorrelatedSteps) else mechanism
+
+
+# Which mechanisms each sensor may be released with under a risk budget, and what each is worth.
+
+_CONTRADICTION = 1e6
+"""Error, in people, of silencing a sensor that must be raw: so large that all others are silenced first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensorWishes:
+    """What is wanted of a sensor.
+
+    ``noised`` are the mechanisms other than raw. ``max_sigma`` is the noise at which its count is worthless
+    (None: that of the noisiest mechanism). ``weight`` is its importance, ``only`` the one mechanism allowed.
+    """
+
+    noised: tuple[Gaussian, ...] = ()
+    max_sigma: float | None = None
+    raw: RawWish = "allowed"
+    weight: float = 1.0
+    only: StepMechanism | None = None
+
+    def choice(self, sensor: Sensor, step: int, at_best: Mechanism | None = None) -> SensorChoice:
+        """The options in a step; with ``at_best`` (from a schedule) none with a smaller error than that."""
+        most = self.max_sigma
+        noised = tuple(option for option in self.noised if most is None or option.sigma <= most)
+        options = self._options(noised, step)
+        if at_best is not None:
+            options = _no_better_than(at_best, options)
+        return SensorChoice.of(
+            sensor, options, weight=self.weight, cost_of_silence=self._cost_of_silence(noised)
+        )
+
+    def _options(self, noised: tuple[Gaussian, ...], step: int) -> tuple[Mechanism, ...]:
+        if self.only is not None:
+            only = at_step(self.only, step)
+            return (only,) if only.is_released else ()
+        if self.raw == "always":
+            return (Raw(),)
+        return noised if self.raw == "never" else (Raw(), *noised)
+
+    def _cost_of_silence(self, noised: tuple[Gaussian, ...]) -> float:
+        """The expected error at which a count is worth nothing any more."""
+        if self.raw == "always" and self.only is None:
+            return _CONTRADICTION
+        if self.max_sigma is not None:
+            return Gaussian(self.max_sigma).expected_absolute_error()
+        return max((option.expected_absolute_error() for option in noised), default=1.0)
+
+
+def _no_better_than(at_best: Mechanism, options: tuple[Mechanism, ...]) -> tuple[Mechanism, ...]:
+    """The scheduled mechanism and the options that err more."""
+    if not at_best.is_released:
+        return ()
+    least = at_best.expected_absolute_error()
+    return (at_best, *(option for option in options if option.expected_absolute_error() > least))
+
+
+class BudgetPolicy:
+    """Asks the accounts what each way of releasing a step would do to people, and takes the best one allowed.
+
+    In one process :meth:`bind` gives it the accounts. Where they are in other processes, the caller asks them
+    the questions of :meth:`decider` (see :mod:`stream_app.steps.policy.proposals`).
+    """
+
+    def __init__(
+        self,
+        registry: SensorRegistry,
+        wishes: SensorWishes,
+        exceptions: Mapping[str, SensorWishes],
+        limit: RiskBudget,
+        search: SearchSettings | None = None,
+        announced: Mapping[int, tuple[str, ...]] | None = None,
+        look_ahead: int = 0,
+    ) -> None:
+        """``wishes`` hold for every sensor without ``exceptions`` of its own.
+
+        What is left of the budget is shared with the next ``look_ahead`` steps that are ``announced``.
+        """
+        self.limit = limit
+        self._registry = registry
+        self._wishes, self._exceptions = wishes, exceptions
+        self._search = search or SearchSettings()
+        self._announced = dict(announced or {})
+        self._look_ahead = look_ahead
+        self._wished: dict[int, StepSchedule] = {}
+        self._what_if: WhatIf | None = None
+        self._in_crowd = False
+
+    def follow(self, schedule: Schedule) -> None:
+        """Take a schedule's mechanisms as the best that its sensors may be released with."""
+        self._wished = {step.step: step for step in schedule.steps}
+        self._announced = announced_sensors(schedule)
+
+    def bind(self, accountant: ContinuousAccountant, crowd: CrowdAccount | None = None) -> None:
+        """Decide for the people of this accountant, from its next step on; for risks in the ``crowd``."""
+        self._what_if = WhatIf(accountant, self.limit, crowd)
+        self._in_crowd = crowd is not None
+
+    def decider(self, step: int, sensors: Sequence[str]) -> StepDecider:
+        """The questions to ask about a step."""
+        known = [self._registry.get(name) for name in sensors]
+        wished = self._wished.get(step)
+        at_best = {} if wished is None else {r.sensor.name: r.mechanism for r in wished.releases}
+        wishes = {sensor.name: self._exceptions.get(sensor.name, self._wishes) for sensor in known}
+        choices = [wishes[sensor.name].choice(sensor, step, at_best.get(sensor.name)) for sensor in known]
+        people = None if self._what_if is None else self._what_if.people
+        must_be_raw = frozenset(name for name, wish in wishes.items() if wish.raw == "always")
+        return StepDecider(step, choices, self.limit, self._search, must_be_raw, people)
+
+    def coming(self, step: int) -> tuple[tuple[Sensor, ...], ...]:
+        """The announced sensors of each later step that shares what is left of the budget."""
+        return tuple(
+            tuple(self._registry.get(name) for name in self._announced.get(later, ()))
+            for later in range(step + 1, step + 1 + self._look_ahead)
+        )
+
+    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
+        """The decision for the people at hand; :class:`SettingsError` if there are none bound."""
+        if self._what_if is None:
+            raise SettingsError(
+                "a risk budget must know whose risk it limits",
+                "no accounts",
+                "bind the policy to an accountant",
+            )
+        known = [self._registry.get(name) for name in sensors]
+        next_step = self._what_if.next_step(AnnouncedStep(known, crowds, self.coming(step)))
+        decision = decide(self.decider(step, sensors), next_step.count_over)
+        return Decided.of(decision, in_crowd=self._in_crowd)
+
+    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """Note who was over the limit, where that matters later."""
+        if self._what_if is not None:
+            self._what_if.note(step, crowds)
+
+    def mechanisms(self) -> tuple[StepMechanism, ...]:
+        """Every mechanism other than noise and raw that may be decided on."""
+        wishes = (self._wishes, *self._exceptions.values())
+        return tuple(wish.only for wish in wishes if wish.only is not None)
+
+
+def policy_from(
+    settings: ReleaseSettings,
+    registry: SensorRegistry,
+    announced: Mapping[int, tuple[str, ...]] | None = None,
+) -> FixedPolicy | BudgetPolicy:
+    """The policy of the settings; :class:`SettingsError` for unknown sensors, mechanisms and parameters.
+
+    ``announced`` are the sensors of the steps known beforehand, for a policy that looks ahead.
+    """
+    designs = designs_of(settings)
+    for name in settings.sensors:
+        registry.get(name)
+    if settings.mechanism == BUDGET:
+        return _budget_policy(settings, registry, designs, announced or {})
+    exceptions = {
+        name: _mechanism(f"release.sensors.{name}", exception, settings, designs)
+        for name, exception in settings.sensors.items()
+    }
+    default = _mechanism("release", settings, settings, designs)
+    for sensor in registry.sensors:
+        _check_accounted(sensor, exceptions.get(sensor.name, default))
+    return FixedPolicy(registry, default, exceptions)
+
+
+def _budget_policy(
+    settings: ReleaseSettings,
+    registry: SensorRegistry,
+    designs: Designs,
+    announced: Mapping[int, tuple[str, ...]],
+) -> BudgetPolicy:
+    budget = settings.budget
+    limit = budget.limit
+    registry.refuse_windows(
+        "a risk budget",
+        "these are accounted before their windows end, with a mechanism fixed beforehand: set raw, gaussian "
+        "or suppressed, and see with tallyguard plan what that means",
+    )
+    if limit is None:
+        raise SettingsError(
+            "release.budget must limit risk or added risk",
+            "neither",
+            "set release.budget.risk or release.budget.added",
+        )
+    wishes = {
+        name: _wishes(name, exception, settings, designs) for name, exception in settings.sensors.items()
+    }
+    for name, wish in wishes.items():
+        if wish.only is not None:
+            _check_accounted(registry.get(name), wish.only)
+    return BudgetPolicy(
+        registry,
+        SensorWishes(
+            noised=tuple(_gaussian("release.budget.sigmas", sigma) for sigma in budget.sigmas),
+            max_sigma=budget.max_sigma,
+            raw=budget.raw,
+        ),
+        wishes,
+        limit,
+        SearchSettings(budget.exact_up_to, budget.rounds, budget.most_sensors),
+        announced,
+        budget.look_ahead,
+    )
+
+
+def _check_accounted(sensor: Sensor, mechanism: StepMechanism) -> None:
+    """:class:`SettingsError` for a mechanism without an account of what the sensor declares."""
+    own = at_step(mechanism, 0)
+    if sensor.window is not None and isinstance(own, DrawnPerWindow | PublishesTiers):
+        raise SettingsError(
+            f"release.sensors.{sensor.name} must be raw, gaussian or suppressed, having a window or moves",
+            own.name,
+            "noise that several values share is accounted for presence in single steps",
+        )
+    try:
+        _ = SensorRelease(sensor, own).charged
+    except MechanismError as error:
+        where = f"release.sensors.{sensor.name}"
+        raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
+
+
+def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings, designs: Designs) -> SensorWishes:
+    """What is wanted of one sensor; a mechanism of its own is the only one it is released with."""
+    budget, where = settings.budget, f"release.sensors.{name}"
+    sigmas = budget.sigmas if policy.sigmas is None else policy.sigmas
+    own = None
+    if mechanism_of(policy, settings) != BUDGET:
+        own = _mechanism(where, policy, settings, designs)
+    return SensorWishes(
+        noised=tuple(_gaussian(f"{where}.sigmas", sigma) for sigma in sigmas),
+        max_sigma=budget.max_sigma if policy.max_sigma is None else policy.max_sigma,
+        raw=budget.raw if policy.raw is None else policy.raw,
+        weight=policy.weight,
+        only=own,
+    )
+
+
+def _gaussian(where: str, sigma: float) -> Gaussian:
+    try:
+        return Gaussian(sigma)
+    except MechanismError as error:
+        raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
+
+
+def designs_of(settings: ReleaseSettings) -> Designs:
+    """The deployment's noise design, which a schedule or log may name; :class:`SettingsError` for none."""
+    try:
+        return NO_DESIGNS if settings.covariance is None else Designs.load([settings.covariance])
+    except MechanismError as error:
+        raise SettingsError(f"release.covariance: {error.must}", error.got, error.remedy) from error
+
+
+def _mechanism(
+    where: str, policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings, designs: Designs
+) -> StepMechanism:
+    """The mechanism a section of the settings names; tiers and covariance are the deployment's."""
+    name, parameters = policy_parameters(policy, release)
+    try:
+        if name == Correlated.name and designs.noises and not parameters:
+            return CorrelatedSteps(designs.noises[0])
+        if name == Tiered.name and not parameters:
+            return Tiered(tuple(release.tiers.items()))
+        return mechanisms.parse(name, parameters, designs)
+    except MechanismError as error:
+        raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
