@@ -32,8 +32,8 @@ Made by `make personas`; figures in [personas-city.csv](personas-city.csv) and
 ## Simulated agents, aggregates only, personas
 
 {people} people of [the demo's city](../../explanation/city.md). Known of them: a home-work table, one day
-drawn of everybody as activities by kind of day (by whether one works; or, as a survey that asks for occupations, by
-five ways of life), visits of locations, and how many go from where to where in each
+drawn of everybody as activities by kind of day (by whether one works; or, as a survey that asks for
+occupations, by five ways of life), visits of locations, and how many go from where to where in each
 hour. Ceilings after {hours} hours of counts for the last ten hours, one mistake allowed. *Off* is a persona's
 ceiling less the true one of each agent it stands for: the mean, and from the lowest to the highest tenth.
 *Understated* are agents whose ceiling should be 5 percentage points higher or more. *Radius* is the least
