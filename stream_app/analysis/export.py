@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from models.text import safe_cell
-from stream_app.analysis.report import ANSWERS, sentence, verdict_of
 from stream_app.analysis.run_lines import ReleasedRow, RunTimes, complete_lines, record_of, released_days
 from stream_app.analysis.run_log import read_run
+from stream_app.analysis.verdict import sentence, verdict_of
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.run_folder.durable import make_folder, replace_file
@@ -188,7 +188,7 @@ def run_verdict(folder: Path) -> dict[str, Any]:
             "sentence": "no ceiling of persons was computed, so no rule was kept by it",
         }
     verdict = verdict_of(replace(log, beyond=None))
-    return {"answer": ANSWERS[verdict.answer], "sentence": sentence(verdict, log)}
+    return {"answer": verdict.answer.value, "sentence": sentence(verdict, log)}
 
 
 def _last_summary(path: Path, last_step: int) -> RiskSummary | None:

@@ -18,7 +18,6 @@ from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
 from models.releases import Sensor, SensorRelease
 from stream_app.analysis.checked_run import SUMMARY, CheckedRun, check_run
 from stream_app.analysis.run_lines import complete_lines, public_releases, record_of
-from stream_app.analysis.verdict import CeilingKind
 from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BUDGET, BudgetSettings
@@ -59,6 +58,18 @@ class SensorLog:
     error: float | None  # in people; None where nothing is published
     epsilon: float  # nats at the delta of the run; inf where there is none
     spent: str  # the same in words, with what left none
+
+
+class CeilingKind(NamedTuple):
+    """The ceilings that the answer is about: within a radius, means over these chains of each person.
+
+    ``in_crowd``: those against the crowd adversary; a summary without a crowd then has the informed ones,
+    which are higher.
+    """
+
+    within_nats: float = 0.0
+    chains: str | None = None
+    in_crowd: bool = False
 
 
 class CountedBeyond(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from accounting.bounds.radius import ceiling_within
-from accounting.ledgers import PrivacyAccount
+from accounting.ledgers import EVERY_GROUP, PrivacyAccount
 from models.mechanisms import errors_of_recipients, public_error
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.setup.settings import Settings
@@ -240,6 +240,12 @@ class Status:
     def is_healthy(self) -> bool:
         """Whether the process should go on; false once the run failed."""
         return not (self.phase == "stopped" and self.reason.startswith("failure"))
+
+    @property
+    def spent_rows(self) -> list[tuple[str, str]]:
+        """What each group of sensors spent, in words; where there is one group, it is all of them."""
+        spent = list((self.spent or {}).items())
+        return spent if len(spent) > 2 else [row for row in spent if row[0] == EVERY_GROUP]
 
 
 class StatusBoard(Observer):

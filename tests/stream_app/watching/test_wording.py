@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accounting.settings import RiskBudget
-from stream_app.analysis.report.sections import limit_in_words, rule_in_words
+from stream_app.analysis.verdict import limit_in_words, rule_in_words
 from stream_app.watching.wording import (
     DOWN,
     EXACT,

@@ -69,7 +69,7 @@ function draw(state) {
   by("not-reached").hidden = !state.not_reached;
   by("not-reached").textContent = state.not_reached ? `Note: ${state.not_reached}.` : "";
   by("decision").hidden = !state.decision;
-  by("decision").textContent = state.decision ? `Why so: ${state.decision}` : "";
+  by("decision").textContent = state.decision ? `Reason: ${state.decision}` : "";
   describePeople(state);
 }
 
@@ -81,7 +81,7 @@ function drawSetting({ about }) {
     `${about.mistakes ? `at least ${about.horizon - about.mistakes}` : "each"} of the last ${about.horizon} steps?`;
 }
 
-// What holds beside each ceiling; where the priors were refuted, nobody is told what releases added by it.
+// The condition beside each ceiling. Where the priors were refuted, the page does not say what releases added.
 function drawCondition({ about }) {
   if (!about) return;
   for (const part of document.querySelectorAll("[data-condition]")) part.textContent = about.condition;
@@ -119,7 +119,7 @@ function drawLevels(summary, isRaised) {
     `${inAHundred(Number(level), EXACT)} or more`, number(count), ...(crowd ? [number(crowd.at_risk[level] ?? 0)] : []), number(summary.at_baseline[level]),
     isRaised ? "not known" : number(count - summary.at_baseline[level]), number(summary.at_added_risk[level] ?? 0),
   ]);
-  const head = ["Chance", "Ceiling there", ...(crowd ? ["Ceiling in the crowd there"] : []), "Guess there, by habit alone", "Put there by releases", "Added that much"];
+  const head = ["Level", "People by ceiling", ...(crowd ? ["People by ceiling in the crowd"] : []), "People by guess", "More because of releases", "People by added risk"];
   by("levels").replaceChildren(...table("People at or above each risk", head, rows));
 }
 
