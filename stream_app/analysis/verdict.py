@@ -41,7 +41,7 @@ class PeopleOver(NamedTuple):
 AS_RECORDED = CeilingKind()
 
 
-class Verdict(NamedTuple):
+class RuleVerdict(NamedTuple):
     """The answer for all steps, and the step it rests on: the first that breaks the rule, or the worst."""
 
     answer: MayPublish
@@ -60,14 +60,14 @@ def verdict_on(
     *,
     is_refuted: bool = False,
     ceilings: CeilingKind = AS_RECORDED,
-) -> Verdict:
+) -> RuleVerdict:
     """The run held against the limit; ``reasons`` are those of the steps that a risk budget decided.
 
     Where the priors ``is_refuted`` as too low, ceilings are raised, but nothing bounds what releases add. The
     answer is about ``ceilings`` of that kind: steps recorded before are judged by what they would be.
     """
     if limit is None:
-        return Verdict(MayPublish.NO_RULE, of_steps=len(summaries))
+        return RuleVerdict(MayPublish.NO_RULE, of_steps=len(summaries))
     is_unbounded = is_refuted and limit.added is not None
     found = [_over_within(ceilings, summary, reasons.get(summary.step), limit) for summary in summaries]
     if is_unbounded:
@@ -79,11 +79,11 @@ def verdict_on(
         steps = {over.step for over in broken}
         own = [each for each in summaries if each.step in steps]
         by_habits = sum(_breaks_by_habits(each, reasons.get(each.step), limit) for each in own)
-        return Verdict(MayPublish.NO, limit, worst, len(broken), len(found), by_habits)
+        return RuleVerdict(MayPublish.NO, limit, worst, len(broken), len(found), by_habits)
     worst = max(unclear or found, key=lambda over: over.most)
     answer = MayPublish.OPEN if unclear else MayPublish.YES
     is_unbounded = is_unbounded and bool(unclear)
-    return Verdict(answer, limit, worst, len(unclear), len(found), is_unbounded=is_unbounded)
+    return RuleVerdict(answer, limit, worst, len(unclear), len(found), is_unbounded=is_unbounded)
 
 
 def _breaks_by_habits(summary: RiskSummary, why: DecisionReason | None, limit: RiskBudget) -> bool:
@@ -130,7 +130,7 @@ def _over_within(
 
 
 def _not_known(summary: RiskSummary, limit: RiskBudget) -> PeopleOver:
-    """Nobody or everybody: other ceilings were recorded."""
+    """Between nobody and everybody, because other ceilings were recorded."""
     return PeopleOver(summary.step, summary.people, 0, summary.people, limit.allowed(summary.people))
 
 
@@ -210,7 +210,7 @@ class RunVerdict:
     """
 
     answer: MayPublish
-    parts: tuple[tuple[RulePeriod, Verdict], ...]
+    parts: tuple[tuple[RulePeriod, RuleVerdict], ...]
     doubts: tuple[str, ...]
     limits: tuple[str, ...]
 
@@ -237,7 +237,7 @@ def verdict_of(log: RunLog) -> RunVerdict:
     return RunVerdict(answer, parts, doubts, tuple(_limits(log)))
 
 
-def _verdict_in(log: RunLog, period: RulePeriod) -> Verdict:
+def _verdict_in(log: RunLog, period: RulePeriod) -> RuleVerdict:
     """What is known of the priors now counts for every period; the rule is that of the period."""
     return verdict_on(
         tuple(each for each in log.judged_against(period.adversary) if period.has(each.step)),
@@ -248,7 +248,7 @@ def _verdict_in(log: RunLog, period: RulePeriod) -> Verdict:
     )
 
 
-def _not_recorded(log: RunLog, parts: Sequence[tuple[RulePeriod, Verdict]]) -> Iterable[str]:
+def _not_recorded(log: RunLog, parts: Sequence[tuple[RulePeriod, RuleVerdict]]) -> Iterable[str]:
     """Released steps whose risks or rule the records do not say."""
     checked = log.checked
     if checked.accounted < checked.released and not checked.faults:
@@ -261,7 +261,7 @@ def _not_recorded(log: RunLog, parts: Sequence[tuple[RulePeriod, Verdict]]) -> I
 
 
 def _limits(log: RunLog) -> Iterable[str]:
-    """What a yes does not cover."""
+    """What the answer does not cover."""
     if log.checked.end is None and log.checked.entries:
         yield f"{log.checked.in_words()}: the answer is about these steps only"
     if log.beyond is not None:
@@ -276,15 +276,15 @@ def _steps(first: int, until: int) -> str:
     return f"step {first:,}" if until == first + 1 else f"steps {first:,} to {until - 1:,}"
 
 
-def sentence(verdict: RunVerdict, log: RunLog) -> str:
+def verdict_in_words(verdict: RunVerdict, log: RunLog) -> str:
     """Yes or no in one sentence for each rule, with its condition, and what stands against it."""
     if len(verdict.parts) == 1:
-        said = _sentence(verdict.parts[0][1], log, verdict.parts[0][0])
+        said = _answer_in_words(verdict.parts[0][1], log, verdict.parts[0][0])
     else:
         said = "The rule was changed while the run went on."
         for period, part in verdict.parts:
             steps = sentence_case(_steps(period.first, period.until))
-            said += f" {steps} ({period_rule_in_words(period)}): {_sentence(part, log, period)}"
+            said += f" {steps} ({period_rule_in_words(period)}): {_answer_in_words(part, log, period)}"
     if verdict.doubts:
         doubts = "; ".join(verdict.doubts)
         is_no = verdict.answer is MayPublish.NO
@@ -298,7 +298,7 @@ def sentence(verdict: RunVerdict, log: RunLog) -> str:
     return said
 
 
-def _sentence(verdict: Verdict, log: RunLog, period: RulePeriod) -> str:
+def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> str:
     by = "by priors that were refuted" if log.is_raised else log.condition
     if verdict.at is None or verdict.limit is None:
         if len(log.periods) > 1:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -16,10 +15,11 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from stream_app.watching.wording import (
     ATTACK,
     DISTANCE,
-    EXACT,
+    LEVELS,
     attack_in_words,
     ceiling_in_words,
     in_a_hundred,
+    level_rows,
     not_reached_in_words,
     sentence_case,
 )
@@ -30,7 +30,7 @@ _LONGEST_FIGURE = 28  # characters; a column with more holds sentences
 def templates_of(package: str) -> Environment:
     """The templates in a package's folder ``templates``; a name that is not there is an error.
 
-    Numbers are said by the filters: ``ceiling`` rounds up, ``chance`` to the nearest, ``chosen`` not at all.
+    Numbers are said by the filters: ``ceiling`` rounds up, ``chance`` to the nearest.
     """
     loader = ChoiceLoader([PackageLoader(package), PackageLoader("stream_app.watching")])
     found = Environment(
@@ -40,17 +40,22 @@ def templates_of(package: str) -> Environment:
         "attack": attack_in_words,
         "ceiling": ceiling_in_words,
         "chance": in_a_hundred,
-        "chosen": partial(in_a_hundred, to=EXACT),
         "count": lambda number: f"{number:,}",
         "not_reached": not_reached_in_words,
         "sentence_case": sentence_case,
     }
-    found.globals |= {"ATTACK": ATTACK, "DISTANCE": DISTANCE, "holds_sentences": _holds_sentences}
+    found.globals |= {
+        "ATTACK": ATTACK,
+        "DISTANCE": DISTANCE,
+        "LEVELS": LEVELS,
+        "holds_sentences": _holds_sentences,
+        "level_rows": level_rows,
+    }
     return found
 
 
 def rendered(templates: Environment, name: str, **given: Any) -> str:
-    """A page. Sentences that are broken in the template stand on one line, so that one can search for them."""
+    """A page. A sentence that is broken in its template stands on one line, so that one can search for it."""
     page = templates.get_template(name).render(**given)
     return re.sub(r"(?<![>\n])\n(?![<\n])", " ", page)
 

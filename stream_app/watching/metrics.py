@@ -130,6 +130,7 @@ class BudgetMetrics:
         for by, people in zip(_BY, (counts.by_releases, counts.by_habits), strict=True):
             self._over.labels(by).set(people)
         self._ever.set(counts.ever)
+        # The share as it was written: 0.07 of 100 people are 7, and not 7.000000000000001 as in floats.
         self._allowed.set(float(Fraction(repr(self._limit.share)) * standing.people))
 
 

@@ -93,7 +93,7 @@ def ceiling_in_words(probability: float) -> str:
 def _decimal(value: float, shift: int) -> Decimal:
     """Twelve significant digits of a value, times a power of ten.
 
-    Behind them stands what floating-point sums leave: 0.1 + 0.2 is 30 in 100 and not, rounded up, 31.
+    The digits after them are what floating-point sums leave: 0.1 + 0.2 is 30 in 100 and not, rounded up, 31.
     """
     return Decimal(f"{value:.11e}").scaleb(shift)
 
@@ -124,6 +124,7 @@ def epsilon_in_words(epsilon: float) -> str:
     if epsilon >= 100.0 or epsilon <= 0.0:
         return f"{ceil(epsilon):,}"
     unit = 10.0 ** (floor(log10(epsilon)) - 2)
+    # The factor keeps an epsilon of three digits as it is: 1.11 / 0.01 is 111.00000000000001 in floats.
     return f"{ceil(epsilon / unit * (1.0 - 1e-12)) * unit:.3g}"
 
 
@@ -134,7 +135,7 @@ def spent_in_words(spend: ZcdpSpend | DpStatement, delta: float) -> str:
 
 
 def why_no_epsilon(spend: ZcdpSpend | DpStatement, delta: float) -> str:
-    """What was released so that no differential-privacy guarantee can be given at ``delta``."""
+    """Why no differential-privacy guarantee can be given at ``delta``: which releases prevent it."""
     did = spend.unprotected
     if spend.rho_value() == inf:
         if not did.counts:
@@ -146,10 +147,10 @@ def why_no_epsilon(spend: ZcdpSpend | DpStatement, delta: float) -> str:
             f"{counts} of sensor {did.sensor}{others} {'was' if did.counts == 1 else 'were'} published {how}"
         )
     if spend.distance.outside + spend.distance.untabled_mass >= delta:
-        return f"the noise is too small, or delta {delta:g} is, to hide what one person changes"
+        return f"the noise, or delta {delta:g}, is too small to hide what one person changes"
     most = log(delta / spend.distance.untabled_mass)
     return (
-        f"the way in which its noise is drawn vouches for no epsilon above {most:.3g} at delta {delta:g}, "
+        f"the way in which the noise is drawn guarantees no epsilon above {most:.3g} at delta {delta:g}, "
         "and what was released costs more"
     )
 
@@ -224,7 +225,7 @@ def level_rows(summary: RiskSummary) -> Iterator[tuple[str, ...]]:
 
 
 def decision_in_words(why: DecisionReason, over: OverLimitCounts | None = None) -> str:
-    """Why a step was released as it was, in a sentence without a count of the sensors.
+    """Why a step was released as it was, without a count of the sensors.
 
     It says three figures of people apart: who is ``over`` the limit now and who ever was, where the accounts
     are here, and the forecast by which the decision was made. A decision stops counting at one person more

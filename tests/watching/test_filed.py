@@ -21,7 +21,7 @@ from stream_app.analysis.checked_run import check_run
 from stream_app.analysis.export import ExportFormat, export_run
 from stream_app.analysis.ledger_document import load_log
 from stream_app.analysis.report import read_run, write_report
-from stream_app.analysis.verdict import MayPublish, sentence, verdict_of
+from stream_app.analysis.verdict import MayPublish, verdict_in_words, verdict_of
 from stream_app.embedded import RunOptions, run, runner
 from stream_app.exceptions import OutputError
 from stream_app.watching.events import RunStarted
@@ -62,7 +62,7 @@ def ran(folder: Path, release: dict[str, Any], steps: int = STEPS, **options: ob
 
 def said(folder: Path) -> str:
     log = read_run(folder)
-    return sentence(verdict_of(log), log)
+    return verdict_in_words(verdict_of(log), log)
 
 
 def test_every_row_of_what_was_published_counts_all_releases(tmp_path: Path) -> None:

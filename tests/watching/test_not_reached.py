@@ -67,7 +67,7 @@ def test_check_says_what_everybody_takes_and_what_is_allowed(tmp_path: Path, wor
     (found,) = [finding for finding in findings if finding.subject == "sharpen_operations"]
     assert found.level == level
     assert "of one core a step" in found.sentence
-    assert ("reach everybody" in found.remedy) == (level == "warning")
+    assert ("refine every bound" in found.remedy) == (level == "warning")
 
 
 def test_check_warns_of_work_that_a_worker_or_its_asker_would_not_wait_for(tmp_path: Path) -> None:

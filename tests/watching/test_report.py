@@ -200,7 +200,7 @@ def test_an_axis_ends_at_or_above_the_highest_value_with_few_round_ticks(most: f
 def test_the_report_fits_a_phone_and_a_desk(run: Path, tmp_path: Path, width: int) -> None:
     """Nothing sticks out sideways; a wide table scrolls within itself."""
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    from tests.watching.browser import chromium
+    from tests.watching.browser import WatchedPage, chromium
 
     write_report(run, tmp_path / "report.html", now=NOON)
     with chromium() as browser:

@@ -76,8 +76,8 @@ def test_a_run_under_a_budget_may_be_published_with_the_figures_it_rests_on(tmp_
     assert max(most_over(folder, limit)) <= verdict.at.most <= verdict.at.allowed == 1
     words = words_of(folder, tmp_path)
     assert "Yes, if habits are as assumed: 1 of 6 people may be over the limit" in words
-    assert f"Highest added risk of any person {ceiling_in_words(log.most_added)}" in words
-    assert f"Highest ceiling of any person {ceiling_in_words(log.most_risk)}" in words
+    assert f"Highest added risk, over all people and steps {ceiling_in_words(log.most_added)}" in words
+    assert f"Highest ceiling, over all people and steps {ceiling_in_words(log.most_risk)}" in words
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report import sections
 from stream_app.analysis.report.lowering import Lowering
 from stream_app.analysis.run_log import RunLog
-from stream_app.analysis.verdict import sentence, verdict_of
+from stream_app.analysis.verdict import verdict_in_words, verdict_of
 from stream_app.watching.glossary import explained
 from stream_app.watching.hindsight import SHARED_NOISE, Hindsight
 from stream_app.watching.html_pages import rendered, templates_of
 from stream_app.watching.prior_notes import ceiling_condition
-from stream_app.watching.wording import confidence_in_words, level_rows
+from stream_app.watching.wording import confidence_in_words
 
 # Figures as inline SVG: lines differ by colour, dash and label; axes with units; readable in print.
 
@@ -96,7 +96,7 @@ def axis(most: float) -> tuple[float, list[float]]:
         return 1.0, [0.0, 1.0]
     size = 10.0 ** floor(log10(most))
     step = next(part * size for part in (0.2, 0.5, 1.0, 2.0) if most / (part * size) <= 5.0)
-    count = max(1, ceil(most / step - 1e-9))
+    count = max(1, ceil(most / step - 1e-9))  # 0.14 / 0.02 is above 7 in floats
     return count * step, [round(index * step, 12) for index in range(count + 1)]
 
 
@@ -139,7 +139,7 @@ def added_chart(log: RunLog) -> Chart:
 def _templates() -> Environment:
     found = templates_of("stream_app.analysis.report")
     found.filters["confidence"] = confidence_in_words
-    functions = (means_chart, added_chart, verdict_of, sentence, level_rows, explained)
+    functions = (means_chart, added_chart, verdict_of, verdict_in_words, explained)
     found.globals |= {each.__name__: each for each in functions}
     found.globals |= {
         "sections": sections,

@@ -77,11 +77,11 @@ def what_the_verdict_rests_on(verdict: RunVerdict, log: RunLog) -> Rows:
             yield "Kept against", "an adversary who does not know where the others are (setting adversary)"
         yield "Most people over the limit", _most_over(part.at, log)
         yield from _people_over(log, period)
-    yield f"Highest added risk of any person{log.by_priors}", ceiling_in_words(log.most_added)
-    yield "Highest ceiling of any person", ceiling_in_words(log.most_risk)
+    yield f"Highest added risk, over all people and steps{log.by_priors}", ceiling_in_words(log.most_added)
+    yield "Highest ceiling, over all people and steps", ceiling_in_words(log.most_risk)
     if log.adversary is not None:
         highest = max(summary.risk["1.0"] for summary in log.judged)
-        yield "Highest ceiling of any person, against that adversary", ceiling_in_words(highest)
+        yield "Highest ceiling against that adversary, over all people and steps", ceiling_in_words(highest)
     first, last = log.summaries[0].step, log.summaries[-1].step
     yield "Steps the answer covers", f"{log.when(first)} to {log.when(last)}"
     yield "The run", sentence_case(log.checked.in_words())

@@ -24,17 +24,15 @@ from stream_app.watching.web.status import PeopleBoard, Status, StatusBoard, Ste
 from stream_app.watching.wording import (
     DOWN,
     EXACT,
-    LEVELS,
     ceiling_in_words,
     in_a_hundred,
-    level_rows,
     not_reached_in_words,
     significant,
     step_in_words,
 )
 from stream_app.wire import RiskSummary
 
-# The picture of a running engine as one JSON document: what the page draws. Nobody in person.
+# The state of a running engine as one JSON document: what the page draws. It names no person.
 
 
 def state_json(status: Status, about: Settings | None, *, has_people: bool) -> str:
@@ -118,8 +116,6 @@ def render(status: Status, about: Settings | None = None) -> str:
         status=status,
         when=when,
         condition=condition,
-        LEVELS=LEVELS,
-        level_rows=level_rows,
         shares=[] if summary is None else _shares(summary),
         spread=[] if summary is None else _spread(summary, condition),
         crowd_rows=[] if summary is None else list(_crowd_rows(summary)),
@@ -205,7 +201,7 @@ PEOPLE_PATHS = (_PEOPLE, "/why.json")
 _REFUSALS = {
     HTTPStatus.BAD_REQUEST: "the request cannot be read",
     HTTPStatus.METHOD_NOT_ALLOWED: "only GET and HEAD are answered here",
-    HTTPStatus.MISDIRECTED_REQUEST: "this server is not called so; add the name to listen_names",
+    HTTPStatus.MISDIRECTED_REQUEST: "this server does not answer to this host name; add it to listen_names",
     HTTPStatus.REQUEST_TIMEOUT: "the request took too long",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "a request here has no body",
     HTTPStatus.TOO_MANY_REQUESTS: "too many live pages from one address; close one",
@@ -244,7 +240,7 @@ def path_of(target: str) -> str | None:
 
 
 def respond(target: str, authorization: str, site: Site) -> WebAnswer:
-    """What is at a request's target, for whoever sends this ``Authorization`` header."""
+    """The answer to a request for ``target`` with this ``Authorization`` header."""
     path = path_of(target)
     if path is None:
         return refusal(HTTPStatus.BAD_REQUEST)
@@ -261,7 +257,7 @@ def respond(target: str, authorization: str, site: Site) -> WebAnswer:
 
 def refusal(status: HTTPStatus) -> WebAnswer:
     """Why a request is not answered, in a few words."""
-    return _say(status, {"error": _REFUSALS.get(status, status.phrase)})
+    return _as_json(status, {"error": _REFUSALS.get(status, status.phrase)})
 
 
 def _public(path: str, site: Site) -> WebAnswer:
@@ -277,21 +273,25 @@ def _public(path: str, site: Site) -> WebAnswer:
     if path == "/state.json":
         picture = state_json(status, site.about, has_people=site.people is not None).encode()
         return WebAnswer(HTTPStatus.OK, _JSON, picture, etag=_etag(picture))
-    return _say(HTTPStatus.NOT_FOUND, {"error": "nothing is here", "paths": _PATHS})
+    return _as_json(HTTPStatus.NOT_FOUND, {"error": "nothing is here", "paths": _PATHS})
 
 
 def _people(path: str, query: dict[str, list[str]], authorization: str, site: Site) -> WebAnswer:
     """Single people, for the holder of the token only."""
     if site.people is None:
-        return _say(HTTPStatus.FORBIDDEN, {"error": "no page_token is set, so nobody may see single people"})
+        return _as_json(
+            HTTPStatus.FORBIDDEN, {"error": "no page_token is set, so single people are not shown"}
+        )
     if not site.people.allows(authorization.removeprefix("Bearer ")):
-        return _say(HTTPStatus.UNAUTHORIZED, {"error": "send the deployment's page_token as a Bearer token"})
+        return _as_json(
+            HTTPStatus.UNAUTHORIZED, {"error": "send the deployment's page_token as a Bearer token"}
+        )
     if path == _PEOPLE:
         return _exposed(query.get("threshold", ["0.5"])[0], site.people)
     explanation = site.people.why(unquote(query.get("person", [""])[0]))
     if explanation is None:
-        return _say(HTTPStatus.NOT_FOUND, {"error": "nobody has this pseudonym"})
-    return _say(HTTPStatus.OK, explanation)
+        return _as_json(HTTPStatus.NOT_FOUND, {"error": "no person has this pseudonym"})
+    return _as_json(HTTPStatus.OK, explanation)
 
 
 def _runbook(name: str) -> WebAnswer:
@@ -300,7 +300,7 @@ def _runbook(name: str) -> WebAnswer:
     if not name:
         return WebAnswer(HTTPStatus.OK, _TEXT, "".join(f"{each}\n" for each in runbooks).encode())
     if name not in runbooks:
-        return _say(HTTPStatus.NOT_FOUND, {"error": "no runbook has this name", "names": list(runbooks)})
+        return _as_json(HTTPStatus.NOT_FOUND, {"error": "no runbook has this name", "names": list(runbooks)})
     return WebAnswer(HTTPStatus.OK, _TEXT, runbooks[name].encode())
 
 
@@ -310,16 +310,16 @@ def _exposed(threshold: str, people: PeopleBoard) -> WebAnswer:
     except ValueError:
         level = float("nan")
     if not 0.0 <= level <= 1.0:
-        return _say(HTTPStatus.BAD_REQUEST, {"error": "threshold must be a number in 0..1"})
-    return _say(HTTPStatus.OK, people.exposed(level))
+        return _as_json(HTTPStatus.BAD_REQUEST, {"error": "threshold must be a number in 0..1"})
+    return _as_json(HTTPStatus.OK, people.exposed(level))
 
 
 def _probe(is_good: bool, phase: str, reason: str) -> WebAnswer:
     status = HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE
-    return _say(status, {"ok": is_good, "phase": phase, "reason": reason})
+    return _as_json(status, {"ok": is_good, "phase": phase, "reason": reason})
 
 
-def _say(status: HTTPStatus, document: object) -> WebAnswer:
+def _as_json(status: HTTPStatus, document: object) -> WebAnswer:
     return WebAnswer(status, _JSON, json.dumps(document).encode())
 
 
