@@ -1,4 +1,4 @@
-// The live page: listens to the engine's events and draws what they say. Asks nobody but this engine.
+// The live page: listens to the engine's events and draws what they say. Asks no other server than this engine.
 
 import { overTime, spread } from "./charts.js";
 import { drawMap } from "./map.js";
@@ -57,13 +57,13 @@ function draw(state) {
   if (state.history.length) overTime(by("over-time"), state.history, state.about);
   if (state.distribution) spread(by("spread"), state.distribution);
   if (state.summary) drawLevels(state.summary, state.about?.is_raised);
-  const nobody = state.phase !== "starting" && state.people === 0;
-  drawMap(by("map"), state.sensors, state.releases, nobody);
+  const hasNoPeople = state.phase !== "starting" && state.people === 0;
+  drawMap(by("map"), state.sensors, state.releases, hasNoPeople);
   drawLists(state);
   drawPrivacy(state);
-  for (const part of document.querySelectorAll("[data-people]")) part.hidden = nobody;
-  for (const part of document.querySelectorAll("[data-crowd]")) part.hidden = nobody || !state.crowd;
-  by("question").hidden = nobody;
+  for (const part of document.querySelectorAll("[data-people]")) part.hidden = hasNoPeople;
+  for (const part of document.querySelectorAll("[data-crowd]")) part.hidden = hasNoPeople || !state.crowd;
+  by("question").hidden = hasNoPeople;
   by("basis").hidden = !state.note;
   by("basis").textContent = state.note ? `Note: ${state.note}.` : "";
   by("not-reached").hidden = !state.not_reached;
@@ -154,9 +154,9 @@ function heat(sigma) {
   return cell;
 }
 
-function drawSensors(sensors, most, nobody) {
+function drawSensors(sensors, most, hasNoPeople) {
   const columns = [...groupBy(sensors)].map(([group, lines]) => {
-    const tiles = lines.sort((a, b) => meanBits(b) - meanBits(a)).map((line) => tile(line, meanBits(line), most, nobody));
+    const tiles = lines.sort((a, b) => meanBits(b) - meanBits(a)).map((line) => tile(line, meanBits(line), most, hasNoPeople));
     return element("div", {}, element("h3", {}, group), element("ul", {}, ...tiles));
   });
   by("sensors").replaceChildren(...columns);
@@ -168,19 +168,19 @@ function groupBy(sensors) {
   return groups;
 }
 
-function tile(line, mean, most, nobody) {
+function tile(line, mean, most, hasNoPeople) {
   const fill = element("i");
   fill.style.width = `${(100 * mean) / most}%`;
   const releases = line.releases === 1 ? "1 release" : `${number(line.releases)} releases`;
   const revealed = [element("span", {}, bits(mean)), element("span", { class: "bar", "aria-hidden": "true" }, fill)];
   return element(
     "li", { class: "tile" },
-    element("span", {}, line.name), ...(nobody ? [] : revealed), // without people it is not computed, not 0
+    element("span", {}, line.name), ...(hasNoPeople ? [] : revealed), // without people it is not computed, not 0
     element("small", {}, releases),
   );
 }
 
-// Of tiers each recipient's own: the value beside it is what everybody may read.
+// With tiers, the error of what each recipient reads; the value beside it is the public one.
 function errorsInWords({ error, tiers }) {
   const own = Object.entries(tiers).map(([tier, each]) => `${tier} ± ${twoDigits(each)}`);
   return own.length ? `${own.join(", ")} people` : `± ${twoDigits(error)} people`;
