@@ -21,7 +21,7 @@ from stream_app.wire import StepDecision, schedule_of
 
 @dataclass(frozen=True)
 class Account:
-    """One way of releasing a schedule, accounted for everybody over all of its steps."""
+    """One way of releasing a schedule, accounted for all people over all of its steps."""
 
     worst: WorstMoments
     risk_by_step: NDArray[np.float64]  # (T,) mean over people

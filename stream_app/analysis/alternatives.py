@@ -31,15 +31,15 @@ from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, sign
 AS_GIVEN = "as given"
 EXPLAINED = (
     "The same releases, accounted again where habits are otherwise. Guess and ceiling: means over people "
-    "and steps. Highest: the highest ceiling of anybody at any step. Added: the most that releases add to "
-    "anybody at any step; within a radius nothing bounds it. Over: the most people over the limit after any "
-    "step. The ceilings of each row hold for its own habits only."
+    "and steps. Highest ceiling and highest added risk: over all people and steps; within a radius nothing "
+    "bounds the added risk. Over the limit: the most people after any step. The ceilings of each row hold "
+    "for its own habits only."
 )
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """Habits under a name; ``rests_on`` says what they are, ``names`` (N,) who shares work with whom.
+    """Habits under a name; ``rests_on`` says what they are, ``names`` (N,) how people are split into shards.
 
     ``within_nats`` is the radius that ceilings hold within.
     """
@@ -100,8 +100,8 @@ class Alternative:
 class VariedRisks:
     """What an alternative makes of the releases; probabilities. People count as many as they stand for.
 
-    ``most_added`` is None within a radius. ``over`` are the most people over the limit after any step, of
-    whom ``allowed`` may be; None where there is no limit, or none that can be answered.
+    ``most_added`` is None within a radius. ``over`` are the most people over the limit after any step, and
+    ``allowed`` may be; both are None where there is no limit, or none that can be answered.
     """
 
     name: str

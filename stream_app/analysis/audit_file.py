@@ -25,7 +25,7 @@ class TriedAttack(_Part):
 
 
 class AuditedRadius(_Part):
-    """For whom ceilings within a radius hold."""
+    """When ceilings within a radius hold."""
 
     nats: float
     condition: str
@@ -39,14 +39,8 @@ class AuditedPosterior(_Part):
     condition: str
 
 
-class AuditedCheck(_Part):
-    """What real traces said of the priors."""
-
-    condition: str
-
-
-class AuditedCrowd(_Part):
-    """Under which condition ceilings hold against whoever does not know where the others are."""
+class AuditedCondition(_Part):
+    """A condition in words: of a check of the priors, or of the crowd adversary."""
 
     condition: str
 
@@ -63,10 +57,10 @@ class AuditedPerson(_Part):
     certified_radius: Probability | None = None
     radius: AuditedRadius | None = None
     posterior: AuditedPosterior | None = None
-    priors_check: AuditedCheck | None = None
+    priors_check: AuditedCondition | None = None
     adversary: str = "informed"
     certified_informed: Probability | None = None
-    crowd: AuditedCrowd | None = None
+    crowd: AuditedCondition | None = None
 
 
 _AUDIT = TypeAdapter(Annotated[list[AuditedPerson], Field(min_length=1, fail_fast=True)])

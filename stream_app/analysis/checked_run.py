@@ -33,8 +33,8 @@ _LOGS = {"decisions": "decisions.jsonl", "releases": "releases.jsonl", "risks": 
 _ALL_LOGS = {**_LOGS, "rejected": "rejected.jsonl", "revised": "revised.jsonl"}
 _LOOKS = 2  # a run that starts writes the record, then run.json
 NO_RECORD = (
-    f"{RECORD} is missing: no record says which rule held, since when and by whom; it was lost, or the run "
-    "is of a version that kept none"
+    f"{RECORD} is missing: no record says which rule held, since when, and who decided it; it was lost, or "
+    "the run is of a version that kept none"
 )
 
 

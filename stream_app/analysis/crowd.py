@@ -1,4 +1,4 @@
-"""Counts in a crowd: ceilings if nobody knows where the others are, and where raw counts are safe."""
+"""Counts in a crowd: ceilings against the crowd adversary, and how much a raw count hides where."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from models.priors import Population
 from models.releases import StepSchedule
 from stream_app.watching.prior_notes import crowd_note
 
-# A plan against the crowd adversary: everybody's risk after each step, and what each sensor hides when.
+# A plan against the crowd adversary: people's risk after each step, and how much each sensor's crowd hides.
 
 _RAW = Raw()
 
@@ -27,9 +27,9 @@ _RAW = Raw()
 class HiddenCount:
     """What the crowd at one sensor hides in one slot of the day, at the worst of the planned steps.
 
-    A raw count reveals whether a person was there in at most ``revealed`` of all cases, as under Gaussian
-    noise of ``sigma`` people; sigma 0: nobody is hidden, there are
-    too few, or all of them are counted on for another sensor.
+    A raw count reveals whether a person was there in at most ``revealed`` of all cases, as Gaussian noise of
+    ``sigma`` people would. With sigma 0 nobody is hidden: there are too few people, or all of them already
+    count as hiding people at another sensor.
     """
 
     sensor: str
@@ -43,7 +43,7 @@ class HiddenCount:
 class PlannedCrowd:
     """Risks against the crowd adversary after each step, what is hidden where, and the condition of both.
 
-    ``informed`` are the risks of the same steps against whoever knows where everybody else is.
+    ``informed`` are the risks of the same steps against an adversary who knows where everybody else is.
     """
 
     adversary: CrowdAdversary
@@ -71,7 +71,7 @@ class PlannedCrowd:
 
 
 class CrowdSoFar:
-    """Gathers what a crowd's account says while it moves on; the account must be before its first step."""
+    """Collects what a crowd account says step by step; the account must be before its first step."""
 
     def __init__(self, account: CrowdAccount) -> None:
         self._account = account

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from models.text import safe_cell
-from stream_app.analysis.report import ANSWERS, sentence, verdict_of
+from stream_app.analysis.checked_run import SUMMARY
 from stream_app.analysis.run_lines import ReleasedRow, RunTimes, released_days
 from stream_app.analysis.run_log import read_run
+from stream_app.analysis.verdict import verdict_in_words, verdict_of
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.run_folder.durable import make_folder, parsed_line, replace_file, whole_lines
@@ -29,7 +30,7 @@ from stream_app.wire import RiskSummary
 
 # A day of releases as CSV or Parquet: the same columns, an empty cell where nothing was published.
 
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
+_ISO_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _TYPES = {
     "step": pa.int64(),
     "start": pa.timestamp("s", "UTC"),
@@ -50,7 +51,7 @@ def csv_bytes(rows: Sequence[ReleasedRow]) -> bytes:
     writer.writerow(ReleasedRow._fields)
     for row in rows:
         shown = row._replace(sensor=safe_cell(row.sensor), mechanism=safe_cell(row.mechanism))
-        writer.writerow(shown._replace(start=f"{row.start:{_TIME}}", end=f"{row.end:{_TIME}}"))  # type: ignore[arg-type]
+        writer.writerow(shown._replace(start=f"{row.start:{_ISO_TIME}}", end=f"{row.end:{_ISO_TIME}}"))  # type: ignore[arg-type]
     return text.getvalue().encode()
 
 
@@ -66,7 +67,6 @@ def parquet_bytes(rows: Sequence[ReleasedRow]) -> bytes:
 # The last step as maps and context brokers take it: GeoJSON, and NGSI-LD ``CrowdFlowObserved``.
 
 Places = Mapping[str, tuple[float, float]]  # longitude and latitude in degrees
-_ISO_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _CONTEXT = [
     "https://raw.githubusercontent.com/smart-data-models/dataModel.Transportation/master/context.jsonld",
     "https://uri.etsi.org/ngsi-ld/v1/ngsi-ld-core-context.jsonld",
@@ -136,11 +136,9 @@ def _property(value: object) -> dict[str, Any]:
 
 # The ceiling of an exported period, with the condition it holds under, and whether its rule was kept.
 
-_SUMMARY = b'"risk_summary"'
-
 
 def period_ceiling(folder: Path, last_step: int) -> dict[str, Any]:
-    """The highest ceiling of anybody up to a step, as it stands in ``risks.jsonl``; null if not computed.
+    """The highest ceiling over all people up to a step, from ``risks.jsonl``; null if not computed.
 
     A figure without its condition means nothing, so they stand together.
     """
@@ -160,11 +158,11 @@ def period_ceiling(folder: Path, last_step: int) -> dict[str, Any]:
     condition = "no ceiling of persons was computed"
     if people and found["highest"] is not None:
         condition = (
-            f"nobody who knows how each of the {people:,} people lives, as the priors of the deployment say, "
-            f"and where everybody else is, and who reads all that was released, names the places of any of "
-            f"them in {horizon} consecutive steps with at most {mistakes} wrong more often than this; it "
-            "holds for people counted as the deployment's sensors declare, and not for people who live "
-            "otherwise or move together"
+            "an adversary who reads all that was released, and knows how each of the "
+            f"{people:,} people lives, as the priors of the deployment say, and where everybody else is, "
+            f"names the places of any of them in {horizon} consecutive steps with at most {mistakes} wrong "
+            "no more often than this; it holds for people counted as the deployment's sensors declare, and "
+            "not for people who live otherwise or move together"
         )
     found["condition"] = "; ".join(filter(None, (condition, note)))
     return found
@@ -175,11 +173,8 @@ def run_verdict(folder: Path) -> dict[str, Any]:
 
     What the report says of counts beside the priors' people is not for the public, and left out.
     """
-    run, is_accounted = (
-        load_run(folder),
-        any(_SUMMARY in line for line in whole_lines(folder / "risks.jsonl")),
-    )
-    if run.get("people") != 0 and not is_accounted:
+    is_accounted = any(line.startswith(SUMMARY) for line in whole_lines(folder / "risks.jsonl"))
+    if load_run(folder).get("people") != 0 and not is_accounted:
         return {"answer": "not shown", "sentence": "no step of the run has its risks recorded"}
     log = read_run(folder)
     if not log.summaries:
@@ -188,13 +183,13 @@ def run_verdict(folder: Path) -> dict[str, Any]:
             "sentence": "no ceiling of persons was computed, so no rule was kept by it",
         }
     verdict = verdict_of(replace(log, beyond=None))
-    return {"answer": ANSWERS[verdict.answer], "sentence": sentence(verdict, log)}
+    return {"answer": verdict.answer.value, "sentence": verdict_in_words(verdict, log)}
 
 
 def _last_summary(path: Path, last_step: int) -> RiskSummary | None:
     found = None
     for line in whole_lines(path):
-        if _SUMMARY not in line:
+        if not line.startswith(SUMMARY):
             continue
         summary = parsed_line(RiskSummary, path, line)
         if summary.step > last_step:

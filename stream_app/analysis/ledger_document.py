@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -80,46 +79,39 @@ _NO_PURE_EPSILON = (
 _SHOWN = "Counts of these steps were published exactly, or their noise leaves the secret open"
 
 
-@dataclass(frozen=True)
-class LedgerQuestions:
-    """What is asked of a log. ``secret`` None asks nothing about a series; ``oracle`` asks dp_accounting.
-
-    ``sensors`` say how counts over windows are brought to single steps; None where there are none.
-    """
-
-    delta: float
-    horizon: HorizonSettings
-    independent_people: bool = False
-    secret: SecretQuestion | None = None
-    oracle: bool = False
-    priors_check: PriorsVerdict | None = None
-    sensors: SensorRegistry | None = None
-
-
 def ledger_document(
     log: ReleaseLog,
     population: Population,
-    questions: LedgerQuestions,
+    horizon: HorizonSettings,
+    delta: float,
+    *,
+    independent_people: bool = False,
+    secret: SecretQuestion | None = None,
+    oracle: bool = False,
+    priors_check: PriorsVerdict | None = None,
+    sensors: SensorRegistry | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Document:
-    """Every guarantee of a log; a guarantee that was refused has ``refused`` and ``remedy`` instead."""
+    """Every guarantee of a log; a guarantee that was refused has ``refused`` and ``remedy`` instead.
+
+    Without ``secret`` nothing is asked about a series; ``oracle`` asks dp_accounting, too. ``sensors`` say
+    how counts over windows are brought to single steps; None where there are none.
+    """
     document: Document = {
         "steps": len(log.steps),
         "releases": dict(sorted(log.releases_by_mechanism().items())),
-        "differential_privacy": [_differential(log, questions.delta, kind) for kind in Neighbours],
+        "differential_privacy": [_differential(log, delta, kind) for kind in Neighbours],
         "differential_privacy_by_group": {
-            group: _differential(log.of_group(group), questions.delta, Neighbours.ADD_REMOVE)
-            for group in log.groups()
+            group: _differential(log.of_group(group), delta, Neighbours.ADD_REMOVE) for group in log.groups()
         },
-        "note": basis_note(len(population), population.assumed, questions.priors_check, population.draws),
-        "bayesian": _answer(lambda: _bayesian(log, questions)),
-        "reconstruction": _answer(lambda: _reconstruction(log, population, questions, progress)),
+        "note": basis_note(len(population), population.assumed, priors_check, population.draws),
+        "bayesian": _answer(lambda: _bayesian(log, delta, independent_people)),
+        "reconstruction": _answer(lambda: _reconstruction(log, population, horizon, sensors, progress)),
     }
-    secret = questions.secret
     if secret is not None:
-        document["inferential"] = _answer(lambda: _inferential(log, secret, questions.delta))
-    if questions.oracle:
-        document["oracle"] = _answer(lambda: _oracle(log, questions.delta))
+        document["inferential"] = _answer(lambda: _inferential(log, secret, delta))
+    if oracle:
+        document["oracle"] = _answer(lambda: _oracle(log, delta))
     return document
 
 
@@ -161,9 +153,8 @@ def _differential(log: ReleaseLog, delta: float, neighbours: Neighbours) -> Docu
     return _answer(lambda: dp_document(read_differential_privacy(log, delta, neighbours)))
 
 
-def _bayesian(log: ReleaseLog, questions: LedgerQuestions) -> Document:
-    declared = Declared(independent_tuples=questions.independent_people)
-    statement = read_bayesian(log, declared, questions.delta)
+def _bayesian(log: ReleaseLog, delta: float, independent_people: bool) -> Document:
+    statement = read_bayesian(log, Declared(independent_tuples=independent_people), delta)
     return {
         "epsilon": finite(statement.epsilon),
         "no_guarantee": None if math.isfinite(statement.epsilon) else _NO_PURE_EPSILON,
@@ -174,9 +165,12 @@ def _bayesian(log: ReleaseLog, questions: LedgerQuestions) -> Document:
 
 
 def _reconstruction(
-    log: ReleaseLog, population: Population, questions: LedgerQuestions, progress: Callable[[int], None]
+    log: ReleaseLog,
+    population: Population,
+    horizon: HorizonSettings,
+    sensors: SensorRegistry | None,
+    progress: Callable[[int], None],
 ) -> Document:
-    horizon, sensors = questions.horizon, questions.sensors
     if not len(population):
         raise SettingsError("risk must be of people", "no priors", "give --priors, fitted or assumed")
     if sensors is not None:

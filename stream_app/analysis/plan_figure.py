@@ -12,13 +12,13 @@ from stream_app.setup.release_settings import CROWD, INFORMED
 
 _LINES = (("highest", 1.0, "#D55E00"), ("99 of 100", 0.99, "#E69F00"), ("median", 0.5, "#0072B2"))
 
-_BESIDE = {CROWD: "mean ceiling, others known", INFORMED: "mean ceiling in the crowd"}
+_OTHER_CEILING = {CROWD: "mean ceiling, others known", INFORMED: "mean ceiling in the crowd"}
 
 _DASHES = {
     "mean ceiling": "-",
     "mean attack": ":",
     "mean guess": "--",
-    **dict.fromkeys(_BESIDE.values(), "-."),
+    **dict.fromkeys(_OTHER_CEILING.values(), "-."),
 }
 
 
@@ -47,14 +47,14 @@ def draw_risk(plan: ReleasePlan, axes: Any) -> None:
 def _means(plan: ReleasePlan) -> list[tuple[str, list[float]]]:
     """Guess, attack and ceilings on average; the attack only where it was measured at each step.
 
-    Whoever attacks knows where the others are, so nothing is drawn of it beside ceilings in the crowd.
+    The attack knows where the others are, so it is not drawn beside ceilings in the crowd.
     """
     tried = plan.steps if plan.adversary == INFORMED else ()
     attacks = [step.attack.success for step in tried if step.attack is not None]
-    beside = [risks.mean_risk for risks in plan.beside]
+    others = [risks.mean_risk for risks in plan.other_ceilings]
     return [
         ("mean ceiling", [risks.mean_risk for risks in plan.ceilings]),
-        *([(_BESIDE[plan.adversary], beside)] if beside else []),
+        *([(_OTHER_CEILING[plan.adversary], others)] if others else []),
         *([("mean attack", attacks)] if len(attacks) == len(plan.steps) else []),
         ("mean guess", [step.risks.mean_baseline for step in plan.steps]),
     ]

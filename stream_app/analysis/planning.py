@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ class PlannedStep:
             "why": None if why is None else why.model_dump(mode="json"),
             **_risks(risks),
             "mean_baseline": risks.mean_baseline,
-            # The attack that is tried knows where everybody else is.
+            # The attack that is tried knows where everybody else is, so it says nothing of the crowd.
             "attack": None if self.attack is None or risks is crowd else _attack(self.attack),
             **{name: _risks(each) for name, each in beside.items()},
         }
@@ -70,7 +71,7 @@ def _risks(risks: RiskSummary) -> dict[str, Any]:
         "risk": {f"{level:g}": value for level, value in risks.risk_quantiles.items()},
         "mean_risk": risks.mean_risk,
         "mean_added": risks.mean_added,
-        "at_risk": {f"{level:g}": count for level, count in risks.at_risk.items()},
+        "at_risk": {f"{level:g}": people for level, people in risks.at_risk.items()},
     }
 
 
@@ -124,7 +125,7 @@ class ReleasePlan:
         return tuple(step.risks for step in self.steps)
 
     @property
-    def beside(self) -> tuple[RiskSummary, ...]:
+    def other_ceilings(self) -> tuple[RiskSummary, ...]:
         """Risks after each step against the other adversary; none without a crowd."""
         if self.crowd is None:
             return ()
@@ -195,7 +196,11 @@ def _decided(
 ) -> ReleasePlan:
     decides = isinstance(plan.policy, BudgetPolicy)
     if alternatives and settings.adversary == CROWD:
-        raise _not_varied(len(alternatives))
+        raise SettingsError(  # what is not known against that adversary is not answered for another one
+            "a plan against the crowd adversary cannot be varied",
+            f"{len(alternatives)} alternatives",
+            "leave out --vary, or plan with --adversary informed",
+        )
     names, as_run = _split_names(settings, population, is_needed=decides)
     accounts = Accounts.of(settings, settings.horizon_settings(plan.first_slot), population, names)
     others = vary(Alternative.given(population, names, settings), alternatives)
@@ -205,7 +210,7 @@ def _decided(
     if isinstance(plan.policy, BudgetPolicy):
         plan.policy.bind(accountant, accounts.deciding)
     last = max(plan.announced, default=-1)
-    done = _StepsDone(progress, (last + 1) * (1 + len(others)))
+    numbers, all_steps = count(1), (last + 1) * (1 + len(others))
     steps = []
     for step in range(last + 1):
         sensors = plan.announced.get(step, ())
@@ -220,39 +225,18 @@ def _decided(
             shadow.note(accounted)
         attack = None if shadow is None else shadow.mean()
         steps.append(PlannedStep(decided, accountant.summary(), attack))
-        done()
+        progress(next(numbers), all_steps)
     is_whole = not decides and not any(s.risks.not_reached for s in steps)
     by_names = crowd is not None or accountant.settings.refines  # the crowd's coins go by names
     as_run = as_run or not by_names or is_whole
     note = basis_note(len(population), population.assumed, settings.priors_check, population.draws)
     schedule = [in_single_steps(each.decided.schedule, plan.registry) for each in steps]
-    varied = answers(others, schedule, settings, plan.first_slot, done)
+    varied = answers(others, schedule, settings, plan.first_slot, lambda: progress(next(numbers), all_steps))
     personas = shares_of_people(population, accountant.risk(), settings.thresholds)
     warning = habits_warning(accountant)
     found = ReleasePlan(population.everybody, tuple(steps), as_run, warning, note, varied, personas)
     planned = None if so_far is None else so_far.planned()
     return replace(found, crowd=planned, adversary=settings.adversary)
-
-
-def _not_varied(count: int) -> SettingsError:
-    """What is not known against a crowd adversary is refused, not answered for another one."""
-    return SettingsError(
-        "a plan against the crowd adversary cannot be varied",
-        f"{count} alternatives",
-        "leave out --vary, or plan with --adversary informed",
-    )
-
-
-class _StepsDone:
-    """Tells of each step that is done."""
-
-    def __init__(self, progress: Callable[[int, int], None], steps: int) -> None:
-        self._progress, self._steps, self._done = progress, steps, 0
-
-    def __call__(self) -> None:
-        """One more."""
-        self._done += 1
-        self._progress(self._done, self._steps)
 
 
 def expected_error(mechanism: Mechanism) -> float | None:

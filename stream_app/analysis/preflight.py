@@ -43,7 +43,7 @@ _NEVER_LEAVES = 0.999  # probability of one place above which a person is as goo
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: ``subject`` is the file or setting, ``remedy`` empty when all is well."""
+    """One thing that was checked: ``subject`` is the file or setting; ``remedy`` is empty if all is well."""
 
     level: Level
     subject: str
@@ -57,7 +57,7 @@ class Finding:
 
 @dataclass
 class _Preflight:
-    """Findings so far; a file that cannot be loaded is one, and whatever needs it is left out."""
+    """Findings so far. A file that cannot be loaded is a finding, and checks that need it are left out."""
 
     findings: list[Finding] = field(default_factory=list)
 
@@ -135,7 +135,7 @@ def _note(settings: Settings | None, population: Population) -> str | None:
 
 
 def _people(settings: Settings | None, priors: Path | None) -> Population | None:
-    """The people to check with: of the file, or nobody where the settings can do without."""
+    """The people to check with: those of the file, or none where the settings can do without priors."""
     if priors is not None:
         population = load_population(priors)
         return population if settings is None else as_set(settings, population)
@@ -259,16 +259,16 @@ def _locations(registry: SensorRegistry) -> list[int]:
 
 
 def _about_work(settings: Settings, needed: float) -> Iterator[Finding]:
-    """Whether the work of a step suffices for everybody, and on Kafka does not look like a stall."""
+    """Whether the work of a step suffices for all people, and on Kafka does not look like a stall."""
     given = settings.sharpen_operations
     took, limit = _time(needed), _time(given)
     sentence = (
-        f"the tighter bounds of everybody may take about {took} of one core a step, where all sensors count "
-        f"in every step; {limit} are allowed"
+        f"the refined bounds of all people may take about {took} of one core a step, if all sensors count in "
+        f"every step; {limit} are allowed"
     )
     if needed > given:
         enough = float(f"{2.0 * needed:.1g}")
-        remedy = f"raise it to {enough:,.0f} to reach everybody; the most added come first"
+        remedy = f"raise it to {enough:,.0f} to refine every bound; the highest added risks come first"
         yield Finding("warning", "sharpen_operations", sentence, remedy)
     else:
         yield Finding("ok", "sharpen_operations", sentence)
@@ -279,7 +279,7 @@ def _about_work(settings: Settings, needed: float) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "kafka.stall_seconds",
-            f"the tighter bounds of a partition may take {duration(part)} of a core and look like a stall",
+            f"the refined bounds of a partition may take {duration(part)} of a core and look like a stall",
             "raise it, or lower sharpen_operations",
         )
     deciding_part = DECIDING_PART_IN_CROWD if settings.adversary == CROWD else DECIDING_PART
@@ -309,7 +309,7 @@ def _about_sensors(subject: str, registry: SensorRegistry, population: Populatio
         yield Finding(
             "warning",
             subject,
-            f"nobody's prior visits the locations of {len(idle)} sensors: {shown}",
+            f"no prior visits the locations of {len(idle)} sensors: {shown}",
             "by these priors their counts add no risk; check that the priors cover these places",
         )
 
@@ -321,8 +321,8 @@ def _about_counts(subject: str, registry: SensorRegistry) -> Iterator[Finding]:
         yield Finding(
             "warning",
             subject,
-            f"nobody says what {undeclared:,} sensors count: ceilings and differential privacy hold for "
-            "counts of presence only, each person once in a step, where the priors have them",
+            f"it is not declared what {undeclared:,} sensors count: ceilings and differential privacy then "
+            "hold only if each person is counted once in a step, at the place that the priors say",
             "declare counts and most_counts in the sensors file (docs/how-to/passages.md)",
         )
     corrected = max((sensor.corrections for sensor in registry.sensors), default=0)
@@ -342,7 +342,7 @@ def _about_counts(subject: str, registry: SensorRegistry) -> Iterator[Finding]:
             "ok",
             subject,
             f"{passing:,} sensors count passages, one person up to {most} times in a step; ceilings hold if "
-            "nobody is counted more often, or in a step at two places",
+            "no person is counted more often, or at two places in one step",
         )
     if registry.windowed:
         longest = max(sensor.window.steps for sensor in registry.windowed if sensor.window is not None)
@@ -351,8 +351,8 @@ def _about_counts(subject: str, registry: SensorRegistry) -> Iterator[Finding]:
             "ok",
             subject,
             f"{len(registry.windowed):,} sensors count over windows of up to {longest} steps, {moving:,} of "
-            "them moves: accounted in every step, whether their counts come or not; ceilings hold if nobody "
-            "is counted in a window more often than most_counts",
+            "them moves: accounted in every step, whether their counts come or not; ceilings hold if no "
+            "person is counted in a window more often than most_counts",
         )
 
 

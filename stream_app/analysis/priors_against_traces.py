@@ -1,4 +1,4 @@
-"""Priors and check-ins from files, held against each other: what ``tallyguard priors check`` says."""
+"""Priors compared with check-ins, both from files: what ``tallyguard priors check`` says."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _TOO_HIGH = (
     "it is no promise for other people or times."
 )
 _OPEN = (
-    "Not refuted by {people:,} people. That is no proof: what so few people cannot show, and what habits "
-    "change into, is not tested."
+    "Not refuted by {people:,} people. That is no proof: errors that so few people cannot show, and later "
+    "changes of habits, are not tested."
 )
 
 
@@ -102,7 +102,7 @@ class CheckedPriors:
         return found
 
     def _worst_group(self) -> list[str]:
-        """Who the priors are most wrong about, where they are."""
+        """The group that the priors are most wrong about, if they were refuted."""
         if self.check.refuted is Verdict.NOT_REFUTED:
             return []
         ways = {"the guess": self.check.guess, f"attack {self.check.attack_name}": self.check.attack}
@@ -151,7 +151,7 @@ class WindowOptions:
         return options
 
     def first(self, population: Population, traces: Traces, options: FitOptions) -> int:
-        """The first window to hold against the priors: never one that they were fitted to."""
+        """The first window to compare with the priors: never one that they were fitted to."""
         windows = int(traces.places.shape[1])
         unfitted = 0
         if population.fitted is not None:
@@ -168,7 +168,7 @@ class WindowOptions:
         first = windows - options.held_out_windows
         if first < unfitted:
             raise SettingsError(
-                f"only the last {windows - unfitted:,} windows may be held against the priors",
+                f"only the last {windows - unfitted:,} windows may be compared with the priors",
                 f"{options.held_out_windows:,}, some of which they were fitted to",
                 "ask for fewer, or leave out --held-out-windows",
             )
@@ -185,7 +185,7 @@ def check_files(
     on_bad_row: OnBadRow = "fail",
     progress: Callable[[int], None] | None = None,
 ) -> CheckedPriors:
-    """Hold priors against the windows of a file of check-ins that they were not fitted to.
+    """Compare priors with the windows of a file of check-ins that they were not fitted to.
 
     Without ``steps_or_schedule`` over all held-out windows, at most the usual horizon.
     """

@@ -51,7 +51,7 @@ class RunTimes:
 def released_days(folder: Path) -> Iterator[tuple[date, list[ReleasedRow]]]:
     """The days (UTC) of a run with what was released in each, in order, read while the run may go on.
 
-    Of tiered releases only what everybody may read.
+    Of tiered releases only the public values.
     """
     times = RunTimes(folder)
     rows = (row for release in public_releases(folder) for row in rows_of(release, times))
@@ -60,7 +60,7 @@ def released_days(folder: Path) -> Iterator[tuple[date, list[ReleasedRow]]]:
 
 
 def public_releases(folder: Path) -> Iterator[StepRelease]:
-    """What everybody may read of each closed step, late and corrected values among it."""
+    """The public values of each closed step, with late and corrected ones."""
     path, revised = folder / "releases.jsonl", _revised(folder)
     for line in whole_lines(path):
         release = parsed_line(StepRelease, path, line)

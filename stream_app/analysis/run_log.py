@@ -18,7 +18,6 @@ from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
 from models.releases import Sensor, SensorRelease
 from stream_app.analysis.checked_run import SUMMARY, CheckedRun, check_run
 from stream_app.analysis.run_lines import public_releases
-from stream_app.analysis.verdict import CeilingKind
 from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BUDGET, BudgetSettings
@@ -62,6 +61,18 @@ class SensorLog:
     spent: str  # the same in words, with what left none
 
 
+class CeilingKind(NamedTuple):
+    """The ceilings that the answer is about: within a radius, means over these chains of each person.
+
+    ``in_crowd``: those against the crowd adversary; a summary without a crowd then has the informed ones,
+    which are higher.
+    """
+
+    within_nats: float = 0.0
+    chains: str | None = None
+    in_crowd: bool = False
+
+
 class CountedBeyond(NamedTuple):
     """The step at which most people were counted beyond those the priors stand for; noise is no reason."""
 
@@ -72,7 +83,7 @@ class CountedBeyond(NamedTuple):
 
 @dataclass(frozen=True)
 class RulePeriod:
-    """Steps ``first`` to ``until`` (exclusive) under one rule: its limit, whether it decides, against whom.
+    """Steps ``first`` to ``until`` (exclusive) under one rule: its limit, whether it decides, the adversary.
 
     ``entry`` is the one of the record that says so, with who and why; None where no record does.
     """
@@ -98,8 +109,9 @@ class RulePeriod:
 class RunLog:
     """Everything a report needs of a run.
 
-    ``exposed`` are the people to whom most was added, at that step; ``reasons`` what decided a step, where a
-    risk budget did. Without people there are no ``summaries``; ``note`` is what must be said of the priors.
+    ``exposed`` are the people with the highest added risk, at that step; ``reasons`` say what decided a
+    step, where a risk budget did. Without people there are no ``summaries``; ``note`` is what must be said of
+    the priors.
     """
 
     settings: Mapping[str, Any]
@@ -188,7 +200,7 @@ class RunLog:
 
     @property
     def adversary(self) -> CrowdAdversary | None:
-        """Whom the rule is kept against where that is the crowd adversary; None for the informed one."""
+        """The crowd adversary where the rule is kept against it; None for the informed one."""
         return _adversary_of(self.settings)
 
     @property
@@ -201,11 +213,6 @@ class RunLog:
         if adversary is None:
             return self.summaries
         return tuple(_in_crowd(summary, adversary) for summary in self.summaries)
-
-    @property
-    def judged_condition(self) -> str:
-        """When they hold."""
-        return self.condition_against(self.adversary)
 
     def condition_against(self, adversary: CrowdAdversary | None) -> str:
         """When ceilings against an adversary hold; None for the informed one."""
@@ -237,12 +244,12 @@ class RunLog:
 
     @property
     def most_added(self) -> float:
-        """The most that the releases added to anybody at any step."""
+        """The highest added risk over all people and steps."""
         return max(summary.added["1.0"] for summary in self.summaries)
 
     @property
     def most_risk(self) -> float:
-        """The highest ceiling of anybody at any step."""
+        """The highest ceiling over all people and steps."""
         return max(summary.risk["1.0"] for summary in self.summaries)
 
     def when(self, step: int) -> str:
@@ -382,7 +389,7 @@ class _Sensors:
             self._note_beyond(step.step, counted, sqrt(variance), self._counted)
 
     def _note_beyond(self, step: int, counted: float, spread: float, most: int) -> None:
-        """Keep the step at which most were counted, if noise, or counting one person again, is no reason."""
+        """Keep the step with the most people beyond the priors', unless noise or repetition explains it."""
         if (counted - _SURELY * spread) / most > self._people > 0:
             counted = int(counted / most)
             if self.beyond is None or counted > self.beyond.counted:
@@ -417,6 +424,9 @@ def _kind(decision: SensorDecision, *, is_missing: bool) -> str:
 
 
 def _spread(entry: SensorValue, mechanism: Mechanism) -> float:
-    """The standard deviation of a published value's noise, as if it were Gaussian."""
+    """The standard deviation of a published value's noise, as if it were Gaussian.
+
+    A Gaussian's mean absolute error is sqrt(2 / pi) sigma; Laplace noise of epsilon has sqrt(2) / epsilon.
+    """
     spread = mechanism.expected_absolute_error() * sqrt(pi / 2.0)
     return spread if entry.epsilon is None else max(spread, sqrt(2.0) / entry.epsilon)

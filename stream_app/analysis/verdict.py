@@ -6,24 +6,26 @@ where it did not, the recorded risks do. What the records leave open counts agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
 from accounting.bounds.radius import budget_within
 from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
+from stream_app.analysis.run_log import CeilingKind, RulePeriod, RunLog
+from stream_app.watching.wording import EXACT, ceiling_in_words, in_a_hundred, in_points, sentence_case
 from stream_app.wire import DecisionReason, OverLimitCounts, RiskSummary
 
 
 class MayPublish(Enum):
-    """May this be published?"""
+    """May this be published? The value is what exports say."""
 
     YES = "yes"
     NO = "no"
-    OPEN = "the records do not show it"
-    NO_RULE = "no rule was chosen"
+    OPEN = "not shown"  # by the records
+    NO_RULE = "no rule"
 
 
 class PeopleOver(NamedTuple):
@@ -36,22 +38,10 @@ class PeopleOver(NamedTuple):
     allowed: int
 
 
-class CeilingKind(NamedTuple):
-    """The ceilings that the answer is about: within a radius, means over these chains of each person.
-
-    ``in_crowd``: those against the crowd adversary; a summary without a crowd then has the informed ones,
-    which are higher.
-    """
-
-    within_nats: float = 0.0
-    chains: str | None = None
-    in_crowd: bool = False
-
-
 AS_RECORDED = CeilingKind()
 
 
-class Verdict(NamedTuple):
+class RuleVerdict(NamedTuple):
     """The answer for all steps, and the step it rests on: the first that breaks the rule, or the worst."""
 
     answer: MayPublish
@@ -70,14 +60,14 @@ def verdict_on(
     *,
     is_refuted: bool = False,
     ceilings: CeilingKind = AS_RECORDED,
-) -> Verdict:
+) -> RuleVerdict:
     """The run held against the limit; ``reasons`` are those of the steps that a risk budget decided.
 
     Where the priors ``is_refuted`` as too low, ceilings are raised, but nothing bounds what releases add. The
     answer is about ``ceilings`` of that kind: steps recorded before are judged by what they would be.
     """
     if limit is None:
-        return Verdict(MayPublish.NO_RULE, of_steps=len(summaries))
+        return RuleVerdict(MayPublish.NO_RULE, of_steps=len(summaries))
     is_unbounded = is_refuted and limit.added is not None
     found = [_over_within(ceilings, summary, reasons.get(summary.step), limit) for summary in summaries]
     if is_unbounded:
@@ -89,11 +79,11 @@ def verdict_on(
         steps = {over.step for over in broken}
         own = [each for each in summaries if each.step in steps]
         by_habits = sum(_breaks_by_habits(each, reasons.get(each.step), limit) for each in own)
-        return Verdict(MayPublish.NO, limit, worst, len(broken), len(found), by_habits)
+        return RuleVerdict(MayPublish.NO, limit, worst, len(broken), len(found), by_habits)
     worst = max(unclear or found, key=lambda over: over.most)
     answer = MayPublish.OPEN if unclear else MayPublish.YES
     is_unbounded = is_unbounded and bool(unclear)
-    return Verdict(answer, limit, worst, len(unclear), len(found), is_unbounded=is_unbounded)
+    return RuleVerdict(answer, limit, worst, len(unclear), len(found), is_unbounded=is_unbounded)
 
 
 def _breaks_by_habits(summary: RiskSummary, why: DecisionReason | None, limit: RiskBudget) -> bool:
@@ -140,7 +130,7 @@ def _over_within(
 
 
 def _not_known(summary: RiskSummary, limit: RiskBudget) -> PeopleOver:
-    """Nobody or everybody: other ceilings were recorded."""
+    """Between nobody and everybody, because other ceilings were recorded."""
     return PeopleOver(summary.step, summary.people, 0, summary.people, limit.allowed(summary.people))
 
 
@@ -201,3 +191,183 @@ def _above(level: float, highest: float, counts: Mapping[str, int], people: int)
     beyond = [count for threshold, count in counts.items() if float(threshold) > level]
     before = [count for threshold, count in counts.items() if float(threshold) <= level]
     return max([1, *beyond]), min([people, *before])
+
+
+# The verdict on a whole run, and its sentence: the same in report and export.
+
+_OTHER_LIMIT = (
+    "Limit the added risk instead (added = 0.05, say), or do not count people who are over the limit because "
+    """of habits alone (habits = "apart")."""
+)
+
+
+@dataclass(frozen=True)
+class RunVerdict:
+    """The answer for a run: that of each period of one rule, and what else stands against a yes.
+
+    ``doubts`` are sentences of what is missing or was changed in the run's files, ``limits`` of what the
+    answer does not cover.
+    """
+
+    answer: MayPublish
+    parts: tuple[tuple[RulePeriod, RuleVerdict], ...]
+    doubts: tuple[str, ...]
+    limits: tuple[str, ...]
+
+    @property
+    def asks_for_records(self) -> bool:
+        """Whether a run that counts or decides by the rule would record what is missing for an answer."""
+        parts = [part for _, part in self.parts]
+        return MayPublish.OPEN in {part.answer for part in parts} and not any(p.is_unbounded for p in parts)
+
+
+def verdict_of(log: RunLog) -> RunVerdict:
+    """The run held against the rule of each of its periods, from its own records."""
+    parts = tuple((period, _verdict_in(log, period)) for period in log.periods)
+    doubts = (*log.checked.faults, *_not_recorded(log, parts))
+    answers = {verdict.answer for _, verdict in parts}
+    if MayPublish.NO in answers:
+        answer = MayPublish.NO
+    elif answers == {MayPublish.NO_RULE}:
+        answer = MayPublish.NO_RULE
+    elif doubts or answers != {MayPublish.YES}:
+        answer = MayPublish.OPEN
+    else:
+        answer = MayPublish.YES
+    return RunVerdict(answer, parts, doubts, tuple(_limits(log)))
+
+
+def _verdict_in(log: RunLog, period: RulePeriod) -> RuleVerdict:
+    """What is known of the priors now counts for every period; the rule is that of the period."""
+    return verdict_on(
+        tuple(each for each in log.judged_against(period.adversary) if period.has(each.step)),
+        log.reasons,
+        period.limit,
+        is_refuted=log.is_raised,
+        ceilings=log.ceilings._replace(in_crowd=period.adversary is not None),
+    )
+
+
+def _not_recorded(log: RunLog, parts: Sequence[tuple[RulePeriod, RuleVerdict]]) -> Iterable[str]:
+    """Released steps whose risks or rule the records do not say."""
+    checked = log.checked
+    if checked.accounted < checked.released and not checked.faults:
+        missing = _steps(checked.accounted, checked.released)
+        yield f"the risks of {missing} are not recorded yet: start the run once more, it writes them"
+    if checked.entries:
+        for period, _ in parts:
+            if period.entry is None:
+                yield f"no record says which rule {_steps(period.first, period.until)} were published under"
+
+
+def _limits(log: RunLog) -> Iterable[str]:
+    """What the answer does not cover."""
+    if log.checked.end is None and log.checked.entries:
+        yield f"{log.checked.in_words()}: the answer is about these steps only"
+    if log.beyond is not None:
+        yield (
+            f"the counts published at {log.when(log.beyond.step)} add up to some {log.beyond.counted:,} "
+            f"people, and the priors stand for {log.beyond.people:,}: nothing here is about the others. "
+            "Are these the priors of this place?"
+        )
+
+
+def _steps(first: int, until: int) -> str:
+    return f"step {first:,}" if until == first + 1 else f"steps {first:,} to {until - 1:,}"
+
+
+def verdict_in_words(verdict: RunVerdict, log: RunLog) -> str:
+    """Yes or no in one sentence for each rule, with its condition, and what stands against it."""
+    if len(verdict.parts) == 1:
+        said = _answer_in_words(verdict.parts[0][1], log, verdict.parts[0][0])
+    else:
+        said = "The rule was changed while the run went on."
+        for period, part in verdict.parts:
+            steps = sentence_case(_steps(period.first, period.until))
+            said += f" {steps} ({period_rule_in_words(period)}): {_answer_in_words(part, log, period)}"
+    if verdict.doubts:
+        doubts = "; ".join(verdict.doubts)
+        is_no = verdict.answer is MayPublish.NO
+        said = (
+            f"{said} Moreover, the records are not whole: {doubts}."
+            if is_no
+            else f"Not shown: the records are not whole: {doubts}. By what is left of them: {said}"
+        )
+    for limit in verdict.limits:
+        said += f" But {limit}{'' if limit.endswith('?') else '.'}"
+    return said
+
+
+def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> str:
+    by = "by priors that were refuted" if log.is_raised else log.condition
+    if verdict.at is None or verdict.limit is None:
+        if len(log.periods) > 1:
+            return "no rule was chosen for these steps, so neither yes nor no."
+        return (
+            f"No rule was chosen for this run, so this report says neither yes nor no: {by}, the added risk "
+            f"of the most affected of {log.summaries[-1].people:,} people is at most "
+            f"{ceiling_in_words(log.most_added)}."
+        )
+    condition = log.condition_against(period.adversary)
+    when, may = log.when(verdict.at.step), f"{verdict.at.allowed:,} of {verdict.at.people:,} people may be"
+    if verdict.answer is MayPublish.YES:
+        over = f"at most {verdict.at.most:,} were over the limit" if verdict.at.most else "nobody was over it"
+        so_far = " so far" if log.checked.end is None and period.until >= log.checked.released else ""
+        return f"Yes{so_far}, {condition}: {may} over the limit, and at every step {over}."
+    steps = f"{verdict.steps:,} of {verdict.of_steps:,} steps"
+    if verdict.answer is MayPublish.NO and verdict.by_habits == verdict.steps:
+        return (
+            f"No, because of habits alone: even with nothing published, {condition}, at {when} at least "
+            f"{verdict.at.least:,} people are over the limit, and {may}; the rule is broken at {steps}, and "
+            f"publishing less cannot change that. {_OTHER_LIMIT}"
+        )
+    if verdict.answer is MayPublish.NO:
+        habits = (
+            f" At {verdict.by_habits:,} of these steps habits alone break it, which publishing less cannot "
+            f"change. {_OTHER_LIMIT}"
+            if verdict.by_habits
+            else ""
+        )
+        return (
+            f"No: even {condition}, at {when} at least {verdict.at.least:,} people were over "
+            f"the limit, and {may}; the rule is broken at {steps}.{habits}"
+        )
+    if verdict.is_unbounded:
+        return (
+            "Not shown: the priors were refuted, and nothing bounds the added risk of people who differ from "
+            "them. A rule on the ceiling itself (risk) can be answered."
+        )
+    return (
+        f"Not shown by the records: even {condition}, at {when} between {verdict.at.least:,} "
+        f"and {verdict.at.most:,} people were over the limit, and {may}; {steps} are open."
+    )
+
+
+def rule_in_words(limit: RiskBudget) -> str:
+    """How many people may be over the limit."""
+    habits = (
+        "; people over it because of habits alone count only if releases add to their risk"
+        if limit.habits_apart
+        else ""
+    )
+    later = "; also for past steps, given everything released since" if limit.in_hindsight else ""
+    who = f"At most {in_a_hundred(limit.share, EXACT)} people" if limit.share else "Nobody"
+    return f"{who} may be over the limit{habits}{later}"
+
+
+def limit_in_words(limit: RiskBudget) -> str:
+    """When a person is over the limit."""
+    risk = None if limit.risk is None else f"a ceiling above {in_a_hundred(limit.risk, EXACT)}"
+    added = None if limit.added is None else f"an added risk above {in_points(limit.added, EXACT)}"
+    return " or ".join(part for part in (risk, added) if part)
+
+
+def whole_rule_in_words(limit: RiskBudget | None) -> str:
+    """Who may be over which limit, for a cell of a table."""
+    return "no rule" if limit is None else f"{rule_in_words(limit)}: {limit_in_words(limit)}"
+
+
+def period_rule_in_words(period: RulePeriod) -> str:
+    """The rule of a period, and whether the record names it."""
+    rule = whole_rule_in_words(period.limit)
+    return rule if period.entry is not None else f"not recorded; run.json says: {rule}"

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from models.releases import StepSchedule
 from stream_app.wire import Outcome, Reason
@@ -29,7 +30,7 @@ class StepClosed:
     ``schedule`` is what was decided and accounted, ``missing`` the sensors of it that did not report and are
     released as nothing. ``published`` maps a sensor to its public value. ``latency_seconds`` is the time from
     the message that closed the step to its durable release and risks. ``is_replayed`` is true while a restart
-    walks over steps that an earlier run has published already. ``why`` says what settled the decision,
+    repeats steps that an earlier run has published already. ``why`` says what settled the decision,
     where a risk budget did. ``crowds`` are what each of the schedule's counts hides among, where that is
     known. ``accounted`` is the schedule brought to single steps, None where it is the same. ``sensors`` are
     those whose step this is, None for all: a region closes the steps of its own.
@@ -65,7 +66,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class PanelChecked:
-    """Volunteers' true places were held against the priors: ``guesses`` so far, and what they add up to.
+    """Volunteers' true places were compared with the priors: ``guesses`` so far, and what they add up to.
 
     Right priors are refuted with at most the probability of the setting ``panel_level``.
     """
@@ -84,7 +85,7 @@ class RunStopped:
 
 
 class Observer:
-    """Hears of everything the engine does; by default it does nothing with it."""
+    """Is called for everything that the engine does; by default each method does nothing."""
 
     def started(self, event: RunStarted) -> None:
         """A run begins or continues."""
@@ -108,59 +109,21 @@ class Observer:
         """A step was closed and published."""
 
     def panel_checked(self, event: PanelChecked) -> None:
-        """Priors are held against volunteers' true places: at the start, and after twenty guesses more."""
+        """Volunteers' true places were compared with the priors: at the start, and every twenty guesses."""
 
     def stopped(self, event: RunStopped) -> None:
         """A run ended."""
 
 
 class Observers(Observer):
-    """Several observers heard one after the other."""
+    """Calls several observers one after the other."""
 
     def __init__(self, observers: Sequence[Observer] = ()) -> None:
         self._observers = tuple(observers)
+        for name in vars(Observer):
+            if not name.startswith("_"):
+                setattr(self, name, partial(self._call_all, name))
 
-    def started(self, event: RunStarted) -> None:
-        """Tell all."""
+    def _call_all(self, name: str, *event: Any, **more: Any) -> None:
         for observer in self._observers:
-            observer.started(event)
-
-    def restored(self, schedule: StepSchedule) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.restored(schedule)
-
-    def carried(self, account: PrivacyAccount) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.carried(account)
-
-    def received(self, outcome: Outcome, readings: int = 1) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.received(outcome, readings)
-
-    def rejected(self, reason: Reason) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.rejected(reason)
-
-    def clock_read(self, off: ClockOff) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.clock_read(off)
-
-    def closed(self, event: StepClosed) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.closed(event)
-
-    def panel_checked(self, event: PanelChecked) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.panel_checked(event)
-
-    def stopped(self, event: RunStopped) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.stopped(event)
+            getattr(observer, name)(*event, **more)

@@ -50,14 +50,14 @@ GLOSSARY = (
     Entry(
         "added",
         ("added risk",),
-        "Ceiling less guess: at most this much is due to the published counts.",
+        "Ceiling minus guess: at most this much is due to the published counts.",
         "explanation/guarantees.md",
     ),
     Entry(
         "in hindsight",
         ("hindsight",),
-        "The ceiling for past steps, given also what was released after them: who is seen at the station at "
-        "noon was near it at eleven. It holds if habits are as assumed, like every ceiling.",
+        "The ceiling for past steps, given also what was released after them: a person who is seen at the "
+        "station at noon was near it at eleven. Like every ceiling it holds if habits are as assumed.",
         "explanation/continuous-accounting.md",
     ),
     Entry(
@@ -77,53 +77,53 @@ GLOSSARY = (
     Entry(
         "habits",
         ("prior", "movement prior"),
-        "What an observer knows of a person beforehand: how likely each place is after another, by the hour "
-        "if need be. Every ceiling rests on it.",
+        "What an observer knows of a person beforehand: how likely each place is after another, and at which "
+        "hour of the day or week if that matters. Every ceiling rests on it.",
         "explanation/movement-priors.md",
     ),
     Entry(
         "radius",
         ("within a radius",),
-        "How far a person's habits may be from the assumed ones, in nats over all steps together, from the "
-        "first horizon's first on, which lies before the run. The ceiling within a radius holds for "
-        "everybody who is no further away; 0 is the ceiling itself.",
+        "How far a person's habits may be from the assumed ones, in nats over all steps together, counted "
+        "from the first step of the first horizon, which lies before the run. The ceiling within a radius "
+        "holds for every person whose habits are no further away; a radius of 0 gives the ceiling itself.",
         "explanation/sure-ceilings.md",
     ),
     Entry(
         "credible ceiling",
         ("posterior mean", "mean ceiling"),
-        "For habits fitted to few data: with 90 % the ceiling of the person's true habits is not above it. "
-        "The mean ceiling is the average over all habits that the data leave open. Figures, not "
-        "certificates.",
+        "For habits fitted to few data: with a probability of 90 % the ceiling of the person's true habits "
+        "is not above it. The mean ceiling is the average over all habits that the data leave open. Both are "
+        "estimates, not certificates.",
         "explanation/sure-ceilings.md",
     ),
     Entry(
         "panel",
         ("volunteers", "refuted"),
-        "Volunteers whose true places the priors are held against while the engine runs. Priors are refuted "
-        "where a guess is right more often than they say, beyond chance: ceilings are then too low.",
+        "Volunteers whose true places are compared with the priors while the engine runs. The priors are "
+        "refuted if guesses are right significantly more often than they say: ceilings are then too low.",
         "explanation/prior-quality.md",
     ),
     Entry(
         "adversary",
         ("observer",),
-        "Whoever tries to find out where a person was. Assumed to know the person's habits, where everybody "
-        "else is, the schedule, and every count ever published.",
+        "Somebody who tries to find out where a person was. The adversary is assumed to know the person's "
+        "habits, where everybody else is, the schedule, and every count ever published.",
         "explanation/guarantees.md",
     ),
     Entry(
         "fast bound",
         (),
-        "The bound that is computed for everybody at every step. It is valid, and often larger than need be. "
-        "It is the ceiling of everybody whom the refined bound does not reach.",
+        "The bound that is computed for every person at every step. It is valid, but often higher than "
+        "necessary. It is the ceiling of each person for whom no refined bound is computed.",
         "explanation/continuous-accounting.md",
     ),
     Entry(
         "refined bound",
         ("tighter bound", "sharpen"),
-        "The slower, tighter bound, for people whose fast bound reaches the lowest threshold, the most added "
-        "first, as far as sharpen_operations goes. The setting sharpen switches it on (as delivered) or off. "
-        "The lower of both bounds is the ceiling.",
+        "The slower, tighter bound. It is computed for people whose fast bound reaches the lowest threshold, "
+        "those with the highest added risk first, as far as sharpen_operations allows. The setting sharpen "
+        "switches it on (the default) or off. The lower of the two bounds is the ceiling.",
         "explanation/continuous-accounting.md",
     ),
     Entry(
@@ -136,8 +136,8 @@ GLOSSARY = (
     Entry(
         "step",
         (),
-        "The unit of time: an hour, say. Each sensor gives at most one count a step, and a step is published "
-        "once, whole.",
+        "The unit of time, for example an hour. Each sensor gives at most one count for a step, and a step "
+        "is published once, as a whole.",
         "explanation/steps.md",
     ),
     Entry(
@@ -169,7 +169,7 @@ GLOSSARY = (
     Entry(
         "suppressed",
         (),
-        "Not published: the step says that the sensor was active, no more.",
+        "Not published: the release says only that the sensor was active.",
         "explanation/noise.md",
     ),
     Entry(
@@ -182,30 +182,31 @@ GLOSSARY = (
     Entry(
         "risk budget",
         ("budget",),
-        "A limit on ceiling or added risk, and the share of people who may be over it. Under a budget the "
-        "least noise that keeps it is chosen step by step.",
+        "A limit on the ceiling or the added risk, and the share of people who may be over it. Under a "
+        "budget each step is released with the least noise that keeps it.",
         "explanation/decisions.md",
     ),
     Entry(
         "over the limit",
         ("over now", "ever over", "forecast"),
-        "Three figures of people. Now: whose ceiling, by the bound that decides, is beyond the limit after "
-        "the last step. Ever: who was so after any step so far. Forecast: whom a decision counted before the "
-        "step was accounted, largely by the fast bound, then or in silence after it: more than are over it.",
+        "Three numbers of people. Now: those whose ceiling or added risk is over the limit after the last "
+        "step, by the bound that decides. Ever: those who were over it after any step so far. Forecast: "
+        "those whom the decision expected over it, in its step or if nothing is released after it; mostly by "
+        "the fast bound, so more people than are over the limit.",
         "explanation/decisions.md",
     ),
     Entry(
         "record",
         ("record of a run",),
-        "Under which rule each step was published, from which step on, by whom and why; chained by digests, "
-        "so that a change is noticed. `tallyguard verify` checks it.",
+        "It says under which rule each step was published, since which step, who decided so and why. Its "
+        "entries are chained by digests, so that a change is noticed. `tallyguard verify` checks it.",
         "how-to/restart-and-recover.md",
     ),
     Entry(
         "epsilon",
         ("rho", "differential privacy"),
         "Differential privacy spent so far: the worst case for any observer with any knowledge. It only "
-        "grows, and one exact count leaves no guarantee.",
+        "grows, and a single exact count leaves no guarantee.",
         "explanation/guarantees.md",
     ),
     Entry(
@@ -217,27 +218,27 @@ GLOSSARY = (
     Entry(
         "tier",
         ("tiers",),
-        "A group of recipients who get the same counts with the same noise; others get them with more "
-        "or less.",
+        "A group of recipients who get the same counts with the same noise; other tiers get them with more "
+        "or less noise.",
         "explanation/tiers.md",
     ),
     Entry(
         "pseudonym",
         (),
-        "A keyed code that stands for a person. Without the deployment's key it cannot be turned back.",
+        "A keyed code that stands for a person. It cannot be turned back without the deployment's key.",
         "how-to/watch.md",
     ),
     Entry(
         "noise key",
         ("key",),
         "The secret from which all noise is drawn, so that the same reading always gets the same noise. "
-        "Whoever has it can take the noise off.",
+        "Anybody who has it can remove the noise.",
         "explanation/noise.md",
     ),
     Entry(
         "dead letter",
         ("rejected",),
-        "A message that was refused, kept with reason and hint in rejected.jsonl.",
+        "A message that was refused. It is kept, with the reason and a hint, in rejected.jsonl.",
         "reference/output.md",
     ),
 )
@@ -257,8 +258,8 @@ def explain(word: str) -> Entry:
     raise GlossaryError("the word must be in the glossary", repr(word), remedy)
 
 
-def for_report(words: Iterable[str] = REPORT_WORDS) -> Iterable[tuple[str, str]]:
-    """The words a report uses, with what they mean."""
+def explained(words: Iterable[str] = REPORT_WORDS) -> Iterable[tuple[str, str]]:
+    """Words with what they mean; as delivered those that a report uses."""
     return ((entry.heading, entry.meaning) for entry in map(explain, words))
 
 

@@ -64,7 +64,7 @@ class Hindsight:
     confidence: float
 
     def within(self, nats: float) -> Hindsight:
-        """The same with both ceilings raised to everybody so near to the prior."""
+        """The same with both ceilings raised to hold for every person within this radius of the prior."""
         return replace(self, then=ceiling_within(nats, self.then), now=ceiling_within(nats, self.now))
 
 

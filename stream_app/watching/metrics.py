@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -46,79 +47,64 @@ if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
 
 
-# Metrics of the risk budget: the limit that was set, how many people are over it, how many may be.
-#
-# There from the start: without a limit its gauges say +Inf, and nobody is over it nor may be.
+# Metrics of the risk budget: the limit, how many people are over it, and how many may be. They exist from
+# the start, so that an alert can be written before a limit is set: the limit is then +Inf.
 
 _BY = ("releases", "habits")
 
 
 class BudgetMetrics:
-    """Shows ``release.budget``; None where there is none.
+    """Shows ``release.budget``; without one, nobody is over the limit.
 
-    Who is over its limit now the accounts say, by the ceilings that the rule is kept by: those against the
-    adversary that the settings name. Where the limit decides, the forecast is what its decisions foresaw. On
-    Kafka the account workers have the one, the release worker the other.
+    The accounts say who is over the limit now, by the ceilings against the adversary that the settings name.
+    Where the limit decides, the forecast is what the last decision expected. On Kafka account workers have
+    the former and the release worker the latter.
     """
 
     def __init__(self, registry: CollectorRegistry, settings: Settings | None) -> None:
-        release = None if settings is None else settings.release
-        self._in_crowd = settings is not None and settings.adversary == CROWD
-        limit = None if release is None else release.budget.limit
+        gauge = partial(Gauge, registry=registry)
+        limit = None if settings is None else settings.release.budget.limit
         self._limit = limit
-        self._show_people(registry)
-        self._show_limit(registry, limit)
-        self.show_nobody()
-
-    def _show_people(self, registry: CollectorRegistry) -> None:
+        self._in_crowd = settings is not None and settings.adversary == CROWD
         self._decisions = Counter(
             "tallyguard_decisions",
             "Steps decided under a risk budget, by reason",
             ["because"],
             registry=registry,
         )
-        self._over = Gauge(
+        self._over = gauge(
             "tallyguard_people_over_limit",
             "People over the limit of the risk budget now, by the ceilings that decide: because of releases "
-            "or by habit alone; 0 where none is set",
+            "or because of habits alone; 0 without a limit",
             ["by"],
-            registry=registry,
         )
-        self._forecast = Gauge(
+        self._forecast = gauge(
             "tallyguard_people_over_limit_forecast",
-            "People whom the last decision counted against the budget: over it then, or in silence after it, "
-            "largely by the fast bound, so more than are over it; 0 where a budget decides nothing",
+            "People whom the last decision expected over the limit, in its step or if nothing is released "
+            "after it; mostly by the fast bound, so more than are over it; 0 where a budget decides nothing",
             ["by"],
-            registry=registry,
         )
-        self._ever = Gauge(
+        self._ever = gauge(
             "tallyguard_people_ever_over_limit",
-            "People who were over the limit of the risk budget after any step so far, whatever the reason",
-            registry=registry,
+            "People who were over the limit of the risk budget after any step so far, for whatever reason",
         )
-        self._allowed = Gauge(
+        self._allowed = gauge(
             "tallyguard_people_allowed_over_limit",
-            "People who may be over the limit of the risk budget; 0 where none is set",
-            registry=registry,
+            "People who may be over the limit of the risk budget; 0 without a limit",
         )
-        for reason in BudgetReason:
-            self._decisions.labels(reason.value)
-
-    def _show_limit(self, registry: CollectorRegistry, limit: RiskBudget | None) -> None:
-        share = Gauge(
-            "tallyguard_budget_share",
-            "Share of people who may be over the limit; 0 where no limit is set",
-            registry=registry,
+        share = gauge(
+            "tallyguard_budget_share", "Share of people who may be over the limit; 0 without a limit"
         )
-        most = Gauge(
+        most = gauge(
             "tallyguard_budget_limit",
-            "Limit of the certified risk and of the added risk; +Inf where it is not limited",
+            "Limit on the certified risk and on the added risk; +Inf where there is none",
             ["of"],
-            registry=registry,
         )
         share.set(0.0 if limit is None else limit.share)
         most.labels("risk").set(_or_unlimited(None if limit is None else limit.risk))
         most.labels("added").set(_or_unlimited(None if limit is None else limit.added))
+        _at_zero(self._decisions, BudgetReason)
+        self.show_nobody()
 
     def show_nobody(self) -> None:
         """Nobody is accounted."""
@@ -144,6 +130,7 @@ class BudgetMetrics:
         for by, people in zip(_BY, (counts.by_releases, counts.by_habits), strict=True):
             self._over.labels(by).set(people)
         self._ever.set(counts.ever)
+        # The share as it was written: 0.07 of 100 people are 7, and not 7.000000000000001 as in floats.
         self._allowed.set(float(Fraction(repr(self._limit.share)) * standing.people))
 
 
@@ -165,9 +152,10 @@ def over_limit_counts(standing: Standing, limit: RiskBudget, *, in_crowd: bool =
 
 
 def who_is_over(standing: Standing, limit: RiskBudget) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Who is over the limit by releases, and who by habit alone, (N,) each; the budget's ``habits`` apart.
+    """Who is over the limit because of releases, and who because of habits alone, (N,) each.
 
-    Within a radius a raised guess may be over the limit where the guess is not: that counts in any case.
+    With ``habits_apart`` the latter do not count, but for those whose guess is over the limit only because it
+    is raised to a radius.
     """
     most_risk, most_added = _or_unlimited(limit.risk), _or_unlimited(limit.added)
     is_added_to = standing.added > most_added
@@ -185,8 +173,7 @@ def _or_unlimited(limit: float | None) -> float:
 # What the crowd hides of each sensor's counts, and what it does to the ceilings, for metrics and page.
 
 HOURS = 24
-MOST_SIGMA = 99.9
-"""What more is shown as: nobody needs to know how much more."""
+MOST_SIGMA = 99.9  # more than this is shown as this
 
 
 @dataclass(frozen=True)
@@ -201,7 +188,7 @@ class HiddenLine:
 
 
 def adversary_of(settings: Settings | None) -> CrowdAdversary | None:
-    """The crowd adversary whom ceilings are computed against; None where they are not."""
+    """The crowd adversary of the settings; None where no ceilings against one are computed."""
     return settings.crowd.adversary if settings is not None and settings.has_crowd else None
 
 
@@ -240,29 +227,26 @@ class CrowdMetrics:
     def __init__(
         self, registry: CollectorRegistry, sensors: Sequence[Sensor], settings: Settings | None
     ) -> None:
+        gauge = partial(Gauge, registry=registry)
         self._adversary = adversary_of(settings)
-        self._mean = Gauge(
+        self._mean = gauge(
             "tallyguard_crowd_risk_mean",
             "Mean ceiling against an adversary who does not know where the others are; +Inf if not computed",
-            registry=registry,
         )
-        self._added = Gauge(
+        self._added = gauge(
             "tallyguard_crowd_added_risk_mean",
-            "Mean risk that the releases added, against that adversary; +Inf if not computed",
-            registry=registry,
+            "Mean added risk against that adversary; +Inf if not computed",
         )
-        self._at_risk = Gauge(
+        self._at_risk = gauge(
             "tallyguard_people_at_crowd_risk",
             "People whose ceiling against that adversary is at or above the threshold; +Inf if not computed",
             ["threshold"],
-            registry=registry,
         )
-        self._sigma = Gauge(
+        self._sigma = gauge(
             "tallyguard_sensor_crowd_sigma",
-            "Noise, in people, that would hide as much as the crowd at the sensor's count of the last step; "
-            "0 = nobody is hidden or no crowd computed, +Inf where it counted nothing",
+            "Noise, in people, that would hide as much as the crowd in the sensor's count of the last step; "
+            "0 if it hides nobody or no crowd is computed, +Inf if the sensor counted nothing",
             ["sensor"],
-            registry=registry,
         )
         self._levels: tuple[str, ...] = ()
         self._sensors = tuple(sensor.name for sensor in sensors)
@@ -275,7 +259,7 @@ class CrowdMetrics:
         self.accounted(None)
 
     def closed(self, event: StepClosed) -> None:
-        """A step's counts hid among others; a sensor without one hid nobody and gave nobody away."""
+        """Show what the crowd hid; +Inf for a sensor without a count, which revealed nothing."""
         if event.crowds is None or self._adversary is None:
             return
         for name, sigma in (dict.fromkeys(self._sensors, inf) | sigmas_of(event, self._adversary)).items():
@@ -301,21 +285,19 @@ class PriorMetrics:
     """What real traces said of the priors; 0 everywhere where none were asked."""
 
     def __init__(self, registry: CollectorRegistry, check: PriorsVerdict | None) -> None:
-        self._refuted = Gauge(
+        gauge = partial(Gauge, registry=registry)
+        self._refuted = gauge(
             "tallyguard_priors_refuted",
-            "1 where real traces refuted the priors as too low: by priors_check, or by the panel",
+            "1 where real traces refuted the priors as too low: found by priors_check, or by the panel",
             ["found_by"],
-            registry=registry,
         )
-        self._guesses = Gauge(
+        self._guesses = gauge(
             "tallyguard_panel_guesses",
-            "Guesses about volunteers that were held against their true places; counted in twenties",
-            registry=registry,
+            "Guesses about volunteers that were compared with their true places; counted in twenties",
         )
-        self._evidence = Gauge(
+        self._evidence = gauge(
             "tallyguard_panel_evidence",
             "Evidence of volunteers against the priors: refuted from 1 / panel_level on; 0 without a panel",
-            registry=registry,
         )
         self._refuted.labels("check").set(check is not None and check.is_too_low)
         self._refuted.labels("panel").set(0)
@@ -364,28 +346,24 @@ class EngineMetrics(Observer):
             _show_configuration(registry, settings)
 
     def _count_events(self, registry: CollectorRegistry) -> None:
-        self._readings = Counter(
+        counter = partial(Counter, registry=registry)
+        self._readings = counter(
             "tallyguard_readings",
-            "Readings by outcome; duplicate: sent again, with whatever count",
+            "Readings by outcome; duplicate: sent again, with the same or another count",
             ["outcome"],
-            registry=registry,
         )
-        self._rejected = Counter(
+        self._rejected = counter(
             "tallyguard_rejected",
-            "Messages sent to the dead letters, by reason; readings that were sent again are none",
+            "Messages sent to the dead letters, by reason; readings that were sent again do not count",
             ["reason"],
-            registry=registry,
         )
-        self._steps = Counter("tallyguard_steps_closed", "Steps closed and published", registry=registry)
-        self._releases = Counter(
+        self._steps = counter("tallyguard_steps_closed", "Steps closed and published")
+        self._releases = counter(
             "tallyguard_releases",
             "Sensor-steps released, by mechanism; a missing reading is released as nothing (suppressed)",
             ["mechanism"],
-            registry=registry,
         )
-        self.person_steps = Counter(
-            "tallyguard_person_steps", "Steps accounted, times people", registry=registry
-        )
+        self.person_steps = counter("tallyguard_person_steps", "Steps accounted, times people")
         self._latency = Histogram(
             "tallyguard_step_latency_seconds",
             "From the message that closed a step to its durable release and risks",
@@ -397,97 +375,80 @@ class EngineMetrics(Observer):
         _at_zero(self._releases, MECHANISMS)
 
     def _show_state(self, registry: CollectorRegistry) -> None:
-        self._people = Gauge("tallyguard_people", "People whose risk is accounted", registry=registry)
-        self._assumed = Gauge(
+        gauge = partial(Gauge, registry=registry)
+        self._people = gauge("tallyguard_people", "People whose risk is accounted")
+        self._assumed = gauge(
             "tallyguard_habits_assumed",
             "1 where habits of people are assumed, not measured: their risks hold for such habits only",
-            registry=registry,
         )
-        self.lag = Gauge(
-            "tallyguard_accountant_lag_steps",
-            "Steps seen but not yet closed and accounted",
-            registry=registry,
-        )
-        self._last_step = Gauge("tallyguard_last_step", "The last closed step", registry=registry)
-        self._running = Gauge(
-            "tallyguard_running", "1 while steps are being closed, 0 before and after", registry=registry
-        )
-        self._progress = Gauge(
+        self.lag = gauge("tallyguard_accountant_lag_steps", "Steps seen but not yet closed and accounted")
+        self._last_step = gauge("tallyguard_last_step", "The last closed step")
+        self._running = gauge("tallyguard_running", "1 while steps are being closed, 0 before and after")
+        self._progress = gauge(
             "tallyguard_last_progress_timestamp_seconds",
             "When the last step was closed, or the run started; unix seconds",
-            registry=registry,
         )
-        self._clock_off = Gauge(
+        self._clock_off = gauge(
             "tallyguard_clock_off_seconds",
             "With grace_seconds: seconds the clock is ahead (jump ignored) or behind (steps wait); else 0",
             ["direction"],
-            registry=registry,
         )
         self.clock_read(ClockOff())
 
     def _show_risks(self, registry: CollectorRegistry, levels: Sequence[str]) -> None:
-        self._at_risk = Gauge(
+        gauge = partial(Gauge, registry=registry)
+        self._at_risk = gauge(
             "tallyguard_people_at_risk",
             "People whose certified reconstruction risk is at or above the threshold",
             ["threshold"],
-            registry=registry,
         )
-        self._at_added = Gauge(
+        self._at_added = gauge(
             "tallyguard_people_added_risk",
             "People whose added risk is at or above the threshold",
             ["threshold"],
-            registry=registry,
         )
-        self._risk = Gauge(
+        self._risk = gauge(
             "tallyguard_risk_quantile",
             "Certified reconstruction risk: this share of people is at or below",
             ["quantile"],
-            registry=registry,
         )
-        self._added = Gauge(
+        self._added = gauge(
             "tallyguard_added_risk_quantile",
             "Risk added by the releases: this share of people is at or below",
             ["quantile"],
-            registry=registry,
         )
-        self._baseline = Gauge(
+        self._baseline = gauge(
             "tallyguard_baseline_quantile",
             "Success of the best guess without any release: this share of people is at or below",
             ["quantile"],
-            registry=registry,
         )
         self._means = {
-            "risk": Gauge("tallyguard_risk_mean", "Mean certified risk over people", registry=registry),
-            "added": Gauge(
-                "tallyguard_added_risk_mean", "Mean risk added by the releases", registry=registry
-            ),
-            "baseline": Gauge(
-                "tallyguard_baseline_mean",
-                "Mean success of the best guess without any release",
-                registry=registry,
+            "risk": gauge("tallyguard_risk_mean", "Mean certified risk over people"),
+            "added": gauge("tallyguard_added_risk_mean", "Mean risk added by the releases"),
+            "baseline": gauge(
+                "tallyguard_baseline_mean", "Mean success of the best guess without any release"
             ),
         }
         self._attack = {
-            end: Gauge(
-                f"tallyguard_attack_mean{name}", f"{words}; +Inf where none was measured", registry=registry
-            )
+            end: gauge(f"tallyguard_attack_mean{name}", f"{words}; +Inf where none was measured")
             for end, name, words in (
-                ("success", "", "Mean success of the attack tried on drawn people"),
+                ("success", "", "Mean success of the attack tried on simulated people"),
                 ("low", "_low", "Lower end of the interval of the mean attack"),
                 ("high", "_high", "Upper end of the interval of the mean attack"),
             )
         }
         self._most = {
-            kind: Gauge(f"tallyguard_highest_{name}", f"Highest {words}", registry=registry)
-            for kind, name, words in (
-                ("risk", "risk", "certified risk of anybody at any step so far"),
-                ("added", "added_risk", "risk that the releases added to anybody at any step so far"),
-            )
+            "risk": gauge(
+                "tallyguard_highest_risk", "Highest certified risk of any person at any step so far"
+            ),
+            "added": gauge(
+                "tallyguard_highest_added_risk", "Highest added risk of any person at any step so far"
+            ),
         }
-        self._not_reached = Gauge(
+        self._not_reached = gauge(
             "tallyguard_people_not_reached",
-            "People who keep the fast, larger bound as the work of the step (sharpen_operations) was spent",
-            registry=registry,
+            "People for whom only the fast, larger bound was computed because the work of the step "
+            "(sharpen_operations) was spent",
         )
         self._levels = levels
         self._show_nobody()
@@ -509,37 +470,33 @@ class EngineMetrics(Observer):
     def _show_noise(
         self, registry: CollectorRegistry, sensors: Sequence[Sensor], tiers: Sequence[str]
     ) -> None:
-        self._rho = Gauge(
+        gauge = partial(Gauge, registry=registry)
+        self._rho = gauge(
             "tallyguard_dp_rho",
             "zCDP rho spent since the log began, adding or removing one person; +Inf after a raw count",
             ["group"],
-            registry=registry,
         )
-        self._epsilon = Gauge(
+        self._epsilon = gauge(
             "tallyguard_dp_epsilon",
             "Differential-privacy epsilon certified at the deployment's delta; +Inf: nothing is promised",
             ["group"],
-            registry=registry,
         )
-        self._error = Gauge(
+        self._error = gauge(
             "tallyguard_published_error_expected",
             "Expected absolute error, from the noise alone, in people, of what the sensor published in the "
-            "last step, in tiers of the value that everybody may read; +Inf where it published nothing",
+            "last step; with tiers, of the value that everybody may read; +Inf where it published nothing",
             ["sensor"],
-            registry=registry,
         )
-        self._tier_error = Gauge(
+        self._tier_error = gauge(
             "tallyguard_tier_error_expected",
             "Expected absolute error of what a tier of recipients last read of the sensor, in people",
             ["sensor", "tier"],
-            registry=registry,
         )
-        self._step_information = Gauge(
+        self._step_information = gauge(
             "tallyguard_sensor_information_bits",
             "Bits that the sensor's release of the last step, taken alone, reveals about where an average "
             "person is; 0 where it released nothing",
             ["sensor"],
-            registry=registry,
         )
         self._sensors = frozenset(sensor.name for sensor in sensors)
         self._account = PrivacyAccount(sensor.group for sensor in sensors)
@@ -614,7 +571,7 @@ class EngineMetrics(Observer):
             self._releases.labels("suppressed" if missing else release.mechanism.name).inc()
 
     def _show_budget(self, event: StepClosed) -> None:
-        """Who is over the limit: what the decision foresaw, and what the accounts say."""
+        """Who is over the limit: the forecast of the decision, and what the accounts say."""
         if event.why is not None:
             self._budget.decided(event.why, is_replayed=event.is_replayed)
         if self._view is not None:
@@ -664,22 +621,17 @@ class EngineMetrics(Observer):
 
 
 def _show_build(registry: CollectorRegistry) -> None:
-    build = Gauge(
-        "tallyguard_build_info",
-        "Constant 1; the labels say what is running",
-        ["version", "python"],
-        registry=registry,
-    )
-    build.labels(own_version(), platform.python_version()).set(1)
+    labels = {"version": own_version(), "python": platform.python_version()}
+    text = "Constant 1; the labels say what is running"
+    Gauge("tallyguard_build_info", text, list(labels), registry=registry).labels(**labels).set(1)
 
 
 def _show_configuration(registry: CollectorRegistry, settings: Settings) -> None:
-    length = Gauge("tallyguard_step_seconds", "Configured length of a step", registry=registry)
-    length.set(settings.step_seconds)
-    partitions = Gauge(
+    gauge = partial(Gauge, registry=registry)
+    gauge("tallyguard_step_seconds", "Configured length of a step").set(settings.step_seconds)
+    partitions = gauge(
         "tallyguard_partitions_configured",
         "Partitions of people that the account workers share; 0 without Kafka",
-        registry=registry,
     )
     partitions.set(settings.kafka.partitions if settings.kafka.servers else 0)
     shown = {
@@ -688,13 +640,8 @@ def _show_configuration(registry: CollectorRegistry, settings: Settings) -> None
         "mistakes": str(settings.mistakes),
         "delta": f"{settings.delta:g}",
     }
-    configuration = Gauge(
-        "tallyguard_config_info",
-        "Constant 1; the labels say what the risks refer to",
-        list(shown),
-        registry=registry,
-    )
-    configuration.labels(**shown).set(1)
+    text = "Constant 1; the labels say what the risks refer to"
+    gauge("tallyguard_config_info", text, list(shown)).labels(**shown).set(1)
 
 
 def label(number: float | str) -> str:

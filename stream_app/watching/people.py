@@ -1,7 +1,7 @@
 """A view of the people a run accounts for, for observers: what sensors reveal, who stands where, and why.
 
-Nothing here depends on a count. Single people appear by pseudonym; whoever passes on more than totals asks
-for an access token first.
+Nothing here depends on a count. Single people appear by pseudonym; code that passes on more than totals must
+ask for an access token first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FORGOTTEN = (
 
 @dataclass(frozen=True)
 class Standing:
-    """Everybody's certified risk, baseline and added risk after a step, (N,) each, and worst moments.
+    """Each person's certified risk, baseline and added risk after a step, (N,) each, and worst moments.
 
     ``pseudonyms`` are in the same order; ``people_each`` (N,) is how many people each of them stands for.
     ``habits`` are the risks with nothing released: the baselines, or what they are raised to where risks are
@@ -85,14 +85,14 @@ class Standing:
         return int(self.people_each[chosen].sum())
 
     def most_exposed(self, threshold: float, at_most: int) -> NDArray[np.int64]:
-        """Positions of the people whose risk is at or above the threshold, the most added first."""
+        """Positions of the people whose risk is at or above the threshold, highest added risk first."""
         reached = np.flatnonzero(self.risk >= threshold)
         added = self.added[reached]
         return reached[np.lexsort((reached, -self.risk[reached], -added))][:at_most]
 
 
 class PeopleView:
-    """What may be asked about a run's people; on the engine's thread, except :meth:`explain`."""
+    """What can be asked about a run's people, on the engine's thread, except :meth:`explain`."""
 
     def __init__(
         self,
@@ -111,9 +111,9 @@ class PeopleView:
         self._crowd = crowd
         self._population = population
         self._note = note
-        self._accountant = accountant
+        self.accountant = accountant
         self._settings = settings
-        self._pseudonyms = tuple(pseudonyms)
+        self.pseudonyms: Sequence[str] = tuple(pseudonyms)  # of all people, in the order of positions
         people = population.stands_for
         people = None if people is None else np.repeat(people, population.draws)
         self._information = SensorInformation(population.accounted, settings.first_slot, people)
@@ -122,16 +122,6 @@ class PeopleView:
     def people(self) -> int:
         """How many there are, all those behind personas included."""
         return self._population.everybody
-
-    @property
-    def accountant(self) -> ContinuousAccountant:
-        """Whose figures these are."""
-        return self._accountant
-
-    @property
-    def pseudonyms(self) -> Sequence[str]:
-        """Everybody's, in the order of positions."""
-        return self._pseudonyms
 
     @property
     def others(self) -> int | None:
@@ -150,7 +140,7 @@ class PeopleView:
 
     @property
     def assumed(self) -> str | None:
-        """What habits rest on where nobody was measured; None for measured people."""
+        """What assumed habits rest on; None for measured people."""
         return self._population.assumed
 
     @property
@@ -160,21 +150,21 @@ class PeopleView:
 
     @property
     def adversary(self) -> CrowdAdversary | None:
-        """The crowd adversary whom ceilings are computed against too; None for none."""
+        """The crowd adversary against which ceilings are computed, too; None for none."""
         return None if self._crowd is None else self._crowd.adversary
 
     @property
     def warning(self) -> str | None:
         """What to say where habits alone give most people away; None where they do not."""
-        return habits_warning(self._accountant)
+        return habits_warning(self.accountant)
 
     def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
         """Mean information each release of the step reveals about a person, bits, by sensor."""
         return {name: nats / NATS_PER_BIT for name, nats in self._information.of_step(step).items()}
 
     def standing(self) -> Standing:
-        """Copies of everybody's figures after the last accounted step."""
-        return Standing.of(self._accountant, self._pseudonyms, self._crowd)
+        """Copies of all people's figures after the last accounted step."""
+        return Standing.of(self.accountant, self.pseudonyms, self._crowd)
 
     def hindsight(self, person: int, log: Sequence[StepSchedule], last_step: int) -> Hindsight | str:
         """The risk of the horizon that ended at ``last_step``, given the whole ``log``; or why there is none.

@@ -1,4 +1,4 @@
-"""What is to be said of the habits a run rests on: that there are none, that they are assumed, or decide."""
+"""What every output says of the priors: that there are none, that they are assumed, or were refuted."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from stream_app.watching.events import PanelChecked
 from stream_app.watching.wording import DOWN, significant
 
 NO_PEOPLE = (
-    "no priors, so no risk of persons is computed: what is promised is differential privacy, as far as "
-    "releases are noised, and nothing else"
+    "no priors, so no risk of persons is computed: the only promise is differential privacy, as far as "
+    "releases have noise"
 )
 
 
 def basis_note(
     people: int, assumed: str | None, check: PriorsVerdict | None = None, draws: int = 1
 ) -> str | None:
-    """What every output of a run must say of its priors; None for measured habits that nobody checked.
+    """What every output of a run must say of its priors; None for measured habits that were not checked.
 
     ``draws`` chains stand for each person.
     """
@@ -29,12 +29,12 @@ def basis_note(
     found = [] if check is None else [check_note(check, draws)]
     if draws > 1:
         found.append(
-            f"ceiling, guess, attack and added are means over {draws:,} chains a person that the same data "
-            "could have given: figures, not certificates, for habits that do not change"
+            f"ceiling, guess, attack and added risk are means over {draws:,} chains for each person that the "
+            "same data could have given: estimates, not certificates, for habits that do not change"
         )
     if assumed is not None:
         found.append(
-            f"habits are assumed, not measured ({assumed}): every guess and ceiling holds for them only"
+            f"habits are assumed, not measured ({assumed}): every guess and ceiling holds for these only"
         )
     return "; ".join(found) or None
 
@@ -42,20 +42,20 @@ def basis_note(
 def check_note(check: PriorsVerdict, draws: int = 1) -> str:
     """What real traces said of the priors, and what that means for every figure beside it."""
     if not check.is_too_low:
-        return f"held against later traces of {check.people:,} people, " + (
-            "ceilings were too high, which errs to the safe side"
+        return f"compared with later traces of {check.people:,} people, " + (
+            "ceilings were too high, which errs on the safe side"
             if check.is_too_high
             else "the priors were not refuted, which is no proof"
         )
     raised = (
-        f"ceilings are raised to hold for each person {within_in_words(check, draws)}, the least mean "
-        "distance that their traces leave for a group, and it may be larger"
+        f"ceilings are raised to hold for each person {within_in_words(check, draws)}, the smallest mean "
+        "distance that their traces allow for a group; the true one may be larger"
         if check.within_nats
-        else "by how much, their traces do not say"
+        else "their traces do not say by how much"
     )
     return (
-        f"the priors were refuted on {check.people:,} people, ceilings too low: {raised}; guess, attack and "
-        "added are what the refuted priors say"
+        f"the priors were refuted on {check.people:,} people, because ceilings were too low: {raised}; "
+        "guess, attack and added risk are what the refuted priors say"
     )
 
 
@@ -63,12 +63,12 @@ def panel_note(event: PanelChecked) -> str | None:
     """What volunteers say of the priors while the engine runs; None before the first guesses are shown."""
     if event.is_refuted:
         return (
-            f"volunteers refute the priors ({event.guesses:,} guesses held against their true places): "
+            f"volunteers refute the priors ({event.guesses:,} guesses compared with their true places): "
             "people are easier to guess than the priors say, and ceilings computed with them are too low"
         )
     if event.guesses:
         return (
-            f"volunteers do not refute the priors ({event.guesses:,} guesses held against their true "
+            f"volunteers do not refute the priors ({event.guesses:,} guesses compared with their true "
             "places), which is no proof"
         )
     return None
@@ -80,7 +80,7 @@ def _radius(nats: float) -> str:
 
 
 def within_in_words(check: PriorsVerdict, draws: int = 1) -> str:
-    """For whom ceilings hold where the priors were refuted as too low."""
+    """How near to the priors people must be for ceilings to hold, after the priors were refuted."""
     around = "the priors" if draws == 1 else "what the data leave open"
     return f"within {_radius(check.within_nats)} nats of {around} (over all steps together)"
 
@@ -88,9 +88,9 @@ def within_in_words(check: PriorsVerdict, draws: int = 1) -> str:
 def ceiling_condition(check: PriorsVerdict | None, draws: int = 1) -> str:
     """When ceilings hold, in short: what stands beside each of them; ``draws`` chains stand for each person.
 
-    A check bounds the mean distance of a group's people. A raised ceiling, and a mean of them, holds if each
-    person's is within it: hence "each". A mean over chains is raised as a whole: who does not know which of
-    them is the person's does no better than who knows.
+    A check bounds the mean distance over a group's people. A raised ceiling, and a mean of raised ceilings,
+    holds if each person's distance is within it: hence "each". A mean over chains is raised as a whole: an
+    adversary who does not know which chain is the person's does no better than one who knows.
     """
     if check is None or not check.is_too_low:
         return "if habits are as assumed" if draws == 1 else "on average over what the data leave open"
@@ -100,7 +100,7 @@ def ceiling_condition(check: PriorsVerdict | None, draws: int = 1) -> str:
 
 
 def radius_note(radius: Radius) -> str:
-    """For whom a ceiling within a declared radius holds: its condition, which stands beside the number."""
+    """When a ceiling within a declared radius holds: the condition that stands beside the number."""
     steps = radius.last - radius.first + 1
     known = (
         [f"{_radius(radius.kl)} nats of the prior's (relative entropy, KL(person || prior))"]
@@ -112,28 +112,28 @@ def radius_note(radius: Radius) -> str:
     near = " and ".join(known) or "the given distances of the prior's"
     return (
         f"if the law of a person's places, over all {steps:,} steps of the schedule together, is within "
-        f"{near}, no method does better; no added belongs to it, as the guess would rise too"
+        f"{near}, no method does better; it has no added risk, because the guess would rise, too"
     )
 
 
 def crowd_note(adversary: CrowdAdversary, others: int | None) -> str:
-    """When a ceiling against the crowd adversary holds: its condition, which stands beside the number.
+    """When a ceiling against the crowd adversary holds: the condition that stands beside the number.
 
     ``others`` is None where not all of them are known here.
     """
     named = "the others" if others is None else f"the {others:,} others"
     who = named if adversary.alone == 1.0 else f"{adversary.alone:.3g} of {named}"
-    known = f", but for {adversary.known:,} whom the adversary may follow," if adversary.known else ""
+    known = f", except {adversary.known:,} whom the adversary may follow," if adversary.known else ""
     group = (
-        f"; for whoever always moves in a group of {1 + adversary.companions:,}, the informed ceiling is of "
-        "one person"
+        f"; for a person who always moves in a group of {1 + adversary.companions:,}, the ceiling against an "
+        "informed adversary is that of one person"
         if adversary.companions
         else ""
     )
     return (
-        f"if {who}{known} move independently of each other and of the person, as their priors say, nobody "
-        "who does not know where they are does better; couples, families and crowds at events do not move "
-        f"so{group}"
+        f"if {who}{known} move independently of each other and of the person, as their priors say, no "
+        "adversary who does not know where they are does better; couples, families and crowds at events do "
+        f"not move like that{group}"
     )
 
 
@@ -142,19 +142,19 @@ def posterior_note() -> str:
     return (
         "Mean ceiling: if habits do not change, and smoothing says what was believed before the data, an "
         "adversary who knows the person's own chain succeeds no more often, averaged over what the data "
-        "leave open; in brackets the 95 % interval of drawing. Credible: with 90 % the person's own ceiling "
-        "is not above it. Figures, not certificates"
+        "leave open; in brackets the 95 % interval of drawing. Credible: with a probability of 90 % the "
+        "person's own ceiling is not above it. Both are estimates, not certificates"
     )
 
 
 def evidence_warning(check: PriorsVerdict | None, draws: int, *, is_fitted: bool) -> str | None:
-    """What to say where fitted priors were refuted as too low, and how few the data are is left out."""
+    """What to say where fitted priors were refuted as too low and few data may be part of the reason."""
     if check is None or not check.is_too_low or draws > 1 or not is_fitted:
         return None
     return (
-        "the priors were fitted to data and refuted as too low: part of that may be few data; name the file "
-        "of `tallyguard priors fit --evidence` in the setting evidence, and ceilings are means over what it "
-        "leaves open"
+        "the priors were fitted to data and refuted as too low, perhaps partly because the data are few; "
+        "name the file of `tallyguard priors fit --evidence` in the setting evidence, and ceilings become "
+        "means over what it leaves open"
     )
 
 
@@ -163,6 +163,6 @@ def rule_warning(check: PriorsVerdict | None, limit: RiskBudget | None) -> str |
     if check is None or not check.is_too_low or limit is None or limit.added is None:
         return None
     return (
-        "release.budget.added limits what releases add by priors that were refuted; for people who differ "
-        "from them nothing bounds it; limit the ceiling with release.budget.risk"
+        "release.budget.added limits the added risk by priors that were refuted, and nothing bounds it for "
+        "people who differ from them; limit the ceiling with release.budget.risk"
     )

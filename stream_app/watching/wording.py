@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from math import ceil, floor, inf, isfinite, log, log10
@@ -9,7 +10,7 @@ from math import ceil, floor, inf, isfinite, log, log10
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import BudgetReason
 from accounting.ledgers import DpStatement, ZcdpSpend
-from stream_app.wire import Attack, DecisionReason, OverLimitCounts
+from stream_app.wire import Attack, DecisionReason, OverLimitCounts, RiskSummary
 
 HABITS_DECIDE = 0.8
 """The median guess without any count above which a warning is due."""
@@ -17,19 +18,19 @@ HABITS_DECIDE = 0.8
 _SETTLED = {
     BudgetReason.FREE: "every sensor at its best",
     BudgetReason.BUDGET: "the least error that keeps the risk budget",
-    BudgetReason.SPENT: "suppressed, as any release would exceed the risk budget",
-    BudgetReason.HABITS: "suppressed, as habits alone exceed the risk budget at this hour",
+    BudgetReason.SPENT: "suppressed, because any release would exceed the risk budget",
+    BudgetReason.HABITS: "suppressed, because habits alone exceed the risk budget at this hour",
     BudgetReason.CONTRADICTION: "a sensor that must be raw would exceed the risk budget and is suppressed",
     BudgetReason.NO_ANSWER: "not every account worker answered in time",
 }
 
 DISTANCE = "The distance between attack and ceiling is what we do not know."
 ATTACK = (
-    "How often one method is right that is tried after every step on drawn people, with trajectories from "
-    "their habits and releases from the schedule, never with a count."
+    "How often one method is right that is tried after every step on simulated people: trajectories are "
+    "drawn from their habits and releases from the schedule, never from a count."
 )
 
-IN_CROWD = "ceilings are those against whoever does not know where everybody else is"
+IN_CROWD = "ceilings hold against an adversary who does not know where the others are"
 
 NEAREST, UP, DOWN = ROUND_HALF_UP, ROUND_CEILING, ROUND_FLOOR
 """How a number is shortened. A ceiling, and what is added at most, goes up, the lower end of an attack down:
@@ -92,7 +93,7 @@ def ceiling_in_words(probability: float) -> str:
 def _decimal(value: float, shift: int) -> Decimal:
     """Twelve significant digits of a value, times a power of ten.
 
-    Behind them stands what floating-point sums leave: 0.1 + 0.2 is 30 in 100 and not, rounded up, 31.
+    The digits after them are what floating-point sums leave: 0.1 + 0.2 is 30 in 100 and not, rounded up, 31.
     """
     return Decimal(f"{value:.11e}").scaleb(shift)
 
@@ -104,6 +105,11 @@ def _rounded(value: Decimal, decimals: int, to: str) -> Decimal:
 def _one_digit(value: Decimal, to: str) -> Decimal:
     """With one significant digit."""
     return _rounded(value, -value.adjusted(), to)
+
+
+def sentence_case(words: str) -> str:
+    """Words as they begin a sentence."""
+    return words[:1].upper() + words[1:]
 
 
 def _plain(value: Decimal) -> str:
@@ -118,6 +124,7 @@ def epsilon_in_words(epsilon: float) -> str:
     if epsilon >= 100.0 or epsilon <= 0.0:
         return f"{ceil(epsilon):,}"
     unit = 10.0 ** (floor(log10(epsilon)) - 2)
+    # The factor keeps an epsilon of three digits as it is: 1.11 / 0.01 is 111.00000000000001 in floats.
     return f"{ceil(epsilon / unit * (1.0 - 1e-12)) * unit:.3g}"
 
 
@@ -128,7 +135,7 @@ def spent_in_words(spend: ZcdpSpend | DpStatement, delta: float) -> str:
 
 
 def why_no_epsilon(spend: ZcdpSpend | DpStatement, delta: float) -> str:
-    """What was released so that no differential-privacy guarantee can be given at ``delta``."""
+    """Why no differential-privacy guarantee can be given at ``delta``: which releases prevent it."""
     did = spend.unprotected
     if spend.rho_value() == inf:
         if not did.counts:
@@ -140,10 +147,10 @@ def why_no_epsilon(spend: ZcdpSpend | DpStatement, delta: float) -> str:
             f"{counts} of sensor {did.sensor}{others} {'was' if did.counts == 1 else 'were'} published {how}"
         )
     if spend.distance.outside + spend.distance.untabled_mass >= delta:
-        return f"the noise is too small, or delta {delta:g} is, to hide what one person changes"
+        return f"the noise, or delta {delta:g}, is too small to hide what one person changes"
     most = log(delta / spend.distance.untabled_mass)
     return (
-        f"the way in which its noise is drawn vouches for no epsilon above {most:.3g} at delta {delta:g}, "
+        f"the way in which the noise is drawn guarantees no epsilon above {most:.3g} at delta {delta:g}, "
         "and what was released costs more"
     )
 
@@ -185,50 +192,68 @@ def duration(seconds: float) -> str:
 
 
 def not_reached_in_words(people: int) -> str | None:
-    """What to say where the work of a step did not suffice for the tighter bounds; None where it did."""
+    """What to say where the work of a step did not suffice for the refined bounds; None where it did."""
     if people == 0:
         return None
-    who = "1 person keeps" if people == 1 else f"{people:,} people keep"
+    of_whom = "1 person" if people == 1 else f"{people:,} people"
     return (
-        f"{who} the fast bound, which is larger than need be: the work of the step went to those to whom "
-        "more was added; raise sharpen_operations to reach everybody"
+        f"only the fast bound was computed for {of_whom}, so the ceiling is higher than necessary: the work "
+        "that sharpen_operations allows for a step was spent on people with more added risk; raise it to "
+        "refine every bound"
     )
+
+
+LEVELS = ("Level", "People by ceiling", "People by guess", "More because of releases", "People by added risk")
+"""The headings over :func:`level_rows`; the live page has the same."""
+
+
+def level_rows(summary: RiskSummary) -> Iterator[tuple[str, ...]]:
+    """People at or above each level: by ceiling, by guess, the difference, and by added risk.
+
+    Where ceilings are raised to a radius the difference is not due to releases, and is not known.
+    """
+    for level, at_risk in summary.at_risk.items():
+        by_guess = summary.at_baseline.get(level)
+        by_releases = "not recorded" if by_guess is None else f"{at_risk - by_guess:,}"
+        yield (
+            f"{in_a_hundred(float(level), EXACT)} or more",
+            f"{at_risk:,}",
+            "not recorded" if by_guess is None else f"{by_guess:,}",
+            "not known" if summary.within_nats else by_releases,
+            f"{summary.at_added_risk.get(level, 0):,}",
+        )
 
 
 def decision_in_words(why: DecisionReason, over: OverLimitCounts | None = None) -> str:
-    """Why a step was released as it was, in a sentence without a count of the sensors.
+    """Why a step was released as it was, without a count of the sensors.
 
-    Three figures of people, never one for the other: who is ``over`` the limit now and ever was, where the
-    accounts are here, and the forecast that the decision was made by.
+    It says three figures of people apart: who is ``over`` the limit now and who ever was, where the accounts
+    are here, and the forecast by which the decision was made. A decision stops counting at one person more
+    than may be over the limit.
     """
     if why.people == 0:
-        return "Suppressed, nobody is accounted: a risk budget must have people to protect."
-    cleared = f", after the slower, tighter bound cleared {why.cleared:,}" if why.cleared else ""
-    forecast = (
-        f"Forecast when it was decided: of {why.people:,} people {_forecast(why)} over the limit because "
-        f"of releases, then or in silence after it{cleared}, and {why.natural:,} by habit alone; "
-        f"{why.allowed:,} may be"
-    )
-    whom = f"; {IN_CROWD}" if why.adversary else ""
+        return "Suppressed, because no people are accounted: a risk budget must have people to protect."
     now = "" if over is None else f" {over_limit_in_words(over)}."
-    return f"{_SETTLED[why.reason].capitalize()}.{now} {forecast}{whom}."
-
-
-def _forecast(why: DecisionReason) -> str:
-    """People are not counted beyond one more than may be."""
-    return f"{why.over:,} or more" if why.over > why.allowed else f"{why.over:,}"
+    more = " or more" if why.over > why.allowed else ""
+    cleared = f", after the refined bound cleared {why.cleared:,}" if why.cleared else ""
+    crowd = f"; {IN_CROWD}" if why.adversary else ""
+    return (
+        f"{_SETTLED[why.reason].capitalize()}.{now} Forecast when it was decided: of {why.people:,} people "
+        f"{why.over:,}{more} over the limit because of releases, in this step or if nothing is released "
+        f"after it{cleared}, and {why.natural:,} because of habits alone; {why.allowed:,} may be{crowd}."
+    )
 
 
 def forecast_in_words(why: DecisionReason) -> str:
-    """All people whom a decision counted against the budget, in a table: "24", "26+" for more not counted."""
+    """How many people a decision counted over the limit: "24", or "26+" if it stopped counting."""
     return f"{why.over + why.natural}{'+' if why.over > why.allowed else ''}"
 
 
 def over_limit_in_words(over: OverLimitCounts) -> str:
     """Who is over the limit now, by the ceilings that decide, and who ever was."""
     return (
-        f"Over the limit now: {over.by_releases:,} people by releases and {over.by_habits:,} by habit alone; "
-        f"ever so far: {over.ever:,}"
+        f"Over the limit now: {over.by_releases:,} people because of releases and {over.by_habits:,} because "
+        f"of habits alone; ever so far: {over.ever:,}"
     )
 
 
@@ -238,7 +263,8 @@ def habits_warning(accountant: ContinuousAccountant) -> str | None:
     if guess <= HABITS_DECIDE:
         return None
     return (
-        "habits alone give this away: without any count, half of the people are guessed right in "
-        f"{in_a_hundred(guess)} cases or more, with {settings.mistakes} of {settings.horizon} steps allowed "
-        "to be wrong, so what releases add hardly shows; lower mistakes or lengthen horizon"
+        "habits alone give most movements away: without any count, the best guess is right in "
+        f"{in_a_hundred(guess)} cases or more for half of the people, with {settings.mistakes} of "
+        f"{settings.horizon} steps allowed to be wrong, so the added risk hardly shows; lower mistakes or "
+        "lengthen horizon"
     )

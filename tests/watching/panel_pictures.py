@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stream_app.dashboards.__main__ import DASHBOARDS
-from stream_app.dashboards.panels import COLUMNS, Dashboard, Panel, Query
+from tests.watching.boards import COLUMNS, DASHBOARDS, Dashboard, Panel, Query
 from tests.watching.live_engine import LiveEngine
 from tests.watching.services import get
 from tests.watching.test_dashboards import ask, running_prometheus, with_everything
@@ -57,8 +56,7 @@ def panel_pictures(engine: LiveEngine, scratch: Path, folder: Path) -> None:
             engine.send(HOURS_A_SECOND)
             time.sleep(1.0)
         for dashboard in DASHBOARDS:
-            name = f"dashboard-{dashboard.uid.removeprefix('tallyguard-')}.png"
-            draw(dashboard, address, begin, folder / name)
+            draw(dashboard, address, begin, folder / f"dashboard-{dashboard.name}.png")
 
 
 def draw(dashboard: Dashboard, address: str, begin: float, path: Path) -> None:
@@ -68,7 +66,7 @@ def draw(dashboard: Dashboard, address: str, begin: float, path: Path) -> None:
     mpl.use("agg")
     from matplotlib import pyplot as plt
 
-    places = dashboard.document()["panels"]
+    places = dashboard.document["panels"]
     rows = max(place["gridPos"]["y"] + place["gridPos"]["h"] for place in places)
     height = rows * ROW_HEIGHT + HEAD
     figure = plt.figure(figsize=(WIDTH, height))

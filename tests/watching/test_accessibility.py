@@ -15,7 +15,6 @@ pytestmark = pytest.mark.slow
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from stream_app.analysis.report.write import write_report  # noqa: E402
-from tests.watching.browser import chromium  # noqa: E402
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine  # noqa: E402
 from tests.watching.services import program  # noqa: E402
 
@@ -36,13 +35,6 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
         script = archive.extractfile("package/axe.min.js")
         assert script is not None
         return script.read().decode()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """One browser for all pages."""
-    with chromium() as running_browser:
-        yield running_browser
 
 
 @pytest.fixture(scope="module")

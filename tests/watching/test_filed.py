@@ -21,8 +21,7 @@ from stream_app.analysis.checked_run import check_run
 from stream_app.analysis.export import ExportFormat, export_run
 from stream_app.analysis.ledger_document import load_log
 from stream_app.analysis.report import read_run, write_report
-from stream_app.analysis.report.sections import sentence, verdict_of
-from stream_app.analysis.verdict import MayPublish
+from stream_app.analysis.verdict import MayPublish, verdict_in_words, verdict_of
 from stream_app.embedded import RunOptions, run, runner
 from stream_app.exceptions import OutputError
 from stream_app.watching.events import RunStarted
@@ -41,8 +40,9 @@ from tests.stream_app.engine_support import (
     settings,
 )
 from tests.stream_app.events_for_tests import SENSORS, closed
+from tests.watching.page_text import PageText, text_of_page
 from tests.watching.services import program
-from tests.watching.test_report import NOON, Page
+from tests.watching.test_report import NOON
 from tests.watching.test_verdict import command, most_over
 
 BUDGET = {"mechanism": "budget", "budget": {"added": 0.2, "share": 0.2, "sigmas": [1, 3, 10]}}
@@ -62,7 +62,7 @@ def ran(folder: Path, release: dict[str, Any], steps: int = STEPS, **options: ob
 
 def said(folder: Path) -> str:
     log = read_run(folder)
-    return sentence(verdict_of(log), log)
+    return verdict_in_words(verdict_of(log), log)
 
 
 def test_every_row_of_what_was_published_counts_all_releases(tmp_path: Path) -> None:
@@ -111,10 +111,10 @@ def test_a_relaxed_rule_is_told_with_both_rules_who_and_why(tmp_path: Path) -> N
     ]
     words = said(folder)
     assert words.startswith("The rule was changed while the run went on.")
-    assert "raise by more than 10 percentage points" in words
-    assert "raise by more than 90 percentage points" in words
+    assert "an added risk above 10 percentage points" in words
+    assert "an added risk above 90 percentage points" in words
     write_report(folder, tmp_path / "report.html", now=NOON)
-    page = " ".join(Page((tmp_path / "report.html").read_text()).words)
+    page = text_of_page((tmp_path / "report.html").read_text())
     assert "A. Officer" in page
     assert "the trial is over" in page
     assert read_run(folder).checked.head is not None
@@ -193,11 +193,11 @@ def test_habits_that_break_the_rule_alone_are_said_and_what_to_limit_instead(tmp
         if "value" in each
     } == set()  # type: ignore[attr-defined]
     words = said(folder)
-    assert words.startswith("No, by habits alone: even with nothing published")
-    assert "Limit what releases add instead (added = 0.05, say)" in words
+    assert words.startswith("No, because of habits alone: even with nothing published")
+    assert "Limit the added risk instead (added = 0.05, say)" in words
     raw = ran(tmp_path / "raw", {"mechanism": "raw", "budget": {"added": 0.05}})
     assert said(raw).startswith("No: even if habits")
-    assert "by habits alone" not in said(raw), "what releases add is no habit"
+    assert "because of habits alone" not in said(raw), "what releases add is no habit"
 
 
 def test_more_people_counted_than_the_priors_stand_for_are_said(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_over_now_ever_and_forecast_are_three_figures_and_the_first_is_the_accou
     assert part[1].at is not None
     assert part[1].at.least == part[1].at.most == max(now)
     write_report(folder, tmp_path / "report.html", now=NOON)
-    page = " ".join(Page((tmp_path / "report.html").read_text()).words)
+    page = text_of_page((tmp_path / "report.html").read_text())
     for words in ("Over the limit now, after the last step", "Ever over the limit", "Forecast when deciding"):
         assert words in page
 
@@ -374,9 +374,9 @@ def _audited(certified: float, **more: object) -> dict[str, object]:
 def test_an_audit_says_that_not_everybody_is_listed(tmp_path: Path) -> None:
     (tmp_path / "audit.json").write_text(json.dumps([_audited(k / 100) for k in range(20, 90)]))
     write_report(tmp_path / "audit.json", tmp_path / "audit.html", now=NOON)
-    words = Page((tmp_path / "audit.html").read_text()).words
+    words = PageText((tmp_path / "audit.html").read_text()).words
     assert (
-        "70 people, of whom the 50 most exposed are listed; the highest ceiling of anybody is 89 in 100."
+        "70 people, of whom the 50 most exposed are listed; the highest ceiling of any person is 89 in 100."
         in words
     )
     assert "person 50" in words
@@ -397,7 +397,7 @@ def test_a_report_without_people_says_what_is_missing_too(tmp_path: Path) -> Non
     given = settings(release={"mechanism": "gaussian", "sigma": 2.0})
     run(given, options, Population.pack((), NAMES), clock=TickingClock(), chunks=[lines_of(DAY)])
     write_report(folder, tmp_path / "report.html", now=NOON)
-    words = " ".join(Page((tmp_path / "report.html").read_text()).words)
+    words = text_of_page((tmp_path / "report.html").read_text())
     assert "Steps 0 to 11 are released; the run ended before step 12" in words
     assert "ada" in words
     lines = (folder / "releases.jsonl").read_bytes().splitlines(keepends=True)

@@ -26,7 +26,7 @@ from tests.stream_app.events_for_tests import SENSORS, closed
 
 
 @pytest.mark.parametrize("missed", [0, 1, 1_234])
-def test_page_plain_page_and_metric_say_how_many_keep_the_fast_bound(missed: int) -> None:
+def test_page_plain_page_and_metric_say_how_many_have_the_fast_bound_only(missed: int) -> None:
     event = closed(0)
     assert event.summary is not None
     event = replace(event, summary=event.summary.model_copy(update={"not_reached": missed}))
@@ -38,10 +38,10 @@ def test_page_plain_page_and_metric_say_how_many_keep_the_fast_bound(missed: int
     state = json.loads(state_json(board.read(), Settings(), has_people=False))
     assert state["not_reached"] == said
     page = render(board.read())
-    assert ("keep" in page) == (missed > 0)
+    assert ("only the fast bound was computed" in page) == (missed > 0)
     if said is not None:
         assert f"{missed:,}" in said
-        assert "raise sharpen_operations" in said
+        assert "sharpen_operations" in said
         assert f"Note: {said}." in page
 
 
@@ -67,7 +67,7 @@ def test_check_says_what_everybody_takes_and_what_is_allowed(tmp_path: Path, wor
     (found,) = [finding for finding in findings if finding.subject == "sharpen_operations"]
     assert found.level == level
     assert "of one core a step" in found.sentence
-    assert ("reach everybody" in found.remedy) == (level == "warning")
+    assert ("refine every bound" in found.remedy) == (level == "warning")
 
 
 def test_check_warns_of_work_that_a_worker_or_its_asker_would_not_wait_for(tmp_path: Path) -> None:

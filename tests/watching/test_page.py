@@ -36,7 +36,7 @@ from tests.watching.services import get, program
 pytestmark = pytest.mark.slow
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from tests.watching.browser import WatchedPage, chromium  # noqa: E402
+from tests.watching.browser import WatchedPage  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +47,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveEngine]:
         running_engine.send(12)
         running_engine.wait_for_step(9)
         yield running_engine
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """One browser for all pages."""
-    with chromium() as running_browser:
-        yield running_browser
 
 
 @pytest.fixture

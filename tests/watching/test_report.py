@@ -6,7 +6,6 @@ import json
 import math
 import re
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -21,29 +20,10 @@ from stream_app.steps.engine import release_of
 from stream_app.watching.wording import DISTANCE
 from stream_app.wire.messages import WorstMoment, decision_of
 from tests.stream_app.events_for_tests import SCHOOL, STATION, STREET, summary
+from tests.watching.page_text import PageText
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STEPS = 30
-
-
-class Page(HTMLParser):
-    """The text of a page, and every address it would load."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.words: list[str] = []
-        self.loads: list[str] = []
-        self.tags: list[str] = []
-        self.feed(html)
-
-    def handle_data(self, data: str) -> None:
-        """Keep the text."""
-        self.words.append(data.strip())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep the tag and what it refers to."""
-        self.tags.append(tag)
-        self.loads += [value or "" for name, value in attrs if name in {"src", "href", "srcset"}]
 
 
 @pytest.fixture
@@ -98,7 +78,7 @@ def test_the_report_of_a_run_says_everything_an_officer_files(run: Path, tmp_pat
     """Question, answer, setting, figures, people, what would lower it, limits, glossary; in words."""
     output = tmp_path / "report.html"
     assert write_report(run, output, now=NOON) == output.stat().st_size < 200_000
-    page = Page(output.read_text())
+    page = PageText(output.read_text())
     for heading in (
         "The question",
         "The setting",
@@ -127,19 +107,19 @@ def test_of_many_sensors_the_report_lists_those_with_the_largest_epsilon(run: Pa
     (run / "decisions.jsonl").write_bytes(decision_of(StepSchedule(0, releases)).line())
     output = tmp_path / "report.html"
     write_report(run, output, now=NOON)
-    words = Page(output.read_text()).words
+    words = PageText(output.read_text()).words
     listed = [word for word in words if word.startswith("gate ")]
     assert len(listed) == 50
     assert listed[0] == "gate 70"
-    said = next(word for word in words if word.startswith("Of 80 sensors 50 with the largest epsilon"))
-    assert "of the others 30 have the same as the last of them, the rest less" in said
+    said = next(word for word in words if word.startswith("The 50 of 80 sensors with the largest epsilon"))
+    assert "Of the others, 30 have the same epsilon as the last one listed, and the rest have less" in said
 
 
 def test_the_report_says_what_an_attack_achieved_and_what_is_not_known(run: Path, tmp_path: Path) -> None:
     """With its interval, as sentence and as a line; where none was measured, so it says."""
     output = tmp_path / "report.html"
     write_report(run, output, now=NOON)
-    words = " ".join(Page(output.read_text()).words)
+    words = " ".join(PageText(output.read_text()).words)
     assert "in 200 draws" in words
     assert "right in 6 in 100 (5 to 8) on average" in words
     assert "confidence of 95%" in words
@@ -149,14 +129,14 @@ def test_the_report_says_what_an_attack_achieved_and_what_is_not_known(run: Path
     bare = [re.sub(rb',"attack":.*', b"}", line) if line.endswith(b"\n") else line for line in lines]
     (run / "risks.jsonl").write_bytes(b"".join(bare))
     write_report(run, output, now=NOON)
-    assert "No attack was measured at that step" in " ".join(Page(output.read_text()).words)
+    assert "No attack was measured at that step" in " ".join(PageText(output.read_text()).words)
     assert '<polyline class="attack"' not in output.read_text()
 
 
 def test_a_ceiling_never_comes_without_its_condition(run: Path, tmp_path: Path) -> None:
     """In the answer, the table of people, the glossary; with the example where it failed."""
     write_report(run, tmp_path / "report.html", now=NOON)
-    page = Page((tmp_path / "report.html").read_text())
+    page = PageText((tmp_path / "report.html").read_text())
     words = " ".join(page.words)
     assert "Ceiling, if habits are as assumed" in page.words
     assert words.count("if habits are as assumed, no method") >= 1
@@ -169,8 +149,8 @@ def test_the_report_loads_nothing_and_runs_nothing(run: Path, tmp_path: Path) ->
     """One file: no script, no picture, font or style from elsewhere, and no forbidden promise."""
     write_report(run, tmp_path / "report.html", now=NOON)
     text = (tmp_path / "report.html").read_text()
-    page = Page(text)
-    assert page.loads == []
+    page = PageText(text)
+    assert page.loads == page.links == []
     assert not {"script", "img", "link", "iframe"} & set(page.tags)
     assert "url(" not in text
     assert not any(word in text.lower() for word in ("anonymous", "gdpr-exempt", "zero risk", "impossible"))
@@ -192,7 +172,7 @@ def test_an_audit_is_reported_without_names(tmp_path: Path) -> None:
     ]
     (tmp_path / "audit.json").write_text(json.dumps(audits))
     write_report(tmp_path / "audit.json", tmp_path / "audit.html", now=NOON)
-    page = Page((tmp_path / "audit.html").read_text())
+    page = PageText((tmp_path / "audit.html").read_text())
     assert page.words[page.words.index("person 1") + 1 :][:3] == ["10 in 100", "15 in 100", "40 in 100"]
     assert not {"ada", "bob"} & set(page.words)
 

@@ -1,12 +1,10 @@
 """The report an officer can file: one self-contained page made from what a run or an audit wrote."""
 
 from stream_app.analysis.report.lowering import Priors, load_priors
-from stream_app.analysis.report.sections import ANSWERS, sentence, verdict_of
 from stream_app.analysis.report.write import check_can_print, is_pdf, make_report, save_report, write_report
 from stream_app.analysis.run_log import RunLog, read_run
 
 __all__ = [
-    "ANSWERS",
     "Priors",
     "RunLog",
     "check_can_print",
@@ -15,7 +13,5 @@ __all__ = [
     "make_report",
     "read_run",
     "save_report",
-    "sentence",
-    "verdict_of",
     "write_report",
 ]

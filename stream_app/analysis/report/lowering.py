@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -139,9 +140,8 @@ def lowering(
     ]
     revealed = [(number, share) for number, window in enumerate(windows) for share in window.shares()]
     shares = _by_sensor(revealed)
-    again = _Again(priors.population.subset(index), steps, log.horizon())
-    horizon = int(log.settings["horizon"])
-    return Lowering(len(windows), horizon, shares, _by_release(revealed), _changes(again, shares))
+    changes = _changes(priors.population.subset(index), steps, log.horizon(), shares)
+    return Lowering(len(windows), int(log.settings["horizon"]), shares, _by_release(revealed), changes)
 
 
 def positions(priors: Priors, exposed: Sequence[WorstMoment]) -> list[int]:
@@ -200,43 +200,49 @@ def _whole(revealed: Sequence[tuple[int, InformationShare]]) -> float:
     return sum(share.information_nats for _, share in revealed) or 1.0
 
 
-def _changes(again: _Again, shares: Sequence[RevealedBySensor]) -> tuple[Change, ...]:
+def _changes(
+    population: Population,
+    steps: Sequence[StepSchedule],
+    horizon: HorizonSettings,
+    shares: Sequence[RevealedBySensor],
+) -> tuple[Change, ...]:
     """As it was, less of the sensors that revealed most, and noise at all sensors."""
+    change = partial(_change, population, steps, horizon)
     most = [share.sensor for share in shares[:NAMED_SENSORS]]
-    rows = [again.change("as it was", {}, None)]
+    rows = [change("as it was", {}, None)]
     for sensor in most:
-        rows.append(again.change(f"{sensor} suppressed", {sensor: Suppressed()}, None))
+        rows.append(change(f"{sensor} suppressed", {sensor: Suppressed()}, None))
     if len(most) > 1:
         together = f"these {len(most)} sensors"
-        rows.append(again.change(f"{together} suppressed", dict.fromkeys(most, Suppressed()), None))
+        rows.append(change(f"{together} suppressed", dict.fromkeys(most, Suppressed()), None))
         for sigma in SIGMAS:
             noise = dict.fromkeys(most, Gaussian(sigma))
-            rows.append(again.change(f"{together} with sigma {sigma:g}", noise, None))
-    rows += [again.change(f"all with sigma {sigma:g}", {}, Gaussian(sigma)) for sigma in SIGMAS]
+            rows.append(change(f"{together} with sigma {sigma:g}", noise, None))
+    rows += [change(f"all with sigma {sigma:g}", {}, Gaussian(sigma)) for sigma in SIGMAS]
     return tuple(rows)
 
 
-@dataclass(frozen=True)
-class _Again:
-    """Some people, and every step of the run."""
+def _change(
+    population: Population,
+    steps: Sequence[StepSchedule],
+    horizon: HorizonSettings,
+    name: str,
+    chosen: Mapping[str, Mechanism],
+    others: Mechanism | None,
+) -> Change:
+    """The risk of these people if some sensors, or all, are released otherwise: never with less noise."""
 
-    population: Population
-    steps: Sequence[StepSchedule]
-    horizon: HorizonSettings
+    def changed(release: SensorRelease) -> SensorRelease:
+        wanted = chosen.get(release.sensor.name, others)
+        # A smaller rho is more noise. What the run released with more noise than proposed stays as it was.
+        if wanted is None or wanted.zcdp_rho() >= release.mechanism.zcdp_rho():
+            return release
+        return replace(release, mechanism=wanted)
 
-    def change(self, name: str, chosen: Mapping[str, Mechanism], others: Mechanism | None) -> Change:
-        """What becomes of them when some sensors, or all, are released otherwise: never with less noise."""
-
-        def changed(release: SensorRelease) -> SensorRelease:
-            wanted = chosen.get(release.sensor.name, others)
-            if wanted is None or wanted.zcdp_rho() >= release.mechanism.zcdp_rho():
-                return release
-            return replace(release, mechanism=wanted)
-
-        steps = (replace(step, releases=tuple(map(changed, step.releases))) for step in self.steps)
-        worst = account(self.population, steps, self.horizon).worst
-        mechanism = others or next(iter(chosen.values()), None)
-        is_noised = mechanism is not None and mechanism.is_released
-        error = public_error(mechanism) if mechanism is not None and is_noised else None
-        ceiling = ceilings_within(self.horizon.within_nats, worst.risk).mean()
-        return Change(name, float(ceiling), float(worst.added.mean()), worst.most_added, error)
+    again = (replace(step, releases=tuple(map(changed, step.releases))) for step in steps)
+    worst = account(population, again, horizon).worst
+    mechanism = others or next(iter(chosen.values()), None)
+    is_noised = mechanism is not None and mechanism.is_released
+    error = public_error(mechanism) if mechanism is not None and is_noised else None
+    ceiling = ceilings_within(horizon.within_nats, worst.risk).mean()
+    return Change(name, float(ceiling), float(worst.added.mean()), worst.most_added, error)

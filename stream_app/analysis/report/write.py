@@ -77,7 +77,7 @@ def make_report(
     With the run's ``priors`` it says how the most exposed people's moments stand in hindsight, which sensors
     revealed most about them, and what less would do. ``designs`` of noise are those that the log may name
     beside the run's own; ``varied`` is what other habits make of the same releases, ``crowd``
-    how they stand against whoever does not know where the others are. :class:`OutputError`
+    their ceilings against an adversary who does not know where the others are. :class:`OutputError`
     where ``source`` is neither.
     """
     moment = now or datetime.now(UTC)

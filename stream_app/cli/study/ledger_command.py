@@ -74,12 +74,7 @@ def ledger(
       tallyguard ledger schedule.json --priors priors.json --delta 1e-8 --json
       tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
     """
-    from stream_app.analysis.ledger_document import (
-        LedgerQuestions,
-        first_slot_of_log,
-        ledger_document,
-        load_log,
-    )
+    from stream_app.analysis.ledger_document import first_slot_of_log, ledger_document, load_log
     from stream_app.cli.shared import settings_of
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.run_folder.run_settings import (
@@ -103,19 +98,19 @@ def ledger(
         registry = with_recorded_windows(log, registry)
     releases = load_log(log, registry)
     first_slot = first_slot_of_log(log, registry, settings)
-    questions = LedgerQuestions(
-        delta=settings.delta,
-        horizon=settings.horizon_settings(first_slot),
-        independent_people=independent_people,
-        secret=question,
-        oracle=oracle,
-        priors_check=settings.priors_check,
-        sensors=registry,
-    )
     with progress() as bar:
         task = bar.add_task("reading the log", total=len(releases.steps))
         document = ledger_document(
-            releases, population, questions, lambda done: bar.update(task, completed=done)
+            releases,
+            population,
+            settings.horizon_settings(first_slot),
+            settings.delta,
+            independent_people=independent_people,
+            secret=question,
+            oracle=oracle,
+            priors_check=settings.priors_check,
+            sensors=registry,
+            progress=lambda done: bar.update(task, completed=done),
         )
     if json:
         print_json(document)

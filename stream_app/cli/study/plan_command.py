@@ -151,7 +151,7 @@ def _print_plan(planned: ReleasePlan) -> None:
             *_counts(step.decided.schedule),
             "" if why is None else f"{forecast_in_words(why)} of {why.allowed}",
             shortened(step.risks.mean_baseline, 3),
-            attack if crowd is None else shortened(planned.beside[index].mean_risk, 3, UP),
+            attack if crowd is None else shortened(planned.other_ceilings[index].mean_risk, 3, UP),
             shortened(risks.mean_risk, 3, UP),
             shortened(quantiles[1.0], 3, UP),
             "configured" if why is None else why.reason.value,

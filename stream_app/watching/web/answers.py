@@ -5,29 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from html import escape
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from jinja2 import Environment
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from accounting.ledgers import EVERY_GROUP
 from stream_app.setup.settings import Settings
+from stream_app.watching.html_pages import rendered, templates_of
 from stream_app.watching.metrics import HiddenLine
-from stream_app.watching.narrow_tables import headings, narrow_style
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.web.status import PeopleBoard, Status, StatusBoard, StepLine
 from stream_app.watching.wording import (
-    ATTACK,
-    DISTANCE,
     DOWN,
     EXACT,
-    attack_in_words,
     ceiling_in_words,
     in_a_hundred,
     not_reached_in_words,
@@ -36,7 +32,7 @@ from stream_app.watching.wording import (
 )
 from stream_app.wire import RiskSummary
 
-# The picture of a running engine as one JSON document: what the page draws. Nobody in person.
+# The state of a running engine as one JSON document: what the page draws. It names no person.
 
 
 def state_json(status: Status, about: Settings | None, *, has_people: bool) -> str:
@@ -96,29 +92,13 @@ def _finite(value: Any) -> Any:
 
 # The plain page at ``/plain``: tables only, for browsers without scripts and for reading aloud.
 
-_LEVELS = (
-    "Chance",
-    "Ceiling there",
-    "Guess there, by habit alone",
-    "Put there by releases",
-    "Added that much",
-)
 PLAIN_HISTORY = 48  # steps in the table
 PLAIN_SENSORS = 50  # in a table
-_STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: right; padding: .25rem .75rem; border-bottom: 1px solid #8886; }
-th:first-child, td:first-child { text-align: left; }
-.note { opacity: .75; }
-"""
-_STYLE += narrow_style("#8886")
 
 
-When = Callable[[int], str]
-"""When a step began, in words."""
+@cache
+def _templates() -> Environment:
+    return templates_of("stream_app.watching")
 
 
 def render(status: Status, about: Settings | None = None) -> str:
@@ -128,170 +108,63 @@ def render(status: Status, about: Settings | None = None) -> str:
     """
     origin = (0, 1) if about is None else (about.origin_seconds, about.step_seconds)
     when = partial(step_in_words, origin_seconds=origin[0], step_seconds=origin[1])
-    refresh = "" if status.phase == "stopped" else '<meta http-equiv="refresh" content="2">'
     condition = ceiling_condition(*((None,) if about is None else (about.priors_check, about.draws)))
-    body = [
-        "<h1>tallyguard</h1>",
-        f"<p role=status>{escape(_sentence(status))}</p>",
-        *([f"<p><strong>{escape(status.note)}.</strong></p>"] if status.note else []),
-        *([f"<p>Why so: {escape(status.decision)}</p>"] if status.decision else []),
-        *(_risks(status.summary, when, condition) if status.summary and status.people else []),
-        *(_in_crowd(status) if status.crowd else []),
-        *(_history(status.history, when) if status.history and status.people else []),
-        *(_spent(status.spent) if status.spent else []),
-        f"<p class=note>Ceilings hold {escape(condition)}. Risk is computed from movement priors and the "
-        "released schedule, never from a count. "
-        '<a href="/">live page</a> · <a href="/metrics">metrics</a> · <a href="/-/ready">readiness</a></p>',
-    ]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"{refresh}<title>tallyguard: step {status.next_step}</title><style>{_STYLE}</style></head>"
-        f"<body><main>{''.join(body)}</main></body></html>"
-    )
-
-
-def _sentence(status: Status) -> str:
-    state = {"starting": "Starting", "running": "Running", "stopped": "Stopped"}[status.phase]
-    return (
-        f"{state}: {status.reason}. {status.next_step:,} steps closed, {status.people:,} people accounted, "
-        f"{status.lag_steps} steps behind, {status.rejected:,} messages rejected."
-    )
-
-
-def _risks(summary: RiskSummary, when: When, condition: str) -> list[str]:
-    rows = [
-        (
-            f"{in_a_hundred(float(level), EXACT)} or more",
-            f"{at_risk:,}",
-            f"{summary.at_baseline.get(level, 0):,}",
-            "not known" if summary.within_nats else f"{at_risk - summary.at_baseline.get(level, 0):,}",
-            f"{summary.at_added_risk.get(level, 0):,}",
-        )
-        for level, at_risk in summary.at_risk.items()
-    ]
-    spread = [
-        (name, *(words(table[quantile]) for quantile in table))
-        for name, table, words in _tables(summary, condition)
-    ]
-    quantiles = [f"{float(quantile) * 100:g} % of people at or below" for quantile in summary.risk]
-    missed = not_reached_in_words(summary.not_reached)
-    return [
-        f"<h2>Guess, attack and ceiling, after {escape(when(summary.step))}</h2>",
-        _table(
-            ("Mean guess by habit", "Mean attack", "Mean ceiling", "Added on average, at most"),
-            [
-                (
-                    in_a_hundred(summary.mean_baseline),
-                    attack_in_words(summary.attack),
-                    ceiling_in_words(summary.mean_risk),
-                    ceiling_in_words(summary.mean_added),
-                )
-            ],
-        ),
-        f"<p class=note>Attack: {escape(ATTACK[:1].lower() + ATTACK[1:])} {DISTANCE}</p>",
-        f"<h2>How many people could be reconstructed, after {escape(when(summary.step))}</h2>",
-        _table(_LEVELS, rows),
-        *([] if missed is None else [f"<p class=note>Note: {escape(missed)}.</p>"]),
-        "<h2>How the chances are spread</h2>",
-        _table(("", *quantiles), spread),
-    ]
-
-
-def _in_crowd(status: Status) -> list[str]:
-    """Ceilings against whoever does not know where everybody else is, with their condition."""
-    said = f"<p class=note>{escape(status.crowd[:1].upper() + status.crowd[1:])}.</p>" if status.crowd else ""
-    title = "<h2>Ceilings against whoever does not know where everybody else is</h2>"
     summary = status.summary
-    if summary is None or summary.crowd is None:
-        return [title, said]
-    crowd = summary.crowd
-    missed = not_reached_in_words(crowd.not_reached)
-    rows = [
-        (f"{in_a_hundred(float(level), EXACT)} or more", f"{count:,}", f"{summary.at_risk.get(level, 0):,}")
-        for level, count in crowd.at_risk.items()
-    ]
-    return [
-        title,
-        said,
-        _table(
-            ("Mean ceiling", "Mean ceiling if they are known", "Added on average, at most"),
-            [
-                (
-                    ceiling_in_words(crowd.mean_risk),
-                    ceiling_in_words(summary.mean_risk),
-                    ceiling_in_words(crowd.mean_added),
-                )
-            ],
-        ),
-        _table(("Chance", "Ceiling there", "Ceiling there if they are known"), rows),
-        *([] if missed is None else [f"<p class=note>Note: {escape(missed)}.</p>"]),
-        *_hidden(status.hidden),
-    ]
-
-
-def _hidden(lines: Sequence[HiddenLine]) -> list[str]:
-    """What the crowd hides for nothing, by sensor: at its least and its most over the hours so far."""
-    ends = [(line.sensor, [sigma for sigma in line.sigmas if sigma is not None]) for line in lines]
-    if not ends:
-        return []
-    least_hidden = sorted(ends, key=lambda end: min(end[1]))[:PLAIN_SENSORS]
-    shown = ends if len(ends) <= PLAIN_SENSORS else least_hidden
-    rows = [
-        (sensor, *(significant(end, 2, DOWN) if end else "nobody" for end in (min(known), max(known))))
-        for sensor, known in shown
-    ]
-    cut = "" if shown is ends else f" The {len(shown)} of {len(ends):,} sensors where it hides least."
-    return [
-        "<h2>What the crowd hides for nothing</h2>",
-        "<p class=note>Noise, in people, that would hide as much: in the hour of the day in which it hides "
-        f"least, and most.{cut}</p>",
-        _table(("Sensor", "Least", "Most"), rows),
-    ]
-
-
-def _tables(
-    summary: RiskSummary, condition: str
-) -> tuple[tuple[str, Mapping[str, float], Callable[[float], str]], ...]:
-    """Name, quantiles, and how they are said."""
-    return (
-        (f"Ceiling, {condition}", summary.risk, ceiling_in_words),
-        ("Guess by habit alone", summary.baseline, in_a_hundred),
-        ("Added at most", summary.added, ceiling_in_words),
+    return rendered(
+        _templates(),
+        "plain.html.j2",
+        status=status,
+        when=when,
+        condition=condition,
+        shares=[] if summary is None else _shares(summary),
+        spread=[] if summary is None else _spread(summary, condition),
+        crowd_rows=[] if summary is None else list(_crowd_rows(summary)),
+        hidden_rows=list(_hidden_rows(status.hidden)),
+        history_rows=[_history_row(line, when) for line in reversed(status.history[-PLAIN_HISTORY:])],
     )
 
 
-def _history(history: tuple[StepLine, ...], when: When) -> list[str]:
-    rows = [
-        (
-            when(line.step),
-            str(line.published),
-            str(line.suppressed),
-            in_a_hundred(line.mean_baseline),
-            "not measured" if line.attack is None else in_a_hundred(line.attack[0]),
-            ceiling_in_words(line.mean_risk),
-        )
-        for line in reversed(history[-PLAIN_HISTORY:])
-    ]
+def _shares(summary: RiskSummary) -> list[str]:
+    return [f"{float(quantile) * 100:g} % of people at or below" for quantile in summary.risk]
+
+
+def _spread(summary: RiskSummary, condition: str) -> list[tuple[str, ...]]:
     return [
-        "<h2>The last steps</h2>",
-        _table(
-            ("Step", "Counts published", "Released as nothing", "Mean guess", "Mean attack", "Mean ceiling"),
-            rows,
-        ),
+        (f"Ceiling, {condition}", *map(ceiling_in_words, summary.risk.values())),
+        ("Guess", *map(in_a_hundred, summary.baseline.values())),
+        ("Added risk, at most", *map(ceiling_in_words, summary.added.values())),
     ]
 
 
-def _spent(spent: Mapping[str, str]) -> list[str]:
-    """By group of sensors; one group is all of them."""
-    rows = [(group, shown) for group, shown in spent.items() if len(spent) > 2 or group == EVERY_GROUP]
-    return ["<h2>Differential privacy spent</h2>", _table(("Sensors", "Epsilon"), rows)]
+def _crowd_rows(summary: RiskSummary) -> Iterator[tuple[str, ...]]:
+    """People at or above each level by both ceilings."""
+    for level, count in summary.crowd.at_risk.items() if summary.crowd else ():
+        known = summary.at_risk.get(level, 0)
+        yield f"{in_a_hundred(float(level), EXACT)} or more", f"{count:,}", f"{known:,}"
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    cells = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
-    lines = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
-    return f"<table{headings(head)}><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table>"
+def _hidden_rows(lines: Sequence[HiddenLine]) -> Iterator[tuple[str, ...]]:
+    """What the crowd hides by sensor, at its least and its most over the hours so far.
+
+    Of very many sensors those where it hides least.
+    """
+    known = {line.sensor: [sigma for sigma in line.sigmas if sigma is not None] for line in lines}
+    if len(known) > PLAIN_SENSORS:
+        known = dict(sorted(known.items(), key=lambda each: min(each[1]))[:PLAIN_SENSORS])
+    for sensor, sigmas in known.items():
+        ends = min(sigmas), max(sigmas)
+        yield sensor, *(significant(end, 2, DOWN) if end else "nobody" for end in ends)
+
+
+def _history_row(line: StepLine, when: Callable[[int], str]) -> tuple[str, ...]:
+    return (
+        when(line.step),
+        str(line.published),
+        str(line.suppressed),
+        in_a_hundred(line.mean_baseline),
+        "not measured" if line.attack is None else in_a_hundred(line.attack[0]),
+        ceiling_in_words(line.mean_risk),
+    )
 
 
 _JSON = "application/json"
@@ -328,7 +201,7 @@ PEOPLE_PATHS = (_PEOPLE, "/why.json")
 _REFUSALS = {
     HTTPStatus.BAD_REQUEST: "the request cannot be read",
     HTTPStatus.METHOD_NOT_ALLOWED: "only GET and HEAD are answered here",
-    HTTPStatus.MISDIRECTED_REQUEST: "this server is not called so; add the name to listen_names",
+    HTTPStatus.MISDIRECTED_REQUEST: "this server does not answer to this host name; add it to listen_names",
     HTTPStatus.REQUEST_TIMEOUT: "the request took too long",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "a request here has no body",
     HTTPStatus.TOO_MANY_REQUESTS: "too many live pages from one address; close one",
@@ -367,7 +240,7 @@ def path_of(target: str) -> str | None:
 
 
 def respond(target: str, authorization: str, site: Site) -> WebAnswer:
-    """What is at a request's target, for whoever sends this ``Authorization`` header."""
+    """The answer to a request for ``target`` with this ``Authorization`` header."""
     path = path_of(target)
     if path is None:
         return refusal(HTTPStatus.BAD_REQUEST)
@@ -384,7 +257,7 @@ def respond(target: str, authorization: str, site: Site) -> WebAnswer:
 
 def refusal(status: HTTPStatus) -> WebAnswer:
     """Why a request is not answered, in a few words."""
-    return _say(status, {"error": _REFUSALS.get(status, status.phrase)})
+    return _as_json(status, {"error": _REFUSALS.get(status, status.phrase)})
 
 
 def _public(path: str, site: Site) -> WebAnswer:
@@ -400,21 +273,25 @@ def _public(path: str, site: Site) -> WebAnswer:
     if path == "/state.json":
         picture = state_json(status, site.about, has_people=site.people is not None).encode()
         return WebAnswer(HTTPStatus.OK, _JSON, picture, etag=_etag(picture))
-    return _say(HTTPStatus.NOT_FOUND, {"error": "nothing is here", "paths": _PATHS})
+    return _as_json(HTTPStatus.NOT_FOUND, {"error": "nothing is here", "paths": _PATHS})
 
 
 def _people(path: str, query: dict[str, list[str]], authorization: str, site: Site) -> WebAnswer:
     """Single people, for the holder of the token only."""
     if site.people is None:
-        return _say(HTTPStatus.FORBIDDEN, {"error": "no page_token is set, so nobody may see single people"})
+        return _as_json(
+            HTTPStatus.FORBIDDEN, {"error": "no page_token is set, so single people are not shown"}
+        )
     if not site.people.allows(authorization.removeprefix("Bearer ")):
-        return _say(HTTPStatus.UNAUTHORIZED, {"error": "send the deployment's page_token as a Bearer token"})
+        return _as_json(
+            HTTPStatus.UNAUTHORIZED, {"error": "send the deployment's page_token as a Bearer token"}
+        )
     if path == _PEOPLE:
         return _exposed(query.get("threshold", ["0.5"])[0], site.people)
     explanation = site.people.why(unquote(query.get("person", [""])[0]))
     if explanation is None:
-        return _say(HTTPStatus.NOT_FOUND, {"error": "nobody has this pseudonym"})
-    return _say(HTTPStatus.OK, explanation)
+        return _as_json(HTTPStatus.NOT_FOUND, {"error": "no person has this pseudonym"})
+    return _as_json(HTTPStatus.OK, explanation)
 
 
 def _runbook(name: str) -> WebAnswer:
@@ -423,7 +300,7 @@ def _runbook(name: str) -> WebAnswer:
     if not name:
         return WebAnswer(HTTPStatus.OK, _TEXT, "".join(f"{each}\n" for each in runbooks).encode())
     if name not in runbooks:
-        return _say(HTTPStatus.NOT_FOUND, {"error": "no runbook has this name", "names": list(runbooks)})
+        return _as_json(HTTPStatus.NOT_FOUND, {"error": "no runbook has this name", "names": list(runbooks)})
     return WebAnswer(HTTPStatus.OK, _TEXT, runbooks[name].encode())
 
 
@@ -433,16 +310,16 @@ def _exposed(threshold: str, people: PeopleBoard) -> WebAnswer:
     except ValueError:
         level = float("nan")
     if not 0.0 <= level <= 1.0:
-        return _say(HTTPStatus.BAD_REQUEST, {"error": "threshold must be a number in 0..1"})
-    return _say(HTTPStatus.OK, people.exposed(level))
+        return _as_json(HTTPStatus.BAD_REQUEST, {"error": "threshold must be a number in 0..1"})
+    return _as_json(HTTPStatus.OK, people.exposed(level))
 
 
 def _probe(is_good: bool, phase: str, reason: str) -> WebAnswer:
     status = HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE
-    return _say(status, {"ok": is_good, "phase": phase, "reason": reason})
+    return _as_json(status, {"ok": is_good, "phase": phase, "reason": reason})
 
 
-def _say(status: HTTPStatus, document: object) -> WebAnswer:
+def _as_json(status: HTTPStatus, document: object) -> WebAnswer:
     return WebAnswer(status, _JSON, json.dumps(document).encode())
 
 

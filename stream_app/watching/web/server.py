@@ -34,13 +34,14 @@ from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web.answers import PEOPLE_PATHS, Site, WebAnswer, path_of, refusal, respond
 from stream_app.watching.web.status import PeopleBoard, StatusBoard
 
-# One answer for everybody who asks the same: made when it is out of date, in a bounded share of the time.
+# One answer for all clients that ask for the same: made again when it is out of date, in a bounded share of
+# the time.
 
 _REST = 9.0  # times the making of an answer, so that making takes at most a tenth of the time
 _MOST_REST_SECONDS = 3.0
 
 
-class Shared:
+class SharedAnswer:
     """A costly answer: a request gets one made after it came, or the last one if that still holds.
 
     ``version`` changes when there is anything new; without it, always.
@@ -73,11 +74,11 @@ class Shared:
         return answer
 
 
-# Whom the page answers by which name: a page elsewhere must not read it through a visitor's browser.
+# Host names that the server answers to: another site must not read it through a visitor's browser.
 #
-# A site can let its own name stand for this machine's address (DNS rebinding); the browser then takes what
-# the engine answers for that site's own. It sends that name as ``Host``. Addresses cannot be rebound, and
-# loopback's own names are nobody else's; any other name is answered only where the settings have it.
+# A site can make its own name resolve to this machine's address (DNS rebinding). The browser then treats what
+# the engine answers as that site's own, but it sends the site's name as ``Host``. Addresses cannot be
+# rebound, and names of the loopback belong to this machine; any other name must be in the settings.
 
 _LOOPBACK = "localhost"
 
@@ -96,10 +97,10 @@ def is_own_host(host: str | None, names: Iterable[str]) -> bool:
     return True
 
 
-# The clients of the web server: how many there may be, how long one may take, what is said to the others.
+# Clients of the web server: how many there may be, how long each may take, and how the others are refused.
 #
-# Whoever keeps us waiting longest makes room first: somebody who holds every connection open cannot keep a
-# health check out.
+# If there are too many, the connection that has kept the server waiting longest is ended first: a client that
+# holds many connections open cannot shut out a health check.
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ class _Wait(NamedTuple):
 
 
 class Connection(web.RequestHandler):
-    """One client; an error is reported in a few words of ours, never in the client's, and never at length."""
+    """One client. An error is reported in a few words that never quote it, and without a traceback."""
 
     def handle_error(
         self,
@@ -150,7 +151,7 @@ class Connection(web.RequestHandler):
 
 
 class Connections(web.Server):
-    """Makes a :class:`Connection` of each client, and ends those that take too long or are too many."""
+    """Makes a :class:`Connection` for each client, and ends those that take too long or are too many."""
 
     def __init__(self, handler: Any) -> None:
         super().__init__(handler, handler_cancellation=True)
@@ -173,7 +174,7 @@ class Connections(web.Server):
         )
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """A client has come; another one may have to go."""
+        """A client has connected; another one may have to be ended for it."""
         super().connection_made(handler, transport)
         self._open[handler] = transport
         self._wait(handler, "first request")
@@ -181,14 +182,14 @@ class Connections(web.Server):
             self._end(next(iter(self._waits)), HTTPStatus.SERVICE_UNAVAILABLE)
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
-        """A client has gone."""
+        """A client has disconnected."""
         self._open.pop(handler, None)
         self._waits.pop(handler, None)
         super().connection_lost(handler, exc)
 
     @contextmanager
     def serving(self, handler: web.RequestHandler) -> Iterator[None]:
-        """While a request is at work, which is not the client's time."""
+        """While a request is being answered: this time does not count as the client's."""
         self._waits.pop(handler, None)
         try:
             yield
@@ -197,7 +198,7 @@ class Connections(web.Server):
 
     @contextmanager
     def sending(self, handler: web.RequestHandler) -> Iterator[None]:
-        """While a client reads what it is sent, within ``serving``."""
+        """While a client reads what it is sent, inside ``serving``."""
         self._wait(handler, "reading")
         try:
             yield
@@ -205,7 +206,7 @@ class Connections(web.Server):
             self._waits.pop(handler, None)
 
     async def watch(self) -> None:
-        """End those who take too long; until cancelled."""
+        """End clients that take too long, until cancelled."""
         while True:
             await asyncio.sleep(PATIENCE_SECONDS / 10)
             now = time.monotonic()
@@ -219,11 +220,11 @@ class Connections(web.Server):
             self._waits[handler] = _Wait(time.monotonic(), what)
 
     def _end(self, handler: web.RequestHandler, status: HTTPStatus) -> None:
-        """Tell a client that has not asked yet why it is ended; others know what they left unread."""
+        """End a client. One that has not sent a request yet is told why; the others left an answer unread."""
         transport, wait = self._open[handler], self._waits.pop(handler)
         if wait.what == "first request" and not transport.is_closing():
-            transport.set_protocol(_Deaf(handler))
-            transport.write(_in_full(status))
+            transport.set_protocol(_DiscardInput(handler))
+            transport.write(_raw_answer(status))
             transport.write_eof()
             self._wait(handler, "reading")
         else:
@@ -231,25 +232,25 @@ class Connections(web.Server):
             _reset(transport)
 
 
-class _Deaf(asyncio.Protocol):
-    """Takes what a client goes on sending: closed at once, it would be reset and lose its answer."""
+class _DiscardInput(asyncio.Protocol):
+    """Discards what a client still sends: if closed at once, the connection would be reset unread."""
 
     def __init__(self, handler: web.RequestHandler) -> None:
         self._handler = handler
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone; who served it before lets go of it."""
+        """The client has disconnected: tell the handler that served it before."""
         self._handler.connection_lost(exc)
 
 
 def _reset(transport: asyncio.Transport) -> None:
-    """End a connection with all that its client has not read: the system would go on keeping it."""
+    """End a connection and drop what its client has not read, which the system would keep otherwise."""
     transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING)
     transport.abort()
 
 
-def _in_full(status: HTTPStatus) -> bytes:
-    """An answer to somebody who has sent no request."""
+def _raw_answer(status: HTTPStatus) -> bytes:
+    """An answer in bytes, for a client that has sent no request."""
     answer = refusal(status)
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {answer.content_type}\r\n"
@@ -258,10 +259,10 @@ def _in_full(status: HTTPStatus) -> bytes:
     return head.encode() + answer.body
 
 
-HEARTBEAT_SECONDS = 5.0  # so that a silent engine is not taken for a lost one
+HEARTBEAT_SECONDS = 5.0  # so that the page can tell an idle engine from a lost one
 PICTURE_SECONDS = 0.2  # at most five pictures a second
 MOST_LISTENERS = 64
-MOST_LISTENERS_OF_ONE = MOST_LISTENERS // 2  # addresses, so that nobody can shut all others out
+MOST_LISTENERS_OF_ONE = MOST_LISTENERS // 2  # from one address, which cannot shut out all others then
 _PIECE_BYTES = 2**16  # of an answer are held for a client that reads slowly
 _CLOSING_SECONDS = 1.0
 _REFUSED = {
@@ -305,33 +306,33 @@ class WebServer:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        self._loop.set_exception_handler(_say_briefly)
-        visits = _Visits(self._site, self._closing)
-        listening = await self._loop.create_server(visits.connections, sock=self._listening)
-        watching = asyncio.create_task(visits.connections.watch())
+        self._loop.set_exception_handler(_log_briefly)
+        requests = _Requests(self._site, self._closing)
+        listening = await self._loop.create_server(requests.connections, sock=self._listening)
+        watching = asyncio.create_task(requests.connections.watch())
         await self._closing.wait()
         listening.close()
-        await visits.connections.shutdown(_CLOSING_SECONDS)
+        await requests.connections.shutdown(_CLOSING_SECONDS)
         watching.cancel()
-        visits.close()
+        requests.close()
 
 
-class _Visits:
-    """Everybody's requests, one at a time each."""
+class _Requests:
+    """Handles the requests of all clients."""
 
     def __init__(self, site: Site, closing: asyncio.Event) -> None:
         self._site = site
         self._closing = closing
         self._shared = {
-            "/state.json": Shared(lambda: respond("/state.json", "", site), lambda: site.board.version),
-            "/metrics": Shared(lambda: respond("/metrics", "", site)),
+            "/state.json": SharedAnswer(lambda: respond("/state.json", "", site), lambda: site.board.version),
+            "/metrics": SharedAnswer(lambda: respond("/metrics", "", site)),
         }
         self._listeners: Counter[str] = Counter()
         self._work = ThreadPoolExecutor(1, thread_name_prefix="web-work")
         self.connections = Connections(self._visit)
 
     def close(self) -> None:
-        """Begin no more work."""
+        """Cancel work that has not begun."""
         self._work.shutdown(wait=False, cancel_futures=True)
 
     async def _visit(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -349,7 +350,7 @@ class _Visits:
             return await self._send(request, await self._answer(path, request))
 
     async def _answer(self, path: str | None, request: web.BaseRequest) -> WebAnswer:
-        """What is costly to make is made once for all; what is work for one does not keep others waiting."""
+        """Costly answers are made once for all clients; work for one client runs on a thread of its own."""
         if path in self._shared:
             return await self._shared[path].get()
         arguments = request.path_qs, request.headers.get("Authorization", ""), self._site
@@ -358,7 +359,7 @@ class _Visits:
         return respond(*arguments)
 
     async def _send(self, request: web.BaseRequest, answer: WebAnswer) -> web.StreamResponse:
-        """One answer, or word that the client has it already."""
+        """One answer, or status 304 if the client has it already."""
         headers = {**HEADERS, "Content-Security-Policy": answer.policy}
         if answer.etag:
             headers |= {"ETag": answer.etag, "Cache-Control": "no-cache"}  # kept, and asked about each time
@@ -378,7 +379,7 @@ class _Visits:
         return response
 
     async def _listen(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Server-sent events: the picture now, and again whenever it changes, until somebody hangs up."""
+        """Server-sent events: the state now, and again whenever it changes, until either side disconnects."""
         listener = request.remote or ""
         if self._listeners[listener] >= MOST_LISTENERS_OF_ONE:
             return await self._send(request, refusal(HTTPStatus.TOO_MANY_REQUESTS))
@@ -429,7 +430,7 @@ def serve(
 ) -> WebServer:
     """Serve on ``host:port`` (port 0: any free one); :class:`SettingsError` where that is not possible.
 
-    Without ``people`` nobody sees single people; ``about`` is what the page says of the deployment.
+    Without ``people`` single people are not shown; ``about`` is what the page says of the deployment.
     """
     return WebServer(listening_socket(listen), Site(registry, board, people, about))
 
@@ -463,8 +464,8 @@ def listening_socket(listen: str) -> socket.socket:
         raise SettingsError(f"listen address {listen} {must}", error.strerror, remedy) from error
 
 
-def _say_briefly(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-    """A client that breaks off is no news, and never a page of it."""
+def _log_briefly(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    """Log in one line that a client broke off: that is normal, and needs no traceback."""
     logger.debug("the web server: %s (%s)", context["message"], type(context.get("exception")).__name__)
 
 

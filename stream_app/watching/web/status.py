@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from accounting.bounds.radius import ceiling_within
-from accounting.ledgers import PrivacyAccount
+from accounting.ledgers import EVERY_GROUP, PrivacyAccount
 from models.mechanisms import errors_of_recipients, public_error
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.setup.settings import Settings
@@ -21,18 +21,18 @@ from stream_app.watching.metrics import HiddenLine, adversary_of, hour_of, sigma
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 from stream_app.watching.prior_notes import crowd_note, panel_note
 from stream_app.watching.wording import decision_in_words, over_limit_in_words, spent_in_words
-from stream_app.wire import Outcome, Reason, RiskSummary
+from stream_app.wire import Reason, RiskSummary
 
-# Single people, by pseudonym, for who holds the access token: who is exposed, and which release did it.
+# Single people, by pseudonym, for holders of the access token: who is exposed, and which release did it.
 
 AT_MOST = 200
-"""People listed at a time, those first to whom most is added."""
+"""People listed at a time, those with the highest added risk first."""
 _MOST_STEPS = 1000
 _MOST_RELEASES = 100_000  # of all steps kept, but for those of the last horizon
 
 
 class RecentSteps:
-    """The last steps, consecutive: at least those of the horizon, which counts as long until it is known."""
+    """The last consecutive steps: at least a horizon of them, which is taken to be long until it is known."""
 
     def __init__(self) -> None:
         self.horizon = _MOST_STEPS
@@ -45,7 +45,7 @@ class RecentSteps:
         return tuple(self._steps)
 
     def append(self, step: StepSchedule) -> None:
-        """Keep a step; those before it go where there are too many, or one between is missing."""
+        """Keep a step. Earlier ones are dropped if there are too many, or if a step between is missing."""
         if self._steps and step.step != self._steps[-1].step + 1:
             self._steps.clear()
             self._releases = 0
@@ -59,7 +59,7 @@ class RecentSteps:
 
 
 class PeopleBoard(Observer):
-    """Keeps everybody's standing after each step; :meth:`allows` must be asked before anything is shown."""
+    """Keeps each person's figures after each step; ask :meth:`allows` before any is shown."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -70,7 +70,7 @@ class PeopleBoard(Observer):
         self._log = RecentSteps()
 
     def allows(self, token: str) -> bool:
-        """Whether this is the access token; takes as long for a wrong one."""
+        """Whether this is the access token; the comparison takes the same time for a wrong one."""
         return hmac.compare_digest(token.encode(errors="replace"), self._token)
 
     def started(self, event: RunStarted) -> None:
@@ -87,14 +87,14 @@ class PeopleBoard(Observer):
             self._log.append(schedule)
 
     def closed(self, event: StepClosed) -> None:
-        """Take everybody's figures after the step."""
+        """Take each person's figures after the step."""
         with self._lock:
             self._log.append(event.accounted or event.schedule)
             if self._view is not None:
                 self._standing = self._view.standing()
 
     def exposed(self, threshold: float) -> dict[str, Any]:
-        """People at or above the threshold, most added first, as JSON; empty before the first step."""
+        """People at or above the threshold, highest added risk first, as JSON; none before the first step."""
         with self._lock:
             standing = self._standing
         if standing is None:
@@ -104,9 +104,9 @@ class PeopleBoard(Observer):
         return {"step": standing.step, "threshold": threshold, "reached": reached, "people": rows}
 
     def why(self, pseudonym: str) -> dict[str, Any] | None:
-        """One person's last steps taken apart by release, as JSON; None for nobody we know.
+        """What each release of a person's last steps revealed, as JSON; None for an unknown pseudonym.
 
-        Beside it the steps in which most was added to the person, as they stand in hindsight.
+        It also has the steps with the person's highest added risk, as they stand in hindsight.
         """
         with self._lock:
             standing, view, log = self._standing, self._view, self._log.steps
@@ -153,7 +153,7 @@ def _row(standing: Standing, person: int) -> dict[str, Any]:
 
 Phase = Literal["starting", "running", "stopped"]
 HISTORY = 240  # steps the page keeps
-NOBODY_HERE = "this process accounts nobody; on Kafka, the pages of account workers show risks"
+NO_PEOPLE_HERE = "this process accounts for no people; on Kafka, the pages of account workers show risks"
 BINS = 20  # of the distribution of risk, equal widths over [0, 1]
 
 
@@ -211,7 +211,7 @@ class ReleaseLine:
 
 @dataclass(frozen=True)
 class Status:
-    """An immutable picture of the engine; holds neither a count nor a person."""
+    """An immutable state of the engine; holds neither a count nor a person."""
 
     phase: Phase = "starting"
     reason: str = "priors are being loaded"
@@ -224,7 +224,7 @@ class Status:
     distribution: Distribution | None = None
     sensors: Mapping[str, SensorLine] = field(default_factory=dict)
     releases: tuple[ReleaseLine, ...] = ()
-    decision: str | None = None  # why the last step was released so, and who is over the limit
+    decision: str | None = None  # why the last step was released as it was, and how many are over the limit
     note: str | None = None  # what must be said of the priors
     epsilon: Mapping[str, float] | None = None  # spent by each group of sensors; None where not known here
     spent: Mapping[str, str] | None = None  # the same in words, with what left no epsilon
@@ -241,9 +241,15 @@ class Status:
         """Whether the process should go on; false once the run failed."""
         return not (self.phase == "stopped" and self.reason.startswith("failure"))
 
+    @property
+    def spent_rows(self) -> list[tuple[str, str]]:
+        """What each group of sensors spent, in words; where there is one group, it is all of them."""
+        spent = list((self.spent or {}).items())
+        return spent if len(spent) > 2 else [row for row in spent if row[0] == EVERY_GROUP]
+
 
 class StatusBoard(Observer):
-    """Hears the engine's events on its thread; :meth:`read` and ``version`` may be asked from any other."""
+    """Receives the engine's events on its thread; :meth:`read` and ``version`` may be called on any other."""
 
     def __init__(
         self, sensors: tuple[Sensor, ...] = (), delta: float = 1e-6, about: Settings | None = None
@@ -260,25 +266,25 @@ class StatusBoard(Observer):
         self._status = Status(sensors=lines)
 
     def read(self) -> Status:
-        """The present picture."""
+        """The current state."""
         with self._changing:
             return self._status
 
     @property
     def version(self) -> int:
-        """A number that is another one after every change of the picture."""
+        """A number that changes with every change of the state."""
         with self._changing:
             return self._version
 
     def carried(self, account: PrivacyAccount) -> None:
-        """What earlier runs have spent, from whoever publishes; go on from there."""
+        """What earlier runs have spent: go on from there."""
         self._account = PrivacyAccount.load(account.save())
         self._change(**self._spent())
 
     def started(self, event: RunStarted) -> None:
         """The engine is ready."""
         self._view = event.view
-        self._basis = event.view.note if event.view else NOBODY_HERE
+        self._basis = event.view.note if event.view else NO_PEOPLE_HERE
         self._change(
             phase="running",
             reason="closing steps",
@@ -294,20 +300,17 @@ class StatusBoard(Observer):
             return None
         return crowd_note(self._adversary, None if view is None else view.others)
 
-    def received(self, outcome: Outcome, readings: int = 1) -> None:
-        """Readings change nothing that is shown."""
-
     def rejected(self, reason: Reason) -> None:
         """One more dead letter."""
         self._change(rejected=self.read().rejected + 1)
 
     def panel_checked(self, event: PanelChecked) -> None:
-        """Say it beside what is to be said of the priors anyway."""
+        """Add it to the note on the priors."""
         notes = (self._basis, panel_note(event))
         self._change(note="; ".join(filter(None, notes)) or None)
 
     def closed(self, event: StepClosed) -> None:
-        """A step was published; keep it."""
+        """A step was published: show it."""
         status = self.read()
         if self._account is not None:
             self._account.charge(event.schedule)
@@ -355,11 +358,15 @@ class StatusBoard(Observer):
 
 
 def _decision(event: StepClosed) -> str | None:
-    """Why the step was released so, and who is over the limit of the rule, where one is set."""
+    """Why the step was released as it was, and how many people are over the limit, where one is set."""
     over = None if event.summary is None else event.summary.over_limit
     if event.why is not None:
         return decision_in_words(event.why, over)
-    return None if over is None else f"As configured, not by the rule. {over_limit_in_words(over)}."
+    return (
+        None
+        if over is None
+        else f"Released as configured; the rule decides nothing. {over_limit_in_words(over)}."
+    )
 
 
 def _line(event: StepClosed, summary: RiskSummary) -> StepLine:

@@ -126,5 +126,5 @@ def test_the_library_says_the_same_of_a_crowd() -> None:
     assert columns["ceiling"] == [crowd["p7"].certified]
     assert columns["ceiling_informed"] == [informed["p7"].certified]
     assert crowd.shown()["informed"] == informed.shown()["ceiling"]
-    assert "the 59 others, but for 3 whom the adversary may follow," in crowd[:1].caption()
+    assert "the 59 others, except 3 whom the adversary may follow," in crowd[:1].caption()
     assert "in the crowd" not in informed.caption()

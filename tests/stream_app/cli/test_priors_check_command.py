@@ -130,7 +130,7 @@ def test_the_attack_may_see_a_schedule(tallyguard: Tallyguard, fitted: Path) -> 
         (("--mistakes", "4"), "mistakes must lie in 0..3"),
         (("--horizon", "9"), "the horizon must be at most the 4 recorded steps, got 9; shorten"),
         (("--held-out-windows", "44"), "more windows than the 44 held out, got 44"),
-        (("--held-out-windows", "5"), "only the last 4 windows may be held against the priors, got 5, some"),
+        (("--held-out-windows", "5"), "only the last 4 windows may be compared with the priors, got 5, some"),
         (
             ("--checkins", "before.csv"),
             "beyond the windows that the priors were fitted to, got 40 windows",

@@ -122,7 +122,10 @@ def test_whoever_was_over_once_is_ever_over() -> None:
         reason=BudgetReason.BUDGET, people=5, allowed=4, natural=1, over=4, cleared=0, rounds=1
     )
     words = decision_in_words(why, counts)
-    assert "Over the limit now: 2 people by releases and 0 by habit alone; ever so far: 3." in words
+    assert (
+        "Over the limit now: 2 people because of releases and 0 because of habits alone; ever so far: 3."
+        in words
+    )
     assert "Forecast when it was decided: of 5 people 4 over the limit because of releases" in words
     assert "are over" not in decision_in_words(why)
     more = why.model_copy(update={"over": 6})

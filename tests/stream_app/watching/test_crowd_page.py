@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from math import inf
 from pathlib import Path
 
@@ -14,8 +15,7 @@ from accounting.decisions import BudgetReason
 from accounting.exposure.crowd import equivalent_sigma
 from accounting.settings import OPERATIONS, RiskBudget
 from models.releases import StepSchedule
-from stream_app.analysis.report.sections import may_i_publish
-from stream_app.analysis.run_log import read_run
+from stream_app.analysis.report import read_run, write_report
 from stream_app.analysis.verdict import CeilingKind, MayPublish, verdict_on
 from stream_app.embedded import RunOptions, run
 from stream_app.watching.events import Observer, Observers, StepClosed
@@ -119,11 +119,11 @@ def test_both_pages_show_the_ceilings_their_condition_and_the_hours(shown: Shown
     assert 0 < len(known) < 24 * len(NAMES)
     assert max(known) > 0.3
     page = render(status, shown.settings)
-    section = page.split("against whoever does not know where everybody else is</h2>")[1]
+    section = page.split("against an adversary who does not know where the others are</h2>")[1]
     assert condition[1:] in section
-    said = map(ceiling_in_words, (crowd.mean_risk, shown.summary.mean_risk))
-    assert "".join(f"<td>{each}</td>" for each in said) in section
-    assert "What the crowd hides for nothing" in section
+    said = [ceiling_in_words(mean) for mean in (crowd.mean_risk, shown.summary.mean_risk)]
+    assert re.findall(r"<td[^>]*>([^<]*)</td>", section)[:2] == said
+    assert "How much the crowd hides" in section
     exposed = shown.people.exposed(0.0)["people"]
     assert all(each["crowd"] <= each["risk"] for each in exposed)
     assert any(each["crowd"] < each["risk"] for each in exposed)
@@ -135,10 +135,10 @@ def test_both_pages_show_the_ceilings_their_condition_and_the_hours(shown: Shown
 def test_of_many_sensors_the_plain_page_shows_those_where_the_crowd_hides_least(shown: Shown) -> None:
     lines = tuple(HiddenLine(f"gate {number}", (None, 1.0 + number)) for number in reversed(range(60)))
     page = render(dataclasses.replace(shown.board.read(), hidden=lines), shown.settings)
-    table = page.split("What the crowd hides for nothing</h2>")[1].split("</table>")[0]
+    table = page.split("How much the crowd hides</h2>")[1].split("</table>")[0]
     assert "The 50 of 60 sensors where it hides least." in table
-    assert "<td>gate 0</td>" in table
-    assert "<td>gate 59</td>" not in table
+    assert ">gate 0</td>" in table
+    assert ">gate 59</td>" not in table
 
 
 def test_hours_keep_the_least_that_was_hidden() -> None:
@@ -173,10 +173,11 @@ def test_a_report_judges_by_the_adversary_that_the_rule_is_kept_against(tmp_path
     """Yes in the crowd with its condition, by its ceilings, and the informed ones beside."""
     Shown(tmp_path / "out", 8, **{**BUDGET, "sharpen_operations": OPERATIONS})
     log = read_run(tmp_path / "out")
-    text = "".join(may_i_publish(log))
+    write_report(tmp_path / "out", tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
     assert "Yes, if habits are as assumed, and if the 29 others move independently" in text
-    assert "whoever does not know where everybody else is (setting adversary)" in text
-    assert "Highest ceiling of anybody, against that adversary" in text
+    assert "an adversary who does not know where the others are (setting adversary)" in text
+    assert "Highest ceiling against that adversary, over all people and steps" in text
     judged, informed = (max(each.risk["1.0"] for each in some) for some in (log.judged, log.summaries))
     assert judged < informed
     assert f"<td>{ceiling_in_words(judged)}</td>" in text

@@ -253,4 +253,4 @@ def test_what_cannot_be_is_refused_with_what_to_do(tmp_path: Path, caplog: pytes
     fitted = replace(population(), fitted=FittedWindows(3600, 0, "most", "elsewhere", "Z", 10**9))
     with caplog.at_level(logging.WARNING):
         run(checked(verdict()), RunOptions(tmp_path / "out"), fitted, chunks=[])
-    assert "part of that may be few data" in caplog.text
+    assert "perhaps partly because the data are few" in caplog.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_app.watching.glossary import GLOSSARY, for_report, markdown_page
+from stream_app.watching.glossary import GLOSSARY, explained, markdown_page
 from tests import ROOT
 from tests.stream_app.cli.test_cli import Tallyguard, tallyguard
 
@@ -44,5 +44,5 @@ def test_a_misspelt_word_is_suggested_and_none_lists_all(tallyguard: Tallyguard)
 
 def test_the_report_takes_its_words_from_there() -> None:
     """Each with its condition, where it has one."""
-    words = dict(for_report())
+    words = dict(explained())
     assert "If habits are as assumed" in words["ceiling, risk, certified risk"]

@@ -34,6 +34,7 @@ from stream_app.watching.web.answers import render, state_json
 from stream_app.watching.web.status import PeopleBoard, StatusBoard
 from stream_app.watching.wording import ceiling_in_words
 from tests.stream_app.engine_support import REGISTRY, lines_of, messages_of_a_day, population, settings
+from tests.watching.page_text import text_of_page
 
 KAPPA = 0.1
 GROUP = {"people": 423, "predicted": 0.29, "realised": 0.42, "low": 0.37, "high": 0.47}
@@ -121,7 +122,7 @@ def test_every_place_says_that_the_priors_were_refuted_and_on_how_many(
 ) -> None:
     """The condition stands beside the number: page, plain page, report, plan."""
     _, shown = both
-    said = "the priors were refuted on 423 people, ceilings too low"
+    said = "the priors were refuted on 423 people, because ceilings were too low"
     short = "if each person is within 0.1 nats of priors refuted on 423 people"
     state = shown.state
     assert said in state["note"]
@@ -130,10 +131,10 @@ def test_every_place_says_that_the_priors_were_refuted_and_on_how_many(
     assert said in plain
     assert f"Ceiling, {short}" in plain
     write_report(shown.folder, tmp_path / "report.html")
-    report = (tmp_path / "report.html").read_text()
+    report = text_of_page((tmp_path / "report.html").read_text())
     assert said in report
     assert f"Ceiling, {short}" in report
-    assert "lowest predictions</td><td>106</td><td>8 in 100</td><td>27 in 100 (19 to 36)" in report
+    assert "lowest predictions 106 8 in 100 27 in 100 (19 to 36)" in report
     assert "if habits are as assumed, no method" not in report
     log = read_run(shown.folder)
     assert f"{short}, no method is right in more than {ceiling_in_words(log.worst.mean_risk)}" in report
@@ -175,7 +176,7 @@ def test_priors_that_were_not_refuted_change_no_figure_and_are_said_to_be_no_pro
     before = read_run(seen(tmp_path / "none", checked(None)).folder)
     for said, words in (
         ("not refuted by 423 people", "not refuted, which is no proof"),
-        ("ceilings too high", "too high, which errs to the safe side"),
+        ("ceilings too high", "too high, which errs on the safe side"),
     ):
         shown = seen(tmp_path / said, checked(verdict(said)))
         assert read_run(shown.folder).summaries == before.summaries

@@ -7,7 +7,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
@@ -20,6 +19,7 @@ from stream_app.watching.web.server import parse_address
 from stream_app.watching.wording import in_a_hundred
 from stream_app.wire.messages import Reason
 from tests.stream_app.events_for_tests import closed
+from tests.watching.page_text import PageText
 
 
 @pytest.fixture
@@ -72,25 +72,6 @@ def test_metrics_are_served_in_the_exposition_format(server: WebServer) -> None:
     assert "tallyguard_steps_closed_total 3.0" in get(server, "/metrics")[1]
 
 
-class Reader(HTMLParser):
-    """Collects the text of a page and what it would load from elsewhere."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.words: list[str] = []
-        self.loads: list[str] = []
-        self.feed(page)
-
-    def handle_data(self, data: str) -> None:
-        """Keep the text."""
-        self.words.append(data.strip())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep what a browser would fetch."""
-        if tag in {"script", "img", "link", "iframe"}:
-            self.loads += [value or "" for name, value in attrs if name in {"src", "href"}] or [tag]
-
-
 def test_the_plain_page_shows_step_people_at_risk_and_history(server: WebServer, board: StatusBoard) -> None:
     """The figures of the summary are on the page in words, newest step first, refreshing while it runs."""
     board.started(RunStarted(people=200, next_step=0, sensors=()))
@@ -98,7 +79,7 @@ def test_the_plain_page_shows_step_people_at_risk_and_history(server: WebServer,
     board.closed(closed(1))
     board.rejected(Reason.NOT_JSON)
     status, page = get(server, "/plain")
-    words = Reader(page).words
+    words = PageText(page).words
     assert status == 200
     assert 'http-equiv="refresh"' in page
     assert (
@@ -123,15 +104,15 @@ def test_the_plain_page_says_when_a_step_was(board: StatusBoard) -> None:
         (Settings(), "step 1"),
     ):
         with serve("127.0.0.1:0", CollectorRegistry(), board, about=settings) as server:
-            words = Reader(get(server, "/plain")[1]).words
-        assert f"How many people could be reconstructed, after {when}" in words
+            words = PageText(get(server, "/plain")[1]).words
+        assert f"How many people are at risk, after {when}" in words
         assert when in words[words.index("The last steps") :]
 
 
 def test_the_plain_page_loads_nothing_from_anywhere(server: WebServer, board: StatusBoard) -> None:
     """No script, font, picture or style from another address; the browser is told to refuse them."""
     board.closed(closed(0))
-    assert Reader(get(server, "/plain")[1]).loads == []
+    assert PageText(get(server, "/plain")[1]).loads == []
     with urllib.request.urlopen(server.address + "plain", timeout=10) as answer:
         assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
 

@@ -10,10 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accounting.settings import RiskBudget
-from stream_app.analysis.report.sections import limit_in_words, rule_in_words
+from stream_app.analysis.verdict import limit_in_words, rule_in_words
 from stream_app.watching.wording import (
     DOWN,
     EXACT,
+    LEVELS,
     NEAREST,
     UP,
     attack_in_words,
@@ -117,6 +118,11 @@ def test_a_radius_is_shortened_downwards_and_what_is_asked_for_upwards() -> None
 BOUNDS = r"(risk|certified|ceiling|added|\.then|\.now|credible|highest)"
 
 
+def test_the_live_page_has_the_headings_of_the_report_and_the_plain_page() -> None:
+    script = (ROOT / "stream_app/watching/web/static/page.js").read_text()
+    assert all(f'"{heading}"' in script for heading in LEVELS)
+
+
 def test_whoever_shows_a_ceiling_asks_the_one_function() -> None:
     """No presenter rounds a ceiling, or what is added at most, by itself or to the nearest."""
     to_nearest = re.compile(
@@ -125,10 +131,11 @@ def test_whoever_shows_a_ceiling_asks_the_one_function() -> None:
     by_itself = re.compile(
         rf"\{{[^{{}}]*{BOUNDS}[^{{}}]*:\.\d[fg%]\}}|{BOUNDS}[\w.]*\.(toFixed|toPrecision)\("
     )
+    in_template = re.compile(rf"{BOUNDS}\s*\|\s*(chance|round)")
     sources = [
         path
         for folder in ("stream_app", "tallyguard")
-        for kind in ("*.py", "*.js")
+        for kind in ("*.py", "*.js", "*.j2")
         for path in (ROOT / folder).rglob(kind)
     ]
     found = [
@@ -136,7 +143,7 @@ def test_whoever_shows_a_ceiling_asks_the_one_function() -> None:
         for path in sources
         for line in path.read_text(encoding="utf-8").splitlines()
         if not re.search(r"\.baseline\b|certified_drop|predicted", line)  # guesses; a change
-        if to_nearest.search(line) or by_itself.search(line)
+        if to_nearest.search(line) or by_itself.search(line) or in_template.search(line)
     ]
     assert len(sources) > 100
     assert found == []

@@ -81,7 +81,7 @@ function draw(figure, description, shapes, more = {}) {
     "figcaption", {},
     element("span", { class: "ceiling" }, "ceiling"),
     ...Object.entries(more).map(([name, text]) => element("span", { class: name }, text)),
-    element("span", { class: "guess" }, "guess by habit"),
+    element("span", { class: "guess" }, "guess"),
   );
   figure.replaceChildren(svg, legend);
 }

@@ -7,7 +7,7 @@ import { meanBits } from "./sensors.js";
 
 const WIDTH = 640, MARGIN = 34, SMALL = 4, LARGE = 17, NAMED = 8, LETTER = 6.4, LINE = 14;
 
-export function drawMap(figure, sensors, releases, nobody) {
+export function drawMap(figure, sensors, releases, hasNoPeople) {
   const placed = sensors.filter((line) => line.position);
   const project = projection(placed.map((line) => line.position));
   figure.hidden = project === null;
@@ -27,7 +27,7 @@ export function drawMap(figure, sensors, releases, nobody) {
     "aria-label": `Map of ${number(placed.length)} sensors.${said} The list below names them.`,
   });
   svg.append(
-    ...spots.map((spot) => circle(spot, active.has(spot.line.name), nobody)),
+    ...spots.map((spot) => circle(spot, active.has(spot.line.name), hasNoPeople)),
     ...names(spots.slice(0, NAMED), spots, project.height),
     label(WIDTH - 4, 14, "north ↑", "end"),
   );
@@ -52,10 +52,10 @@ function projection(positions) {
   };
 }
 
-function circle({ line, x, y, bitsPerRelease, radius }, isActive, nobody) {
+function circle({ line, x, y, bitsPerRelease, radius }, isActive, hasNoPeople) {
   const made = shape("circle", { class: isActive ? "sensor active" : "sensor", cx: x.toFixed(1), cy: y.toFixed(1), r: radius.toFixed(1) });
   const title = shape("title", {});
-  title.textContent = `${line.name}: ${nobody ? "" : `${bits(bitsPerRelease)} a release, `}${number(line.releases)} releases`;
+  title.textContent = `${line.name}: ${hasNoPeople ? "" : `${bits(bitsPerRelease)} a release, `}${number(line.releases)} releases`;
   made.append(title);
   return made;
 }

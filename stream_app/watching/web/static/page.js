@@ -1,4 +1,4 @@
-// The live page: listens to the engine's events and draws what they say. Asks nobody but this engine.
+// The live page: listens to the engine's events and draws what they say. Asks no other server than this engine.
 
 import { overTime, spread } from "./charts.js";
 import { drawMap } from "./map.js";
@@ -57,19 +57,19 @@ function draw(state) {
   if (state.history.length) overTime(by("over-time"), state.history, state.about);
   if (state.distribution) spread(by("spread"), state.distribution);
   if (state.summary) drawLevels(state.summary, state.about?.is_raised);
-  const nobody = state.phase !== "starting" && state.people === 0;
-  drawMap(by("map"), state.sensors, state.releases, nobody);
+  const hasNoPeople = state.phase !== "starting" && state.people === 0;
+  drawMap(by("map"), state.sensors, state.releases, hasNoPeople);
   drawLists(state);
   drawPrivacy(state);
-  for (const part of document.querySelectorAll("[data-people]")) part.hidden = nobody;
-  for (const part of document.querySelectorAll("[data-crowd]")) part.hidden = nobody || !state.crowd;
-  by("question").hidden = nobody;
+  for (const part of document.querySelectorAll("[data-people]")) part.hidden = hasNoPeople;
+  for (const part of document.querySelectorAll("[data-crowd]")) part.hidden = hasNoPeople || !state.crowd;
+  by("question").hidden = hasNoPeople;
   by("basis").hidden = !state.note;
   by("basis").textContent = state.note ? `Note: ${state.note}.` : "";
   by("not-reached").hidden = !state.not_reached;
   by("not-reached").textContent = state.not_reached ? `Note: ${state.not_reached}.` : "";
   by("decision").hidden = !state.decision;
-  by("decision").textContent = state.decision ? `Why so: ${state.decision}` : "";
+  by("decision").textContent = state.decision ? `Reason: ${state.decision}` : "";
   describePeople(state);
 }
 
@@ -81,7 +81,7 @@ function drawSetting({ about }) {
     `${about.mistakes ? `at least ${about.horizon - about.mistakes}` : "each"} of the last ${about.horizon} steps?`;
 }
 
-// What holds beside each ceiling; where the priors were refuted, nobody is told what releases added by it.
+// The condition beside each ceiling. Where the priors were refuted, the page does not say what releases added.
 function drawCondition({ about }) {
   if (!about) return;
   for (const part of document.querySelectorAll("[data-condition]")) part.textContent = about.condition;
@@ -119,7 +119,7 @@ function drawLevels(summary, isRaised) {
     `${inAHundred(Number(level), EXACT)} or more`, number(count), ...(crowd ? [number(crowd.at_risk[level] ?? 0)] : []), number(summary.at_baseline[level]),
     isRaised ? "not known" : number(count - summary.at_baseline[level]), number(summary.at_added_risk[level] ?? 0),
   ]);
-  const head = ["Chance", "Ceiling there", ...(crowd ? ["Ceiling in the crowd there"] : []), "Guess there, by habit alone", "Put there by releases", "Added that much"];
+  const head = ["Level", "People by ceiling", ...(crowd ? ["People by ceiling in the crowd"] : []), "People by guess", "More because of releases", "People by added risk"];
   by("levels").replaceChildren(...table("People at or above each risk", head, rows));
 }
 
@@ -154,9 +154,9 @@ function heat(sigma) {
   return cell;
 }
 
-function drawSensors(sensors, most, nobody) {
+function drawSensors(sensors, most, hasNoPeople) {
   const columns = [...groupBy(sensors)].map(([group, lines]) => {
-    const tiles = lines.sort((a, b) => meanBits(b) - meanBits(a)).map((line) => tile(line, meanBits(line), most, nobody));
+    const tiles = lines.sort((a, b) => meanBits(b) - meanBits(a)).map((line) => tile(line, meanBits(line), most, hasNoPeople));
     return element("div", {}, element("h3", {}, group), element("ul", {}, ...tiles));
   });
   by("sensors").replaceChildren(...columns);
@@ -168,19 +168,19 @@ function groupBy(sensors) {
   return groups;
 }
 
-function tile(line, mean, most, nobody) {
+function tile(line, mean, most, hasNoPeople) {
   const fill = element("i");
   fill.style.width = `${(100 * mean) / most}%`;
   const releases = line.releases === 1 ? "1 release" : `${number(line.releases)} releases`;
   const revealed = [element("span", {}, bits(mean)), element("span", { class: "bar", "aria-hidden": "true" }, fill)];
   return element(
     "li", { class: "tile" },
-    element("span", {}, line.name), ...(nobody ? [] : revealed), // without people it is not computed, not 0
+    element("span", {}, line.name), ...(hasNoPeople ? [] : revealed), // without people it is not computed, not 0
     element("small", {}, releases),
   );
 }
 
-// Of tiers each recipient's own: the value beside it is what everybody may read.
+// With tiers, the error of what each recipient reads; the value beside it is the public one.
 function errorsInWords({ error, tiers }) {
   const own = Object.entries(tiers).map(([tier, each]) => `${tier} ± ${twoDigits(each)}`);
   return own.length ? `${own.join(", ")} people` : `± ${twoDigits(error)} people`;

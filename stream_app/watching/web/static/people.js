@@ -49,8 +49,8 @@ async function show() {
 function list(found) {
   const shown = found.people.length;
   const until = found.step === null ? "" : ` at ${stepName(found.step, about)}`;
-  const rest = shown < found.reached ? ` The ${number(shown)} to whom most is added are listed.` : "";
-  say(`${number(found.reached)} people have a ceiling of ${inAHundred(found.threshold, EXACT)} or more${until}, most added first.${rest}`);
+  const rest = shown < found.reached ? ` The ${number(shown)} with the highest added risk are listed.` : "";
+  say(`${number(found.reached)} people have a ceiling of ${inAHundred(found.threshold, EXACT)} or more${until}, those with the highest added risk first.${rest}`);
   const inCrowd = found.people.some((person) => person.crowd !== null);
   const rows = found.people.map((person) => [
     element("code", { title: person.person }, person.person.slice(0, 12)),
@@ -58,7 +58,7 @@ function list(found) {
     ceilingInWords(person.added), ceilingInWords(person.risk), ...(inCrowd ? [ceilingInWords(person.crowd)] : []), inAHundred(person.baseline),
     ceilingInWords(person.most_added), stepName(person.most_added_step, about),
   ]);
-  const head = ["Pseudonym", "Which release did it", "Added now", "Ceiling", ...(inCrowd ? ["In the crowd"] : []), "Guess", "Most added so far", "Step of that"];
+  const head = ["Pseudonym", "Which release did it", "Added risk now", "Ceiling", ...(inCrowd ? ["Ceiling in the crowd"] : []), "Guess", "Highest added risk so far", "At step"];
   by("exposed").replaceChildren(element("table", {}, ...table("Most exposed people", head, rows)));
   by("exposed").hidden = shown === 0;
 }
@@ -102,10 +102,10 @@ function reason(found, row) {
 
 function hindsight(found) {
   const past = found.hindsight;
-  if (!past) return `In hindsight, the steps at which most was added to this person: ${found.no_hindsight}.`;
+  if (!past) return `In hindsight, the steps with this person's highest added risk: ${found.no_hindsight}.`;
   const then = `when the last was released ${ceilingInWords(past.then)}`;
   const now = `with everything released until ${stepName(past.until_step, about)} ${ceilingInWords(past.now)}`;
-  return `${stepName(past.first_step, about)} to ${stepName(past.last_step, about)}, when most was added to this person, ${about?.condition ?? "if habits are as assumed"}: ceiling ${then}, ${now}; guess ${inAHundred(past.baseline)}. Both ceilings come from slower, mostly tighter bounds than the running one: compare them with each other.`;
+  return `${stepName(past.first_step, about)} to ${stepName(past.last_step, about)}, the steps with this person's highest added risk, ${about?.condition ?? "if habits are as assumed"}: ceiling ${then}, ${now}; guess ${inAHundred(past.baseline)}. Both ceilings come from slower, mostly tighter bounds than the running one: compare them with each other.`;
 }
 
 function forget() {

@@ -2,7 +2,7 @@
 
 import { number } from "./words.js";
 
-const MOST_LISTED = 50; // of thousands nobody reads the list, and what stands below it is out of reach
+const MOST_LISTED = 50; // a list of thousands is not read, and hides what is below it
 const by = (id) => document.getElementById(id);
 
 // How many bits one release of a sensor has revealed on average.
@@ -19,7 +19,7 @@ export function chooseSensors(sensors) {
   const wanted = by("find").value.trim().toLowerCase();
   const found = sensors.filter((line) => line.name.toLowerCase().includes(wanted));
   const rank = new Map(found.sort((a, b) => meanBits(b) - meanBits(a)).map((line, place) => [line.name, place]));
-  const first = found.some((line) => meanBits(line) > 0) ? ", those first that reveal most" : ""; // else nobody is known
+  const first = found.some((line) => meanBits(line) > 0) ? ", those first that reveal most" : ""; // else no people are known here
   const some = wanted ? `${number(found.length)} of ${number(sensors.length)} sensors have “${wanted}” in their name` : `There are ${number(sensors.length)} sensors`;
   for (const note of document.querySelectorAll("[data-cut]")) note.textContent = `${some}; at most ${MOST_LISTED} are listed${first}.`;
   return (lines, key) =>
