@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -22,7 +23,8 @@ from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import parse_person, person_records
-from stream_app.kafka.process import AccountCounters, AccountMetrics, Pulse, heed_cancellation
+from stream_app.kafka.worker_metrics import AccountCounters, AccountMetrics
+from stream_app.kafka.worker_process import Pulse, stop_if_cancelled
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import Decided
@@ -41,20 +43,13 @@ class Written:
         self.steps.append(summary.step)
 
 
-class Heard:
-    """Takes whatever the worker tells whoever watches."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments, **named: None
-
-
 def worker_of(deployment: Deployment, log: tuple[StepSchedule, ...] = ()) -> AccountWorker:
     """A worker that takes the log of decisions from a list, if there is one."""
 
     async def logged(first: int, until: int) -> AsyncIterator[list[Decided]]:
         yield list(map(Decided, log[first:until]))
 
-    worker = AccountWorker(deployment, watch=Heard(), pulse=Pulse())  # type: ignore[arg-type]
+    worker = AccountWorker(deployment, watch=MagicMock(), pulse=Pulse())
     if log:
         worker._loader.logged = logged  # type: ignore[method-assign]
     return worker
@@ -100,7 +95,7 @@ def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
     written: list[tuple[int, int]] = []
     followed: list[int | None] = []
 
-    class Sources(Heard):
+    class Sources(MagicMock):
         async def load(self, *arguments: object) -> SimpleNamespace:
             return SimpleNamespace(unchanged=set(), changes={})
 
@@ -167,7 +162,7 @@ def test_a_long_log_is_read_some_steps_at_a_time_and_without_gaps(
 def test_a_loop_ends_though_a_client_has_swallowed_its_cancellation() -> None:
     async def loop() -> None:
         while True:
-            heed_cancellation()
+            stop_if_cancelled()
             try:
                 await asyncio.sleep(60.0)
             except asyncio.CancelledError:

@@ -15,7 +15,7 @@ from kafka.errors import ClusterAuthorizationFailedError, UnknownBrokerIdError
 from stream_app.kafka.broker.clients import BrokerError
 from stream_app.kafka.deployment import deployment as deployment_module
 from stream_app.kafka.deployment.deployment import (
-    SETTING,
+    REQUEST_LIMIT,
     Deployment,
     largest_request_bytes,
     require_requests,
@@ -44,7 +44,9 @@ class Admin:
         for each in resources:
             if each.name not in limits:
                 raise UnknownBrokerIdError(each.name)
-        return {"broker": {each.name: {SETTING: {"value": str(limits[each.name])}} for each in resources}}
+        return {
+            "broker": {each.name: {REQUEST_LIMIT: {"value": str(limits[each.name])}} for each in resources}
+        }
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from stream_app.kafka.broker.clients import (
     CheckedProducer,
     LogError,
     is_refusal,
-    undeterred_client,
+    resilient_client,
 )
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topic_checks import access_rules, commands, roles
@@ -46,10 +46,19 @@ from stream_app.kafka.deployment.records import (
     people_of,
     person_records,
 )
-from stream_app.kafka.process import EXIT_STALLED, Pulse
-from stream_app.kafka.release.core import SILENCE_SECONDS, ArrivalOrder, Arrived, LogRecord
-from stream_app.kafka.release.release_core import KEY, Progress, ReleaseCore, Restored, restore
+from stream_app.kafka.release.release_core import (
+    PROGRESS_KEY,
+    SILENCE_SECONDS,
+    ArrivalOrder,
+    InputRecord,
+    Progress,
+    ReleaseCore,
+    Restored,
+    restore,
+)
+from stream_app.kafka.release.release_log import LogRecord
 from stream_app.kafka.tools.producing import Pace, produce
+from stream_app.kafka.worker_process import EXIT_STALLED, Pulse
 from stream_app.setup.settings import KafkaSettings, Settings
 from stream_app.steps.ticks import StepClock
 from stream_app.steps.window import StepWindow
@@ -68,8 +77,8 @@ from tests.stream_app.engine_support import (
 A, R = "activations", "readings"
 
 
-def arrived(topic: str, timestamp: float, offset: int, value: bytes = b"") -> Arrived:
-    return Arrived(topic, timestamp, offset, value)
+def arrived(topic: str, timestamp: float, offset: int, value: bytes = b"") -> InputRecord:
+    return InputRecord(topic, timestamp, offset, value)
 
 
 @settings(max_examples=60)
@@ -88,7 +97,7 @@ def test_records_come_in_the_order_in_which_the_broker_got_them(
         offsets[topic] += 1
     order = ArrivalOrder((A, R), lambda topic: order.next_offsets[topic] >= offsets[topic], 0.0)
     waiting = {topic: [each for each in records if each.log == topic] for topic in (A, R)}
-    taken: list[Arrived] = []
+    taken: list[InputRecord] = []
     while waiting[A] or waiting[R] or len(order):
         topic = random.choice([each for each in (A, R) if waiting[each]] or [A])  # type: ignore[attr-defined]
         if waiting[topic]:
@@ -120,7 +129,7 @@ def test_a_few_large_batches_fill_the_order_as_many_readings_do() -> None:
     assert not order.is_full
 
 
-def records_of_a_day(steps: int, seed: int) -> list[Arrived]:
+def records_of_a_day(steps: int, seed: int) -> list[InputRecord]:
     """A day's messages with faults, as they lie on the two topics."""
     offsets = {A: 0, R: 0}
     records = []
@@ -136,7 +145,7 @@ def core(restored: Restored | None = None, grace_seconds: float | None = None) -
     target = engine(by_clock=grace_seconds is not None)
     if window := restored.window():
         target.intake.window.load(window)
-    return ReleaseCore(target, StepClock(0, 60, grace_seconds, 100), restored.progress, {})
+    return ReleaseCore(target, StepClock(0, 60, grace_seconds, 100), restored.progress, {}, topics=Topics())
 
 
 def latest(records: Iterable[LogRecord]) -> dict[bytes | None, bytes | None]:
@@ -218,11 +227,11 @@ def test_no_record_of_progress_grows_with_the_steps_that_are_open_or_with_what_s
         for k, name in enumerate(names)
     ]
     written = latest(target.records(target.take(records, 0.0)))
-    assert len(written.keys() - {KEY}) == 90
+    assert len(written.keys() - {PROGRESS_KEY}) == 90
     assert max(map(len, written.values())) < 500
 
 
-def live_records(steps: int, seconds_late: float) -> list[Arrived]:
+def live_records(steps: int, seconds_late: float) -> list[InputRecord]:
     """Two sensors that report each step so long after its end, as the broker stamped it."""
     records = []
     for step in range(steps):
@@ -267,7 +276,7 @@ def test_a_stamp_from_the_future_closes_nothing_before_its_time() -> None:
 
 def test_a_progress_of_another_version_is_refused() -> None:
     with pytest.raises(LogError, match="must be a progress of this version"):
-        restore({KEY: b'{"v":2}'}, "progress")
+        restore({PROGRESS_KEY: b'{"v":2}'}, "progress")
     with pytest.raises(LogError, match="must be a progress of this version"):
         restore({b"step-3": b"poison"}, "progress")
 
@@ -375,7 +384,7 @@ def test_what_is_no_person_is_named(key: bytes, value: bytes, said: str) -> None
 def test_a_progress_whose_window_is_none_is_refused(window: dict[str, Any]) -> None:
     record = json.dumps({"v": 1, "type": "progress", "window": window}).encode()
     with pytest.raises(LogError, match="must be a progress of this version"):
-        restore({KEY: record}, "progress")
+        restore({PROGRESS_KEY: record}, "progress")
 
 
 def change(accounts: PartitionAccounts, changes: dict[str, Any]) -> tuple[RefusedPerson, ...]:
@@ -624,7 +633,7 @@ def test_a_broker_that_accepts_and_never_answers_does_not_keep_a_client_for_ever
 def test_where_the_only_broker_known_is_silent_the_servers_of_the_settings_are_asked() -> None:
     """One that was cut off may have been the only one that the last answer named."""
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never answers
-        client = undeterred_client(bootstrap_servers=["127.0.0.1:1"], request_timeout_ms=100)
+        client = resilient_client(bootstrap_servers=["127.0.0.1:1"], request_timeout_ms=100)
         connections = client._manager
         address = silent.getsockname()
         connections.cluster._brokers = {3: MetadataResponse.MetadataResponseBroker(3, *address, None)}

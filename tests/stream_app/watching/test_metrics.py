@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from accounting.decisions import BudgetReason
 from models.mechanisms import MECHANISMS, Tiered, parse
 from models.releases import SensorRelease, StepSchedule
-from stream_app.kafka.process import AccountMetrics, IntakeMetrics
 from stream_app.kafka.release.release_core import DecidingCore
+from stream_app.kafka.worker_metrics import AccountMetrics, IntakeMetrics
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import RunStarted, StepClosed
 from stream_app.watching.metrics import EngineMetrics
