@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ from stream_app.kafka.deployment.log_reader import (
     last_step,
     offset_before,
     read_steps,
-    reading,
+    recent_offsets,
 )
 from stream_app.kafka.deployment.records import DECISION, PROPOSAL, RefusedRecord, refused_person
 from stream_app.kafka.warm_up import compile_kernels
@@ -46,6 +46,7 @@ from stream_app.wire import Rejected, RiskSummary, StepDecision
 logger = logging.getLogger(__name__)
 
 _STEPS_AT_A_TIME = 200  # read and accounted together
+_RECENT = 20  # earlier proposals that are read: one may be waiting for the new owner of a partition
 
 
 class PartitionLoader:
@@ -134,78 +135,6 @@ class PartitionLoader:
             self._snapshots.refuse(accounts.partition, error)
             return {}
         return dict(zip(saved.people.names, saved.people.records, strict=True))
-
-
-class DecisionSource(BackgroundListener):
-    """Follows the log of decisions from the first step that the partitions have not accounted.
-
-    Each decision is passed on once, however many partitions are owned. A record that is no decision is
-    skipped with a warning; the accounts notice the missing step.
-    """
-
-    def __init__(
-        self, connection: Connection, topic: str, accept: Callable[[StepDecision], Awaitable[None]]
-    ) -> None:
-        super().__init__()
-        self._connection = connection
-        self._topic = topic
-        self._accept = accept
-        self._is_followed = False
-
-    async def follow(self, first: int | None) -> None:
-        """Follow the steps from ``first`` on, unless they are followed already; None: stop."""
-        if first is None:
-            await self.stop()
-        elif not self._is_followed:
-            await self.begin(self._follow(first))
-        self._is_followed = first is not None
-
-    async def _follow(self, first: int) -> None:
-        start = await offset_before(self._connection, self._topic, first)
-        async for records in LogFollower(self._connection).records({(self._topic, 0): start}):
-            for record in records:
-                decision = DECISION.read_or_warn(record)
-                if decision is not None and decision.step >= first:
-                    await self._accept(decision)
-
-
-_RECENT = 20  # earlier proposals that are read: one may be waiting for the new owner of a partition
-
-
-class ProposalSource(BackgroundListener):
-    """Passes on every proposal with its partition; the accounts decide which of them are answered."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        topic: str,
-        accept: Callable[[int, Proposal | CrowdQuestion], Awaitable[None]],
-    ) -> None:
-        super().__init__()
-        self._connection = connection
-        self._topic = topic
-        self._accept = accept
-
-    async def follow(self, partitions: Iterable[int]) -> None:
-        """From now on read the proposals to these partitions only."""
-        await self.stop()
-        followed = sorted(partitions)
-        if followed:
-            await self.begin(self._follow(followed))
-
-    async def _follow(self, partitions: list[int]) -> None:
-        from aiokafka import TopicPartition
-
-        where = [TopicPartition(self._topic, each) for each in partitions]
-        async with reading(self._connection) as consumer:
-            consumer.assign(where)
-            ends, begins = await consumer.end_offsets(where), await consumer.beginning_offsets(where)
-            for each in where:
-                consumer.seek(each, max(begins[each], ends[each] - _RECENT))
-            async for record in consumer:
-                proposal = PROPOSAL.read_or_warn(record)
-                if proposal is not None:
-                    await self._accept(record.partition, proposal)
 
 
 class RiskTopic:
@@ -315,7 +244,7 @@ class AccountWorker(Job):
         self._snapshots = SnapshotKeeper(deployment, self._thread, snapshot_key, watch.counters.snapshots.inc)
         self._loader = PartitionLoader(deployment, self._thread, self._snapshots, self._refuse)
         self._answers_proposals = deployment.limit() is not None or deployment.settings.has_crowd
-        self._proposals = ProposalSource(deployment.connection, deployment.topics.proposals, self._keep)
+        self._proposals, self._decisions = BackgroundListener(), BackgroundListener()
         self._marks = SegmentMarks(deployment)
         self._last_step = -1  # the last step accounted, by the partitions owned at the time
         self._proposed: dict[int, Proposal | CrowdQuestion] = {}
@@ -323,7 +252,6 @@ class AccountWorker(Job):
         self._lags = False
         self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(maxsize=256)
-        self._decisions = DecisionSource(deployment.connection, deployment.topics.decisions, self._inbox.put)
         self._taking: asyncio.Task[None] | None = None
         self._assignment: set[int] = set()
         self._changed = asyncio.Event()
@@ -346,8 +274,25 @@ class AccountWorker(Job):
         logger.info("partitions given: %s", ", ".join(map(str, sorted(self._assignment))) or "none")
         self._changed.set()
 
-    async def _keep(self, partition: int, proposal: Proposal | CrowdQuestion) -> None:
-        await self._inbox.put(_PartitionProposal(partition, proposal))
+    async def _follow_decisions(self, first: int) -> None:
+        """Queue the decisions from a step on, once for all partitions; the accounts notice a missing step."""
+        connection, topic = self._deployment.connection, self._topics.decisions
+        start = await offset_before(connection, topic, first)
+        async for records in LogFollower(connection).records({(topic, 0): start}):
+            for record in records:
+                decision = DECISION.read_or_warn(record)
+                if decision is not None and decision.step >= first:
+                    await self._inbox.put(decision)
+
+    async def _follow_proposals(self, partitions: Iterable[int]) -> None:
+        """Queue the proposals to some partitions; the accounts decide which of them are answered."""
+        connection, topic = self._deployment.connection, self._topics.proposals
+        starts = await recent_offsets(connection, topic, partitions, _RECENT)
+        async for records in LogFollower(connection).records(starts):
+            for record in records:
+                proposal = PROPOSAL.read_or_warn(record)
+                if proposal is not None:
+                    await self._inbox.put(_PartitionProposal(record.partition, proposal))
 
     async def run(self) -> None:
         """Until cancelled: assigned partitions, then changes of people, then decisions and proposals."""
@@ -447,11 +392,21 @@ class AccountWorker(Job):
         for accounts in self._partitions.values():  # steps accounted while other partitions were owned
             await self._catch_up(accounts, self._last_step + 1)
         await self._loader.persons.follow(self._partitions)
-        await self._proposals.follow(self._partitions if self._answers_proposals else ())
-        first = min((accounts.next_step for accounts in self._partitions.values()), default=None)
-        await self._decisions.follow(first)
+        await self._follow()
         await self._marks.follow(self._partitions)
         self._watch.owns(self._partitions.values())
+
+    async def _follow(self) -> None:
+        """Read what concerns the partitions that are owned now."""
+        if not self._partitions:
+            await self._proposals.stop()
+            await self._decisions.stop()
+            return
+        if self._answers_proposals:
+            await self._proposals.begin(self._follow_proposals(sorted(self._partitions)))
+        if not self._decisions.is_active:
+            first = min(accounts.next_step for accounts in self._partitions.values())
+            await self._decisions.begin(self._follow_decisions(first))
 
     async def _take(self, decision: StepDecision) -> None:
         """Account the step of a decision in every partition, and write the risks."""

@@ -11,7 +11,12 @@ from typing import Any, NamedTuple
 
 from stream_app.kafka.broker.clients import is_transient, start_producer
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_reader import BackgroundListener, last_record, read_partition, reading
+from stream_app.kafka.deployment.log_reader import (
+    BackgroundListener,
+    LogFollower,
+    last_record,
+    read_partition,
+)
 from stream_app.kafka.deployment.records import PersonEntry, RefusedRecord, person_kind, pseudonym_in
 
 logger = logging.getLogger(__name__)
@@ -144,18 +149,12 @@ class PersonSource(BackgroundListener):
             await self.begin(self._follow(followed))
 
     async def _follow(self, partitions: set[int]) -> None:
-        from aiokafka import TopicPartition
-
-        where = {TopicPartition(self._topic, each): self._next[each] for each in partitions}
-        async with reading(self._connection) as consumer:
-            consumer.assign(list(where))
-            for each, offset in where.items():
-                consumer.seek(each, offset)
-            async for record in consumer:
+        starts = {(self._topic, each): self._next[each] for each in partitions}
+        async for records in LogFollower(self._connection).records(starts):
+            for record in records:
                 self._next[record.partition] = record.offset + 1
-                if record.key == MARK:
-                    continue
-                await self._enter(self._changes.setdefault(record.partition, {}), record)
+                if record.key != MARK:
+                    await self._enter(self._changes.setdefault(record.partition, {}), record)
 
     async def _enter(self, people: Changes, record: Any) -> None:
         """Enter one record; one that is no person becomes a dead letter and changes nothing."""

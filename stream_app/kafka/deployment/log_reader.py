@@ -39,6 +39,11 @@ class BackgroundListener:
         await self.stop()
         self._task = asyncio.create_task(listening)
 
+    @property
+    def is_active(self) -> bool:
+        """Whether something is read, or was until an error ended it."""
+        return self._task is not None
+
     async def stop(self) -> None:
         """Read nothing more."""
         task, self._task = self._task, None
@@ -102,6 +107,18 @@ async def bounds(connection: Connection, topic: str, partition: int = 0) -> tupl
     """First offset of a partition, and the offset after its last committed record."""
     async with _assigned(connection, topic, partition) as (consumer, where):
         return await _bounds(consumer, where)
+
+
+async def recent_offsets(
+    connection: Connection, topic: str, partitions: Iterable[int], last: int
+) -> dict[tuple[str, int], int]:
+    """Of each topic and partition, the offset of the ``last`` records; 0 for its end."""
+    from aiokafka import TopicPartition
+
+    where = [TopicPartition(topic, each) for each in partitions]
+    async with reading(connection) as consumer:
+        ends, begins = await consumer.end_offsets(where), await consumer.beginning_offsets(where)
+    return {(topic, each.partition): max(begins[each], ends[each] - last) for each in where}
 
 
 async def last_decision(connection: Connection, topic: str, *, patient: bool = True) -> StepDecision | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from accounting.continuous import ContinuousAccountant
@@ -26,8 +26,8 @@ from stream_app.kafka.release.release_core import (
     InputRecord,
     Restored,
 )
-from stream_app.kafka.release.release_log import LogRecord, StepRecords
-from stream_app.steps import Beside, ClosedCounts, Intake, StepClock, StepEngine, StepWindow
+from stream_app.kafka.release.release_log import LogRecord
+from stream_app.steps import Beside, ClosedCounts, ClosedStep, Intake, StepClock, StepEngine, StepWindow
 
 
 class SealedWindow(StepWindow):
@@ -78,23 +78,6 @@ class NoPublisher:
         return [None] * len(schedule.releases)
 
 
-@dataclass
-class CoordinatorResult(BatchResult):
-    """Decided steps, and steps that are whole."""
-
-    whole: list[WholeStep] = field(default_factory=list)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether a commit can wait."""
-        return super().is_idle and not self.whole
-
-    def clear(self) -> None:
-        """Empty it, after it was committed."""
-        super().clear()
-        self.whole.clear()
-
-
 class _Kept(NamedTuple):
     """A record that the next run must read again, unless its step is dealt with by then."""
 
@@ -121,30 +104,19 @@ class CoordinatorCore(DecidingCore):
         topics: Topics,
         deployment: str,
     ) -> None:
-        super().__init__(engine, clock, progress, basis, flush, flush_above)
+        super().__init__(
+            *(engine, clock, progress, basis, flush, flush_above), topics=topics, deployment=deployment
+        )
         window = engine.intake.window
         assert isinstance(window, SealedWindow)
         self._window = window
         self._window.left_out |= progress.left_out
-        self._topics = topics
-        self._written = StepRecords(topics, deployment)
         self._next_whole = progress.next_whole
         self._published: dict[int, set[str]] = {}
         self._kept: dict[str, deque[_Kept]] = {region: deque() for region in topics.regions}
 
-    def new_result(self) -> CoordinatorResult:
-        """An empty result."""
-        return CoordinatorResult()
-
-    def records(self, result: BatchResult) -> Iterator[LogRecord]:
-        """Decisions, whole steps, and the position."""
-        for closed in result.closed:
-            yield self._written.decided(closed)
-        yield from self._written.dead_letters(result.rejected)
-        for whole in result.whole if isinstance(result, CoordinatorResult) else ():
-            key = str(whole.step).encode()
-            yield LogRecord(self._topics.whole, key, whole.line().rstrip())
-        yield LogRecord(self._topics.coordination, PROGRESS_KEY, self._coordination())
+    def _records_of(self, closed: ClosedStep) -> Iterable[LogRecord]:
+        return (self._written.decided(closed),)
 
     def _receive(self, record: InputRecord, result: BatchResult) -> None:
         message = SEALED.read(record, f"{self._topics.sealed} of region {record.log}:{record.offset}")
@@ -162,26 +134,26 @@ class CoordinatorCore(DecidingCore):
 
     def _close_due(self, result: BatchResult) -> None:
         super()._close_due(result)
-        assert isinstance(result, CoordinatorResult)
         while self._next_whole < self.next_step:
             late = self._window.left_out.get(self._next_whole, ())
             wanted = tuple(region for region in self._topics.regions if region not in late)
             if not self._published.get(self._next_whole, set()).issuperset(wanted):
                 return
-            result.whole.append(WholeStep(step=self._next_whole, regions=wanted))
+            line = WholeStep(step=self._next_whole, regions=wanted).line().rstrip()
+            result.records.append(LogRecord(self._topics.whole, str(self._next_whole).encode(), line))
             self._published.pop(self._next_whole, None)
             self._window.left_out.pop(self._next_whole, None)
             self._next_whole += 1
 
-    def _coordination(self) -> bytes:
-        """The position: records of regions about steps that are not decided, or not whole, are read again."""
+    def _position(self) -> Iterator[LogRecord]:
+        """Records of regions about steps that are not decided, or not whole, will be read again."""
         offsets = dict(self._offsets)
         for region, kept in self._kept.items():
             while kept and kept[0].step < (self.next_step if kept[0].is_seal else self._next_whole):
                 kept.popleft()
             if kept:
                 offsets[region] = kept[0].offset
-        return CoordinatorProgress(
+        progress = CoordinatorProgress(
             next_step=self.next_step,
             next_whole=self._next_whole,
             left_out=self._window.left_out,
@@ -189,7 +161,8 @@ class CoordinatorCore(DecidingCore):
             basis=self._basis,
             account=self._account.save(),
             decided=self._decided,
-        ).record()
+        )
+        yield LogRecord(self._topics.coordination, PROGRESS_KEY, progress.record())
 
 
 class Coordinator(DecidingWorker):

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from models.keys import NoiseKey
@@ -39,34 +39,12 @@ from stream_app.kafka.worker_metrics import RegionCounters
 from stream_app.kafka.worker_process import Job, stop_if_cancelled
 from stream_app.steps import Intake, KeyedPublisher, OpenStep, StepClock, refuse_waiting, release_of
 from stream_app.watching.events import RunStarted, RunStopped, StepClosed
-from stream_app.wire import Reading, Reason, Rejected, StepRelease, reject
+from stream_app.wire import Reading, Reason, Rejected, reject
 
 logger = logging.getLogger(__name__)
 
 _MOST_UNDECIDED = 1000
 """Steps that may be sealed and undecided: while the coordinator is away, inputs wait on the broker."""
-
-
-@dataclass(frozen=True)
-class PublishedPart:
-    """What one region published of a step."""
-
-    schedule: StepSchedule
-    release: StepRelease
-    missing: tuple[str, ...]
-
-
-@dataclass
-class IntakeResult(BatchResult):
-    """Sealed steps, and published parts of steps."""
-
-    sealed: list[SealedStep] = field(default_factory=list)
-    published: list[PublishedPart] = field(default_factory=list)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether a commit can wait."""
-        return super().is_idle and not self.sealed and not self.published
 
 
 @dataclass(frozen=True)
@@ -103,10 +81,9 @@ class IntakeCore(Core):
         progress: RegionProgress,
         basis: Mapping[str, object],
     ) -> None:
-        super().__init__(StepClock.of(deployment.settings), progress.offsets)
+        super().__init__(StepClock.of(deployment.settings), progress.offsets, deployment.topics)
         self.place = place
         self._deployment = deployment
-        self._topics = deployment.topics
         self._intake = intake
         self._window = intake.window
         self._publisher = publisher
@@ -131,39 +108,29 @@ class IntakeCore(Core):
         """Whether too many steps wait for a decision to take in more counts."""
         return self.next_step - self._next_publish > _MOST_UNDECIDED
 
-    def new_result(self) -> IntakeResult:
-        """An empty result."""
-        return IntakeResult()
+    @property
+    def next_published(self) -> int:
+        """The step that is published next."""
+        return self._next_publish
 
-    def records(self, result: BatchResult) -> Iterator[LogRecord]:
-        """Sealed steps, published values, dead letters, the open steps that changed, and the position."""
-        partition = self.place.partition
-        if isinstance(result, IntakeResult):
-            for sealed in result.sealed:
-                yield LogRecord(self._topics.sealed, None, sealed.line().rstrip(), partition)
-            for part in result.published:
-                yield from self._written.released(part.release)
-                line = RegionStepPublished(step=part.schedule.step).line().rstrip()
-                yield LogRecord(self._topics.sealed, None, line, partition)
-        yield from self._written.dead_letters(result.rejected)
+    def _position(self) -> Iterator[LogRecord]:
+        """Decisions whose values are not published yet will be read again."""
+        partition, offsets = self.place.partition, self.offsets
+        if self._decided:
+            offsets[self.place.decisions] = min(offset for offset, _ in self._decided.values())
         for key, value in step_records(self._window.take_changed()).items():
             yield LogRecord(self._topics.progress, key, value, partition)
-        yield LogRecord(self._topics.progress, PROGRESS_KEY, self._progress().record(), partition)
+        progress = RegionProgress(
+            next_step=self.next_step,
+            next_publish=self._next_publish,
+            offsets=offsets,
+            window=self._window.save_position(),
+            basis=self._basis,
+        )
+        yield LogRecord(self._topics.progress, PROGRESS_KEY, progress.record(), partition)
 
-    def events(self, result: BatchResult, latency_seconds: float) -> Iterator[StepClosed]:
-        """The region's part of each step, once its values are out."""
-        for part in result.published if isinstance(result, IntakeResult) else ():
-            yield StepClosed(
-                step=part.schedule.step,
-                schedule=part.schedule,
-                published=part.release.published,
-                missing=part.missing,
-                people=0,
-                summary=None,
-                latency_seconds=latency_seconds,
-                lag_steps=max(0, self.watermark + 1 - self._next_publish),
-                sensors=frozenset(sensor.name for sensor in self._intake.registry.sensors),
-            )
+    def _to_coordinator(self, message: SealedStep | RegionStepPublished) -> LogRecord:
+        return LogRecord(self._topics.sealed, None, message.line().rstrip(), self.place.partition)
 
     def _receive(self, record: InputRecord, result: BatchResult) -> None:
         if record.log != self.place.decisions:
@@ -180,16 +147,16 @@ class IntakeCore(Core):
         self._window.close_through = max(self._window.close_through, step)
 
     def _close_due(self, result: BatchResult) -> None:
-        assert isinstance(result, IntakeResult)
         while self._window.is_due():
             closed = self._window.close()
             missing = tuple(name for name in closed.sensors if name not in closed.counts)
-            result.sealed.append(SealedStep(step=closed.step, sensors=closed.sensors, missing=missing))
+            sealed = SealedStep(step=closed.step, sensors=closed.sensors, missing=missing)
+            result.records.append(self._to_coordinator(sealed))
             result.rejected += (refuse_waiting(closed.step, *entry) for entry in closed.waiting.items())
         while self._next_publish < self.next_step and self._next_publish in self._decided:
             self._publish(result)
 
-    def _publish(self, result: IntakeResult) -> None:
+    def _publish(self, result: BatchResult) -> None:
         """Draw the values of the region's sensors in the next step, as decided."""
         step = self._next_publish
         _, decided = self._decided.pop(step)
@@ -199,7 +166,13 @@ class IntakeCore(Core):
         values = self._publisher.publish(schedule, [counts.get(each.sensor.name) for each in own])
         names = [each.sensor.name for each in own]
         missing = tuple(name for name in names if name not in counts)
-        result.published.append(PublishedPart(schedule, release_of(schedule, values), missing))
+        release = release_of(schedule, values)
+        result.records += self._written.released(release)
+        result.records.append(self._to_coordinator(RegionStepPublished(step=step)))
+        published_by = frozenset(sensor.name for sensor in self._intake.registry.sensors)
+        result.events.append(
+            StepClosed(*(step, schedule, release.published, missing, 0, None, 0.0, 0), sensors=published_by)
+        )
         result.rejected += (
             self._refuse(step, sensor, counts[sensor]) for sensor in sorted(counts.keys() - set(names))
         )
@@ -214,20 +187,6 @@ class IntakeCore(Core):
             "time; look why it lags, or raise kafka.seal_seconds"
         )
         return reject(f"{self.place.readings}:", payload, Reason.LATE_READING, hint)
-
-    def _progress(self) -> RegionProgress:
-        """The position: decisions whose values are not published yet are read again."""
-        undecided = [offset for offset, _ in self._decided.values()]
-        offsets = self.offsets
-        if undecided:
-            offsets[self.place.decisions] = min(undecided)
-        return RegionProgress(
-            next_step=self.next_step,
-            next_publish=self._next_publish,
-            offsets=offsets,
-            window=self._window.save_position(),
-            basis=self._basis,
-        )
 
 
 _LOOK_SECONDS = 0.5

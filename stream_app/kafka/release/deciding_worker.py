@@ -37,11 +37,12 @@ from stream_app.kafka.deployment.deployment import (
 )
 from stream_app.kafka.deployment.log_reader import (
     BackgroundListener,
+    LogFollower,
     claim_key,
     last_decision,
     latest_records,
     read_steps,
-    reading,
+    recent_offsets,
 )
 from stream_app.kafka.deployment.records import ANSWER
 from stream_app.kafka.release.release_core import (
@@ -124,8 +125,6 @@ def _members(connection: Connection, group: str) -> list[str]:
 # it. A partition that does not answer in time allows nothing: the step is suppressed, or released as far as
 # all partitions have answered.
 
-_LISTEN_SECONDS = 0.05
-
 
 class Proposer:
     """Sends questions to account workers and collects their answers.
@@ -141,19 +140,16 @@ class Proposer:
         self._producer: Any = None
         self._listener = BackgroundListener()
         self._answers: asyncio.Queue[Answer | CrowdAnswer] = asyncio.Queue()
-        self._is_listening = asyncio.Event()
         self.partitions = deployment.topics.partitions
         self.source = Source(deployment=deployment.digest, session=secrets.token_hex(8))
 
     async def start(self) -> None:
-        """Connect, and listen from now on."""
+        """Connect, and take every answer from now on."""
         self._producer = await start_producer(
             self._connection, enable_idempotence=True, max_request_size=LARGE_BYTES
         )
-        await self._listener.begin(self._listen())
-        while not self._is_listening.is_set():
-            self._listener.check()
-            await asyncio.sleep(_LISTEN_SECONDS)
+        ends = await recent_offsets(self._connection, self._topics.answers, [0], 0)
+        await self._listener.begin(self._listen(ends))
 
     async def stop(self) -> None:
         """Disconnect."""
@@ -206,17 +202,10 @@ class Proposer:
             await self._producer.send(self._topics.proposals, line, partition=partition)
         await self._producer.flush()
 
-    async def _listen(self) -> None:
-        """Queue every answer from now on; a record that is none is skipped, and so allows nothing."""
-        from aiokafka import TopicPartition
-
-        where = TopicPartition(self._topics.answers, 0)
-        async with reading(self._connection) as consumer:
-            consumer.assign([where])
-            await consumer.seek_to_end(where)
-            await consumer.position(where)  # the seek is lazy: from here on no answer is missed
-            self._is_listening.set()
-            async for record in consumer:
+    async def _listen(self, starts: Mapping[tuple[str, int], int]) -> None:
+        """Queue every answer; a record that is none is skipped, and so allows nothing."""
+        async for records in LogFollower(self._connection).records(starts):
+            for record in records:
                 answer = ANSWER.read_or_warn(record)
                 if answer is not None:
                     self._answers.put_nowait(answer)

@@ -12,7 +12,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -135,16 +135,21 @@ class ArrivalOrder:
 
 @dataclass
 class BatchResult:
-    """What came of a batch of records."""
+    """What came of a batch of records.
 
-    closed: list[ClosedStep] = field(default_factory=list)
+    ``records`` are to be written, in this order, beside the dead letters in ``rejected`` and the position.
+    ``events`` are for observers, once all of it is durable; their latency and lag are filled in then.
+    """
+
+    records: list[LogRecord] = field(default_factory=list)
+    events: list[StepClosed] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     outcomes: Counter[Outcome] = field(default_factory=Counter)
 
     @property
     def releases(self) -> int:
         """Releases of all closed steps: the size of a transaction grows with their number."""
-        return sum(len(closed.schedule.releases) for closed in self.closed)
+        return sum(len(event.schedule.releases) for event in self.events)
 
     @property
     def is_idle(self) -> bool:
@@ -152,11 +157,12 @@ class BatchResult:
 
         Private dead letters wait too, as repetitions do: the time of a write must not depend on counts.
         """
-        return not self.closed and all(each.reason in PRIVATE_REASONS for each in self.rejected)
+        return not self.records and all(each.reason in PRIVATE_REASONS for each in self.rejected)
 
     def clear(self) -> None:
         """Empty it, after it was committed."""
-        self.closed.clear()
+        self.records.clear()
+        self.events.clear()
         self.rejected.clear()
         self.outcomes.clear()
 
@@ -168,9 +174,10 @@ class Core(ABC):
     records before it, never on how records were cut into batches.
     """
 
-    def __init__(self, clock: StepClock, offsets: Mapping[str, int]) -> None:
+    def __init__(self, clock: StepClock, offsets: Mapping[str, int], topics: Topics) -> None:
         self._clock = clock
         self._offsets = dict(offsets)
+        self._topics = topics
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -187,13 +194,27 @@ class Core(ABC):
     def watermark(self) -> int:
         """The last step that the inputs show to have begun; -1 for none."""
 
-    @abstractmethod
+    @property
+    def next_published(self) -> int:
+        """The step that is published next."""
+        return self.next_step
+
     def records(self, result: BatchResult) -> Iterator[LogRecord]:
         """Everything that has to become durable now."""
+        yield from result.records
+        for letter in result.rejected:
+            yield LogRecord(self._topics.rejected, None, letter.line().rstrip())
+        yield from self._position()
+
+    def events(self, result: BatchResult, latency_seconds: float) -> Iterator[StepClosed]:
+        """What observers are sent, once the batch is durable."""
+        lag_steps = max(0, self.watermark + 1 - self.next_published)
+        for event in result.events:
+            yield replace(event, latency_seconds=latency_seconds, lag_steps=lag_steps)
 
     @abstractmethod
-    def events(self, result: BatchResult, latency_seconds: float) -> Iterable[StepClosed]:
-        """What observers are sent, once the batch is durable."""
+    def _position(self) -> Iterator[LogRecord]:
+        """The open steps that have changed, and the position to continue from."""
 
     @abstractmethod
     def _receive(self, record: InputRecord, result: BatchResult) -> None:
@@ -212,10 +233,6 @@ class Core(ABC):
         """Whether only records of priority logs should be taken for now."""
         return False
 
-    def new_result(self) -> BatchResult:
-        """An empty result."""
-        return BatchResult()
-
     def is_over(self, now_seconds: float) -> bool:
         """Whether the tick of the next step has come."""
         return self._clock.due_step(now_seconds) >= self.next_step
@@ -229,7 +246,7 @@ class Core(ABC):
         entered. A stamp from the future counts as ``now_seconds``. The present time itself closes steps only
         if the inputs held nothing more at that time (``has_read_all``).
         """
-        result = self.new_result()
+        result = BatchResult()
         for record in records:
             if record.offset >= self._offsets.get(record.log, 0):
                 self._reach(min(record.timestamp, now_seconds), result)
@@ -373,8 +390,12 @@ class DecidingCore(Core):
         basis: Mapping[str, object],
         flush: Callable[[BatchResult], None] | None = None,
         flush_above: int = 0,
+        *,
+        topics: Topics,
+        deployment: str | None = None,
     ) -> None:
-        super().__init__(clock, progress.offsets)
+        super().__init__(clock, progress.offsets, topics)
+        self._written = StepRecords(topics, deployment)
         self.engine = engine
         self._basis = dict(basis)
         self._account = (
@@ -396,35 +417,22 @@ class DecidingCore(Core):
         """The last step that most sensors have reached."""
         return self.engine.intake.window.watermark
 
-    def events(self, result: BatchResult, latency_seconds: float) -> Iterator[StepClosed]:
-        """The closed steps, without risks: account workers compute those."""
-        return (self._event(closed, latency_seconds) for closed in result.closed)
-
-    def _event(self, closed: ClosedStep, latency_seconds: float) -> StepClosed:
-        return StepClosed(
-            step=closed.schedule.step,
-            schedule=closed.schedule,
-            published=closed.release.published,
-            missing=closed.missing,
-            people=0,
-            summary=None,
-            latency_seconds=latency_seconds,
-            lag_steps=max(0, self.watermark + 1 - self.next_step),
-            why=closed.why,
-            crowds=closed.crowds,
-        )
+    @abstractmethod
+    def _records_of(self, closed: ClosedStep) -> Iterable[LogRecord]:
+        """What is written of a closed step."""
 
     def _close_through(self, step: int) -> None:
         self.engine.close_through(step)
 
     def _close_due(self, result: BatchResult) -> None:
         while self.engine.is_due():
-            if self._flush is not None and result.closed and result.releases >= self._flush_above:
+            if self._flush is not None and result.events and result.releases >= self._flush_above:
                 self._flush(result)
             closed = self.engine.close_next()
             if closed is None:
                 return
-            result.closed.append(closed)
+            result.records += self._records_of(closed)
+            result.events.append(closed_event(closed))
             self._account.charge(closed.schedule)
             self._decided = fingerprint_of(closed.schedule)
             result.rejected += closed.rejected
@@ -441,36 +449,34 @@ class DecidingCore(Core):
         ).record()
 
 
+def closed_event(closed: ClosedStep) -> StepClosed:
+    """The event of a step, without risks: account workers compute those."""
+    return StepClosed(
+        step=closed.schedule.step,
+        schedule=closed.schedule,
+        published=closed.release.published,
+        missing=closed.missing,
+        people=0,
+        summary=None,
+        latency_seconds=0.0,
+        lag_steps=0,
+        why=closed.why,
+        crowds=closed.crowds,
+    )
+
+
 class ReleaseCore(DecidingCore):
     """The core of a worker that takes in counts, decides and publishes."""
 
-    def __init__(
-        self,
-        engine: StepEngine,
-        clock: StepClock,
-        progress: Progress,
-        basis: Mapping[str, object],
-        flush: Callable[[BatchResult], None] | None = None,
-        flush_above: int = 0,
-        *,
-        topics: Topics,
-        deployment: str | None = None,
-    ) -> None:
-        super().__init__(engine, clock, progress, basis, flush, flush_above)
-        self._topics = topics
-        self._written = StepRecords(topics, deployment)
+    def _records_of(self, closed: ClosedStep) -> Iterable[LogRecord]:
+        return self._written.of(closed)
 
-    def records(self, result: BatchResult) -> Iterator[LogRecord]:
-        """Closed steps, dead letters, the open steps that changed, and the position."""
-        for closed in result.closed:
-            yield from self._written.of(closed)
-        yield from self._written.dead_letters(result.rejected)
+    def _position(self) -> Iterator[LogRecord]:
         window = self.engine.intake.window
         for key, value in step_records(window.take_changed()).items():
             yield LogRecord(self._topics.progress, key, value)
-        yield LogRecord(
-            self._topics.progress, PROGRESS_KEY, self._progress(self._offsets, window.save_position())
-        )
+        progress = self._progress(self._offsets, window.save_position())
+        yield LogRecord(self._topics.progress, PROGRESS_KEY, progress)
 
     def _receive(self, record: InputRecord, result: BatchResult) -> None:
         is_activation = record.log == self._topics.activations

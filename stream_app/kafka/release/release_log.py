@@ -10,7 +10,7 @@ from stream_app.kafka.broker.clients import BrokerError, FencedError, log_while_
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
 from stream_app.steps import ClosedStep, public_release, release_for_tier
-from stream_app.wire import Rejected, StepRelease, decision_of
+from stream_app.wire import StepRelease, decision_of
 
 
 class LogRecord(NamedTuple):
@@ -152,7 +152,3 @@ class StepRecords:
         """The decision on a step, which is accounted."""
         decision = decision_of(closed.schedule, closed.why, self._deployment, closed.crowds)
         return LogRecord(self._topics.decisions, str(closed.schedule.step).encode(), decision.line().rstrip())
-
-    def dead_letters(self, rejected: Iterable[Rejected]) -> Iterable[LogRecord]:
-        """Dead letters."""
-        return (LogRecord(self._topics.rejected, None, each.line().rstrip()) for each in rejected)

@@ -166,14 +166,14 @@ def test_what_comes_of_records_does_not_depend_on_batches_nor_on_repetition(
 ) -> None:
     records = records_of_a_day(12, seed)
     whole = core().take(records, 0.0)
-    target, closed, rejected = core(), [], []
+    target, written, rejected = core(), [], []
     bounds = sorted({0, len(records), *(min(cut, len(records)) for cut in cuts)})
     for first, last in pairwise(bounds):
         for again in (records[first:last], records[:last]):
             taken = target.take(again, 0.0)
-            closed += taken.closed
+            written += taken.records
             rejected += taken.rejected
-    assert [step.release for step in closed] == [step.release for step in whole.closed]
+    assert written == whole.records
     assert rejected == whole.rejected
 
 
@@ -184,12 +184,11 @@ def test_a_worker_that_takes_over_goes_on_as_if_nothing_had_happened(cut: int) -
     first = core()
     before = first.take(records[:cut], 0.0)
     second = core(restore(latest(first.records(before)), "progress"))
-    for step in before.closed:
+    for step in before.events:
         second.engine.accountant.apply(step.schedule)
     after = second.take(records, 0.0)  # everything is delivered again
     whole = core().take(records, 0.0)
-    releases = [step.release for step in (*before.closed, *after.closed)]
-    assert releases == [step.release for step in whole.closed]
+    assert before.records + after.records == whole.records
     uninterrupted = core()
     wanted = progress_of(uninterrupted.records(uninterrupted.take(records, 0.0)))
     got = progress_of(second.records(after))
@@ -250,7 +249,7 @@ def test_a_backlog_is_closed_by_the_broker_s_stamps_and_nothing_of_it_is_late() 
     """After ten steps away: what was stamped before a tick is taken, what came after it is late."""
     now_seconds = 60.0 * 10 + 10.0
     taken = core(grace_seconds=10.0).take(live_records(10, 9.0), now_seconds, has_read_all=True)
-    assert [step.missing for step in taken.closed] == [()] * 10
+    assert [step.missing for step in taken.events] == [()] * 10
     assert taken.rejected == []
     taken = core(grace_seconds=10.0).take(live_records(10, 11.0), now_seconds + 5.0)
     assert {letter.reason for letter in taken.rejected} == {Reason.LATE_READING}
@@ -259,18 +258,18 @@ def test_a_backlog_is_closed_by_the_broker_s_stamps_and_nothing_of_it_is_late() 
 
 def test_time_closes_a_step_only_where_the_inputs_were_read_to_their_end() -> None:
     target = core(grace_seconds=10.0)
-    assert target.take(live_records(1, 5.0), 500.0).closed == []
-    assert [step.schedule.step for step in target.take([], 69.9, has_read_all=True).closed] == []
-    assert [step.schedule.step for step in target.take([], 70.0, has_read_all=True).closed] == [0]
+    assert target.take(live_records(1, 5.0), 500.0).events == []
+    assert [step.step for step in target.take([], 69.9, has_read_all=True).events] == []
+    assert [step.step for step in target.take([], 70.0, has_read_all=True).events] == [0]
 
 
 def test_a_stamp_from_the_future_closes_nothing_before_its_time() -> None:
     target = core(grace_seconds=10.0)
     first, *others = live_records(3, 5.0)
     taken = target.take([first._replace(timestamp=5e9)], 31.0)
-    assert taken.closed == []
+    assert taken.events == []
     taken = target.take(others, 200.0, has_read_all=True)
-    assert [step.missing for step in taken.closed] == [()] * 3
+    assert [step.missing for step in taken.events] == [()] * 3
     assert taken.rejected == []
 
 
@@ -431,7 +430,7 @@ def test_the_watchdog_ends_a_process_in_which_nothing_moves() -> None:
     """However slow the machine is: the limit counts in the process, and only failing takes long."""
     program = (
         "import time\n"
-        "from stream_app.kafka.process import Pulse, Watchdog\n"
+        "from stream_app.kafka.worker_process import Pulse, Watchdog\n"
         "pulse = Pulse()\n"
         "Watchdog(pulse, 0.4).start()\n"
         "pulse.beat(has_work=True)\n"
@@ -511,10 +510,10 @@ def test_the_embedded_run_of_the_same_messages_releases_the_same(tmp_path: Path)
         for k, message in enumerate(messages)
     ]
     target = core()
-    taken = target.take(records, 0.0)
+    written = target.take(records, 0.0).records
     target.engine.finish()
-    taken.closed += target.take([], 0.0).closed
-    lines = b"".join(step.release.line() for step in taken.closed)
+    written += target.take([], 0.0).records
+    lines = b"".join((each.value or b"") + b"\n" for each in written if each.topic == Topics().releases)
     assert lines == outputs_of(tmp_path)["releases.jsonl"]
 
 

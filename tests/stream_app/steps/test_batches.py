@@ -173,7 +173,7 @@ def test_on_the_topic_of_readings_a_batch_is_one_record(tmp_path: Path) -> None:
         for at, each in enumerate(values)
     ]
     taken = core.take(records, 0.0)
-    assert [closed.schedule.step for closed in taken.closed] == [0]
+    assert [event.step for event in taken.events] == [0]
     assert dict(taken.outcomes) == {Outcome.ACCEPTED: 4, Outcome.DUPLICATE: 1, Outcome.REJECTED: 1}
     assert [(each.source, each.payload) for each in taken.rejected] == [
         ("readings:0", '{"v":1,"type":"reading","step":0,"sensor":"Z","count":9}')
