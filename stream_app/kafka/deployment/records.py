@@ -44,7 +44,7 @@ from stream_app.steps.policy.proposals import Answer, CrowdAnswer, CrowdQuestion
 from stream_app.wire import (
     Activation,
     CountMessage,
-    Person,
+    PersonMessage,
     Reason,
     Rejected,
     Step,
@@ -146,7 +146,7 @@ def parse_person(key: bytes, value: bytes, deployment: str, in_crowd: bool = Fal
 
     With ``in_crowd`` nobody may stand for others, as a persona does.
     """
-    person = Person.model_validate_json(value)
+    person = PersonMessage.model_validate_json(value)
     if person.deployment not in (None, deployment):  # None: loaded before people carried it
         raise NoPersonError(
             "a person must belong to this deployment; load it with this deployment's settings"
