@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -17,8 +16,8 @@ from stream_app.kafka.regions import intake_worker
 from stream_app.kafka.regions.intake_worker import IntakeWorker
 from stream_app.kafka.release.stream_task import TaskMonitor
 from stream_app.kafka.worker_process import Pulse
-from stream_app.setup.settings import Settings
 from tests.stream_app.engine_support import NAMES, NOISE_SECRET
+from tests.stream_app.kafka.deployments import deployment_of_regions
 
 
 class FakeTask:
@@ -66,13 +65,8 @@ def fenced() -> FencedError:
 @pytest.fixture
 def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     monkeypatch.setattr(intake_worker, "_LOOK_SECONDS", 0.01)
-    (tmp_path / "locations.txt").write_text("\n".join(NAMES))
-    rows = [{"name": name, "locations": [name], "region": f"of {name}"} for name in NAMES]
-    (tmp_path / "sensors.json").write_text(json.dumps({"sensors": rows}))
-    files = {"locations": tmp_path / "locations.txt", "sensors": tmp_path / "sensors.json"}
     kafka = {"servers": ("nowhere:9092",), "session_seconds": 6.0}
-    fields = {**files, "kafka": kafka, "step_seconds": 60, "grace": 2}
-    return Deployment.of(Settings.model_validate(fields))
+    return deployment_of_regions(tmp_path, {name: f"of {name}" for name in NAMES}, kafka=kafka)
 
 
 def rest_is_over(worker: Worker) -> None:

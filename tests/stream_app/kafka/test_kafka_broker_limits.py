@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +19,6 @@ from stream_app.kafka.deployment.deployment import (
     largest_request_bytes,
     require_requests,
 )
-from stream_app.setup.settings import Settings
 
 
 class Admin:
@@ -47,13 +45,6 @@ class Admin:
         return {
             "broker": {each.name: {REQUEST_LIMIT: {"value": str(limits[each.name])}} for each in resources}
         }
-
-
-@pytest.fixture
-def deployment(tmp_path: Path) -> Deployment:
-    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
-    given = {"locations": tmp_path / "locations.txt", "kafka": {"servers": ("nowhere:9092",)}}
-    return Deployment.of(Settings.model_validate(given))
 
 
 def look(deployment: Deployment, limit: int | None, monkeypatch: pytest.MonkeyPatch) -> None:

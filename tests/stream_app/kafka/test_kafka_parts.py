@@ -38,9 +38,7 @@ from stream_app.kafka.broker.clients import (
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topic_checks import access_rules, commands, roles
 from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import (
-    RefusedPerson,
     RefusedRecord,
     parse_person,
     people_of,
@@ -73,6 +71,7 @@ from tests.stream_app.engine_support import (
     reading,
     run_on,
 )
+from tests.stream_app.kafka.deployments import deployment_in, enter, parsed
 
 A, R = "activations", "readings"
 
@@ -283,10 +282,8 @@ def test_a_progress_of_another_version_is_refused() -> None:
 def test_people_come_out_of_their_records_bit_for_bit() -> None:
     before = population(5)
     names = [f"{index:032x}" for index in range(5)]
-    entries = [
-        parse_person(name.encode(), value, "d") for name, value in person_records(before, names, 7, "d")
-    ]
-    people = people_of(reversed(entries), before.location_names)
+    entries = parsed(person_records(before, names, 7, "d"))
+    people = people_of(filter(None, reversed(entries.values())), before.location_names)
     assert people.population.people == tuple(names)
     assert people.effective_from.tolist() == [7] * 5
     for one, other in zip(people.population.arrays, before.arrays, strict=True):
@@ -317,8 +314,7 @@ def test_a_refused_prior_is_written_nowhere_else(tmp_path: Path, key: bytes | No
     async def refuse(letter: RefusedRecord) -> None:
         refused.append(letter)
 
-    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
-    source = PersonSource(Deployment.of(kafka_settings(tmp_path / "locations.txt")), refuse)
+    source = PersonSource(deployment_in(tmp_path), refuse)
     record = SimpleNamespace(
         topic="persons", partition=3, offset=17, key=key, value=b'{"transition":[[0.4711'
     )
@@ -338,8 +334,7 @@ def test_whoever_is_known_stays_when_a_record_follows_whose_lists_do_not_fit(tmp
     async def refuse(letter: RefusedRecord) -> None:
         refused.append(letter)
 
-    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
-    deployment = Deployment.of(kafka_settings(tmp_path / "locations.txt"))
+    deployment = deployment_in(tmp_path)
     source, people = PersonSource(deployment, refuse), {}
     ((name, good),) = person_records(population(1), ["a"], 0, deployment.digest)
     wrong = json.dumps({**json.loads(good), "transition": [[0.5, 0.5]]}).encode()
@@ -386,30 +381,18 @@ def test_a_progress_whose_window_is_none_is_refused(window: dict[str, Any]) -> N
         restore({PROGRESS_KEY: record}, "progress")
 
 
-def change(accounts: PartitionAccounts, changes: dict[str, Any]) -> tuple[RefusedPerson, ...]:
-    newcomers = accounts.newcomers({**changes})
-    accounts.change(newcomers)
-    return newcomers.refused
-
-
-def test_whoever_is_deleted_leaves_a_book_also_when_another_record_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
-    accounts = PartitionAccounts(0, Deployment.of(kafka_settings(tmp_path / "locations.txt")))
+def test_a_deleted_person_leaves_the_accounts_also_when_another_record_is_refused(tmp_path: Path) -> None:
+    accounts = PartitionAccounts(0, deployment_in(tmp_path))
     records = dict(person_records(population(2), ["a", "b"], 0, "d"))
-    entries = {name: parse_person(name.encode(), value, "d") for name, value in records.items()}
-    assert change(accounts, entries) == ()
+    assert enter(accounts, parsed(records)) == ()
     strangers = dict(person_records(population(1), ["z"], 0, "d"))
     stranger = parse_person(b"z", no_prior(strangers["z"]), "d")
-    refused = change(accounts, {"a": None, "z": stranger})
+    refused = enter(accounts, {"a": None, "z": stranger})
     assert [each.pseudonym for each in refused] == ["z"]
     assert accounts.pseudonyms == ("b",)
     worse = parse_person(b"b", no_prior(records["b"]), "d")
-    assert [each.pseudonym for each in change(accounts, {"b": worse})] == ["b"]
+    assert [each.pseudonym for each in enter(accounts, {"b": worse})] == ["b"]
     assert accounts.pseudonyms == ("b",)
-
-
-def kafka_settings(locations: Path) -> Settings:
-    return Settings.model_validate({"locations": locations, "kafka": {"servers": ("nowhere:9092",)}})
 
 
 def test_a_pulse_is_stalled_by_work_that_does_not_move_and_by_a_loop_that_does_not_turn() -> None:

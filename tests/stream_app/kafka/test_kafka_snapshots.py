@@ -38,6 +38,7 @@ from stream_app.setup.settings import Settings
 from stream_app.steps.policy import Decided
 from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import NAMES, population
+from tests.stream_app.kafka.deployments import deployment_in
 
 KEY = SnapshotKey(b"k" * 32)
 PLACE = LogPlace(topic="log", offset=12, stamp=1, decision="d" * 64)
@@ -45,9 +46,7 @@ CROWD = {"adversary": "crowd", "release": {"mechanism": "budget", "budget": {"ri
 
 
 def deployment_of(folder: Path, **more: Any) -> Deployment:
-    (folder / "locations.txt").write_text("".join(f"{name}\n" for name in NAMES))
-    given = {"locations": folder / "locations.txt", "horizon": 4, "attack_draws": 64, **more}
-    return Deployment.of(Settings.model_validate({"kafka": {"servers": ("nowhere:9092",)}, **given}))
+    return deployment_in(folder, **{"horizon": 4, "attack_draws": 64, **more})
 
 
 @pytest.fixture

@@ -32,12 +32,12 @@ from stream_app.kafka.release.release_log import LogRecord
 from stream_app.kafka.tools.producing import RegionSplitter
 from stream_app.kafka.workers import run_coordinator, run_intake_worker, run_release_worker
 from stream_app.setup.sensor_files import load_registry, regions_by_sensor
-from stream_app.setup.settings import Settings
 from stream_app.steps import Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
 from stream_app.steps.policy import FixedPolicy
 from stream_app.steps.window import Origin
 from stream_app.wire import Activation, Reading, Readings, StepRelease, parse
 from tests.stream_app.engine_support import NAMES, NOISE_SECRET, accountant, close_all
+from tests.stream_app.kafka.deployments import deployment_of_regions
 
 KEY = NoiseKey.parse(NOISE_SECRET)
 REGION_OF = {"A": "north", "B": "south", "C": "north", "D": "west"}
@@ -46,16 +46,7 @@ STEPS = 25
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Deployment:
-    return deployment_of(tmp_path)
-
-
-def deployment_of(folder: Path, **more: Any) -> Deployment:
-    (folder / "locations.txt").write_text("\n".join(NAMES))
-    rows = [{"name": name, "locations": [name], "region": REGION_OF[name]} for name in NAMES]
-    (folder / "sensors.json").write_text(json.dumps({"sensors": rows}))
-    files = {"locations": folder / "locations.txt", "sensors": folder / "sensors.json"}
-    fields = {**files, "kafka": {"servers": ("nowhere:9092",)}, "step_seconds": 60, "grace": 2, **more}
-    return Deployment.of(Settings.model_validate(fields))
+    return deployment_of_regions(tmp_path, REGION_OF)
 
 
 class Stored(NamedTuple):
@@ -303,7 +294,7 @@ def test_each_region_has_noise_of_its_own_and_none_of_the_master_keys(deployment
 
 def test_a_region_that_is_late_is_left_out_and_its_counts_are_refused(tmp_path: Path) -> None:
     """By the broker's clock; what it sends for later steps is in time again."""
-    deployment = deployment_of(tmp_path, grace_seconds=0.0)
+    deployment = deployment_of_regions(tmp_path, REGION_OF, grace_seconds=0.0)
     logs, topics = Logs(), deployment.topics
     coordinator, north, south, west = (actor for actor, _ in actors(deployment, logs))
     for step in (0, 1):
