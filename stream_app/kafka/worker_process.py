@@ -140,16 +140,15 @@ class _Process:
             reason = await self._ended
         except Exception as error:
             failure = error
-        bound = threading.Timer(SHUTDOWN_SECONDS, _give_up)
-        bound.daemon = True
-        bound.start()
+        bound = _cut_off_after(SHUTDOWN_SECONDS, 1, "the worker did not end in time and is cut off")
         await self._leave(working, reason if failure is None else f"failure: {type(failure).__name__}")
         self._watchdog.stop()
         bound.cancel()
         known = None if failure is None else _known(failure, connection)
-        _end_soon(0 if known is None else 1, "" if known is None else f"tallyguard: {known}")
         if known is not None:
+            _cut_off_after(_LINGER_SECONDS, 1, str(known))
             raise known
+        _cut_off_after(_LINGER_SECONDS, 0, "")
         logger.info("worker ended: %s", reason)
         return 0
 
@@ -263,23 +262,18 @@ async def _finish(what: str, task: asyncio.Future[Any], seconds: float) -> None:
         task.exception()  # retrieved, so that asyncio does not report it: it was handled elsewhere
 
 
-def _end_soon(code: int, message: str) -> None:
-    """Force the end: a thread that still compiles would keep the process alive for minutes."""
-    ending = threading.Timer(_LINGER_SECONDS, _cut_off, (code, message))
-    ending.daemon = True
-    ending.start()
+def _cut_off_after(seconds: float, code: int, message: str) -> threading.Timer:
+    """End the process after this time, whatever still runs: a thread may compile kernels for minutes."""
 
+    def cut_off() -> None:
+        if message:
+            print(f"tallyguard: {message}", file=sys.stderr, flush=True)
+        os._exit(code)
 
-def _cut_off(code: int, message: str) -> None:
-    if message:
-        print(message, file=sys.stderr, flush=True)
-    os._exit(code)
-
-
-def _give_up() -> None:
-    """The orderly end took too long."""
-    print("tallyguard: the worker did not end in time and is cut off", file=sys.stderr, flush=True)
-    os._exit(1)
+    timer = threading.Timer(seconds, cut_off)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _first(error: BaseException) -> BaseException:

@@ -36,7 +36,7 @@ from stream_app.kafka.account.partition_accounts import (
     SavedAccounts,
     SavedPeople,
 )
-from stream_app.kafka.broker.clients import retry_until_answered, start_producer
+from stream_app.kafka.broker.clients import start_producer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
 from stream_app.kafka.deployment.deployment import Deployment
@@ -45,7 +45,6 @@ from stream_app.kafka.deployment.log_reader import (
     holds_place,
     place_of_step,
     read_partition,
-    topic_ids,
 )
 from stream_app.kafka.worker_process import WorkThread
 from stream_app.steps import snapshot_basis
@@ -241,7 +240,9 @@ class SnapshotKeeper:
             return None
         try:
             head = self._checked(partition, latest[SNAPSHOT_HEAD])
-            await self._check_log(head)
+            connection, decisions = self._deployment.connection, self._deployment.topics.decisions
+            if not await holds_place(connection, decisions, head.decided):
+                raise _UnusableError(f"{decisions} is not the log it was made from")
             return await self._thread.do(lambda: self._unpacked(head, latest, on_progress))
         except (_UnusableError, TallyguardError) as error:
             self.refuse(partition, error)
@@ -329,18 +330,6 @@ class SnapshotKeeper:
             raise _UnusableError("it is of another partition")
         return head
 
-    async def _check_log(self, head: SnapshotHead) -> None:
-        connection, decisions = self._deployment.connection, self._deployment.topics.decisions
-        if not await holds_place(connection, decisions, await self._log_id(), head.decided):
-            raise _UnusableError(f"{decisions} is not the log it was made from")
-
-    async def _log_id(self) -> str:
-        connection, decisions = self._deployment.connection, self._deployment.topics.decisions
-        found = await retry_until_answered(
-            connection, partial(asyncio.to_thread, topic_ids, connection, [decisions])
-        )
-        return found.get(decisions, "")
-
     def _unpacked(
         self, head: SnapshotHead, latest: Mapping[bytes, bytes], on_progress: OnProgress
     ) -> SavedAccounts:
@@ -361,7 +350,7 @@ class SnapshotKeeper:
 
     async def _write(self, partition: int, known: _PartitionState, saved: SavedAccounts) -> None:
         connection, decisions = self._deployment.connection, self._deployment.topics.decisions
-        place = await place_of_step(connection, decisions, await self._log_id(), saved.next_step - 1)
+        place = await place_of_step(connection, decisions, saved.next_step - 1)
         if place is None or self._key is None:
             raise _UnusableError(f"{decisions} does not hold step {saved.next_step - 1}")
         people = await self._written_people(partition, known, saved.people)

@@ -246,38 +246,22 @@ def _compare_configuration(admin: Any, plan: TopicPlan) -> list[Difference]:
     """Settings of a topic that have another value than planned."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
-    resource = ConfigResource(ConfigResourceType.TOPIC, plan.name)
-    values = _values(admin.describe_configs([resource], config_filter="all"), plan.name)
-    return [*_compare_record_size(plan, values), *_compare_values(plan, values)]
-
-
-def _compare_record_size(plan: TopicPlan, values: Mapping[str, str]) -> list[Difference]:
-    """Without a planned record size the brokers' own applies (message.max.bytes): it must be large enough."""
-    taken = values.get("max.message.bytes", "")
-    if "max.message.bytes" in plan.configuration or not taken or int(taken) >= MEDIUM_BYTES:
-        return []
-    least = f"max.message.bytes={MEDIUM_BYTES}"
-    remedy = f"kafka-configs.sh --alter --topic {plan.name} --add-config {least}"
-    return [Difference(plan.name, f"have at least {least}", taken, remedy)]
-
-
-def _compare_values(plan: TopicPlan, values: Mapping[str, str]) -> list[Difference]:
-    return [
-        Difference(
-            plan.name,
-            f"have {key}={wanted}",
-            values.get(key, "nothing"),
-            f"kafka-configs.sh --alter --topic {plan.name} --add-config {key}={wanted}",
-        )
-        for key, wanted in plan.configuration.items()
-        if values.get(key) != wanted
-    ]
-
-
-def _values(described: Any, name: str) -> dict[str, str]:
-    """The configuration in kafka-python's description of a topic."""
+    described = admin.describe_configs(
+        [ConfigResource(ConfigResourceType.TOPIC, plan.name)], config_filter="all"
+    )
     found: dict[str, str] = {}
     for resources in described.values():
-        for key, entry in resources.get(name, {}).items():
+        for key, entry in resources.get(plan.name, {}).items():
             found[key] = str(entry["value"] if isinstance(entry, Mapping) else entry)
-    return found
+    alter = f"kafka-configs.sh --alter --topic {plan.name} --add-config"
+    differences = []
+    # Without a planned record size the brokers' own applies (message.max.bytes), which must be large enough.
+    size = "max.message.bytes"
+    if size not in plan.configuration and int(found.get(size) or MEDIUM_BYTES) < MEDIUM_BYTES:
+        least = f"{size}={MEDIUM_BYTES}"
+        differences.append(Difference(plan.name, f"have at least {least}", found[size], f"{alter} {least}"))
+    for key, wanted in plan.configuration.items():
+        if found.get(key) != wanted:
+            must, got = f"have {key}={wanted}", found.get(key, "nothing")
+            differences.append(Difference(plan.name, must, got, f"{alter} {key}={wanted}"))
+    return differences

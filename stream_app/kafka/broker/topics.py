@@ -11,7 +11,7 @@ the order of the regions' names: no worker reads the counts of another's region.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from stream_app.setup.sensor_files import regions_by_sensor
@@ -84,10 +84,10 @@ class TopicPlan:
 
     name: str
     partitions: int
-    replication: int
     configuration: Mapping[str, str]
-    holds: str = ""
-    readers: str = ""
+    holds: str
+    readers: str
+    replication: int = 1
 
 
 class _Name:
@@ -118,8 +118,13 @@ class Topics:
 
     def __post_init__(self) -> None:
         safety = _safety(self.replication)
-        plans = (replace(plan, configuration={**plan.configuration, **safety}) for plan in self._make_plans())
-        object.__setattr__(self, "_plans", {plan.name: plan for plan in plans})
+        plans = {
+            plan.name: replace(
+                plan, configuration={**plan.configuration, **safety}, replication=self.replication
+            )
+            for plan in self._make_plans()
+        }
+        object.__setattr__(self, "_plans", plans)  # as the dataclass is frozen
 
     @classmethod
     def of(cls, settings: Settings) -> Topics:
@@ -201,72 +206,39 @@ class Topics:
         """One topic as it must be."""
         return self._plans[name]
 
-    def _make_plans(self) -> Iterable[TopicPlan]:
-        one, people, copies = 1, self.partitions, self.replication
-        parts, intake = max(1, len(self.regions)), "intake workers" if self.regions else "release worker"
-        week, month, quarter = _days(7), _days(30), _days(90)
-        yield TopicPlan(self.activations, parts, copies, week | _LARGE, "schedule, before any count", intake)
-        yield TopicPlan(self.readings, parts, copies, week, "counts: secret", f"{intake} only")
-        yield TopicPlan(self.releases, parts, copies, _LOG, "published values", "everybody")
+    def _make_plans(self) -> Iterator[TopicPlan]:
+        people, parts, everybody = self.partitions, max(1, len(self.regions)), "everybody"
+        intake, decides = ("intake workers", "coordinator") if self.regions else ("release worker",) * 2
+        day, week, month, quarter = _days(1), _days(7), _days(30), _days(90)
+        counts, seals = "open steps with counts: secret", "which sensors counted: no counts"
+        yield TopicPlan(self.activations, parts, week | _LARGE, "schedule, before any count", intake)
+        yield TopicPlan(self.readings, parts, week, "counts: secret", f"{intake} only")
+        yield TopicPlan(self.releases, parts, _LOG, "published values", everybody)
         if self.has_revised:
-            yield TopicPlan(self.revised, one, copies, _LOG, "late and corrected values", "everybody")
+            yield TopicPlan(self.revised, 1, _LOG, "late and corrected values", everybody)
         for tier in self.tiers:
-            yield TopicPlan(self.tier(tier), parts, copies, _LOG, f"values for tier {tier}", f"tier {tier}")
-        yield TopicPlan(
-            self.decisions, one, copies, _LOG, "what was decided and accounted", "workers, privacy officer"
-        )
-        yield TopicPlan(
-            self.steps, people, copies, week | _LARGE, "nothing: workers share its partitions out", "workers"
-        )
-        yield TopicPlan(
-            self.progress, parts, copies, _REWRITTEN, "open steps with counts: secret", f"{intake} only"
-        )
+            yield TopicPlan(self.tier(tier), parts, _LOG, f"values for tier {tier}", f"tier {tier}")
+        decided, readers = "what was decided and accounted", "workers, privacy officer"
+        yield TopicPlan(self.decisions, 1, _LOG, decided, readers)
+        shared = "nothing: workers share its partitions out"
+        yield TopicPlan(self.steps, people, week | _LARGE, shared, "workers")
+        yield TopicPlan(self.progress, parts, _REWRITTEN, counts, f"{intake} only")
         if self.regions:
-            yield from self._region_plans(copies)
-        yield TopicPlan(
-            self.deployment,
-            one,
-            copies,
-            _KEPT,
-            "what must stay as it was begun",
-            "workers, loader",
-        )
-        yield TopicPlan(
-            self.persons, people, copies, _ERASED, "movement priors by pseudonym: secret", "account workers"
-        )
-        yield TopicPlan(
-            self.accounts,
-            people,
-            copies,
-            _PASSING,
-            "priors and risks so far by pseudonym: secret",
-            "account workers",
-        )
-        yield TopicPlan(
-            self.risks, people, copies, quarter, "risks by pseudonym", "privacy officer, dashboards"
-        )
-        yield TopicPlan(
-            self.rejected, one, copies, month, "refused messages, may hold counts: secret", "operator"
-        )
-        yield TopicPlan(
-            self.proposals, people, copies, _days(1) | _LARGE, "what a step might release", "account workers"
-        )
-        yield TopicPlan(
-            self.answers,
-            one,
-            copies,
-            _days(1),
-            "people over budget and sums of the crowd, by partition",
-            "coordinator" if self.regions else "release worker",
-        )
-
-    def _region_plans(self, copies: int) -> Iterable[TopicPlan]:
-        """The topics between intake workers and their coordinator."""
-        one, parts, week, month = 1, len(self.regions), _days(7), _days(30)
-        shared, seals = "nothing: intake workers share its partitions out", "which sensors counted: no counts"
-        yield TopicPlan(self.regions_shared, parts, copies, week, shared, "intake workers")
-        yield TopicPlan(self.sealed, parts, copies, month | _LARGE, seals, "coordinator")
-        yield TopicPlan(
-            self.coordination, one, copies, _REWRITTEN, "where the coordinator continues", "coordinator only"
-        )
-        yield TopicPlan(self.whole, one, copies, _LOG, "which steps all regions have published", "everybody")
+            shared, position = (
+                f"nothing: {intake} share its partitions out",
+                "where the coordinator continues",
+            )
+            yield TopicPlan(self.regions_shared, parts, week, shared, intake)
+            yield TopicPlan(self.sealed, parts, month | _LARGE, seals, "coordinator")
+            yield TopicPlan(self.coordination, 1, _REWRITTEN, position, "coordinator only")
+            yield TopicPlan(self.whole, 1, _LOG, "which steps all regions have published", everybody)
+        yield TopicPlan(self.deployment, 1, _KEPT, "what must stay as it was begun", "workers, loader")
+        account, priors = "account workers", "movement priors by pseudonym: secret"
+        yield TopicPlan(self.persons, people, _ERASED, priors, account)
+        snapshots = "priors and risks so far by pseudonym: secret"
+        yield TopicPlan(self.accounts, people, _PASSING, snapshots, account)
+        yield TopicPlan(self.risks, people, quarter, "risks by pseudonym", "privacy officer, dashboards")
+        yield TopicPlan(self.rejected, 1, month, "refused messages, may hold counts: secret", "operator")
+        yield TopicPlan(self.proposals, people, day | _LARGE, "what a step might release", account)
+        answers = "people over budget and sums of the crowd, by partition"
+        yield TopicPlan(self.answers, 1, day, answers, decides)

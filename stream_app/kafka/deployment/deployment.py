@@ -37,7 +37,7 @@ from stream_app.kafka.broker.clients import (
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
-from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_model
+from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_models
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.release_settings import CROWD
@@ -250,7 +250,7 @@ class DeploymentRecord(BaseModel):
         return cls(digest=digest_of(basis), basis=json.loads(json.dumps(basis)))
 
 
-_KIND: RecordKind[DeploymentRecord] = of_model("a deployment record", DeploymentRecord, MEDIUM_BYTES)
+_KIND: RecordKind[DeploymentRecord] = of_models("a deployment record", DeploymentRecord, MEDIUM_BYTES)
 
 
 def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, Any]:

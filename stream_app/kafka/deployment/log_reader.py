@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -348,18 +349,26 @@ class LogPlace(BaseModel):
         )
 
 
-async def place_of_step(connection: Connection, decisions: str, identity: str, step: int) -> LogPlace | None:
-    """The place of a step in the log whose topic has this id; None if the log has no such step."""
+async def place_of_step(connection: Connection, decisions: str, step: int) -> LogPlace | None:
+    """The place of a step in the log; None if the log has no such step."""
+    identity = await _topic_id(connection, decisions)
     record = await step_record(connection, decisions, step)
     return None if record is None else LogPlace.of(identity, record)
 
 
-async def holds_place(connection: Connection, decisions: str, identity: str, place: LogPlace) -> bool:
-    """Whether the log whose topic has this id holds the place."""
+async def holds_place(connection: Connection, decisions: str, place: LogPlace) -> bool:
+    """Whether the log holds the place."""
+    identity = await _topic_id(connection, decisions)
     if place.topic != identity:
         return False
     record = await record_at(connection, decisions, place.offset)
     return record is not None and LogPlace.of(identity, record) == place
+
+
+async def _topic_id(connection: Connection, topic: str) -> str:
+    """The broker's id of a topic; empty if it does not exist."""
+    ask = partial(asyncio.to_thread, topic_ids, connection, [topic])
+    return (await retry_until_answered(connection, ask)).get(topic, "")
 
 
 class TopicDescription(NamedTuple):

@@ -265,18 +265,8 @@ class RecordKind(Generic[Found]):
         return RefusedRecord(where, record.value or b"", hint, reason)
 
 
-def of_model(holds: str, model: type[Any], most_bytes: int) -> RecordKind[Any]:
-    """A kind that one pydantic model reads; the key is not needed."""
-
-    def parse(_: bytes, value: bytes) -> BaseModel:
-        found: BaseModel = model.model_validate_json(value)
-        return found
-
-    return RecordKind(holds, most_bytes, parse)
-
-
 def of_models(holds: str, models: Any, most_bytes: int) -> RecordKind[Any]:
-    """A kind that one of several models reads, chosen by the record's type."""
+    """A kind that a pydantic model reads, or one of several, chosen by the record's type."""
     adapter: TypeAdapter[Any] = TypeAdapter(models)
     return RecordKind(holds, most_bytes, lambda _, value: adapter.validate_json(value))
 
@@ -290,11 +280,11 @@ class RiskStep(BaseModel):
     step: Step
 
 
-ACTIVATION: RecordKind[Activation] = of_model("an activation", Activation, LARGE_BYTES)
+ACTIVATION: RecordKind[Activation] = of_models("an activation", Activation, LARGE_BYTES)
 READING: RecordKind[CountMessage] = RecordKind(
     "reading or readings", MEDIUM_BYTES, lambda _, value: parse_counts(value)
 )
-DECISION: RecordKind[StepDecision] = of_model("a decision", StepDecision, LARGE_BYTES)
+DECISION: RecordKind[StepDecision] = of_models("a decision", StepDecision, LARGE_BYTES)
 PROPOSAL: RecordKind[Proposal | CrowdQuestion] = of_models(
     "a proposal", Annotated[Proposal | CrowdQuestion, Field(discriminator="type")], LARGE_BYTES
 )
@@ -302,8 +292,8 @@ ANSWER: RecordKind[Answer | CrowdAnswer] = of_models(
     "an answer", Annotated[Answer | CrowdAnswer, Field(discriminator="type")], MEDIUM_BYTES
 )
 IS_SUMMARY = b'"type":"risk_summary"'
-RISK_STEP: RecordKind[RiskStep] = of_model("a summary of risks", RiskStep, MEDIUM_BYTES)
-DEAD_LETTER: RecordKind[Rejected] = of_model("a dead letter", Rejected, MEDIUM_BYTES)
+RISK_STEP: RecordKind[RiskStep] = of_models("a summary of risks", RiskStep, MEDIUM_BYTES)
+DEAD_LETTER: RecordKind[Rejected] = of_models("a dead letter", Rejected, MEDIUM_BYTES)
 
 
 def person_kind(deployment: str, in_crowd: bool = False) -> RecordKind[PersonEntry]:

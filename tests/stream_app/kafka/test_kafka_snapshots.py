@@ -149,10 +149,9 @@ class Rig:
         async def place_of_step(*_: object) -> LogPlace:
             return self.place
 
-        async def holds_place(_: object, __: str, identity: str, place: LogPlace) -> bool:
+        async def holds_place(_: object, __: str, place: LogPlace) -> bool:
             return place == self.place
 
-        monkeypatch.setattr(snapshot_keeper, "topic_ids", lambda *_: {"decisions": "log"})
         monkeypatch.setattr(snapshot_keeper, "place_of_step", place_of_step)
         monkeypatch.setattr(snapshot_keeper, "holds_place", holds_place)
         self.now, self.deployment, self.topic = 0.0, deployment, Kept()
