@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from models.keys import NoiseKey
 from models.releases import Schedule
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.release.deciding_worker import ReleaseWorker
+from stream_app.kafka.release.deciding_worker import DecidingWorker, ReleaseWorker
 from stream_app.kafka.release.stream_task import TaskMonitor
 from stream_app.kafka.worker_metrics import (
     AccountCounters,
@@ -49,18 +50,8 @@ def run_release_worker(
             f"regions {', '.join(deployment.topics.regions)}",
             "run `tallyguard worker coordinator` and `tallyguard worker intake` in its place",
         )
-    policy, fingerprint = _policy(deployment, schedule)
     key = load_noise_key(settings)
-
-    def make(monitor: TaskMonitor) -> Job:
-        return ReleaseWorker(
-            *(deployment, policy, key, monitor),
-            schedule=fingerprint,
-            accept_changes=accept_changes,
-            author=author,
-        )
-
-    return _run_watched(f"{settings.kafka.prefix}tallyguard-release", deployment, make, announce)
+    return _run_deciding(ReleaseWorker, deployment, key, schedule, accept_changes, author, announce)
 
 
 def run_coordinator(
@@ -75,17 +66,7 @@ def run_coordinator(
     from stream_app.kafka.regions.coordinator import Coordinator
 
     deployment = _deployment_of_regions(settings)
-    policy, fingerprint = _policy(deployment, schedule)
-
-    def make(monitor: TaskMonitor) -> Job:
-        return Coordinator(
-            *(deployment, policy, None, monitor),
-            schedule=fingerprint,
-            accept_changes=accept_changes,
-            author=author,
-        )
-
-    return _run_watched(f"{settings.kafka.prefix}tallyguard-coordinator", deployment, make, announce)
+    return _run_deciding(Coordinator, deployment, None, schedule, accept_changes, author, announce)
 
 
 def run_intake_worker(settings: Settings, *, accept_changes: bool, announce: Announce) -> int:
@@ -113,6 +94,30 @@ def run_account_worker(settings: Settings, *, announce: Announce) -> int:
         shown = AccountWatch(watch.observer, counters, tuple(sensor.name for sensor in sensors))
         job = AccountWorker(deployment, watch=shown, pulse=pulse, snapshot_key=key)
         return run_worker(f"{settings.kafka.prefix}tallyguard-account", job, deployment, pulse)
+
+
+def _run_deciding(
+    kind: type[DecidingWorker],
+    deployment: Deployment,
+    noise_key: NoiseKey | None,
+    schedule: Path | None,
+    accept_changes: bool,
+    author: Author | None,
+    announce: Announce,
+) -> int:
+    """Run the worker that decides on steps, in the consumer group of its name."""
+    policy, fingerprint = _policy(deployment, schedule)
+
+    def make(monitor: TaskMonitor) -> Job:
+        return kind(
+            *(deployment, policy, noise_key, monitor),
+            schedule=fingerprint,
+            accept_changes=accept_changes,
+            author=author,
+        )
+
+    group = f"{deployment.topics.prefix}tallyguard-{kind.transactional_id}"
+    return _run_watched(group, deployment, make, announce)
 
 
 def _run_watched(

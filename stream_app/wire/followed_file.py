@@ -62,15 +62,15 @@ def find_start(path: Path, saved: Mapping[str, Any] | None, *, accept_changes: b
     for turned in _beside(path):
         if _begins_as(turned, taken, saved["crc32"]):
             later = _later(path, turned.stat().st_mtime_ns, {turned})
-            logger.info("%s was turned over to %s: what is left there is read first", path.name, turned.name)
+            logger.info("%s was rotated to %s: the rest of that file is read first", path.name, turned.name)
             return Start([turned, *later, path], is_known=True)
     if saved.get("is_whole") is False and not accept_changes:
         raise InputError(
-            f"input {path.name} must still begin as it was read up to byte {taken}, or have been turned over "
+            f"input {path.name} must still begin with what was read up to byte {taken}, or have been rotated "
             "to a file beside it",
             "neither",
-            f"put what it was beside it as {path.name}.1; or say --accept-changes to go on without the rest "
-            "of it: what is missing is then published as missing",
+            f"put the earlier file beside it as {path.name}.1; or say --accept-changes to continue without the "
+            "rest of it: what is missing is then published as missing",
         )
     return Start([path], is_known=False)
 
@@ -171,10 +171,10 @@ class FollowedFile:
             now = os.fstat(self._descriptor).st_size
         if copy is None:
             raise InputError(
-                f"input {self._path.name} must only grow while it is followed, be turned over by renaming, "
+                f"input {self._path.name} must only grow while it is followed, be rotated by renaming, "
                 "or copied to a file beside it before it is cut",
-                f"{now} bytes in place of the {self._read} that were read, and no copy",
-                "start again with --accept-changes to take it from its beginning, without what was written "
+                f"{now} bytes instead of the {self._read} that were read, and no copy",
+                "start again with --accept-changes to read it from its beginning, without what was written "
                 "between the last look and the cut",
             )
         logger.warning(
@@ -222,9 +222,9 @@ class FollowedFile:
         """Refuse a writer that still writes to the rotated file: its lines would not be read."""
         if self._before >= 0 and os.fstat(self._before).st_size > self._before_read:
             raise InputError(
-                f"the file that {self._path.name} was turned over to must not be written to any more",
-                f"something behind its {self._before_read} bytes",
-                f"have every writer open {self._path.name} again when it is turned over; append what stands "
+                f"the file that {self._path.name} was rotated to must not be written to any more",
+                f"something after its {self._before_read} bytes",
+                f"have every writer open {self._path.name} again when it is rotated; append what is "
                 "there to it, and start again",
             )
 
@@ -276,9 +276,9 @@ def _later(path: Path, since_ns: int, without: set[Path], own: tuple[int, int] |
     for each in _files(path, lambda name: packed.fullmatch(name) is not None):
         if each.stat().st_mtime_ns > since_ns:
             raise InputError(
-                f"what {path.name} was turned over to must be readable until it was read",
-                f"{each.name}, which came after it and is packed",
-                "unpack it, and have logrotate pack one turn later (delaycompress)",
+                f"files that {path.name} was rotated to must be readable until they were read",
+                f"{each.name}, which came after it and is compressed",
+                "uncompress it, and have logrotate compress one rotation later (delaycompress)",
             )
     later = []
     for each in reversed(_beside(path)):

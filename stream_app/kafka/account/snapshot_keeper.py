@@ -217,7 +217,7 @@ class SnapshotKeeper:
             await self._topic.start()
         elif self._key is None and self._deployment.settings.snapshot_seconds > 0:
             logger.warning(
-                "no snapshots are kept: whoever takes a partition over accounts every step again; "
+                "no snapshots are kept: the next owner of a partition accounts every step again; "
                 "set snapshot_key, the same secret for all account workers, to spare that"
             )
 

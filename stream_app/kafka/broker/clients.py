@@ -91,10 +91,10 @@ def explain(error: BaseException, connection: Connection) -> BrokerError:
     said = str(error) or type(error).__name__
     if type(error).__name__ == "UnsupportedCodecError":
         return BrokerError(
-            "every codec that a sender or broker compresses records with must be at hand",
+            "every codec that a sender or broker compresses records with must be installed",
             said,
             "install the codec: pip install cramjam lz4 python-snappy zstandard, as tallyguard's own "
-            "dependencies do; nothing of these records was taken, and nothing is lost",
+            "dependencies do; none of these records was processed, and nothing is lost",
         )
     if is_refusal(error):
         return BrokerError(
@@ -352,9 +352,9 @@ class CheckedProducer:
 
 def _not_taken(why: object) -> BrokerError:
     return BrokerError(
-        "the brokers must take every record",
-        f"some were not taken: {why}",
-        "give the same command again once they do; what has come already does no harm twice",
+        "the brokers must accept every record",
+        f"some were not accepted: {why}",
+        "run the same command again once they do; records that arrived already do no harm twice",
     )
 
 

@@ -226,7 +226,7 @@ def _compare(admin: Any, plan: TopicPlan) -> list[Difference]:
                 plan.name,
                 f"have {plan.partitions} partitions",
                 str(len(found)),
-                "set kafka.partitions to that number: a topic made again forgets what it held",
+                "set kafka.partitions to that number: a topic that is created again loses its records",
             )
         )
     copies = min(len(partition["replica_nodes"]) for partition in found)

@@ -547,8 +547,8 @@ def require_requests(deployment: Deployment) -> None:
     for broker, limit in sorted((limits or {}).items()):
         if limit < most:
             raise BrokerError(
-                f"broker {broker} must take requests of {most} bytes ({REQUEST_LIMIT}): what concerns all "
-                f"{sensors} sensors goes to several logs, or {topics.partitions} partitions, at once",
+                f"broker {broker} must accept requests of {most} bytes ({REQUEST_LIMIT}): records about all "
+                f"{sensors} sensors go to several logs, or {topics.partitions} partitions, at once",
                 f"at most {limit}",
                 "raise it in the properties of every broker, shorten the names of sensors, "
                 "or let fewer of them count",

@@ -190,12 +190,7 @@ class Coordinator(DecidingWorker):
         return replace(clock, grace_seconds=clock.grace_seconds + settings.kafka.seal_seconds)
 
     async def _make_core(
-        self,
-        restored: Restored,
-        basis: Mapping[str, object],
-        accountant: ContinuousAccountant,
-        flush: Callable[[BatchResult], None],
-        flush_above: int,
+        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant
     ) -> CoordinatorCore:
         deployment, progress = self._deployment, restored.progress
         assert isinstance(progress, CoordinatorProgress)
@@ -210,7 +205,7 @@ class Coordinator(DecidingWorker):
             beside=Beside(crowd=self._crowd),
         )
         return CoordinatorCore(
-            *(engine, self._clock, progress, basis, flush, flush_above),
+            *(engine, self._clock, progress, basis, self._flush, self._flush_above),
             topics=topics,
             deployment=deployment.digest,
         )

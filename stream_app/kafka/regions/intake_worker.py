@@ -184,7 +184,7 @@ class IntakeCore(Core):
         payload = Reading(v=1, step=step, sensor=sensor, count=count).line().rstrip()
         hint = (
             f"step {step} was decided without region {self.place.region!r}, which was not done with it in "
-            "time; look why it lags, or raise kafka.seal_seconds"
+            "time; find out why it lags, or raise kafka.seal_seconds"
         )
         return reject(f"{self.place.readings}:", payload, Reason.LATE_READING, hint)
 

@@ -11,7 +11,7 @@ import logging
 import secrets
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -111,7 +111,7 @@ def _members(connection: Connection, group: str) -> list[str]:
         try:
             described = admin.describe_groups([group])
         except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError):
-            return ["the broker is still looking"]  # it has just started, and knows of no group yet
+            return ["the broker does not know yet"]  # it has just started, and knows of no group yet
     groups = described.values() if isinstance(described, dict) else described
     return sorted(
         f"{member['client_id']} at {member['client_host']}"
@@ -329,12 +329,7 @@ class DecidingWorker(Job):
 
     @abstractmethod
     async def _make_core(
-        self,
-        restored: Restored,
-        basis: Mapping[str, object],
-        accountant: ContinuousAccountant,
-        flush: Callable[[BatchResult], None],
-        flush_above: int,
+        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant
     ) -> DecidingCore:
         """The core as the last transaction left it.
 
@@ -383,12 +378,20 @@ class DecidingWorker(Job):
         restored = restored.model_copy(update={"progress": progress})
         if key is not None:
             await claim_key(deployment, key, 0, progress.next_step)
-        flush_above = 0 if self._proposer is not None else _MOST_RELEASES
-        self._core = await self._make_core(restored, basis, accountant, self._task.flush, flush_above)
+        self._core = await self._make_core(restored, basis, accountant)
         await self._task.begin(self._core, self._clock, [each.letter() for each in lost])
         names = tuple(sensor.name for sensor in deployment.registry.sensors)
         self._monitor.observer.started(RunStarted(0, progress.next_step, names))
         logger.info("%s continues at step %d", self.title, progress.next_step)
+
+    def _flush(self, result: BatchResult) -> None:
+        """On the core's thread: see :class:`DecidingCore`."""
+        assert self._task is not None  # prepared
+        self._task.flush(result)
+
+    @property
+    def _flush_above(self) -> int:
+        return 0 if self._proposer is not None else _MOST_RELEASES
 
     def _note_rule(
         self, step: int, basis: Mapping[str, object], head: Mapping[str, Any]
@@ -495,12 +498,7 @@ class ReleaseWorker(DecidingWorker):
         return StepClock.of(self._deployment.settings)
 
     async def _make_core(
-        self,
-        restored: Restored,
-        basis: Mapping[str, object],
-        accountant: ContinuousAccountant,
-        flush: Callable[[BatchResult], None],
-        flush_above: int,
+        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant
     ) -> ReleaseCore:
         settings, registry = self._deployment.settings, self._deployment.registry
         assert self._noise_key is not None  # a worker that publishes has one
@@ -518,8 +516,8 @@ class ReleaseWorker(DecidingWorker):
             self._clock,
             restored.progress,
             basis,
-            flush,
-            flush_above,
+            self._flush,
+            self._flush_above,
             topics=self._deployment.topics,
             deployment=self._deployment.digest,
         )

@@ -54,7 +54,7 @@ class LostRecords:
     def letter(self) -> Rejected:
         """The dead letter in place of these records."""
         source = f"{self.log}:{self.next_offset}"
-        hint = f"{self.how}; reading went on at {self.begin}. Send again whatever is missing and not late"
+        hint = f"{self.how}; reading continued at {self.begin}. Send again whatever is missing and not late"
         return reject(source, b"", Reason.RECORDS_LOST, hint)
 
 

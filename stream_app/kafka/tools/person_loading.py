@@ -82,9 +82,9 @@ def remove_people(settings: Settings, people: Sequence[str]) -> LoadedCount:
     unknown = sum(known.get(name) is None for name in names)
     if unknown:
         raise InputError(
-            f"everybody named must be on {topics.persons}",
+            f"all people named must be on {topics.persons}",
             f"{unknown} of {len(names)} are not",
-            "check how the ids were written in the priors file; whoever was removed before is gone already",
+            "compare the ids with the priors file; people who were removed before are gone already",
         )
     with writing(connection) as producer:
         for pseudonym in names:

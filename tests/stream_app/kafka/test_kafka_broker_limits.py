@@ -65,8 +65,8 @@ def test_a_broker_that_takes_shorter_requests_than_a_step_needs_is_refused(
     look(deployment, most, monkeypatch)
     with pytest.raises(
         BrokerError,
-        match=rf"broker 2 must take requests of {most} bytes \(socket.request.max.bytes\): what concerns all "
-        rf"4 sensors goes to several logs, or 4 partitions, at once, got at most {most - 1}"
+        match=rf"broker 2 must accept requests of {most} bytes \(socket.request.max.bytes\): records about "
+        rf"all 4 sensors go to several logs, or 4 partitions, at once, got at most {most - 1}"
         r".*raise it in the properties",
     ):
         look(deployment, most - 1, monkeypatch)

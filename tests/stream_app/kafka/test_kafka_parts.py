@@ -543,7 +543,7 @@ def test_a_record_that_the_brokers_do_not_take_is_an_error_and_not_lost_in_silen
     producer.flush()
     producer.send("persons", None, key=b"two")
     refused.failure(KafkaTimeoutError("two minutes"))
-    with pytest.raises(BrokerError, match="must take every record"):
+    with pytest.raises(BrokerError, match="must accept every record"):
         producer.flush()
     with pytest.raises(BrokerError, match="two minutes"):
         producer.send("persons", None, key=b"three")
