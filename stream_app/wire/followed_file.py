@@ -69,8 +69,8 @@ def find_start(path: Path, saved: Mapping[str, Any] | None, *, accept_changes: b
             f"input {path.name} must still begin with what was read up to byte {taken}, or have been rotated "
             "to a file beside it",
             "neither",
-            f"put the earlier file beside it as {path.name}.1; or say --accept-changes to continue without the "
-            "rest of it: what is missing is then published as missing",
+            f"put the earlier file beside it as {path.name}.1; or say --accept-changes to continue without "
+            "the rest of it: what is missing is then published as missing",
         )
     return Start([path], is_known=False)
 

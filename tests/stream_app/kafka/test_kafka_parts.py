@@ -612,6 +612,11 @@ def test_a_broker_that_accepts_and_never_answers_does_not_keep_a_client_for_ever
     assert said.count("must answer") == 3
 
 
+def test_kafka_python_is_of_the_version_that_its_patches_were_written_for() -> None:
+    """With a later one, see by the comment above the patches whether upstream has made them needless."""
+    assert clients.is_patched()
+
+
 def test_where_the_only_broker_known_is_silent_the_servers_of_the_settings_are_asked() -> None:
     """One that was cut off may have been the only one that the last answer named."""
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never answers
