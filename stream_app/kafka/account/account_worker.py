@@ -442,6 +442,7 @@ class AccountWorker(Job):
             return accounts.summary(), accounts.records()
 
         summary, records = await self._thread.do(account)
+        # If we are killed before the write, the next owner accounts the step again and writes the same bytes.
         await self._risks.write(accounts.partition, summary, accounts.pseudonyms, records)
         self._watch.accounted(accounts, decided)
 

@@ -343,7 +343,7 @@ class IntakeWorker(Job):
         )
         task = StreamTask(place.region, deployment, inputs, log, self._monitor)
         try:
-            await log.start()
+            await log.start()  # first, so that the earlier worker cannot write after the state is read
             core, lost = await self._restored(place, log, inputs)
             await task.begin(core, StepClock.of(deployment.settings), lost)
         except FencedError:

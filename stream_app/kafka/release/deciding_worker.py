@@ -353,7 +353,7 @@ class DecidingWorker(Job):
         )
         inputs = InputLogs(deployment, self._logs)
         self._task = StreamTask("engine", deployment, inputs, log, self._monitor)
-        await log.start()
+        await log.start()  # fences the earlier worker: nothing is written any more to what is read below
         await self._propose_where_needed()
         topic = self._progress_topic
         restored = restore(await latest_records(deployment.connection, topic), topic, self.progress_kind)

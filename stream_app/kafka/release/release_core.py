@@ -249,7 +249,7 @@ class Core(ABC):
         result = BatchResult()
         for record in records:
             if record.offset >= self._offsets.get(record.log, 0):
-                self._reach(min(record.timestamp, now_seconds), result)
+                self._reach(min(record.timestamp, now_seconds), result)  # steps over by its stamp
                 self._offsets[record.log] = record.offset + 1
                 self._receive(record, result)
                 self._close_due(result)

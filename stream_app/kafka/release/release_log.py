@@ -78,7 +78,7 @@ class TransactionLog:
 
         Returns the broker's time, if a record of the timed topic was among them.
         """
-        written = tuple(records)
+        written = tuple(records)  # before the transaction: an error while they are made must not open one
         with _broker_errors():
             async with (
                 log_while_waiting("a transaction", "nothing is published"),

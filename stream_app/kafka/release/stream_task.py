@@ -239,7 +239,7 @@ class StreamTask:
     async def commit(self, result: BatchResult) -> None:
         """Make the result of records durable, then notify the observer."""
         began = time.monotonic()
-        result.rejected[:0], self._kept = self._kept, []
+        result.rejected[:0], self._kept = self._kept, []  # earlier letters first, as in the input
         stamp_seconds = await self._log.write(self._core.records(result))
         if stamp_seconds is not None and self._clock.has_ticks:
             self._time.vouch(self._clock.end_of(self._core.watermark))
@@ -271,7 +271,7 @@ class StreamTask:
             if self._must_check_fence:
                 self._must_check_fence = False
                 await self._log.broker_seconds()  # raises if another worker has taken over
-            self._arrived.clear()
+            self._arrived.clear()  # before records are taken: one that arrives meanwhile must wake the wait
             priority_logs_only = self._core.takes_priority_logs_only
             records = self._order.take(_MOST_RECORDS, time.monotonic(), priority_logs_only=priority_logs_only)
             now_seconds = self._time.now_seconds()
