@@ -1,6 +1,6 @@
 """Compiles an account worker's kernels before it joins its group: a member that compiles is a silent member.
 
-``python -m stream_app.kafka.warm_up`` does it without a broker, for whoever builds an image.
+``python -m stream_app.kafka.warm_up`` does it without a broker, as when an image is built.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What workers measure beside the engine: each figure is counted by one kind of worker only.
 
-Releases, their noise and the privacy spent are counted by whoever publishes or decides: metrics are summed
-over workers, so nothing may be counted twice.
+Releases, their noise and the privacy spent are counted by the worker that publishes or decides: metrics are
+summed over workers, so nothing may be counted twice.
 """
 
 from __future__ import annotations

@@ -277,7 +277,7 @@ def _cut_off_after(seconds: float, code: int, message: str) -> threading.Timer:
 
 
 def _first(error: BaseException) -> BaseException:
-    """The error behind a group of them."""
+    """The first error in a group of errors."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

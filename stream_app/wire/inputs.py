@@ -358,7 +358,7 @@ def require_lines(registry: SensorRegistry) -> None:
 def open_input(path: Path, *, follow: bool = False) -> int:
     """A descriptor to read a file from; :class:`InputError` when it cannot be opened.
 
-    A pipe is opened without waiting for its writer, whom a signal would wait for too; one that is followed
+    A pipe is opened without waiting for its writer, so that a signal does not wait either; a followed pipe
     does not end when a writer leaves.
     """
     with reading(path):
@@ -388,7 +388,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def reading_parser(header: bytes) -> LineParser:
-    """A parser of the lines below a header; the columns may stand in any order."""
+    """A parser of the lines below a header; the columns may be in any order."""
     columns = _split(header)
     if columns is None or sorted(columns) != sorted(READING_COLUMNS):
         raise InputError(

@@ -105,7 +105,7 @@ def _named_once(message: AnyInput, line: bytes) -> AnyInput:
         json.loads(line, object_pairs_hook=distinct_members)
     except (ValueError, RecursionError):
         is_batch = isinstance(message, Readings)
-        what = "a sensor has two counts, or a member stands twice" if is_batch else "a member stands twice"
+        what = "a sensor has two counts, or a member is repeated" if is_batch else "a member is repeated"
         twice = PydanticCustomError("repeated_sensor" if is_batch else "repeated_member", what)
         raise ValidationError.from_exception_data(
             type(message).__name__, [{"type": twice, "loc": ("counts",) if is_batch else (), "input": None}]

@@ -308,7 +308,7 @@ class DeploymentTopic:
             await asyncio.sleep(_WAIT_SECONDS)
 
     def entries(self) -> tuple[Entry, ...]:
-        """The record of rules: what held from which step on, by whom and why; its chain is checked."""
+        """The record of rules: what held from which step on, its author and reason; its chain is checked."""
         with consuming(self._connection) as consumer:
             found = {
                 int(each.key.removeprefix(_RECORD)): each.value
@@ -453,7 +453,7 @@ class Deployment:
             raise LogError(
                 f"step {decision.step} of {self.topics.decisions} must belong to deployment {self.digest}",
                 decision.deployment,
-                "two deployments write to one log, or it was restored beside another one's: "
+                "two deployments write to one log, or it was restored together with another one's: "
                 "stop the other, restore what belongs together",
             )
         return schedule_of(decision, self.vocabulary)

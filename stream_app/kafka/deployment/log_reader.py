@@ -156,7 +156,7 @@ async def last_risk_step(connection: Connection, topic: str, partition: int) -> 
                 last = last if summary is None else summary.step
             if last >= 0:
                 return last
-            end, records = start, 8 * records  # many people may stand before a summary that was not written
+            end, records = start, 8 * records  # records of many people may come before a missing summary
         return -1
 
 
@@ -187,9 +187,8 @@ class LogFollower:
             while True:
                 found = await consumer.getmany(timeout_ms=_POLL_MILLISECONDS, max_records=_FOLLOWED_RECORDS)
                 yield [record for records in found.values() for record in records]
-                for (
-                    each
-                ) in where:  # everything before these positions was handed on, or is a mark of a transaction
+                # Everything before these positions was handed on, or is a mark of a transaction.
+                for each in where:
                     self._positions[each.topic, each.partition] = await consumer.position(each)
 
     def is_at_end(self, topic: str, partition: int = 0) -> bool:

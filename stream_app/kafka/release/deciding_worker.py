@@ -341,7 +341,7 @@ class DecidingWorker(Job):
         """Take over: compile, refuse to run beside another worker, fence the earlier one, restore its state.
 
         The order matters: nothing is written before the state agrees with the settings and the log, and the
-        rule of the next step stands in the record before that step is decided.
+        rule of the next step is in the record before that step is decided.
         """
         deployment, topics = self._deployment, self._deployment.topics
         await asyncio.to_thread(compile_kernels, deployment)

@@ -113,7 +113,7 @@ class InputLogs:
         return {**begins, **offsets, **{each.log: each.begin for each in lost}}, lost
 
     async def watch(self, next_offsets: Callable[[], Mapping[str, int]]) -> None:
-        """:class:`LogError` once an input was made anew, or cut before it was read."""
+        """Raise :class:`LogError` once an input log was made again, or cut short before it was read."""
         seconds, ends = self._deployment.settings.kafka.stall_seconds / 4, LogEnds(0.0)
         while True:
             await asyncio.sleep(seconds)
@@ -142,7 +142,7 @@ class InputLogs:
                 raise LogError(
                     f"{topic} must have {wanted} partition{'s' if wanted > 1 else ''}",
                     str(found.partitions),
-                    "nobody reads the others: copy what came to them into the first, make the topic anew by "
+                    "nobody reads the others: copy their records into the first, create the topic again with "
                     "`tallyguard topics create`, and start with --accept-changes",
                 )
 
@@ -328,7 +328,7 @@ class StreamTask:
         self._uncommitted += len(records)
         is_early = not self._uncommitted or began - self._committed_seconds < _COMMIT_SECONDS
         if result.is_idle and is_early:
-            self._kept += result.rejected  # private: written together with the position behind their records
+            self._kept += result.rejected  # private: written with the position after their records
             self._notify(result, began)
             return
         await self.commit(result)
