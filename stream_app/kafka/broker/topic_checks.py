@@ -244,15 +244,7 @@ def _compare(admin: Any, plan: TopicPlan) -> list[Difference]:
 
 def _compare_configuration(admin: Any, plan: TopicPlan) -> list[Difference]:
     """Settings of a topic that have another value than planned."""
-    from kafka.admin import ConfigResource, ConfigResourceType
-
-    described = admin.describe_configs(
-        [ConfigResource(ConfigResourceType.TOPIC, plan.name)], config_filter="all"
-    )
-    found: dict[str, str] = {}
-    for resources in described.values():
-        for key, entry in resources.get(plan.name, {}).items():
-            found[key] = str(entry["value"] if isinstance(entry, Mapping) else entry)
+    found = configuration_of(admin, plan.name)
     alter = f"kafka-configs.sh --alter --topic {plan.name} --add-config"
     differences = []
     # Without a planned record size the brokers' own applies (message.max.bytes), which must be large enough.
@@ -265,3 +257,15 @@ def _compare_configuration(admin: Any, plan: TopicPlan) -> list[Difference]:
             must, got = f"have {key}={wanted}", found.get(key, "nothing")
             differences.append(Difference(plan.name, must, got, f"{alter} {key}={wanted}"))
     return differences
+
+
+def configuration_of(admin: Any, topic: str) -> dict[str, str]:
+    """The values that hold for a topic, wherever they were set."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    described = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
+    found: dict[str, str] = {}
+    for resources in described.values():
+        for key, entry in resources.get(topic, {}).items():
+            found[key] = str(entry["value"] if isinstance(entry, Mapping) else entry)
+    return found
