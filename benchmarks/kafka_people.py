@@ -66,7 +66,7 @@ class Listening(Pulse):
 
     def progress(self) -> None:
         """Something was finished."""
-        self.longest = max(self.longest, self.stalled_seconds(), time.monotonic() - self._moved)
+        self.longest = max(self.longest, self.stalled_seconds(), time.monotonic() - self._progress_seconds)
         super().progress()
 
 

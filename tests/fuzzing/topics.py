@@ -136,7 +136,7 @@ def _worker() -> _Worker:
 def _decision(data: bytes) -> object:
     """A decision: the schedule that an account worker applies, or a warning."""
     decision = DECISION.read_or_warn(_record("decisions", data))
-    return None if decision is None else _worker()._decided(decision)
+    return None if decision is None else _finish(_worker()._take(decision))
 
 
 def _summary(data: bytes) -> object:
