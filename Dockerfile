@@ -37,7 +37,7 @@ ENV NUMBA_CACHE_DIR=/var/cache/tallyguard \
     NUMBA_THREADING_LAYER=omp
 RUN python -m compileall -q models accounting stream_app tallyguard \
  && python -m stream_app.starting.warm_up \
- && python -m stream_app.kafka.process
+ && python -m stream_app.kafka.warm_up
 
 
 FROM ${PYTHON_IMAGE} AS runtime

@@ -21,8 +21,8 @@ from benchmarks.engine_run import SEED, draw_population
 from benchmarks.kafka_load import PLACES, step_lines
 from models.priors import Population
 from stream_app.kafka.broker.clients import writing
-from stream_app.kafka.process import EXIT_STALLED
 from stream_app.kafka.tools.producing import Pace, produce
+from stream_app.kafka.worker_process import EXIT_STALLED
 from stream_app.setup.keys import load_pseudonym_key
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, Process

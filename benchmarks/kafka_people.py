@@ -30,7 +30,8 @@ from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.broker.clients import writing
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.process import Pulse, account_a_little
+from stream_app.kafka.warm_up import compile_kernels
+from stream_app.kafka.worker_process import Pulse
 from stream_app.setup.settings_sources import load_settings
 from stream_app.wire.messages import decision_of
 from tests.kafka.broker import Broker, broker
@@ -78,7 +79,7 @@ class Listening(Pulse):
 
     def progress(self) -> None:
         """Something was finished."""
-        self.longest = max(self.longest, self.stalled_seconds(), time.monotonic() - self._moved)
+        self.longest = max(self.longest, self.stalled_seconds(), time.monotonic() - self._progress_seconds)
         super().progress()
 
 
@@ -142,7 +143,7 @@ def _schedule(deployment: Deployment, step: int) -> StepSchedule:
 def measure(config: Path, steps: int) -> list[Phase]:
     """Take a partition over, then get new priors for everybody of it."""
     deployment = Deployment.of(load_settings(config, {}))
-    account_a_little(deployment)
+    compile_kernels(deployment)
     pulse = Listening()
     worker = AccountWorker(deployment, watch=SimpleNamespace(saved=None), pulse=pulse)  # type: ignore[arg-type]
 

@@ -42,8 +42,8 @@ from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import people_of
-from stream_app.kafka.process import account_a_little
-from stream_app.kafka.release.release_core import KEY, Progress
+from stream_app.kafka.release.release_core import PROGRESS_KEY, Progress
+from stream_app.kafka.warm_up import compile_kernels
 from stream_app.setup.keys import load_pseudonym_key, load_snapshot_key
 from stream_app.setup.run_folder.durable import load_sealed, seal
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
@@ -130,7 +130,7 @@ def measure(config: Path, steps: int, name: str) -> list[Phase]:
     os.environ |= SECRETS
     settings = load_settings(config, {})
     deployment = Deployment.of(settings)
-    account_a_little(deployment)
+    compile_kernels(deployment)
     pulse = Listening()
     watch: Any = SimpleNamespace(saved=lambda: None)
     worker = AccountWorker(deployment, watch=watch, pulse=pulse, snapshot_key=load_snapshot_key(settings))
@@ -198,7 +198,7 @@ def _prolong(deployment: OnKafka, steps: int) -> None:
     known = Deployment.of(deployment.settings)
     with consuming(deployment.connection) as consumer:
         latest = {each.key: each.value for each in records(consumer, deployment.topics.progress)}
-    progress = Progress.model_validate_json(latest[KEY])
+    progress = Progress.model_validate_json(latest[PROGRESS_KEY])
     write_decisions(deployment, known, range(progress.next_step, steps))
     account = PrivacyAccount.load(progress.account)
     account.steps = steps
@@ -211,9 +211,9 @@ def _prolong(deployment: OnKafka, steps: int) -> None:
         }
     )
     with writing(deployment.connection) as producer:
-        for key in latest.keys() - {KEY}:
+        for key in latest.keys() - {PROGRESS_KEY}:
             producer.send(deployment.topics.progress, None, key=key)
-    deployment.send(deployment.topics.progress, prolonged.record(), KEY)
+    deployment.send(deployment.topics.progress, prolonged.record(), PROGRESS_KEY)
 
 
 def start_run(folder: Path, steps: int) -> tuple[float, float]:

@@ -123,7 +123,7 @@ def main() -> int:
     chosen.results.mkdir(parents=True, exist_ok=True)
     is_sound = True
     # Once, not each worker for itself.
-    subprocess.run([sys.executable, "-m", "stream_app.kafka.process"], check=True)
+    subprocess.run([sys.executable, "-m", "stream_app.kafka.warm_up"], check=True)
     with tempfile.TemporaryDirectory() as folder, broker(Path(folder) / "broker") as server:
         for part, kill, file, title, processes in _KILLS:
             if part in chosen.parts:

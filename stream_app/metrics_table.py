@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from models.releases import Sensor
-from stream_app.kafka.process import AccountCounters, RegionCounters
+from stream_app.kafka.worker_metrics import AccountCounters, RegionCounters
 from stream_app.setup.settings import Settings
 from stream_app.watching.metrics import EngineMetrics
 

@@ -27,14 +27,14 @@ import structlog  # noqa: F401
 from stream_app.cli import (
     app,  # noqa: F401
 )
-from stream_app.kafka import process, processes  # noqa: F401
+from stream_app.kafka import warm_up, workers  # noqa: F401
 from stream_app.kafka.regions import coordinator, intake_worker  # noqa: F401
 from stream_app.setup import this_process  # noqa: F401
 from stream_app.starting.connect import http, intake, mqtt  # noqa: F401
 
 _ = faust.App, faust.Worker  # which Faust imports when they are asked for
 
-process.main()
+warm_up.main()
 inspect.getmodule(sys._getframe())  # looks where all modules stand, as each agent of Faust does
 gc.collect()
 gc.freeze()  # looking through all of it in each copy would write to its memory, and so copy that

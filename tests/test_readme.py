@@ -8,8 +8,9 @@ import re
 import pytest
 
 from experiments.readme import BEGIN, END, demo_summary, refreshed
-from stream_app.wire.parsing import parse, parse_any
+from stream_app.wire.parsing import parse
 from tests import ROOT
+from tests.stream_app.any_message import parse_any
 
 README = (ROOT / "README.md").read_text()
 

@@ -1,17 +1,19 @@
-"""A file that is followed while others write to it, turn it over, cut it or take it away.
+"""A file that is followed while others write to it, rotate it, truncate it or remove it.
 
-What logrotate and its like do to a file, and what becomes of it here:
+What logrotate and similar programs do to a file, and how it is read here:
 
-- *renamed, a new one made*: read to its end once the new one has content, then the new one from its
-  beginning; several turns while nobody looked are read in the order of their last change
-- *copied and cut* (``copytruncate``): the rest of the copy is read, then the cut file from its beginning
-- *cut without a copy, or written over*: :class:`InputError`; what was written since the last look is gone
-- *taken away*: waited for, and said; nobody may take the silence for the sensors'
-- *changed while no run was there*: where the run stopped is looked for by content, in the file and in those
-  beside it that it was turned over to; found nowhere, :class:`InputError` unless the operator goes on without
+- *renamed, and a new one created*: it is read to its end once the new file has content, then the new file
+from its
+  beginning; several rotations between two looks are read in the order of their last change
+- *copied and truncated* (``copytruncate``): the rest of the copy is read, then the file from its beginning -
+*truncated without a copy, or overwritten*: :class:`InputError`; what was written since the last look is lost
+- *removed*: waited for, with a warning, so that the silence is not taken for that of the sensors - *changed
+while no run was there*: the place where the run stopped is looked for by content, in the file and in
+  rotated files beside it; if it is in none, :class:`InputError` unless the operator continues without the
+  rest
 
-A file is known by device and number while it is open, so that no other can have the same ones, and by the
-CRC-32 of what was read of it at a start.
+An open file is recognised by device and inode number, which no other file can have at the same time; at a
+start, by the CRC-32 of what was read of it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.2
 _TAIL_BYTES = 256
-"""Read again at each look: the end of what was read must still be there."""
+"""How much of the end of what was read is compared at each look."""
 _PACKED = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".Z")
 _TURN = r"[.-]?\d[\d.-]*"
 
@@ -47,9 +49,9 @@ class Start(NamedTuple):
 
 
 def find_start(path: Path, saved: Mapping[str, Any] | None, *, accept_changes: bool = False) -> Start:
-    """Where to read on from a saved position: in the file, or in one that it was turned over to meanwhile.
+    """The file with a saved position: the file itself, or one that it was rotated to meanwhile.
 
-    :class:`InputError` where the position is found nowhere, its input was not read to its end, and the
+    Raises :class:`InputError` if the position is in none of them, its input was not read to its end, and the
     operator has not accepted that.
     """
     taken = int((saved or {}).get("byte_count", 0))
@@ -60,24 +62,24 @@ def find_start(path: Path, saved: Mapping[str, Any] | None, *, accept_changes: b
     for turned in _beside(path):
         if _begins_as(turned, taken, saved["crc32"]):
             later = _later(path, turned.stat().st_mtime_ns, {turned})
-            logger.info("%s was turned over to %s: what is left there is read first", path.name, turned.name)
+            logger.info("%s was rotated to %s: the rest of that file is read first", path.name, turned.name)
             return Start([turned, *later, path], is_known=True)
     if saved.get("is_whole") is False and not accept_changes:
         raise InputError(
-            f"input {path.name} must still begin as it was read up to byte {taken}, or have been turned over "
+            f"input {path.name} must still begin with what was read up to byte {taken}, or have been rotated "
             "to a file beside it",
             "neither",
-            f"put what it was beside it as {path.name}.1; or say --accept-changes to go on without the rest "
-            "of it: what is missing is then published as missing",
+            f"put the earlier file beside it as {path.name}.1; or say --accept-changes to continue without "
+            "the rest of it: what is missing is then published as missing",
         )
     return Start([path], is_known=False)
 
 
 class FollowedFile:
-    """The bytes of a followed file; an empty chunk where nothing is waiting, :class:`NextFile` at each file.
+    """The bytes of a followed file; an empty chunk if nothing is waiting, :class:`NextFile` before each file.
 
-    ``start`` are the files to begin with. ``wake`` is a descriptor that ends a wait, ``wait_seconds`` says
-    how long one may be.
+    ``start`` are the files to begin with. ``wake`` is a descriptor that ends a wait early, and
+    ``wait_seconds`` says how long a wait may be.
     """
 
     def __init__(
@@ -92,18 +94,20 @@ class FollowedFile:
         self._wake = wake
         self._wait_seconds = wait_seconds
         self._descriptor = -1
-        self._before = -1  # the file before this one, which nobody should write to any more
+        self._before = -1  # the earlier file, which must not be written to any more
         self._read = self._before_read = self._crc32 = 0
         self._tail = b""
         self.is_away = False
-        """Whether there is no file of this name: silence is nobody's then."""
+        """Whether there is no file of this name, so that silence says nothing about the sensors."""
 
     def __iter__(self) -> Iterator[bytes | NextFile]:
-        """Read on, without end."""
+        """Read without end."""
         yield self._open(self._waiting.pop(0))
         while True:
             with reading(self._path):
-                is_due = bool(self._waiting) or self._is_turned_over()  # before the last look at this one
+                is_due = (
+                    bool(self._waiting) or self._is_turned_over()
+                )  # asked before this file is read to its end
             yield from self._rest()
             if is_due or self._waiting:
                 if not self._waiting:
@@ -117,30 +121,30 @@ class FollowedFile:
             self._wait(min(self._wait_seconds(), _LOOK_SECONDS))
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         for descriptor in (self._descriptor, self._before):
             if descriptor >= 0:
                 os.close(descriptor)
         self._descriptor = self._before = -1
 
     def _open(self, path: Path) -> NextFile:
-        """Begin with a file; the one before is kept, to see that nobody writes to it."""
+        """Begin with a file; the earlier one stays open, to notice if somebody still writes to it."""
         opened = open_input(path)
         if self._before >= 0:
             os.close(self._before)
         self._before, self._before_read = self._descriptor, self._read
-        if self._before >= 0 and os.path.sameopenfile(self._before, opened):  # it was cut
+        if self._before >= 0 and os.path.sameopenfile(self._before, opened):  # the same file, truncated
             os.close(self._before)
             self._before = -1
         self._descriptor, self._read, self._crc32, self._tail = opened, 0, 0, b""
         return NextFile(path.name)
 
     def _rest(self) -> Iterator[bytes]:
-        """All that is there now; of a file that was cut, the rest of its copy."""
+        """Everything there is now; for a truncated file, the rest of its copy."""
         while True:
             with reading(self._path):
                 chunk = os.read(self._descriptor, CHUNK_BYTES)
-            if self._is_cut():  # asked after reading: what was read may be of the new content
+            if self._is_cut():  # asked after reading, as the chunk may be new content
                 yield from self._copied_rest()
                 return
             if not chunk:
@@ -154,23 +158,23 @@ class FollowedFile:
         self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
 
     def _is_cut(self) -> bool:
-        """Whether what was read is no longer there."""
+        """Whether what was read is no longer in the file."""
         with reading(self._path):
             if os.fstat(self._descriptor).st_size < self._read:
                 return True
             return os.pread(self._descriptor, len(self._tail), self._read - len(self._tail)) != self._tail
 
     def _copied_rest(self) -> Iterator[bytes]:
-        """What a copy has behind the point that was reached; then the file is due from its beginning."""
+        """The rest of the copy after the point that was reached; then the file is read from its beginning."""
         with reading(self._path):
             copy = next((each for each in _beside(self._path) if self._is_copy(each)), None)
             now = os.fstat(self._descriptor).st_size
         if copy is None:
             raise InputError(
-                f"input {self._path.name} must only grow while it is followed, be turned over by renaming, "
+                f"input {self._path.name} must only grow while it is followed, be rotated by renaming, "
                 "or copied to a file beside it before it is cut",
-                f"{now} bytes in place of the {self._read} that were read, and no copy",
-                "start again with --accept-changes to take it from its beginning, without what was written "
+                f"{now} bytes instead of the {self._read} that were read, and no copy",
+                "start again with --accept-changes to read it from its beginning, without what was written "
                 "between the last look and the cut",
             )
         logger.warning(
@@ -197,7 +201,7 @@ class FollowedFile:
         return self._read > 0 and _begins_as(path, self._read, self._crc32)
 
     def _is_turned_over(self) -> bool:
-        """Whether another file has the name, and something in it: its writer is done with this one."""
+        """Whether another file with content has the name, so that the writer is done with this one."""
         own = os.fstat(self._descriptor)
         try:
             named = self._path.stat()
@@ -210,17 +214,17 @@ class FollowedFile:
         return (named.st_dev, named.st_ino) != (own.st_dev, own.st_ino) and named.st_size > 0
 
     def _next_files(self) -> list[Path]:
-        """What came after this file: those turned over since, and the one that has the name now."""
+        """The files after this one: those rotated since, then the one that has the name now."""
         own = os.fstat(self._descriptor)
         return [*_later(self._path, own.st_mtime_ns, set(), (own.st_dev, own.st_ino)), self._path]
 
     def _check_before(self) -> None:
-        """Whoever writes on to the file that was turned over would not be heard."""
+        """Refuse a writer that still writes to the rotated file: its lines would not be read."""
         if self._before >= 0 and os.fstat(self._before).st_size > self._before_read:
             raise InputError(
-                f"the file that {self._path.name} was turned over to must not be written to any more",
-                f"something behind its {self._before_read} bytes",
-                f"have every writer open {self._path.name} again when it is turned over; append what stands "
+                f"the file that {self._path.name} was rotated to must not be written to any more",
+                f"something after its {self._before_read} bytes",
+                f"have every writer open {self._path.name} again when it is rotated; append what is "
                 "there to it, and start again",
             )
 
@@ -230,7 +234,7 @@ class FollowedFile:
 
 
 def _begins_as(path: Path, size: int, crc32: int) -> bool:
-    """Whether the first bytes of a file are those that were read."""
+    """Whether a file begins with the bytes that were read."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size < size:
@@ -244,20 +248,20 @@ def _begins_as(path: Path, size: int, crc32: int) -> bool:
 
 
 def _beside(path: Path) -> list[Path]:
-    """The files that a file was turned over to, newest first: ``name.1``, ``name-20260101``, ``stem-1.x``."""
+    """The files that a file was rotated to, newest first: ``name.1``, ``name-20260101``, ``stem-1.x``."""
     stem, suffix = re.escape(path.stem), re.escape(path.suffix)
     turned = re.compile(rf"{re.escape(path.name)}{_TURN}|{stem}{_TURN}{suffix}")
     return _files(path, lambda name: turned.fullmatch(name) is not None)
 
 
 def _files(path: Path, is_meant: Callable[[str], bool]) -> list[Path]:
-    """Regular files in the folders of a name and of what it leads to, newest first; never itself."""
+    """Regular files beside a name and the target of its link, newest first; without the file itself."""
     found: dict[tuple[int, int], tuple[int, Path]] = {}
     itself = {path, path.resolve()}
     for folder in {path.parent, path.resolve().parent}:
         for each in folder.iterdir():
             if is_meant(each.name) and each not in itself and each.is_file():
-                with suppress(FileNotFoundError):  # renamed this moment
+                with suppress(FileNotFoundError):  # renamed at this moment
                     seen = each.stat()
                     found[seen.st_dev, seen.st_ino] = (seen.st_mtime_ns, each)
     if path.exists():
@@ -267,14 +271,14 @@ def _files(path: Path, is_meant: Callable[[str], bool]) -> list[Path]:
 
 
 def _later(path: Path, since_ns: int, without: set[Path], own: tuple[int, int] | None = None) -> list[Path]:
-    """Files that were turned over after one was last changed, oldest first; packed ones cannot be read."""
+    """Files rotated after a time, oldest first; :class:`InputError` if one is compressed."""
     packed = re.compile(rf"{re.escape(path.name)}{_TURN}({'|'.join(map(re.escape, _PACKED))})")
     for each in _files(path, lambda name: packed.fullmatch(name) is not None):
         if each.stat().st_mtime_ns > since_ns:
             raise InputError(
-                f"what {path.name} was turned over to must be readable until it was read",
-                f"{each.name}, which came after it and is packed",
-                "unpack it, and have logrotate pack one turn later (delaycompress)",
+                f"files that {path.name} was rotated to must be readable until they were read",
+                f"{each.name}, which came after it and is compressed",
+                "uncompress it, and have logrotate compress one rotation later (delaycompress)",
             )
     later = []
     for each in reversed(_beside(path)):
@@ -285,5 +289,5 @@ def _later(path: Path, since_ns: int, without: set[Path], own: tuple[int, int] |
 
 
 def is_regular(path: Path) -> bool:
-    """Whether a name leads to a file that can be read again; not a pipe."""
+    """Whether a name is that of a file that can be read again; not a pipe."""
     return stat.S_ISREG(path.stat().st_mode)

@@ -1,12 +1,11 @@
 """Where messages come from: a file, a pipe or a program, line by line, with a position to continue from.
 
-A position is checked against the content, not the file name: a restart that is given the same input again
-(also through a pipe) skips what was taken; one that is given a continuation starts at its beginning. Only
-what is proved equal to what was taken is skipped. For a pipe, whose lines cannot be looked at in advance,
-digests of the first lines are kept: of each at first, then further and further apart. Example: a sender on a
-pipe that was restarted says its first announcement again, then goes on with new readings. The first line has
-the digest of the earlier input's first and is skipped; the second has another, so this is another input from
-there on, and all that comes is taken.
+A position is compared with the content, not the file name: a restart with the same input (also through a
+pipe) skips what was taken; one with a continuation starts at its beginning. Only lines proved equal to what
+was taken are skipped. The lines of a pipe cannot be looked at in advance, so digests of its first lines are
+kept: of each one at first, then further and further apart. Example: a restarted sender on a pipe sends its
+first announcement again, then new readings. The first line has the digest of the earlier first line and is
+skipped. The second line has another digest, so from there on this is another input, and every line is taken.
 """
 
 from __future__ import annotations
@@ -33,38 +32,38 @@ from stream_app.wire.parsing import InputMessage, parse_fields, reject
 MAX_LINE_BYTES = 1 << 20
 """Longer lines come in pieces of this size, each of them a malformed message."""
 CHUNK_BYTES = 1 << 18
-_EVERY_LINE = 256  # of the first ones has a mark of its own
-_SPARSE = 64  # behind them a mark is where the lines have grown by so much of themselves
+_EVERY_LINE = 256  # this many first lines have a mark each
+_SPARSE = 64  # after them, a mark follows once the number of lines has grown by this part of itself
 _MARK_BYTES = 7  # an integer of JSON
 _MOST_UNPROVED = 1 << 16
-_QUIET_CHUNKS = 3  # in a row: nothing more comes for a while that could prove what is held
+_QUIET_CHUNKS = 3  # empty chunks in a row, after which no more lines are expected that could prove those held
 
 
 class Line(NamedTuple):
-    """One line without its end. ``data`` is None when nothing is waiting."""
+    """One line without its end; ``data`` is None if nothing is waiting."""
 
     number: int
     data: bytes | None
 
 
 class NextFile(NamedTuple):
-    """Among the bytes of an input: what follows is another file, from its beginning."""
+    """Among the chunks of an input: the bytes after it are another file, from its beginning."""
 
     name: str
 
 
 class Chunks(Protocol):
-    """Bytes as they come. An empty chunk means that nothing is waiting; the end is the end of iteration."""
+    """Bytes as they arrive; an empty chunk means that nothing is waiting. Ends with the input."""
 
     def __iter__(self) -> Iterator[bytes | NextFile]:
-        """Read on."""
+        """Read."""
 
 
 @dataclass
 class Position:
     """How much of an input was taken: whole lines only, with a running CRC-32 of their bytes.
 
-    ``head`` is the CRC-32 of the first lines: by it an input is recognised. ``is_whole`` says whether the
+    ``head`` is the CRC-32 of the first lines, by which an input is recognised. ``is_whole`` says whether the
     input was read to its end; earlier versions did not record it.
     """
 
@@ -75,7 +74,7 @@ class Position:
     is_whole: bool | None = field(default=None, compare=False)
 
     def take(self, line: bytes, head_lines: int) -> None:
-        """Move on over one line, its end included."""
+        """Add a line, with its end."""
         self.line_count += 1
         self.byte_count += len(line)
         self.crc32 = zlib.crc32(line, self.crc32)
@@ -85,7 +84,7 @@ class Position:
 
 
 class _Marks:
-    """Digests of all lines up to some: what comes again is held against them, line by line at first."""
+    """Digests of all lines up to certain ones, by which repeated lines are recognised."""
 
     def __init__(self) -> None:
         self.digests: list[int] = []
@@ -93,7 +92,7 @@ class _Marks:
         self._lines, self._next = 0, 1
 
     def take(self, line: bytes) -> bool:
-        """Move on over a line; whether it has a mark."""
+        """Add a line; whether it has a mark."""
         self._hash.update(line)
         self._lines += 1
         if self._lines < self._next:
@@ -103,7 +102,7 @@ class _Marks:
         return True
 
     def copy(self) -> _Marks:
-        """As they are now."""
+        """A copy."""
         copied = _Marks()
         copied.digests, copied._hash = list(self.digests), self._hash.copy()
         copied._lines, copied._next = self._lines, self._next
@@ -113,11 +112,11 @@ class _Marks:
 class LineReader:
     """Lines of a stream of bytes, from where an earlier run left it.
 
-    ``head_lines`` is how many first lines tell one input from another (2 for CSV, whose first is the header).
-    With ``keep_torn`` a last line without an end is left for later instead of being taken. Where the bytes
-    cannot be read a second time (``is_fleeting``: a pipe), one may stop only when all whole lines that were
-    read are taken (:attr:`may_stop`), and ``marks`` of the earlier run tell what comes again. ``is_away``
-    says whether there is no input at the moment, so that silence is nobody's.
+    ``head_lines`` first lines tell one input from another (2 for CSV, whose first line is the header). With
+    ``keep_torn`` a last line without an end is left for later. If the bytes cannot be read a second time
+    (``is_fleeting``: a pipe), a caller may stop only when all whole lines that were read are taken
+    (:attr:`may_stop`), and ``marks`` of the earlier run show which lines come again. ``is_away`` says whether
+    there is no input at the moment, so that silence says nothing about the sensors.
     """
 
     def __init__(
@@ -145,42 +144,42 @@ class LineReader:
         self._has_more = False
         self._marks = _Marks()
         self._proved_marks = self._marks.copy()
-        self._seen = Position()  # with the lines that are held, since nothing is proved of them yet
+        self._seen = Position()  # including lines held until they are proved
         self._held: list[bytes] = []
         self._quiet = 0
         self._is_first_file = True
 
     def __iter__(self) -> Iterator[Line]:
-        """Every line not yet taken, and those without input in between."""
+        """Every line not yet taken, and lines without data while nothing is waiting."""
         for line in self._whole_lines():
             if isinstance(line, NextFile):
                 self._begin(line)
             elif line is None:
                 yield from self._wait()
             elif self.is_behind:
-                yield from self._hold_against(line)
+                yield from self._skip_or_hold(line)
             else:
                 yield from self._give(line)
         yield from self._end()
 
     @property
     def reached(self) -> Position:
-        """Where the next run continues: where the earlier one stopped, until its lines are skipped."""
+        """Where the next run continues; where the earlier run stopped, until its lines are skipped."""
         return self._saved if self.is_behind else self.position
 
     @property
     def marks(self) -> Sequence[int]:
-        """What belongs to the position that was reached."""
+        """The marks of the position that was reached."""
         return self._saved_marks if self.is_behind else self._marks.digests
 
     @property
     def may_stop(self) -> bool:
-        """Whether nothing is lost by asking for no further line."""
+        """Whether nothing is lost if no further line is asked for."""
         return not (self._is_fleeting and (self._has_more or self._held))
 
     @property
     def is_behind(self) -> bool:
-        """Whether lines that an earlier run has taken are still to be skipped; shown once some have come."""
+        """Whether lines that an earlier run has taken are still to be skipped."""
         return self.position.line_count < self._saved.line_count
 
     @property
@@ -188,8 +187,8 @@ class LineReader:
         """Lines needed before it is known whether this is the input of the earlier run."""
         return min(self._head_lines, self._saved.line_count)
 
-    def _hold_against(self, line: bytes) -> Iterator[Line]:
-        """Skip a line that was taken; from the first on that was not, this is another input."""
+    def _skip_or_hold(self, line: bytes) -> Iterator[Line]:
+        """Skip a line that was taken before; from the first one that was not, this is another input."""
         self._quiet = 0
         self._seen.take(line, self._head_lines)
         has_mark = self._is_fleeting and self._marks.take(line)
@@ -207,7 +206,7 @@ class LineReader:
             yield from self._give_held()
 
     def _is_equal(self, *, has_mark: bool) -> bool | None:
-        """Whether all that was seen is what was taken; None where that is not known of this line."""
+        """Whether everything seen is what was taken; None if this line does not show it."""
         seen, saved = self._seen, self._saved
         if seen.line_count == saved.line_count:
             return seen == saved
@@ -224,7 +223,7 @@ class LineReader:
             self._proved_marks = self._marks.copy()
 
     def _give_held(self) -> Iterator[Line]:
-        """They are another input's, or were never proved to be the same: taken again they change nothing."""
+        """Take the held lines, which were not proved the same; a line taken twice changes nothing."""
         self._saved, self._saved_marks, self._marks = Position(), [], self._proved_marks
         held, self._held = self._held, []
         for number, line in enumerate(held):
@@ -232,7 +231,7 @@ class LineReader:
             yield from self._give(line)
 
     def _give(self, line: bytes) -> Iterator[Line]:
-        """Take one line and hand it out, without what a loss of power has put before it."""
+        """Take one line and hand it out, without the zero bytes that a power failure may put before it."""
         if self.position.line_count == 0:
             self._keep_header(line)
         self.position.take(line, self._head_lines)
@@ -244,14 +243,14 @@ class LineReader:
         self.header = line.rstrip(b"\r\n")
 
     def _wait(self) -> Iterator[Line]:
-        """Nothing is there; what is held for a proof that does not come is taken."""
+        """Nothing is waiting; lines held for a proof that does not come are taken."""
         self._quiet += 1
         if self._held and self._is_fleeting and self._quiet >= _QUIET_CHUNKS:
             yield from self._give_held()
         yield Line(self.position.line_count, None)
 
     def _begin(self, file: NextFile) -> None:
-        """What follows is another file; the first one may be the earlier run's."""
+        """Another file begins; the first one may be that of the earlier run."""
         if self.is_behind and not self._is_first_file:
             raise self._changed("it ends before the point that was reached")
         self.name = file.name
@@ -260,7 +259,7 @@ class LineReader:
         self._is_first_file = False
 
     def _end(self) -> Iterator[Line]:
-        """No more comes."""
+        """The input has ended."""
         if self.is_behind and self._seen.line_count:
             if not self._held:
                 raise self._changed("it ends before the point that was reached")
@@ -268,7 +267,7 @@ class LineReader:
         self.reached.is_whole = True
 
     def _changed(self, how: str) -> InputError:
-        """What to say of an input that only begins like the earlier one."""
+        """The error for an input that only begins like the earlier one."""
         return InputError(
             f"input {self.name} must be the one this output was made from, or a new one",
             how,
@@ -281,7 +280,7 @@ class LineReader:
         for chunk in self._chunks:
             if isinstance(chunk, NextFile):
                 if rest:
-                    yield rest  # whoever wrote it is done with that file
+                    yield rest  # its writer is done with that file
                 rest = b""
                 yield chunk
                 continue
@@ -299,14 +298,14 @@ class LineReader:
 
 
 def _pieces(line: bytes) -> list[bytes]:
-    """A line in pieces no longer than the limit, so that a line without end cannot fill the memory."""
+    """A line in pieces no longer than the limit, so that an endless line cannot fill the memory."""
     return [line[start : start + MAX_LINE_BYTES] for start in range(0, len(line), MAX_LINE_BYTES)]
 
 
 class FileChunks:
     """Bytes of a file or pipe. ``wake`` is a descriptor that ends the wait for a pipe, e.g. on a signal.
 
-    ``wait_seconds`` says before each wait how long it may be. ``name`` is for errors.
+    ``wait_seconds`` says how long the next wait may be. ``name`` is used in errors.
     """
 
     def __init__(
@@ -323,7 +322,7 @@ class FileChunks:
         self.is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
 
     def __iter__(self) -> Iterator[bytes]:
-        """Read until the end; an empty chunk when nothing is waiting, and after each wait in vain."""
+        """Read until the end; an empty chunk if nothing is waiting, and after each wait without input."""
         timeout_seconds = 0.0
         while True:
             if not (self.is_regular or self._has_input(timeout_seconds)):
@@ -359,7 +358,7 @@ def require_lines(registry: SensorRegistry) -> None:
 def open_input(path: Path, *, follow: bool = False) -> int:
     """A descriptor to read a file from; :class:`InputError` when it cannot be opened.
 
-    A pipe is opened without waiting for its writer, whom a signal would wait for too; one that is followed
+    A pipe is opened without waiting for its writer, so that a signal does not wait either; a followed pipe
     does not end when a writer leaves.
     """
     with reading(path):
@@ -370,7 +369,7 @@ def open_input(path: Path, *, follow: bool = False) -> int:
 
 @contextmanager
 def reading(name: object) -> Iterator[None]:
-    """What the system refuses becomes a sentence."""
+    """Turn an error of the system into an :class:`InputError`."""
     try:
         yield
     except OSError as error:
@@ -389,7 +388,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def reading_parser(header: bytes) -> LineParser:
-    """A parser of the lines below a header; the columns may stand in any order."""
+    """A parser of the lines below a header; the columns may be in any order."""
     columns = _split(header)
     if columns is None or sorted(columns) != sorted(READING_COLUMNS):
         raise InputError(
@@ -413,7 +412,7 @@ def reading_parser(header: bytes) -> LineParser:
 def load_activations(path: Path, registry: SensorRegistry) -> dict[int, tuple[str, ...]]:
     """The sensors of each step of a CSV of activations; :class:`ScheduleError` names the wrong line.
 
-    Further columns are left unread: mechanisms come from the settings.
+    Other columns are ignored: mechanisms come from the settings.
     """
     announced: dict[int, list[str]] = {}
     for number, line in _data_lines(path):
@@ -458,7 +457,7 @@ def _split(line: bytes) -> Sequence[str] | None:
 
 
 def _columns_found(columns: Sequence[str] | None, wanted: Sequence[str]) -> str:
-    """What stands in the first line, without quoting it: without a header it holds a count."""
+    """The columns in words; the line is not quoted, because without a header it holds a count."""
     if columns is None:
         return "a line that is no CSV"
     found = [name for name in wanted if name in columns]
@@ -466,16 +465,16 @@ def _columns_found(columns: Sequence[str] | None, wanted: Sequence[str]) -> str:
 
 
 def _number(text: str) -> object:
-    """An integer where the text is one; otherwise the text, which the message will refuse."""
+    """The integer in a text, or the text itself, which the message will refuse."""
     return int(text) if _INTEGER.fullmatch(text) else text
 
 
 def _wrong(path: Path, line: int, must: str, got: object) -> ScheduleError:
-    """A wrong line of an activation file."""
+    """The error for a wrong line of an activation file."""
     return ScheduleError(f"{path} line {line}: {must}", got, "correct the line")
 
 
-# What an input is, by its first bytes: a file of another kind is refused before anything is written.
+# A file of another kind is recognised by its first bytes, and refused before anything is written.
 
 _LOOKED_AT_BYTES = 4096
 _AS_TEXT = "write one JSON object a line (.jsonl), or step,sensor,count as CSV (.csv)"
@@ -515,9 +514,9 @@ def check_file(path: Path, *, is_csv: bool) -> None:
 def checked_chunks(
     name: str, chunks: Chunks | Iterable[bytes | NextFile], *, is_csv: bool
 ) -> Iterator[bytes | NextFile]:
-    """The same bytes; :class:`InputError` at the first ones of a file if they do not begin as messages do.
+    """The same bytes; :class:`InputError` if a file does not begin as messages do.
 
-    A CSV that another one is turned over to may go on without a header.
+    A CSV that follows another one, as after a rotation, may have no header.
     """
     is_checked, files = False, 0
     for chunk in chunks:

@@ -68,13 +68,13 @@ class BaseMessage(BaseModel):
         return self.model_dump_json(exclude_none=True, ensure_ascii=True).encode() + b"\n"
 
 
-# What comes in: activations, readings, volunteers' true places; and dead letters, what was refused of it.
+# Inputs: activations, readings, volunteers' true places; and dead letters of what was refused.
 
 
 class Reason(StrEnum):
-    """Why a message went to the dead letters; a fixed list, so that it can be a metrics label.
+    """Why a message became a dead letter; a fixed list, so that it can be a metrics label.
 
-    Those in :data:`PRIVATE_REASONS` are none.
+    Those in :data:`PRIVATE_REASONS` are never a label.
     """
 
     NOT_JSON = "not_json"
@@ -104,16 +104,16 @@ class Reason(StrEnum):
 
 
 PRIVATE_REASONS = frozenset({Reason.CONTRADICTING_READING})
-"""Reasons that depend on counts: they stand in the dead letters, and in nothing that others see.
+"""Reasons that depend on counts: they are in the dead letters, and in nothing that others see.
 
-Who may send readings and see which of them were repeated and which contradicted would read the count that was
-sent before, guess by guess. So metrics, page, sums of a run and what follows of them know a reading that was
-sent again, whatever it says.
+A client that may send readings, and sees which of them were repeated and which contradicted, could find the
+count that was sent before, guess by guess. So metrics, page and the sums of a run only show that a reading
+was sent again, whatever its count.
 """
 
 
 class Outcome(StrEnum):
-    """What became of one reading; a duplicate is one that was sent before, with this count or another."""
+    """The outcome of one reading; a duplicate was sent before, with this count or another."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
@@ -130,7 +130,7 @@ class Activation(BaseMessage):
 
 
 class Reading(BaseMessage):
-    """One sensor's count of one step; ``version`` 2 and above for a corrected one, of a closed step."""
+    """One sensor's count of one step; ``version`` is 2 or more for a corrected count of a closed step."""
 
     v: Version
     type: Literal["reading"] = "reading"
@@ -146,10 +146,10 @@ class Reading(BaseMessage):
 
 
 class Readings(BaseMessage):
-    """Counts of one step by sensor; each is taken or refused as a reading of its own would be.
+    """Counts of one step by sensor; each is accepted or refused as if it were a single reading.
 
-    So the counts themselves are checked by the intake, one by one: a wrong one does not cost the others.
-    ``version`` holds for all of them.
+    The intake checks the counts one by one, so that a wrong count does not lose the others. ``version``
+    applies to all of them.
     """
 
     v: Version
@@ -171,7 +171,7 @@ class Readings(BaseMessage):
 
 
 class PlaceReport(BaseMessage):
-    """Where a volunteer truly was at a step: for the operator's own file, never published."""
+    """Where a volunteer truly was at a step: in the operator's own file, never published."""
 
     v: Version
     type: Literal["place"] = "place"
@@ -190,18 +190,18 @@ class Rejected(BaseMessage):
     hint: str
 
 
-# What was decided of each step before any count was looked at: mechanisms, and why these.
+# Decisions on steps, made before any count is looked at: mechanisms, and the reason for them.
 
 CROWD_SUMS = 15
 CrowdSums = Annotated[
     tuple[Annotated[int, Field(ge=-(2**63), lt=2**63)], ...],
     Field(min_length=CROWD_SUMS, max_length=CROWD_SUMS),
 ]
-"""What a count hides among, in units of 1 / 2^32: see ``accounting.exposure.crowd.SensorCrowd``."""
+"""What a count hides among, in units of 1 / 2^32; see ``accounting.exposure.crowd.SensorCrowd``."""
 
 
 class SensorDecision(BaseModel):
-    """The mechanism decided for one sensor of a step: what is accounted; ``crowd`` where others hide it."""
+    """The mechanism decided for a sensor of a step; ``crowd`` says what hides the count."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -214,10 +214,11 @@ class SensorDecision(BaseModel):
 class DecisionReason(BaseModel):
     """Why a step is released as it is, under a risk budget.
 
-    Counts of people: ``over`` the limit because of releases, now or in the silence after them, ``natural``
-    by habit alone in this step's horizon, ``allowed`` to be over. ``cleared`` people are within the limit by
-    the refined bound only. ``adversary`` is ``crowd`` where the limit is on ceilings against that one.
-    Logs and workers of earlier versions know ``reason`` as ``because`` and ``cleared`` as ``dear``.
+    Counts of people: ``over`` the limit because of releases, now or in the silence after them; over it by
+    habit alone in this step's horizon (``natural``); ``allowed`` to be over it. ``cleared`` people are within
+    the limit only by the refined bound. ``adversary`` is ``crowd`` if the limit is on ceilings against the
+    crowd adversary. In logs ``reason`` is called ``because``, and ``cleared`` is called ``dear``, as in
+    earlier versions.
     """
 
     model_config = ConfigDict(
@@ -237,7 +238,8 @@ class DecisionReason(BaseModel):
 class StepDecision(BaseMessage):
     """The internal twin of a release: what was decided from the schedule, before any count was looked at.
 
-    ``why`` stands where a risk budget decided, ``deployment`` on Kafka: the digest of what accounts it.
+    ``why`` is there if a risk budget decided; ``deployment``, on Kafka, is the digest of the accounting
+    settings.
     """
 
     type: Literal["decision"] = "decision"
@@ -247,14 +249,14 @@ class StepDecision(BaseMessage):
     deployment: Name | None = None
 
 
-# What goes out: the values of each step, and what a tier added later received of earlier ones.
+# Outputs: the values of each step, and those that a tier added later received of earlier steps.
 
 
 class TierValue(BaseModel):
     """What one tier of recipients receives, at its privacy level (nats).
 
-    ``drawn`` is what the chain gave where another value is released (0 for a negative one): for the owner
-    alone, who can only continue the chain from there.
+    ``drawn`` is the value of the chain if another is released (0 for a negative one): for the owner alone,
+    who can only continue the chain from it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -265,24 +267,23 @@ class TierValue(BaseModel):
 
     @classmethod
     def of(cls, epsilon: float, drawn: int, released: int) -> TierValue:
-        """A tier's value, as drawn and as released."""
+        """A tier's value from the one drawn and the one released."""
         return cls(epsilon=epsilon, value=released, drawn=None if drawn == released else drawn)
 
     @property
     def on_chain(self) -> int:
-        """The value as the chain gave it."""
+        """The value of the chain."""
         return self.value if self.drawn is None else self.drawn
 
 
 class SensorValue(BaseModel):
-    """What one sensor publishes in one step; ``value`` is absent where nothing is published.
+    """What one sensor publishes in one step; ``value`` is absent if nothing is published.
 
     A tiered release has ``tiers``, least informed first, in the log of the deployment, where ``value`` and
-    ``epsilon`` are those of the least informed; in a tier's own file it has that tier's and no ``tiers``.
-    ``version`` is that of a corrected value, 2 and above. ``design`` and ``position`` name correlated noise
-    and the step's place in its noise window. A count over several steps has the first of them as
-    ``from_step``. Parameters of mechanisms that have no field here stand beside
-    them.
+    ``epsilon`` are those of the least informed; in a tier's own file it has those of the tier and no
+    ``tiers``. ``version`` is that of a corrected value, 2 or more. ``design`` and ``position`` name
+    correlated noise and the step's place in its noise window. A count over several steps has the first of
+    them as ``from_step``. Further parameters of mechanisms are kept beside these fields.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
@@ -300,12 +301,12 @@ class SensorValue(BaseModel):
     tiers: Mapping[str, TierValue] | None = None
 
     def first_step(self, step: int) -> int:
-        """The first step that the value covers, where it is published with ``step``."""
+        """The first step covered by a value that is published with ``step``."""
         return step if self.from_step is None else self.from_step
 
     @model_validator(mode="after")
     def _has_parameters_of_its_mechanism(self) -> Self:
-        """Nothing stands in it that the mechanism does not have."""
+        """Refuse a parameter that the mechanism does not have."""
         known = MECHANISMS[self.mechanism].parameter_names if self.mechanism in MECHANISMS else ()
         unknown = sorted(self.__pydantic_extra__.keys() - set(known))
         if unknown:
@@ -327,7 +328,7 @@ class StepRelease(BaseMessage):
 
 
 class ContinuedStep(BaseMessage):
-    """What a tier added later received of a step already published; for the owner, by sensor."""
+    """The values by sensor that a tier added later received of a published step; for the owner."""
 
     type: Literal["continued"] = "continued"
     step: Step
@@ -335,7 +336,7 @@ class ContinuedStep(BaseMessage):
     values: Mapping[str, TierValue]
 
 
-# What releases reveal about people, as it is recorded: of each person, and of all of a partition.
+# Risks: of each person, and of all people of a partition.
 
 
 class PersonRisk(BaseMessage):
@@ -353,7 +354,7 @@ class PersonRisk(BaseMessage):
 
 
 class WorstMoment(BaseModel):
-    """The step so far at which the releases added most to one person, by pseudonym, and the figures there."""
+    """The step at which releases added most to one person's risk so far, and the figures at that step."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -365,9 +366,9 @@ class WorstMoment(BaseModel):
 
 
 class AttackedPart(BaseModel):
-    """Of a part of so many ``people``: what so many ``draws`` added to the guess without releases.
+    """A part of ``people``: how much each of ``draws`` raised the success of the guess without releases.
 
-    In 256ths, rising; draws that added nothing are left out of ``added``.
+    In 256ths, rising; ``added`` leaves out draws that raised it by nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -378,9 +379,10 @@ class AttackedPart(BaseModel):
 
 
 class Attack(BaseModel):
-    """The mean success over people of an attack that was tried on drawn trajectories and releases.
+    """The mean success over people of an attack tried on drawn trajectories and releases.
 
-    With ``confidence`` it is in ``low..high``. The ``parts`` of several partitions are the parts of all.
+    With ``confidence`` it is within ``low..high``. The attack on several partitions has the parts of all of
+    them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -393,15 +395,15 @@ class Attack(BaseModel):
 
     @property
     def draws(self) -> int:
-        """How many it rests on."""
+        """How many draws it rests on."""
         return sum(part.draws for part in self.parts)
 
 
 class CrowdSummary(BaseModel):
-    """The same people's risks against an adversary who does not know where the others are, packed.
+    """The risks of the same people against the crowd adversary, who does not know where all others are.
 
-    Who knows all movements of ``known`` people; ``companions`` always move with whoever is guessed, and of
-    the others a share moves ``alone``. The other fields are as those of the summary they stand in.
+    This adversary knows all movements of ``known`` people; ``companions`` always move with the person
+    guessed, and a share of the others moves ``alone``. The other fields are as in the summary that holds it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -421,11 +423,11 @@ class CrowdSummary(BaseModel):
 
 
 class OverLimitCounts(BaseModel):
-    """People over the limit of a rule after a step, by the ceilings that the rule is kept by.
+    """People over the limit of a rule after a step, by the ceilings that the rule applies to.
 
     ``by_releases`` and ``by_habits`` are over it now, nobody in both; ``ever`` were over it after this step
-    or one before, by releases or by habit, since the run began. The limit stands beside its counts, as a rule
-    may change. What a decision foresaw is another figure: see :class:`DecisionReason`.
+    or an earlier one of the run, by releases or by habit. The limit is stored with its counts, as a rule may
+    change. The figures that a decision foresaw are in :class:`DecisionReason`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -440,25 +442,24 @@ class OverLimitCounts(BaseModel):
 
     @property
     def now(self) -> int:
-        """Everybody over it now."""
+        """All people over it now."""
         return self.by_releases + self.by_habits
 
 
 class RiskSummary(BaseMessage):
-    """The risks of all people of a partition at a step, packed.
+    """The risks of all people of a partition at a step, in counts and quantiles.
 
     ``at_risk``, ``at_added_risk`` and ``at_baseline`` count the people at or above each threshold, by
-    ceiling, by what the releases added and by habit alone; the quantile tables are keyed by the quantile.
-    ``most_risk`` and ``most_added`` are the highest of anybody at any step so far; ``worst`` are the people
-    to whom most was added so far, where they are to be named. ``assumed`` says what habits rest on where
-    nobody was measured: the figures hold for those habits only. Without an ``attack`` none was measured.
-    ``not_reached`` people have the fast bound,
-    because the work of the step did not suffice for the tighter one. Risks hold for everybody ``within_nats``
-    of the prior (over all steps together, from the first horizon's first on); baseline, attack and what was
-    added are the prior's. Each figure is the mean over the ``draws`` chains that stand for a person;
-    ``chains`` is their fingerprint. ``crowd`` stands where risks against the crowd adversary are computed
-    too; all other fields are against whoever knows where everybody else is. ``over_limit`` stands where a
-    rule is set.
+    ceiling, by what the releases added, and by habit alone; quantile tables are keyed by the quantile.
+    ``most_risk`` and ``most_added`` are the highest of any person at any step so far. ``worst`` are the
+    people with the highest added risk so far, if they are to be named. ``assumed`` says what habits rest on
+    if nobody was measured: the figures hold for those habits only. Without ``attack`` no attack was tried.
+    ``not_reached`` people have the fast bound, because the work allowed for the step did not suffice for the
+    tighter one. Risks hold for every chain ``within_nats`` of the prior (over all steps together, from the
+    first step of the first horizon); baseline, attack and added risk are the prior's. Each figure is the mean
+    over the ``draws`` chains that stand for a person; ``chains`` is their fingerprint. ``crowd`` is there if
+    risks against the crowd adversary are computed; all other fields are against an adversary who knows where
+    everybody else is. ``over_limit`` is there if a rule is set.
     """
 
     type: Literal["risk_summary"] = "risk_summary"
@@ -503,11 +504,11 @@ class SparseMatrix(BaseModel):
 Matrix = Annotated[tuple[Numbers, ...], FIRST_FAULT] | SparseMatrix
 
 
-class Person(BaseMessage):
+class PersonMessage(BaseMessage):
     """A person's movement prior, in force from a step on.
 
-    ``deployment`` is the digest of what accounts it, ``assumed`` what the prior rests on where nobody was
-    measured, ``weight`` how many people are behind a persona.
+    ``deployment`` is the digest of the accounting settings, ``assumed`` says what a prior rests on that was
+    not measured, ``weight`` how many people a persona stands for.
     """
 
     type: Literal["person"] = "person"
@@ -539,7 +540,7 @@ def _matrix_record(matrix: Matrix) -> Any:
     return matrix.__dict__ if isinstance(matrix, SparseMatrix) else matrix
 
 
-# Decided schedules as messages and back: what the journal stores to rebuild the accountant from.
+# Decided schedules as messages and back: the accountant is rebuilt from these.
 
 
 def decision_of(
@@ -548,9 +549,9 @@ def decision_of(
     deployment: str | None = None,
     crowds: StepCrowd | None = None,
 ) -> StepDecision:
-    """The message of a decided step, with its reason where a risk budget decided.
+    """The message of a decided step, with the reason of a risk budget.
 
-    ``deployment`` is the digest of what accounts it, where others do; ``crowds`` what each count hides among.
+    ``deployment`` is the digest of the accounting settings, on Kafka; ``crowds`` what each count hides among.
     """
     sums = [None] * len(schedule.releases) if crowds is None else [each.units for each in crowds]
     return StepDecision(
@@ -564,7 +565,7 @@ def decision_of(
 
 
 def schedule_of(decision: StepDecision, registry: SensorRegistry) -> StepSchedule:
-    """The schedule in a stored decision: the one that was accounted, bit for bit."""
+    """The schedule of a stored decision, bit for bit the one that was accounted."""
     return StepSchedule(
         decision.step,
         tuple(
@@ -578,7 +579,7 @@ def schedule_of(decision: StepDecision, registry: SensorRegistry) -> StepSchedul
 
 
 def crowds_of(decision: StepDecision) -> StepCrowd:
-    """What each count of a stored decision hides among; nobody where that was not found."""
+    """What each count of a stored decision hides among; nobody if that is not known."""
     from accounting.exposure.crowd import SensorCrowd
 
     return tuple(
@@ -587,13 +588,13 @@ def crowds_of(decision: StepDecision) -> StepCrowd:
 
 
 def fingerprint_of(schedule: StepSchedule) -> str:
-    """Sixteen digits by which a decided step is known again, wherever it is stored."""
+    """Sixteen digits by which a decided step is recognised."""
     return hashlib.sha256(decision_of(schedule).line()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=20_000)
 def _decided(release: SensorRelease, crowd: tuple[int, ...] | None) -> SensorDecision:
-    """One object per sensor and mechanism, however many steps say it."""
+    """Cached, so that all steps share one object per sensor and mechanism."""
     name, mechanism = release.sensor.name, release.mechanism
     return SensorDecision(
         sensor=name, mechanism=mechanism.name, parameters=dict(mechanism.parameters), crowd=crowd
@@ -602,5 +603,5 @@ def _decided(release: SensorRelease, crowd: tuple[int, ...] | None) -> SensorDec
 
 @lru_cache(maxsize=256)
 def _mechanism(name: str, parameters: tuple[tuple[str, float], ...], designs: Designs) -> Mechanism:
-    """One object per distinct mechanism, however many steps use it."""
+    """Cached, so that all steps share one object per mechanism."""
     return mechanisms.parse(name, dict(parameters), designs)

@@ -1,4 +1,4 @@
-"""Messages from lines: whatever is no message becomes a dead letter with a reason and a hint.
+"""Messages from lines: a line that is no message becomes a dead letter with a reason and a hint.
 
 :func:`parse` never raises; the reason is one of a fixed list (:class:`~stream_app.wire.messages.Reason`).
 """
@@ -8,31 +8,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from models.exceptions import MOST_CHARACTERS, shortened
 from models.text import distinct_members
-from stream_app.wire.messages import (
-    MAX_COUNT,
-    Activation,
-    Person,
-    PersonRisk,
-    Reading,
-    Readings,
-    Reason,
-    Rejected,
-    RiskSummary,
-    StepDecision,
-    StepRelease,
-)
-
-# What to say, early and at the end, where most messages of an input are refused.
+from stream_app.wire.messages import MAX_COUNT, Activation, Reading, Readings, Reason, Rejected
 
 FIRST_LOOK = 100
-"""Lines after which it is looked at first; then after ten times as many, and so on."""
+"""Lines after which :func:`mostly_refused` is first asked; then after ten times as many, and so on."""
 
 _SENDER = "correct the sender; each hint in rejected.jsonl names the field"
 _REMEDIES = {
@@ -50,7 +36,7 @@ _REMEDIES = {
     Reason.COUNT_TOO_LARGE: "counts are at most 2^40",
     Reason.NO_ACTIVATION: "announce which sensors are active: an activation before each step's readings, or "
     "--schedule with a schedule (JSON) or activations (CSV)",
-    Reason.CONTRADICTING_ACTIVATION: "the first one stands; look for a second sender",
+    Reason.CONTRADICTING_ACTIVATION: "the first one counts; look for a second sender",
     Reason.LATE_READING: "sort the input by step, or raise grace",
     Reason.NOT_OVER: "send counts once their step is over; set clocks and origin; raise max_ahead_seconds "
     "where times are simulated",
@@ -65,10 +51,10 @@ _REMEDIES = {
 
 
 def mostly_refused(lines: int, rejected: Mapping[str, int], waiting: int = 0) -> str | None:
-    """The most frequent reason and what to do, where more than half of the lines are refused; else None.
+    """The most frequent reason and its remedy, if more than half of the lines are refused; else None.
 
-    Readings that wait for the activation of their step count as refused for the lack of it. Names no figure
-    and nothing that a message said.
+    Readings that wait for the activation of their step count as refused for the lack of it. The text has no
+    figure, and nothing that was in a message.
     """
     by_reason = dict(rejected)
     by_reason[Reason.NO_ACTIVATION.value] = by_reason.get(Reason.NO_ACTIVATION.value, 0) + waiting
@@ -84,19 +70,14 @@ MAX_PAYLOAD_CHARS = 4096
 AnyInput = TypeVar("AnyInput", Activation | Reading | Readings, Reading | Readings)
 InputMessage = Activation | Reading | Readings
 CountMessage = Reading | Readings
-Message = Annotated[
-    InputMessage | StepRelease | StepDecision | Person | PersonRisk | RiskSummary | Rejected,
-    Field(discriminator="type"),
-]
 
 _INPUT: TypeAdapter[InputMessage] = TypeAdapter(Annotated[InputMessage, Field(discriminator="type")])
 _COUNTS: TypeAdapter[CountMessage] = TypeAdapter(Annotated[CountMessage, Field(discriminator="type")])
-_ANY: TypeAdapter[Any] = TypeAdapter(Message)
 _EXPECTED = "activation, reading or readings"
 
 
 def parse(line: bytes, source: str) -> InputMessage | Rejected:
-    """The message of an input in a line; a dead letter naming ``source`` when it is none."""
+    """The input message in a line, or a dead letter that names ``source``."""
     try:
         return _named_once(_INPUT.validate_json(line), line)
     except ValidationError as error:
@@ -117,14 +98,14 @@ def parse_counts(line: bytes) -> CountMessage:
 
 
 def _named_once(message: AnyInput, line: bytes) -> AnyInput:
-    """The message, unless a member is in it twice, such as a sensor of a batch: readers keep the last."""
-    if line.count(b'"') <= _least_quotes(message):  # nearly always: a member more would have two more
+    """The message; refused if a member, such as a sensor, is in it twice, as JSON readers keep the last."""
+    if line.count(b'"') <= _least_quotes(message):  # nearly always: one more member would have two more
         return message
     try:
         json.loads(line, object_pairs_hook=distinct_members)
     except (ValueError, RecursionError):
         is_batch = isinstance(message, Readings)
-        what = "a sensor has two counts, or a member stands twice" if is_batch else "a member stands twice"
+        what = "a sensor has two counts, or a member is repeated" if is_batch else "a member is repeated"
         twice = PydanticCustomError("repeated_sensor" if is_batch else "repeated_member", what)
         raise ValidationError.from_exception_data(
             type(message).__name__, [{"type": twice, "loc": ("counts",) if is_batch else (), "input": None}]
@@ -133,7 +114,7 @@ def _named_once(message: AnyInput, line: bytes) -> AnyInput:
 
 
 def _least_quotes(message: AnyInput) -> int:
-    """How many quotation marks its JSON has at least, each member once: of names, and of texts."""
+    """The least number of quotation marks in its JSON, if each member is there once."""
     texts = 1  # the type
     if isinstance(message, Reading):
         texts += 1
@@ -144,14 +125,9 @@ def _least_quotes(message: AnyInput) -> int:
     return 2 * (len(message.model_fields_set) + texts)
 
 
-def parse_any(line: bytes) -> Any:
-    """Any message of the contract, e.g. from an output file; raises pydantic's ``ValidationError``."""
-    return _ANY.validate_json(line)
-
-
 def reject(source: str, payload: bytes, reason: Reason, hint: str) -> Rejected:
     """A dead letter; bytes that are not UTF-8 are kept as escapes."""
-    hint = shortened(hint, MOST_CHARACTERS)  # it may name a field that somebody sent
+    hint = shortened(hint, MOST_CHARACTERS)  # it may name a field from the message
     text = payload.decode("utf-8", errors="backslashreplace")
     if len(text) > MAX_PAYLOAD_CHARS:
         text = text[:MAX_PAYLOAD_CHARS]
@@ -163,7 +139,7 @@ _FIELD_NAME = re.compile(r"[A-Za-z_]{1,40}")
 
 
 def _field_name(part: int | str) -> str:
-    """A field as a hint names it; what may be a count or an id that slipped into a name is left out."""
+    """The name of a field in a hint; a name that may contain a count or an id is left out."""
     return str(part) if isinstance(part, int) or _FIELD_NAME.fullmatch(part) else "..."
 
 
@@ -186,7 +162,7 @@ _BY_COUNT_ERROR = {
 
 
 def explain(error: ValidationError, expected: str, *, quotes: bool = True) -> tuple[Reason, str]:
-    """Reason and hint for the first thing that is wrong with a message; ``quotes`` its names of fields."""
+    """Reason and hint for the first error in a message; with ``quotes`` the hint names fields."""
     first = error.errors(include_url=False, include_input=False)[0]
     kind = first["type"]
     field = ".".join(_field_name(part) for part in first["loc"] if part not in _TAGS)
@@ -202,17 +178,15 @@ def explain(error: ValidationError, expected: str, *, quotes: bool = True) -> tu
     return reason, f"{where}; {remedy}"
 
 
-# Readings that stand one behind the other, gathered into batches: the same counts in fewer messages.
-
 BATCH_BYTES = 1 << 19
-"""At most so many bytes of lines go into one batch: with its envelope it fits in a line, and in a record."""
+"""The most bytes of lines in one batch, so that it fits in a line and in a record."""
 
 
 def batched(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The messages of these lines, without line ends; consecutive readings of one step come together.
+    """The messages of these lines, without line ends; consecutive readings of one step become a batch.
 
-    Any other line stays as it is and where it is. A sensor that comes again begins another batch, so that a
-    repetition, or a contradiction, stays one.
+    Any other line stays unchanged and in its place. A sensor that comes again begins another batch, so that a
+    repetition, or a contradiction, remains one.
     """
     counts: dict[str, int] = {}
     step, version, size = 0, None, 0

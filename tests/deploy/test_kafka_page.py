@@ -6,8 +6,8 @@ import re
 
 from stream_app.kafka.broker.topic_checks import commands, roles
 from stream_app.kafka.broker.topics import DAY_MILLISECONDS, HOUR_MILLISECONDS, Topics
-from stream_app.kafka.tools.documentation import PAGE, access_table, refreshed, tables, topics_table
 from tests import ROOT
+from tests.deploy.kafka_page import PAGE, access_table, refreshed, tables, topics_table
 
 TEXT = (ROOT / PAGE).read_text()
 HOW_TO = ROOT / "docs" / "how-to"
@@ -15,7 +15,7 @@ RUN_ON_KAFKA = (HOW_TO / "run-on-kafka.md").read_text()
 
 
 def test_regeneration_changes_nothing() -> None:
-    """``python -m stream_app.kafka.tools.documentation`` writes what is committed."""
+    """``python -m tests.deploy.kafka_page`` writes what is committed."""
     assert refreshed(TEXT, tables()) == TEXT
     assert all(table in TEXT for table in tables().values())
 

@@ -29,7 +29,7 @@ from stream_app.watching.web.answers import Site, respond
 from stream_app.watching.web.status import PeopleBoard, StatusBoard
 from stream_app.wire.inputs import LineReader, load_activations, reading_parser
 from stream_app.wire.messages import PRIVATE_REASONS, Outcome, Reading, Readings, Rejected
-from stream_app.wire.parsing import parse, parse_any
+from stream_app.wire.parsing import parse
 from tests.fuzzing.aggregates import AGGREGATES
 from tests.fuzzing.check import COUNT, PERSON, TOKEN, Target, door
 from tests.fuzzing.columns import COLUMNS
@@ -37,6 +37,7 @@ from tests.fuzzing.files import as_file, memory_folder, remove_folder
 from tests.fuzzing.sockets import SOCKET
 from tests.fuzzing.studies import STUDIES
 from tests.fuzzing.topics import TOPICS
+from tests.stream_app.any_message import parse_any
 from tests.stream_app.engine_support import (
     NAMES,
     REGISTRY,

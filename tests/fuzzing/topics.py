@@ -30,9 +30,9 @@ from stream_app.kafka.deployment.records import (
     people_of,
     person_records,
 )
-from stream_app.kafka.process import Pulse
-from stream_app.kafka.release.release_core import KEY, Progress, ReleaseCore, restore
+from stream_app.kafka.release.release_core import PROGRESS_KEY, Progress, ReleaseCore, restore
 from stream_app.kafka.tools.dead_letters import DeadLetter, resubmit
+from stream_app.kafka.worker_process import Pulse
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy.proposals import CrowdSurvey, Negotiation, Source
 from stream_app.steps.ticks import StepClock
@@ -94,7 +94,7 @@ def _into_release_worker(topic: str) -> Callable[[bytes], object]:
 
     def call(data: bytes) -> list[Rejected]:
         target = engine(grace=200, accounts=_accountant())
-        core = ReleaseCore(target, _NO_TICKS, Progress(), {})
+        core = ReleaseCore(target, _NO_TICKS, Progress(), {}, topics=Topics())
         taken = core.take([_record(topic, data)], 0.0)  # type: ignore[list-item]  # all of it that is read
         written = list(core.records(taken))
         assert len(written) > 1, "a record was lost"  # beside where to continue
@@ -136,7 +136,7 @@ def _worker() -> _Worker:
 def _decision(data: bytes) -> object:
     """A decision: the schedule that an account worker applies, or a warning."""
     decision = DECISION.read_or_warn(_record("decisions", data))
-    return None if decision is None else _worker()._decided(decision)
+    return None if decision is None else _finish(_worker()._take(decision))
 
 
 def _summary(data: bytes) -> object:
@@ -235,11 +235,11 @@ def _dead_letter(data: bytes) -> None:
 def _progress(data: bytes) -> None:
     """Two records of ``progress``, a line each: a worker continues, or says that it cannot."""
     position, _, step = data.partition(b"\n")
-    restored = restore({KEY: position, b"step-1": step or None}, "progress")
+    restored = restore({PROGRESS_KEY: position, b"step-1": step or None}, "progress")
     target = engine(accounts=_accountant())
     if window := restored.window():
         target.intake.window.load(window)
-    ReleaseCore(target, _NO_TICKS, restored.progress, {})
+    ReleaseCore(target, _NO_TICKS, restored.progress, {}, topics=Topics())
 
 
 def _deployment_record(data: bytes) -> None:

@@ -11,8 +11,8 @@ import pytest
 from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from stream_app.kafka.broker import topic_checks
 from stream_app.kafka.broker.clients import connected
+from stream_app.kafka.broker.topic_checks import configuration_of
 from stream_app.kafka.deployment.deployment import administration
 from tests.copies import COMMAND_LINE
 from tests.kafka.broker import Broker, broker
@@ -222,7 +222,5 @@ def test_a_broker_with_settings_of_its_own_serves_a_deployment(tmp_path: Path) -
 
 
 def held(deployment: OnKafka, topic: str) -> Mapping[str, str]:
-    """The values that hold for a topic, wherever they were set."""
-    resource = ConfigResource(ConfigResourceType.TOPIC, topic)
     with administration(deployment.connection) as admin:
-        return topic_checks._values(admin.describe_configs([resource], config_filter="all"), topic)
+        return configuration_of(admin, topic)

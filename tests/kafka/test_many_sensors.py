@@ -68,7 +68,7 @@ def test_a_broker_that_hangs_up_on_such_a_step_is_named_before_anything_is_taken
         deployment.load_people()
         release = deployment.start("release")
         assert release.ended() == 1
-        assert "broker 1 must take requests of " in release.text
+        assert "broker 1 must accept requests of " in release.text
         assert "(socket.request.max.bytes)" in release.text
         assert "got at most 2097152; raise it" in release.text
         assert deployment.values(deployment.topics.progress) == []

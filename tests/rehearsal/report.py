@@ -12,7 +12,7 @@ from tests.rehearsal.comparing import Comparison
 from tests.rehearsal.images import BASE
 from tests.rehearsal.killing import Death
 from tests.rehearsal.machine import Engine
-from tests.rehearsal.resources import Taken
+from tests.rehearsal.resources import Usage
 from tests.rehearsal.scraping import Scraped
 
 _ABOUT = """# Containers that have really run
@@ -41,7 +41,7 @@ class Findings:
     comparison: Comparison | None = None
 
 
-def write(path: Path, engine: Engine, found: Findings, taken: Mapping[str, Taken]) -> None:
+def write(path: Path, engine: Engine, found: Findings, taken: Mapping[str, Usage]) -> None:
     """The page, from what was found."""
     about = _ABOUT.format(
         date=datetime.datetime.now(datetime.UTC).date(),
@@ -103,7 +103,7 @@ def _published(found: Findings) -> Iterable[str]:
     yield table(("what", "found"), rows)
 
 
-def _resources(taken: Mapping[str, Taken]) -> Iterable[str]:
+def _resources(taken: Mapping[str, Usage]) -> Iterable[str]:
     yield "## What each container took\n"
     yield (
         "The most of any container of a service, looked at once a second in its control group, with\n"

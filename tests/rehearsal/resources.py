@@ -14,7 +14,7 @@ _MIB = 2**20
 
 
 @dataclass
-class Taken:
+class Usage:
     """The most that any container of a service took, and its processor time over all of them."""
 
     memory_bytes: int = 0
@@ -42,7 +42,7 @@ class Watch:
     """Looks at the containers whose first process it is told, once a second."""
 
     def __init__(self) -> None:
-        self.taken: dict[str, Taken] = {}
+        self.taken: dict[str, Usage] = {}
         self._watched: dict[int, str] = {}
         self._before: dict[int, tuple[float, float]] = {}
         self._lock = threading.Lock()
@@ -80,7 +80,7 @@ class Watch:
                 with self._lock:
                     self._watched.pop(pid, None)
                 continue
-            taken = self.taken.setdefault(service, Taken())
+            taken = self.taken.setdefault(service, Usage())
             taken.memory_bytes = max(taken.memory_bytes, memory)
             taken.with_files_bytes = max(taken.with_files_bytes, with_files)
             now = time.monotonic()

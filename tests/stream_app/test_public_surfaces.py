@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.release.core import Arrived
-from stream_app.kafka.release.release_core import Progress, ReleaseCore
+from stream_app.kafka.release.release_core import InputRecord, Progress, ReleaseCore
 from stream_app.steps import StepClock
 from stream_app.watching.events import Observers
 from stream_app.watching.metrics import EngineMetrics
@@ -107,12 +106,12 @@ def seen_of_a_run(lines: list[bytes], caplog: pytest.LogCaptureFixture) -> dict[
 
 def seen_of_a_worker(lines: list[bytes]) -> list[object]:
     """All that the release worker writes but dead letters and progress, when, and what it counts."""
-    core = ReleaseCore(engine(), StepClock(0, 60, None, 100), Progress(), {})
+    core = ReleaseCore(engine(), StepClock(0, 60, None, 100), Progress(), {}, topics=Topics())
     offsets = {"activations": 0, "readings": 0}
     seen: list[object] = []
     for number, line in enumerate(lines):
         log = "activations" if b'"activation"' in line else "readings"
-        taken = core.take([Arrived(log, float(number), offsets[log], line.rstrip())], 0.0)
+        taken = core.take([InputRecord(log, float(number), offsets[log], line.rstrip())], 0.0)
         offsets[log] += 1
         seen.append((dict(taken.outcomes), taken.is_idle))
         seen += [

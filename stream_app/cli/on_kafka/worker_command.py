@@ -52,7 +52,7 @@ def release(
       TALLYGUARD_KAFKA__SERVERS=broker:9092 tallyguard worker release --config city.toml --listen 0.0.0.0:9464
     """
     from stream_app.cli.shared import settings_of
-    from stream_app.kafka.processes import run_release_worker
+    from stream_app.kafka.workers import run_release_worker
     from stream_app.setup.run_folder.record import Author
 
     settings = settings_of(config, {"listen": listen})
@@ -83,7 +83,7 @@ def intake(
       tallyguard worker intake --config tallyguard.toml --listen 127.0.0.1:9466
     """
     from stream_app.cli.shared import settings_of
-    from stream_app.kafka.processes import run_intake_worker
+    from stream_app.kafka.workers import run_intake_worker
 
     settings = settings_of(config, {"listen": listen})
     raise SystemExit(run_intake_worker(settings, accept_changes=accept_changes, announce=stderr().print))
@@ -107,7 +107,7 @@ def coordinator(
       tallyguard worker coordinator --config tallyguard.toml
     """
     from stream_app.cli.shared import settings_of
-    from stream_app.kafka.processes import run_coordinator
+    from stream_app.kafka.workers import run_coordinator
     from stream_app.setup.run_folder.record import Author
 
     settings = settings_of(config, {"listen": listen})
@@ -134,6 +134,6 @@ def account(config: ConfigOption = None, listen: ListenOption = None) -> None:
       tallyguard worker account --config tallyguard.toml --listen 127.0.0.1:9465
     """
     from stream_app.cli.shared import settings_of
-    from stream_app.kafka.processes import run_account_worker
+    from stream_app.kafka.workers import run_account_worker
 
     raise SystemExit(run_account_worker(settings_of(config, {"listen": listen}), announce=stderr().print))

@@ -1,6 +1,6 @@
 """What an account worker shows of all its partitions together: metrics, page, people by pseudonym.
 
-Under load every step is accounted and its risks are written, but shown only a few times a second.
+Every step is accounted and its risks are written; under load they are shown only a few times a second.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
 from models.releases import StepSchedule
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
-from stream_app.kafka.process import AccountCounters
+from stream_app.kafka.worker_metrics import AccountCounters
 from stream_app.steps import crowd_message, summary_message
 from stream_app.steps.policy import Decided
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 from stream_app.watching.prior_notes import basis_note
-from stream_app.wire import CrowdSummary, Reason
+from stream_app.wire import CrowdSummary
 
 if TYPE_CHECKING:
     from accounting.audit import Explanation
@@ -58,12 +58,12 @@ class PartitionsView(PeopleView):
 
     @property
     def people(self) -> int:
-        """How many there are, all those behind personas included."""
+        """How many people there are, those behind personas included."""
         return self._everybody
 
     @property
     def others(self) -> None:
-        """Other workers may have the other partitions."""
+        """None: other partitions may be at other workers."""
 
     @property
     def horizon(self) -> int:
@@ -72,24 +72,24 @@ class PartitionsView(PeopleView):
 
     @property
     def assumed(self) -> str | None:
-        """What habits rest on where anybody here was not measured."""
+        """What the habits of people who were not measured rest on."""
         return self._assumed
 
     @property
     def note(self) -> str | None:
-        """What the page must say: that habits are assumed, or that nobody is accounted here yet."""
+        """A note for the page: that habits are assumed, or that nobody is accounted here yet."""
         if not self.people:
             return NOBODY_HERE
         return basis_note(self.people, self._assumed, self._partitions[0].priors_check)
 
     @property
     def within_nats(self) -> float:
-        """The radius that every ceiling is raised to."""
+        """The radius around the priors for which ceilings hold."""
         return self._accountants[0].settings.within_nats if self._accountants else 0.0
 
     @property
     def adversary(self) -> CrowdAdversary | None:
-        """The crowd adversary whom ceilings are computed against too."""
+        """The crowd adversary that ceilings are also computed against."""
         crowd = self._partitions[0].accounts.crowd if self._partitions else None
         return None if crowd is None else crowd.adversary
 
@@ -103,7 +103,7 @@ class PartitionsView(PeopleView):
         return {name: total / max(self.people, 1) / NATS_PER_BIT for name, total in totals.items()}
 
     def standing(self) -> Standing:
-        """Everybody's figures after the last step that every partition has applied."""
+        """The figures of all people after the last step that every partition has applied."""
         step = min((each.next_step for each in self._accountants), default=0) - 1
         parts = [
             Standing.of(each.accountant, each.pseudonyms, each.accounts.crowd) for each in self._partitions
@@ -115,11 +115,11 @@ class PartitionsView(PeopleView):
         return replace(whole, crowd=_together(step, self._names, crowd))
 
     def hindsight(self, person: int, log: Sequence[StepSchedule], last_step: int) -> str:
-        """Why there is none: people join and change here, so no log reaches from their first step on."""
+        """A reason why there is none: people join and change, so no log reaches back to their first step."""
         return NO_HINDSIGHT
 
     def explain(self, person: int, steps: Sequence[StepSchedule]) -> Explanation:
-        """One person's risk over these steps taken apart by release; safe on any thread."""
+        """One person's risk over these steps by release; safe on any thread."""
         number = bisect_right(self._first, person) - 1
         accountant = self._accountants[number]
         account = int(accountant.by_account.of(np.array([person - self._first[number]]))[0])
@@ -128,7 +128,7 @@ class PartitionsView(PeopleView):
 
 
 class AccountWatch:
-    """Turns what becomes of partitions into the events observers know."""
+    """Turns changes of the partitions into events for the observer."""
 
     def __init__(
         self,
@@ -137,8 +137,8 @@ class AccountWatch:
         sensors: tuple[str, ...],
         now_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._observer = observer
-        self._counters = counters
+        self.observer = observer
+        self.counters = counters
         self._sensors = sensors
         self._now_seconds = now_seconds
         self._partitions: tuple[PartitionAccounts, ...] = ()
@@ -148,58 +148,38 @@ class AccountWatch:
         self._shown_step = -1
 
     def owns(self, partitions: Iterable[PartitionAccounts]) -> None:
-        """The partitions, or their people, are others now."""
+        """The partitions, or their people, have changed."""
         self._partitions = tuple(partitions)
         self._view = PartitionsView(self._partitions)
-        self._counters.partitions.set(len(self._partitions))
+        self.counters.partitions.set(len(self._partitions))
         view = self._view if self._partitions else None
-        self._observer.started(RunStarted(self._view.people, self._reached(), self._sensors, view))
+        self.observer.started(RunStarted(self._view.people, self._reached(), self._sensors, view))
 
     def accounted(self, accounts: PartitionAccounts, decided: Decided) -> None:
         """A partition has applied a step."""
-        self._counters.person_steps.inc(accounts.accountant.everybody)
+        self.counters.person_steps.inc(accounts.accountant.everybody)
         self._steps[decided.schedule.step] = decided
         self.show()
 
     def show(self, *, at_once: bool = False) -> None:
-        """Show the last step that every partition has applied, unless something was shown just now."""
+        """Show the last step that every partition has applied, unless a step was shown just now."""
         reached = self._reached() - 1
         now = self._now_seconds()
         recent = now - self._shown_seconds < SHOW_SECONDS and not at_once
         if reached <= self._shown_step or reached not in self._steps or recent:
             return
         for step in sorted(step for step in self._steps if step < reached):
-            self._observer.restored(self._steps.pop(step).schedule)
-        self._observer.closed(self._event(self._steps.pop(reached)))
+            self.observer.restored(self._steps.pop(step).schedule)
+        self.observer.closed(self._event(self._steps.pop(reached)))
         self._shown_step, self._shown_seconds = reached, now
 
-    def dropped(self) -> None:
-        """A step was delivered again."""
-        self._counters.redelivered.inc()
-
-    def filled(self, steps: int) -> None:
-        """Steps were taken from the log."""
-        self._counters.from_log.inc(steps)
-
-    def saved(self) -> None:
-        """A snapshot of a partition was written."""
-        self._counters.snapshots.inc()
-
-    def refused(self, reason: Reason) -> None:
-        """A record went to the dead letters."""
-        self._observer.rejected(reason)
-
-    def lag(self, steps: int) -> None:
-        """Steps decided and not yet accounted."""
-        self._counters.lag.set(steps)
-
     def stopped(self, reason: str) -> None:
-        """No more steps will be accounted."""
+        """The worker ends: no more steps will be accounted."""
         self.show(at_once=True)
-        self._observer.stopped(RunStopped(self._reached(), reason))
+        self.observer.stopped(RunStopped(self._reached(), reason))
 
     def _reached(self) -> int:
-        """The step that some partition applies next."""
+        """The first step that some partition has not applied."""
         return min((accounts.next_step for accounts in self._partitions), default=0)
 
     def _event(self, decided: Decided) -> StepClosed:
@@ -228,7 +208,7 @@ class AccountWatch:
         )
 
     def _in_crowd(self, step: int, standing: Standing) -> CrowdSummary | None:
-        """The last step against the crowd adversary, of everybody here."""
+        """The summary of the last step against the crowd adversary."""
         crowds = [each.accounts.crowd for each in self._partitions if each.accounts.crowd is not None]
         if standing.crowd is None or len(crowds) < len(self._partitions):
             return None
@@ -237,7 +217,7 @@ class AccountWatch:
         return crowd_message(replace(summary, not_reached=not_reached), crowds[0].adversary)
 
     def _attack(self, standing: Standing) -> MeanAttack | None:
-        """The attack on everybody here; None where some partition has none."""
+        """The attack on all people here; None if some partition has none."""
         parts = [each.attack() for each in self._partitions]
         found = [each for part in parts if part is not None for each in part]
         is_whole = all(part is not None for part in parts)
@@ -250,7 +230,7 @@ class AccountWatch:
 
 
 def _together(step: int, people: Sequence[str], parts: Sequence[Standing]) -> Standing:
-    """The figures of partitions, one after the other."""
+    """The figures of partitions, concatenated."""
     risk, baseline, added, habits = (
         np.concatenate([np.empty(0), *(getattr(part, name) for part in parts)])
         for name in ("risk", "baseline", "added", "habits")

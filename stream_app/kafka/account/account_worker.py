@@ -1,16 +1,16 @@
-"""An account worker: owns the people of its partitions and accounts every decided step for them, once.
+"""An account worker: owns the people of its partitions, and accounts every decided step for them once.
 
-A partition that is given to it is loaded from ``persons`` and brought up to date from the log of decisions,
-behind the last step whose risks stand in ``risks``; then it follows the log, which is read once for all of
-its partitions. A step that was applied is dropped, a gap is filled. The state is a function of the two
-topics; snapshots of it only spare the next owner to compute it again.
+A partition that is assigned to it is loaded from ``persons``, and brought up to date from the log of
+decisions, to the last step whose risks are in ``risks``. Then the worker follows the log, which is read once
+for all of its partitions. A step that was applied is dropped, a gap is filled from the log. The state is a
+function of the two topics; a snapshot only saves the next owner the time to compute it again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,8 +21,8 @@ from stream_app.exceptions import restoring
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import Arrival, PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource, Refuse, SegmentMarks
-from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper, WorkThread, records_of
-from stream_app.kafka.broker.clients import LogEnds, LogError, reachable, said_while_waiting
+from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
+from stream_app.kafka.broker.clients import LogEnds, LogError, log_while_waiting, start_producer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
@@ -33,43 +33,43 @@ from stream_app.kafka.deployment.log_reader import (
     last_step,
     offset_before,
     read_steps,
-    reading,
+    recent_offsets,
 )
 from stream_app.kafka.deployment.records import DECISION, PROPOSAL, RefusedRecord, refused_person
-from stream_app.kafka.process import Job, Pulse, account_a_little, heed_cancellation
+from stream_app.kafka.warm_up import compile_kernels
+from stream_app.kafka.worker_process import Job, Pulse, WorkThread, stop_if_cancelled
 from stream_app.steps import JsonlRisks, RiskRecords
 from stream_app.steps.policy import Decided
 from stream_app.steps.policy.proposals import Answer, CrowdAnswer, CrowdQuestion, Proposal
 from stream_app.wire import Rejected, RiskSummary, StepDecision
 
-# Bringing the accounts of a partition to a step: a snapshot where there is a sound one, people, the log.
-
 logger = logging.getLogger(__name__)
 
-_STEPS_AT_A_TIME = 200  # caught up between two signs of life
+_STEPS_AT_A_TIME = 200  # read and accounted together
+_RECENT = 20  # earlier proposals that are read: one may be waiting for the new owner of a partition
 
 
 class PartitionLoader:
-    """Makes accounts that have applied every step before some step, from the topics alone."""
+    """Builds accounts up to some step from the topics: a snapshot if it can be used, people, the log."""
 
     def __init__(
         self, deployment: Deployment, thread: WorkThread, snapshots: SnapshotKeeper, refuse: Refuse
     ) -> None:
         self._deployment = deployment
         self._thread = thread
-        self._moved = thread.pulse.progress
+        self._on_progress = thread.pulse.progress
         self._snapshots = snapshots
         self._refuse = refuse
         self.persons = PersonSource(deployment, refuse)
 
     async def load(self, partition: int, step: int) -> PartitionAccounts:
-        """A partition's accounts before ``step``, or before a later one that a snapshot stands at.
+        """A partition's accounts before ``step``, or before the later step of a snapshot.
 
-        Whoever has another prior than in the snapshot, or was not in it, is accounted from their first step.
+        People with another prior than in the snapshot, or not in it, are accounted from their first step.
         """
         accounts = PartitionAccounts(partition, self._deployment)
         records = await self._take_over(accounts)
-        people = await self.persons.load(partition, self._moved, records)
+        people = await self.persons.load(partition, self._on_progress, records)
         self._snapshots.entered(partition, {name: records[name] for name in people.unchanged})
         for name in records.keys() - people.unchanged:
             people.changes.setdefault(name, None)
@@ -79,7 +79,7 @@ class PartitionLoader:
         async for steps in self.logged(max(0, first - accounts.recent_step_count), first):
             await self._thread.do(partial(accounts.note_recent, steps))
         async for steps in self.logged(first, step):
-            await self._thread.do(partial(accounts.apply_all, steps, self._moved))
+            await self._thread.do(partial(accounts.apply_all, steps, self._on_progress))
         logger.info(
             "partition %d: %d people, next step %d; from a snapshot %d steps of %d people, %d have changed",
             *(partition, len(accounts.pseudonyms), accounts.next_step, first, known, changed),
@@ -87,13 +87,13 @@ class PartitionLoader:
         return accounts
 
     async def enter(self, accounts: PartitionAccounts, changes: Changes) -> None:
-        """Bring changes into the accounts; records that are no priors go to the dead letters."""
-        records = records_of(changes)
+        """Apply changes of people to the accounts; records that are no priors become dead letters."""
+        records = {name: None if entry is None else entry.digest for name, entry in changes.items()}
         self._snapshots.entering(accounts.partition)
-        newcomers = await self._thread.do(lambda: accounts.newcomers(changes, self._moved))
+        newcomers = await self._thread.do(lambda: accounts.newcomers(changes, self._on_progress))
         async for steps in self.logged(newcomers.next_step, accounts.next_step):
-            await self._thread.do(partial(newcomers.apply, steps, self._moved))
-        await self._thread.do(lambda: accounts.change(newcomers, self._moved))
+            await self._thread.do(partial(newcomers.apply, steps, self._on_progress))
+        await self._thread.do(lambda: accounts.change(newcomers, self._on_progress))
         for person in newcomers.refused:
             source = f"{self._deployment.topics.persons}/{accounts.partition}:{person.offset}"
             await self._refuse(refused_person(source, person.pseudonym.encode(), person.reason))
@@ -101,7 +101,7 @@ class PartitionLoader:
         self._snapshots.entered(accounts.partition, records)
 
     async def logged(self, first: int, until: int) -> AsyncIterator[list[Decided]]:
-        """The decided steps ``first..until - 1`` of the log, some at a time: the log may be long."""
+        """The decided steps ``first..until - 1`` of the log, in batches: the log may be long."""
         connection, decisions = self._deployment.connection, self._deployment.topics.decisions
         found: list[Decided] = []
         due = first
@@ -111,7 +111,7 @@ class PartitionLoader:
                     break
                 due += 1
                 found.append(self._deployment.decided(decision))
-                self._moved()
+                self._on_progress()
                 if len(found) == _STEPS_AT_A_TIME:
                     yield found
                     found = []
@@ -125,98 +125,22 @@ class PartitionLoader:
             )
 
     async def _take_over(self, accounts: PartitionAccounts) -> dict[str, bytes]:
-        """Go on from a partition's snapshot; the records of its people, nobody's where there is none."""
-        saved = await self._snapshots.find(accounts.partition, self._moved)
+        """Continue from a partition's snapshot; returns the digests of its people's records."""
+        saved = await self._snapshots.find(accounts.partition, self._on_progress)
         if saved is None:
             return {}
         try:
-            await self._thread.do(partial(accounts.take_over, saved, self._moved))
+            await self._thread.do(partial(accounts.take_over, saved, self._on_progress))
         except (TallyguardError, ValueError, KeyError) as error:
             self._snapshots.refuse(accounts.partition, error)
             return {}
         return dict(zip(saved.people.names, saved.people.records, strict=True))
 
 
-# The log of decisions, followed by a worker from the first step that its partitions have not accounted.
-
-HandDecision = Callable[[StepDecision], Awaitable[None]]
-
-
-class DecisionSource(BackgroundListener):
-    """Hands on each decision once, however many partitions are owned.
-
-    What is no decision is passed over with a warning: whoever accounts notices that a step is missing.
-    """
-
-    def __init__(self, connection: Connection, topic: str, hand: HandDecision) -> None:
-        super().__init__()
-        self._connection = connection
-        self._topic = topic
-        self._hand = hand
-        self._is_followed = False
-
-    async def follow(self, first: int | None) -> None:
-        """Hear of the steps from ``first`` on, unless they are followed already; None: of none any more."""
-        if first is None:
-            await self.stop()
-        elif not self._is_followed:
-            await self.begin(self._follow(first))
-        self._is_followed = first is not None
-
-    async def _follow(self, first: int) -> None:
-        start = await offset_before(self._connection, self._topic, first)
-        async for records in LogFollower(self._connection).records({(self._topic, 0): start}):
-            for record in records:
-                decision = DECISION.read_or_warn(record)
-                if decision is not None and decision.step >= first:
-                    await self._hand(decision)
-
-
-# The proposals put to the partitions a worker owns.
-
-_RECENT = 20  # proposals looked back at: one may wait for who has just taken a partition over
-
-HandProposal = Callable[[int, Proposal | CrowdQuestion], Awaitable[None]]
-
-
-class ProposalSource(BackgroundListener):
-    """Hands on every proposal with its partition; which of them are answered, the accounts decide."""
-
-    def __init__(self, connection: Connection, topic: str, hand: HandProposal) -> None:
-        super().__init__()
-        self._connection = connection
-        self._topic = topic
-        self._hand = hand
-
-    async def follow(self, partitions: Iterable[int]) -> None:
-        """From now on hear what is proposed to these partitions only."""
-        await self.stop()
-        followed = sorted(partitions)
-        if followed:
-            await self.begin(self._follow(followed))
-
-    async def _follow(self, partitions: list[int]) -> None:
-        from aiokafka import TopicPartition
-
-        where = [TopicPartition(self._topic, each) for each in partitions]
-        async with reading(self._connection) as consumer:
-            consumer.assign(where)
-            ends, begins = await consumer.end_offsets(where), await consumer.beginning_offsets(where)
-            for each in where:
-                consumer.seek(each, max(begins[each], ends[each] - _RECENT))
-            async for record in consumer:
-                proposal = PROPOSAL.read_or_warn(record)
-                if proposal is not None:
-                    await self._hand(record.partition, proposal)
-
-
-# What an account worker writes: a packed summary a step and partition, single people now and then.
-
-
 class RiskTopic:
-    """Writes ``risks`` and ``rejected``; a call returns once the broker has everything.
+    """Writes risks, answers and dead letters; a call returns once the broker has acknowledged everything.
 
-    A step accounted again after a crash is written again, with the same bytes: readers keep the first.
+    A step accounted again after a crash is written again with the same bytes; readers keep the first.
     """
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
@@ -226,15 +150,9 @@ class RiskTopic:
 
     async def start(self) -> None:
         """Connect."""
-        from aiokafka import AIOKafkaProducer
-
-        self._producer = AIOKafkaProducer(
-            **await reachable(self._connection),
-            enable_idempotence=True,
-            linger_ms=2,
-            max_batch_size=256 * 1024,
+        self._producer = await start_producer(
+            self._connection, enable_idempotence=True, linger_ms=2, max_batch_size=256 * 1024
         )
-        await self._producer.start()
 
     async def stop(self) -> None:
         """Disconnect."""
@@ -244,14 +162,14 @@ class RiskTopic:
     async def write(
         self, partition: int, summary: RiskSummary, people: tuple[str, ...], records: RiskRecords
     ) -> None:
-        """The risks of a partition after a step: people first, so that a summary says that all are there.
+        """The risks of a partition after a step: people first, so that a summary shows that all were written.
 
-        Batches of records are put together here: there may be 100,000 people, each of whom would be handed
-        to the client for ten times as long.
+        Batches are built here, because there may be 100,000 people: sending each record by itself takes ten
+        times as long.
         """
         sent: list[Any] = []
         batch = self._producer.create_batch()
-        async with said_while_waiting(f"risks of step {summary.step}", "no further step is accounted"):
+        async with log_while_waiting(f"risks of step {summary.step}", "no further step is accounted"):
             for key, line in _keyed(summary, people, records):
                 if batch.append(key=key, value=line, timestamp=None) is None:  # it is full
                     sent.append(await self._send(batch, partition))
@@ -265,7 +183,7 @@ class RiskTopic:
         return await self._producer.send_batch(batch, self._topics.risks, partition=partition)
 
     async def answer(self, answer: Answer | CrowdAnswer) -> None:
-        """One partition's answer to a proposal or to a question about the crowd."""
+        """The answer of a partition to a proposal or a question about the crowd."""
         await self._producer.send_and_wait(self._topics.answers, answer.line().rstrip())
 
     async def reject(self, letter: Rejected) -> None:
@@ -285,13 +203,13 @@ def _keyed(
 
 
 _IDLE_SECONDS = 0.5
-_LAST_STEP_SECONDS, _LAST_SNAPSHOTS_SECONDS = 1.0, 3.0  # of an end in order
+_LAST_STEP_SECONDS, _LAST_SNAPSHOTS_SECONDS = 1.0, 3.0  # at an orderly end
 
 
 def answer_if_sound(
     accounts: PartitionAccounts, proposal: Proposal | CrowdQuestion
 ) -> Answer | CrowdAnswer | None:
-    """A partition's answer; None, and a warning, for what no release worker of this deployment asks."""
+    """A partition's answer; None, with a warning, if no release worker of this deployment can have asked."""
     try:
         return accounts.answer(proposal)
     except (SensorError, MechanismError, ScheduleError) as error:
@@ -322,14 +240,13 @@ class AccountWorker(Job):
         self._pulse = pulse
         self._topics = deployment.topics
         self._risks = RiskTopic(deployment.connection, deployment.topics)
-        self._thread = WorkThread(pulse)
-        self._snapshots = SnapshotKeeper(deployment, self._thread, snapshot_key, watch.saved)
+        self._thread = WorkThread(pulse, "accountant")
+        self._snapshots = SnapshotKeeper(deployment, self._thread, snapshot_key, watch.counters.snapshots.inc)
         self._loader = PartitionLoader(deployment, self._thread, self._snapshots, self._refuse)
         self._answers_proposals = deployment.limit() is not None or deployment.settings.has_crowd
-        self._proposals = ProposalSource(deployment.connection, deployment.topics.proposals, self._hear)
-        self._decisions = DecisionSource(deployment.connection, deployment.topics.decisions, self._keep)
+        self._proposals, self._decisions = BackgroundListener(), BackgroundListener()
         self._marks = SegmentMarks(deployment)
-        self._taken = -1  # the last step that was taken, by the partitions owned then
+        self._last_step = -1  # the last step accounted, by the partitions owned at the time
         self._proposed: dict[int, Proposal | CrowdQuestion] = {}
         self._partitions: dict[int, PartitionAccounts] = {}
         self._lags = False
@@ -341,34 +258,46 @@ class AccountWorker(Job):
 
     @property
     def shared(self) -> str:
-        """Its partitions stand for those of people."""
+        """A topic without records: its partitions stand for those of people."""
         return self._topics.steps
 
     async def prepare(self, app: Any) -> None:
-        """Compile the kernels before joining: a member that compiles is a member that is silent."""
+        """Connect, and compile the kernels before joining: a member that compiles is silent."""
         await self._deployment.record.wait(self._deployment.basis)
         await self._risks.start()
         await self._snapshots.start()
-        await self._thread.do(lambda: account_a_little(self._deployment))
+        await self._thread.do(lambda: compile_kernels(self._deployment))
 
     async def assigned(self, partitions: set[int]) -> None:
-        """Note what is owned; loading is work, and waits for its turn."""
+        """Note which partitions are owned; :meth:`run` loads them."""
         self._assignment = set(partitions)
         logger.info("partitions given: %s", ", ".join(map(str, sorted(self._assignment))) or "none")
         self._changed.set()
 
-    async def _keep(self, decision: StepDecision) -> None:
-        """Keep a decision until its turn comes."""
-        await self._inbox.put(decision)
+    async def _follow_decisions(self, first: int) -> None:
+        """Queue the decisions from a step on, once for all partitions; the accounts notice a missing step."""
+        connection, topic = self._deployment.connection, self._topics.decisions
+        start = await offset_before(connection, topic, first)
+        async for records in LogFollower(connection).records({(topic, 0): start}):
+            for record in records:
+                decision = DECISION.read_or_warn(record)
+                if decision is not None and decision.step >= first:
+                    await self._inbox.put(decision)
 
-    async def _hear(self, partition: int, proposal: Proposal | CrowdQuestion) -> None:
-        """Keep a proposal until its turn comes."""
-        await self._inbox.put(_PartitionProposal(partition, proposal))
+    async def _follow_proposals(self, partitions: Iterable[int]) -> None:
+        """Queue the proposals to some partitions; the accounts decide which of them are answered."""
+        connection, topic = self._deployment.connection, self._topics.proposals
+        starts = await recent_offsets(connection, topic, partitions, _RECENT)
+        async for records in LogFollower(connection).records(starts):
+            for record in records:
+                proposal = PROPOSAL.read_or_warn(record)
+                if proposal is not None:
+                    await self._inbox.put(_PartitionProposal(record.partition, proposal))
 
     async def run(self) -> None:
-        """Until cancelled: partitions first, then changed people, then decisions."""
+        """Until cancelled: assigned partitions, then changes of people, then decisions and proposals."""
         while True:
-            heed_cancellation()
+            stop_if_cancelled()
             self._pulse.beat(has_work=self._lags or not self._inbox.empty())
             event = await self._next_event()
             if self._changed.is_set():
@@ -382,12 +311,12 @@ class AccountWorker(Job):
                 self._proposed[event.partition] = event.proposal
             else:
                 self._taking = asyncio.create_task(self._take(event))
-                await asyncio.shield(self._taking)
+                await asyncio.shield(self._taking)  # a step is finished even if the worker is stopped
             await self._answer()
             await self._save_sometimes()
 
     async def finish(self, reason: str) -> None:
-        """Leave; the steps whose risks are written are done and saved, the rest is another's."""
+        """Leave the group; steps whose risks are written are done, the next owner accounts the rest."""
         self._watch.stopped(reason)
         await self._loader.persons.stop()
         await self._proposals.stop()
@@ -399,14 +328,14 @@ class AccountWorker(Job):
         self._thread.stop()
 
     async def _save_sometimes(self) -> None:
-        """A snapshot of one partition, if it is time."""
+        """Save a snapshot of one partition, if it is time."""
         accounts = self._snapshots.due(self._partitions.values())
         if accounts is not None:
             saved = await self._thread.do(partial(self._snapshots.save, accounts))
             self._snapshots.write(accounts.partition, saved)
 
     async def _save_last(self) -> None:
-        """Snapshots for whoever comes next, if the step at hand is finished in time."""
+        """Save snapshots for the next owners, if the present step is finished in time."""
         if self._taking is not None:
             await asyncio.wait({self._taking}, timeout=_LAST_STEP_SECONDS)
             if not self._taking.done() or self._taking.cancelled() or self._taking.exception() is not None:
@@ -416,7 +345,7 @@ class AccountWorker(Job):
             await asyncio.wait_for(last, _LAST_SNAPSHOTS_SECONDS)
 
     async def _next_event(self) -> Any | None:
-        """The next event; None after a while without one, or when partitions were given or taken."""
+        """The next decision or proposal; None after a while without one, or if partitions were assigned."""
         if self._changed.is_set() and self._inbox.empty():
             return None
         try:
@@ -425,9 +354,9 @@ class AccountWorker(Job):
             return None
 
     async def _look_for_lag(self) -> None:
-        """Whether steps wait that nobody hands to us: a member that is forgotten must not stay.
+        """Look whether there are steps that we do not get: a member that is forgotten must not stay.
 
-        Looked at now and then while nothing comes; the watchdog ends the process when it stays so.
+        Done now and then while nothing comes; if it stays so, the watchdog ends the process.
         """
         if not self._partitions:
             return
@@ -436,11 +365,11 @@ class AccountWorker(Job):
         if reached is None:
             return
         lag = max(reached + 1 - accounts.next_step for accounts in self._partitions.values())
-        self._watch.lag(max(0, lag))
+        self._watch.counters.lag.set(max(0, lag))
         self._lags = lag > 0 and self._inbox.empty()
 
     async def _answer(self) -> None:
-        """Answer proposals about the step that is next; one about a later step waits for its turn."""
+        """Answer proposals about the next step; those about a later step wait."""
         for partition, proposal in list(self._proposed.items()):
             accounts = self._partitions.get(partition)
             if accounts is None or proposal.step > accounts.next_step:
@@ -451,67 +380,71 @@ class AccountWorker(Job):
                 await self._risks.answer(answer)
 
     async def _settle(self) -> None:
-        """Drop the accounts of partitions that were taken away, open those of new ones."""
+        """Drop the accounts of partitions that were taken away, load those of new ones."""
         for partition in self._partitions.keys() - self._assignment:
             del self._partitions[partition]
         for partition in sorted(self._assignment - self._partitions.keys()):
-            if partition not in self._assignment:  # taken away while others were opened
+            if partition not in self._assignment:  # taken away while others were loaded
                 continue
-            self._partitions[partition] = await self._open(partition)
+            step = 1 + await last_risk_step(self._deployment.connection, self._topics.risks, partition)
+            self._partitions[partition] = await self._loader.load(partition, step)
             self._pulse.progress()
-        for accounts in self._partitions.values():  # the steps taken while they were another's
-            await self._catch_up(accounts, self._taken + 1)
+        for accounts in self._partitions.values():  # steps accounted while other partitions were owned
+            await self._catch_up(accounts, self._last_step + 1)
         await self._loader.persons.follow(self._partitions)
-        await self._proposals.follow(self._partitions if self._answers_proposals else ())
-        first = min((accounts.next_step for accounts in self._partitions.values()), default=None)
-        await self._decisions.follow(first)
+        await self._follow()
         await self._marks.follow(self._partitions)
         self._watch.owns(self._partitions.values())
 
-    async def _open(self, partition: int) -> PartitionAccounts:
-        """A partition's accounts before the next step whose risks are to be written."""
-        return await self._loader.load(partition, await self._resume_step(partition))
-
-    async def _resume_step(self, partition: int) -> int:
-        """The first step whose risks were not written by whoever owned the partition before."""
-        return 1 + await last_risk_step(self._deployment.connection, self._topics.risks, partition)
+    async def _follow(self) -> None:
+        """Read what concerns the partitions that are owned now."""
+        if not self._partitions:
+            await self._proposals.stop()
+            await self._decisions.stop()
+            return
+        if self._answers_proposals:
+            await self._proposals.begin(self._follow_proposals(sorted(self._partitions)))
+        if not self._decisions.is_active:
+            first = min(accounts.next_step for accounts in self._partitions.values())
+            await self._decisions.begin(self._follow_decisions(first))
 
     async def _take(self, decision: StepDecision) -> None:
-        """One decision: account its step in every partition, and write the risks."""
-        decided = self._decided(decision)
-        for accounts in list(self._partitions.values()):
-            if decided is not None:
+        """Account the step of a decision in every partition, and write the risks."""
+        try:
+            decided = self._deployment.decided(decision)
+        except (SensorError, MechanismError, ScheduleError) as error:
+            logger.warning("step %d of %s: %s", decision.step, self._topics.decisions, error.must)
+        else:
+            for accounts in list(self._partitions.values()):
                 await self._enter_step(accounts, decided)
-        self._taken = max(self._taken, -1 if decided is None else decision.step)
+            self._last_step = max(self._last_step, decision.step)
         self._lags = False
         self._pulse.progress()
 
     async def _enter_step(self, accounts: PartitionAccounts, decided: Decided) -> None:
-        """A step of one partition, once, and whatever is missing before it."""
+        """Account a step of one partition once, after any steps missing before it."""
         step = decided.schedule.step
         arrival = accounts.arrival_of(step)
         if arrival is Arrival.AHEAD:
-            self._watch.filled(step - accounts.next_step)
+            self._watch.counters.from_log.inc(step - accounts.next_step)
             await self._catch_up(accounts, step)
         if arrival is Arrival.KNOWN:
-            self._watch.dropped()
+            self._watch.counters.redelivered.inc()
         else:
             await self._apply(accounts, decided)
             self._pulse.progress()
 
     async def _apply(self, accounts: PartitionAccounts, decided: Decided) -> None:
         """Account a step and write the risks after it."""
-        summary, records = await self._thread.do(lambda: _account(accounts, decided))
+
+        def account() -> tuple[RiskSummary, RiskRecords]:
+            accounts.apply(decided.schedule, decided.crowds)
+            return accounts.summary(), accounts.records()
+
+        summary, records = await self._thread.do(account)
+        # If we are killed before the write, the next owner accounts the step again and writes the same bytes.
         await self._risks.write(accounts.partition, summary, accounts.pseudonyms, records)
         self._watch.accounted(accounts, decided)
-
-    def _decided(self, decision: StepDecision) -> Decided | None:
-        """The decided step; None, and a warning, for one that names what the deployment does not have."""
-        try:
-            return self._deployment.decided(decision)
-        except (SensorError, MechanismError, ScheduleError) as error:
-            logger.warning("step %d of %s: %s", decision.step, self._topics.decisions, error.must)
-            return None
 
     async def _catch_up(self, accounts: PartitionAccounts, until: int) -> None:
         """Account the logged steps before ``until``, and write the risks after each."""
@@ -521,7 +454,7 @@ class AccountWorker(Job):
                 self._pulse.progress()
 
     async def _change_people(self) -> None:
-        """Between two steps: people who came, left or have another prior."""
+        """Between two steps: apply the changes of people who came, left or have another prior."""
         self._loader.persons.check()
         self._proposals.check()
         self._decisions.check()
@@ -546,10 +479,4 @@ class AccountWorker(Job):
     async def _refuse(self, refused: RefusedRecord) -> None:
         letter = refused.letter()
         await self._risks.reject(letter)
-        self._watch.refused(letter.reason)
-
-
-def _account(accounts: PartitionAccounts, decided: Decided) -> tuple[Any, Any]:
-    """One step on the accountant's thread."""
-    accounts.apply(decided.schedule, decided.crowds)
-    return accounts.summary(), accounts.records()
+        self._watch.observer.rejected(letter.reason)

@@ -1,7 +1,7 @@
-"""The people of one partition and their accountant: what an account worker keeps, without any broker.
+"""The people of one partition and their accountant: the state of an account worker, without a broker.
 
 The accounts are a pure function of the records of people and of the decisions applied. Each step is applied
-once, whatever is delivered again: :meth:`PartitionAccounts.arrival_of` says what to do with one that arrives.
+once, even if it is delivered again: see :meth:`PartitionAccounts.arrival_of`.
 """
 
 from __future__ import annotations
@@ -34,19 +34,17 @@ from stream_app.watching.metrics import over_limit_counts
 from stream_app.watching.people import Standing
 from stream_app.wire import OverLimitCounts, RiskSummary
 
-# The accounts of a partition as bytes: its people, which seldom change, and what the steps made of them.
-
 _CHECKED_AT_ONCE = 2_000
-_DERIVED = ("distribution_start", "distribution")  # computed again, from the moves
+_DERIVED = ("distribution_start", "distribution")  # not stored: computed again from the moves
 
 
 class SavedPeople(NamedTuple):
-    """Everybody of a partition, and the accounts they have.
+    """The people of a partition, stored apart from the state of their accounts, as they seldom change.
 
-    ``population`` has the prior of each account and is called after its first person, ``since`` (A,) is the
-    step from which releases count. ``names`` (N,) are all people; they hold the accounts in ``cells``.
-    ``assumed`` is what a prior rests on that was not measured, by pseudonym. ``records`` (N,) are the digests
-    of the records of ``persons`` that say all of this.
+    ``population`` has the prior of each account, under the name of its first person; ``since`` (A,) is the
+    step from which releases count. ``names`` (N,) are all people, whose accounts are in ``cells``.
+    ``assumed`` says what a prior rests on that was not measured, by pseudonym. ``records`` (N,) are the
+    digests of the records of ``persons`` that all of this was read from.
     """
 
     population: Population
@@ -79,9 +77,9 @@ class SavedPeople(NamedTuple):
 
     @classmethod
     def unpacked(
-        cls, packed: bytes, location_names: Sequence[str], moved: Callable[[], None] = lambda: None
+        cls, packed: bytes, location_names: Sequence[str], on_progress: Callable[[], None] = lambda: None
     ) -> SavedPeople:
-        """The people in these bytes, their priors checked like any that come in, some at a time."""
+        """The people in these bytes; their priors are checked like new ones, some at a time."""
         like = Population.pack((), location_names).arrays
         others = {
             "since": np.zeros(0, dtype=np.int64),
@@ -104,7 +102,7 @@ class SavedPeople(NamedTuple):
         for start in range(0, len(people), _CHECKED_AT_ONCE):
             some = unchecked.subset(range(start, min(start + _CHECKED_AT_ONCE, len(people))))
             parts.append(_checked(some))
-            moved()
+            on_progress()
         population = Population.concatenate(parts)
         records = [row.tobytes() for row in stored["records"]]
         stands_for = stored["stands_for"] if stored["stands_for"].size else None
@@ -121,7 +119,7 @@ class SavedAccounts(NamedTuple):
 
 
 def _checked(people: Population) -> Population:
-    """The same people, packed again from what they believe."""
+    """The same people, packed and checked again."""
     arrays = people.arrays
     return Population.from_moves(
         people.people,
@@ -141,23 +139,23 @@ def _bytes(values: bytes) -> NDArray[Any]:
     return np.frombuffer(values, dtype=np.uint8)
 
 
-Moved = Callable[[], None]
-"""Called whenever a piece of long work is done."""
+OnProgress = Callable[[], None]
+"""Called after each piece of long work, so that it does not count as stuck."""
 
 PIECE_PEOPLE = 500
-"""Newcomers who are packed, checked and brought up to date together."""
+"""Newcomers who are packed and checked together."""
 
 
 class Arrival(Enum):
-    """What a step that arrives is to the accounts."""
+    """What to do with a step that arrives."""
 
-    KNOWN = "known"  # applied already: drop it
+    KNOWN = "known"  # drop it: it was applied
     NEXT = "next"  # apply it
-    AHEAD = "ahead"  # fetch the steps between from the log first
+    AHEAD = "ahead"  # first apply the steps before it, from the log
 
 
 class Newcomers:
-    """People who are to enter the accounts, before the first step that counts for any of them."""
+    """People who will enter the accounts once they are accounted up to the same step."""
 
     def __init__(
         self,
@@ -167,24 +165,24 @@ class Newcomers:
         until: int,
     ) -> None:
         self.accounts = accounts
-        """Of all of them; None for nobody."""
+        """The accounts of all of them; None if there is nobody."""
         self.refused = refused
         """Records that are no prior."""
         self.changed = changed
-        """Everybody who comes, changes or leaves, and what the new prior rests on if it was not measured."""
+        """All people who come, change or leave, and what the new prior rests on if it was not measured."""
         self.next_step = until if accounts is None else accounts.informed.next_step
-        """The first logged step that concerns any of them; they enter the accounts before step ``until``."""
+        """The first logged step that counts for any of them; they enter before step ``until``."""
 
-    def apply(self, steps: Iterable[Decided], moved: Moved) -> None:
-        """Account some logged steps, in order, for everybody whom they concern."""
+    def apply(self, steps: Iterable[Decided], on_progress: OnProgress) -> None:
+        """Account some logged steps, in order."""
         for step in steps:
             if self.accounts is not None:
                 self.accounts.apply(step.schedule, step.crowds)
-            moved()
+            on_progress()
 
 
 class PartitionAccounts:
-    """Everybody of one partition, accounted up to ``next_step``."""
+    """The people of one partition, accounted up to ``next_step``."""
 
     def __init__(self, partition: int, deployment: Deployment) -> None:
         self.partition = partition
@@ -204,7 +202,7 @@ class PartitionAccounts:
 
     @property
     def accountant(self) -> ContinuousAccountant:
-        """The account against whoever knows where everybody else is."""
+        """The accounts against an adversary who knows where everybody else is."""
         return self.accounts.informed
 
     @property
@@ -214,22 +212,22 @@ class PartitionAccounts:
 
     @property
     def pseudonyms(self) -> tuple[str, ...]:
-        """Who is in the accounts, in the accountant's order."""
+        """The people in the accounts, in the accountant's order."""
         return self.accountant.people
 
     @property
     def assumed(self) -> str | None:
-        """What the habits of anybody here rest on where they were not measured; None where all were."""
+        """What the habits of people who were not measured rest on; None if all were measured."""
         return min(self._assumed.values(), default=None)
 
     @property
     def priors_check(self) -> PriorsVerdict | None:
-        """What real traces said of the priors, where they were asked."""
+        """The verdict of real traces on the priors, if they were compared."""
         return self._given.priors_check
 
     @property
     def confidence(self) -> float:
-        """Of the interval of an attack."""
+        """The confidence of an attack's interval."""
         return self._given.confidence
 
     def arrival_of(self, step: int) -> Arrival:
@@ -239,27 +237,27 @@ class PartitionAccounts:
         return Arrival.NEXT if step == self.next_step else Arrival.AHEAD
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
-        """Account one step for everybody; ``crowds`` are the sums over all partitions."""
+        """Account one step; ``crowds`` are the sums over all partitions."""
         if self._what_if is not None:
             self._what_if.note(step, crowds)
         self.accounts.apply(step, crowds)
         if self._shadow is not None:
             self._shadow.note(step)
 
-    def apply_all(self, steps: Iterable[Decided], moved: Moved) -> None:
+    def apply_all(self, steps: Iterable[Decided], on_progress: OnProgress) -> None:
         """Account some logged steps, in order."""
         for step in steps:
             self.apply(step.schedule, step.crowds)
-            moved()
+            on_progress()
 
     def attack(self) -> tuple[AttackedPart, ...] | None:
-        """How an attack on people drawn from these goes after the last step; None where none is tried."""
+        """The success of an attack on people drawn from these after the last step; None if none is tried."""
         return None if self._shadow is None else self._shadow.attack()
 
     def answer(self, proposal: Proposal | CrowdQuestion) -> Answer | CrowdAnswer | None:
-        """What a proposal would do to the people, or among whom sensors would count them.
+        """What a proposal would do to the people, or their sums of the crowd.
 
-        None for a step that is not next, and for what the settings ask nobody.
+        None for a step that is not next, and for a question that the settings do not provide for.
         """
         if isinstance(proposal, CrowdQuestion):
             return self._crowd_answer(proposal)
@@ -274,11 +272,11 @@ class PartitionAccounts:
 
     @property
     def needs_every_step(self) -> bool:
-        """Whether answers depend on who was over the limit before: then people cannot change in passing."""
+        """Whether answers depend on who was over the limit before, so a change of people needs a reload."""
         return self._limit is not None and self._limit.in_hindsight
 
     def summary(self) -> RiskSummary:
-        """The last step in a few numbers, naming the most exposed where the settings ask for it."""
+        """The summary of the last step, naming the most exposed people if the settings ask for it."""
         attack = None if self._shadow is None else self._shadow.mean()
         crowd = self.accounts.crowd_summary()
         over = self.over_limit(lambda: Standing.of(self.accountant, self.pseudonyms, self.accounts.crowd))
@@ -288,25 +286,25 @@ class PartitionAccounts:
         return with_worst(summary, self.accountant, self.pseudonyms, self._most_exposed)
 
     def over_limit(self, standing: Callable[[], Standing]) -> OverLimitCounts | None:
-        """Who of these people is over the limit of the rule; None where none is set."""
+        """How many people are over the limit of the rule; None if no limit is set."""
         limit = self._given.release.budget.limit
         if limit is None:
             return None
         return over_limit_counts(standing(), limit, in_crowd=self._given.adversary == CROWD)
 
     def records(self) -> RiskRecords:
-        """Risks to be reported of single people after the last step."""
+        """The risks of single people to be reported after the last step."""
         return risk_records(self.accountant, self.next_step - 1, self._risk_every, self.accounts.crowd)
 
     def newcomers(
-        self, changes: MutableMapping[str, PersonEntry | None], moved: Moved = lambda: None
+        self, changes: MutableMapping[str, PersonEntry | None], on_progress: OnProgress = lambda: None
     ) -> Newcomers:
         """People who come, leave (None) or get another prior; the log then brings them up to date.
 
-        Packed in pieces, with a call of ``moved`` after each: many people take long, and are not stuck. They
-        are brought up to date together, as they share the work of refined bounds. ``changes`` are used up,
-        so that nobody is held as a record and packed. Whoever is known keeps their first step: the adversary
-        remembers what was released since, so all of it is accounted again under the new prior.
+        They are packed in pieces, with a call of ``on_progress`` after each, and brought up to date together,
+        as they share the work of refined bounds. ``changes`` are used up, so that nobody is held both as a
+        record and packed. A known person keeps their first step: the adversary remembers what was released
+        since, so all of it is accounted again under the new prior.
         """
         packed: list[People] = []
         since = dict(zip(self.pseudonyms, self.accountant.since.tolist(), strict=True))
@@ -317,18 +315,18 @@ class PartitionAccounts:
             refused += some.refused
             if len(some.population):
                 packed.append(some)
-            moved()
+            on_progress()
         first = min([self.next_step, *(int(some.effective_from.min()) for some in packed)])
         parts = []
         while packed:
             parts.append(self._new_accounts(packed.pop(0), first))
-            moved()
-        return Newcomers(_joined(parts, moved) if parts else None, refused, changed, self.next_step)
+            on_progress()
+        return Newcomers(_joined(parts, on_progress) if parts else None, refused, changed, self.next_step)
 
-    def change(self, newcomers: Newcomers, moved: Moved = lambda: None) -> None:
-        """Take in :meth:`newcomers` that have reached ``next_step``, and drop who left.
+    def change(self, newcomers: Newcomers, on_progress: OnProgress = lambda: None) -> None:
+        """Take in :meth:`newcomers` that have reached ``next_step``, and drop people who left.
 
-        A record that is no prior changes nothing: whoever was known stays with the prior that was known.
+        A record that is no prior changes nothing: a known person keeps the known prior.
         """
         gone = newcomers.changed.keys() - {each.pseudonym for each in newcomers.refused}
         for name in gone:
@@ -346,10 +344,10 @@ class PartitionAccounts:
             there = [i for i, name in enumerate(joined.informed.people) if name in replaced]
             joined.crowd.others.reveal_next(np.array(there, dtype=np.int64))
         self._use(joined)
-        moved()
+        on_progress()
 
     def save(self) -> SavedAccounts:
-        """What a snapshot holds of them, but for the records of people."""
+        """The contents of a snapshot, without the digests of records."""
         accountant, holders = self.accountant, self.accountant.holders
         since = accountant.view().accounts.since
         people = SavedPeople(
@@ -357,18 +355,18 @@ class PartitionAccounts:
         )
         return SavedAccounts(self.next_step, people, self.accounts.whole.snapshot())
 
-    def take_over(self, saved: SavedAccounts, moved: Moved = lambda: None) -> None:
-        """Go on from a snapshot, before anybody was entered; :class:`SnapshotError` leaves them as they were.
+    def take_over(self, saved: SavedAccounts, on_progress: OnProgress = lambda: None) -> None:
+        """Continue from a snapshot, before anybody was entered; a :class:`SnapshotError` changes nothing.
 
-        The attack beside the ceiling lacks the steps before: see :meth:`note_recent`.
+        The attack beside the ceiling lacks the steps before it: see :meth:`note_recent`.
         """
         population, since, first = saved.people.population, saved.people.since, self._settings.first_step
         parts = [self._new_accounts(people_of([], self._names), first)]
         for start in range(0, len(population), PIECE_PEOPLE):
             some = range(start, min(start + PIECE_PEOPLE, len(population)))
             parts.append(self._new_accounts(People(population.subset(some), since[some]), first))
-            moved()
-        accounts = _joined(parts, moved).held_by(self._given, saved.people.names, saved.people.cells)
+            on_progress()
+        accounts = _joined(parts, on_progress).held_by(self._given, saved.people.names, saved.people.cells)
         accounts.whole.restore(saved.state)
         if accounts.informed.next_step != saved.next_step:
             raise SnapshotError(
@@ -381,17 +379,17 @@ class PartitionAccounts:
 
     @property
     def recent_step_count(self) -> int:
-        """How many of the last steps the attack beside the ceiling looks back at; 0 where none is tried."""
+        """How many of the last steps the attack beside the ceiling looks back at; 0 if none is tried."""
         return 0 if self._shadow is None else recent_step_count(self._settings.horizon)
 
     def note_recent(self, steps: Iterable[Decided]) -> None:
-        """Steps in order that a snapshot's accounts have applied, for the attack beside the ceiling."""
+        """Give the attack beside the ceiling the last steps that a snapshot has applied, in order."""
         if self._shadow is not None:
             for step in steps:
                 self._shadow.note(step.schedule)
 
     def _use(self, accounts: Accounts) -> None:
-        """Account with these from now on."""
+        """Use these accounts from now on."""
         self.accounts = accounts
         before, self._shadow = self._shadow, new_shadow(self._given, accounts.informed)
         if self._shadow is not None and before is not None:
@@ -408,29 +406,29 @@ class PartitionAccounts:
 
 
 def _begun(entry: PersonEntry, since: Mapping[str, int]) -> PersonEntry:
-    """A person's entry, not in force later than their first step so far."""
+    """A person's entry, in force no later than their first step so far."""
     first = since.get(entry.pseudonym, entry.effective_from)
     return entry._replace(effective_from=min(first, entry.effective_from))
 
 
 def _pieces(changes: MutableMapping[str, PersonEntry | None]) -> Iterator[list[PersonEntry]]:
-    """Newcomers, some at a time and then no longer in ``changes``, in the order of their pseudonyms."""
+    """Newcomers in the order of their pseudonyms, some at a time; they are removed from ``changes``."""
     names = sorted(name for name, entry in changes.items() if entry is not None)
     for first in range(0, len(names), PIECE_PEOPLE):
         taken = [changes.pop(name) for name in names[first : first + PIECE_PEOPLE]]
         yield [entry for entry in taken if entry is not None]
 
 
-def _joined(parts: list[Accounts], moved: Moved) -> Accounts:
-    """All of them as one, in this order; joined in pairs, so that nobody is copied once a piece.
+def _joined(parts: list[Accounts], on_progress: OnProgress) -> Accounts:
+    """All of them as one, in this order.
 
-    The list is used up on the way, so that nobody is held three times.
+    Joined in pairs, so that people are not copied once for each piece; the list is used up, to save memory.
     """
     while len(parts) > 1:
         pairs: list[Accounts] = []
         while parts:
             first = parts.pop(0)
             pairs.append(first.with_people(parts.pop(0)) if parts else first)
-            moved()
+            on_progress()
         parts = pairs
     return parts[0]

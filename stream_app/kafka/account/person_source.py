@@ -1,4 +1,4 @@
-"""The records of ``persons`` for the partitions a worker owns: all of them first, then what changes."""
+"""The people of a worker's partitions from the topic ``persons``: all records first, then changes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from stream_app.kafka.broker.clients import is_passing, reachable
+from stream_app.kafka.broker.clients import is_transient, start_producer
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_reader import BackgroundListener, last_record, read_partition, reading
-from stream_app.kafka.deployment.records import PersonEntry, RefusedRecord, person_kind
-
-# Marks on quiet topics, so that whoever was deleted also leaves the brokers' disks there.
-#
-# A broker removes the record of a deleted person from segments that are closed, and closes a segment only
-# when something is written after its time (`segment.ms`, `max.compaction.lag.ms`). On a topic to which
-# nothing is written any more a deletion would stay in the open segment, and the person on the disk, for
-# ever. So whoever owns a partition looks when something was written to it last, and writes a mark when that
-# is too long ago: the deletion of a key that nobody has.
+from stream_app.kafka.deployment.log_reader import (
+    BackgroundListener,
+    LogFollower,
+    last_record,
+    read_partition,
+)
+from stream_app.kafka.deployment.records import PersonEntry, RefusedRecord, person_kind, pseudonym_in
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +26,13 @@ LOOK_SECONDS = 600.0
 
 
 class SegmentMarks(BackgroundListener):
-    """Looks after ``persons`` and ``accounts`` in the partitions of one worker."""
+    """Marks quiet partitions of ``persons`` and ``accounts``, so that deleted people leave the disks.
+
+    A broker removes a deleted record only from closed segments, and closes a segment only if something is
+    written after its time (``segment.ms``, ``max.compaction.lag.ms``). In a topic to which nothing is written
+    any more a deletion would stay in the open segment, and the person on the disk, for ever. So the owner of
+    a partition looks when it was last written to, and if that is too long ago, deletes a key that nobody has.
+    """
 
     def __init__(self, deployment: Deployment, now_seconds: Callable[[], float] = time.time) -> None:
         super().__init__()
@@ -42,7 +45,7 @@ class SegmentMarks(BackgroundListener):
         }
 
     async def follow(self, partitions: Iterable[int]) -> None:
-        """From now on look after these partitions only."""
+        """From now on mark these partitions only."""
         await self.stop()
         followed = sorted(partitions)
         if followed:
@@ -55,7 +58,12 @@ class SegmentMarks(BackgroundListener):
                     for partition in partitions:
                         await self._mark_if_quiet(topic, partition, quiet_seconds)
                 except Exception as error:  # the client's and sockets' own
-                    _warn(topic, error)
+                    remedy = "; apply the rules that `tallyguard topics access` prints"
+                    logger.warning(
+                        "deleted people may stay on the disks of %s: no mark was written: %s%s",
+                        *(topic, str(error) or type(error).__name__),
+                        "" if is_transient(error) else remedy,
+                    )
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _mark_if_quiet(self, topic: str, partition: int, quiet_seconds: float) -> None:
@@ -64,22 +72,11 @@ class SegmentMarks(BackgroundListener):
             await self._write(topic, partition)
 
     async def _write(self, topic: str, partition: int) -> None:
-        from aiokafka import AIOKafkaProducer
-
-        producer = AIOKafkaProducer(**await reachable(self._connection), acks="all")
+        producer = await start_producer(self._connection, acks="all")
         try:
-            await producer.start()
             await producer.send_and_wait(topic, None, MARK, partition)
         finally:
             await producer.stop()
-
-
-def _warn(topic: str, error: Exception) -> None:
-    said = str(error) or type(error).__name__
-    remedy = "" if is_passing(error) else "; apply the rules that `tallyguard topics access` prints"
-    logger.warning(
-        "deleted people may stay on the disks of %s: no mark was written: %s%s", topic, said, remedy
-    )
 
 
 Changes = dict[str, PersonEntry | None]
@@ -89,7 +86,7 @@ DIGEST_BYTES = 16
 
 
 class Loaded(NamedTuple):
-    """Everybody of a partition but those whose record was known, and the pseudonyms of these."""
+    """The people of a partition whose record is new, and the pseudonyms of those whose record was known."""
 
     changes: Changes
     unchanged: set[str]
@@ -99,7 +96,7 @@ Refuse = Callable[[RefusedRecord], Awaitable[None]]
 
 
 class PersonSource(BackgroundListener):
-    """Reads outside any group. Changes wait in :meth:`take` until the worker is between two steps."""
+    """Reads outside any group. Changes wait until the worker takes them between two steps."""
 
     def __init__(self, deployment: Deployment, refuse: Refuse) -> None:
         super().__init__()
@@ -111,11 +108,11 @@ class PersonSource(BackgroundListener):
         self._next: dict[int, int] = {}
 
     async def load(
-        self, partition: int, moved: Callable[[], None], known: Mapping[str, bytes] | None = None
+        self, partition: int, on_progress: Callable[[], None], known: Mapping[str, bytes] | None = None
     ) -> Loaded:
-        """Everybody of a partition as of now; ``moved`` is called for each record.
+        """All people of a partition as of now; ``on_progress`` is called for each record.
 
-        A record whose digest is the ``known`` one of its person is not read: it says nothing new.
+        A record with the ``known`` digest of its person is not parsed.
         """
         people: Changes = {}
         unchanged: set[str] = set()
@@ -125,13 +122,13 @@ class PersonSource(BackgroundListener):
             last = record.offset
             if record.key == MARK:
                 continue
-            name = _name(record)
+            name = pseudonym_in(record)
             if record.value and known.get(name) == digest_of(record.value):
                 unchanged.add(name)
                 people.pop(name, None)
             else:
                 await self._enter(people, record)
-            moved()
+            on_progress()
         self._next[partition] = last + 1
         return Loaded(people, unchanged)
 
@@ -140,11 +137,11 @@ class PersonSource(BackgroundListener):
         return self._changes.pop(partition, {})
 
     def waiting(self) -> tuple[int, ...]:
-        """Partitions of which something has changed."""
+        """Partitions with changes."""
         return tuple(self._changes)
 
     async def follow(self, partitions: Iterable[int]) -> None:
-        """From now on hear of changes in these partitions only; each must have been loaded."""
+        """From now on follow changes in these partitions only; each must have been loaded."""
         await self.stop()
         followed = set(partitions)
         self._changes = {each: changes for each, changes in self._changes.items() if each in followed}
@@ -152,23 +149,17 @@ class PersonSource(BackgroundListener):
             await self.begin(self._follow(followed))
 
     async def _follow(self, partitions: set[int]) -> None:
-        from aiokafka import TopicPartition
-
-        where = {TopicPartition(self._topic, each): self._next[each] for each in partitions}
-        async with reading(self._connection) as consumer:
-            consumer.assign(list(where))
-            for each, offset in where.items():
-                consumer.seek(each, offset)
-            async for record in consumer:
+        starts = {(self._topic, each): self._next[each] for each in partitions}
+        async for records in LogFollower(self._connection).records(starts):
+            for record in records:
                 self._next[record.partition] = record.offset + 1
-                if record.key == MARK:
-                    continue
-                await self._enter(self._changes.setdefault(record.partition, {}), record)
+                if record.key != MARK:
+                    await self._enter(self._changes.setdefault(record.partition, {}), record)
 
     async def _enter(self, people: Changes, record: Any) -> None:
-        """One record; what is no person goes to the dead letters, and whoever was known stays."""
+        """Enter one record; one that is no person becomes a dead letter and changes nothing."""
         if not record.value:
-            people[_name(record)] = None
+            people[pseudonym_in(record)] = None
             return
         entry = self._kind.read(record)
         if isinstance(entry, RefusedRecord):
@@ -182,9 +173,9 @@ class PersonSource(BackgroundListener):
 
 
 def _first_step(entry: PersonEntry, people: Changes) -> int:
-    """From when an entry is in force: as the person's earlier records, which it replaces, or before.
+    """From when an entry is in force: no later than the person's earlier records, which it replaces.
 
-    Who was deleted has been here, nobody knows since when: for them the whole log counts.
+    When a deleted person was first here is not known any more: for them the whole log counts.
     """
     if entry.pseudonym not in people:
         return entry.effective_from
@@ -193,10 +184,5 @@ def _first_step(entry: PersonEntry, people: Changes) -> int:
 
 
 def digest_of(record: bytes) -> bytes:
-    """By which a person's record is recognised."""
+    """The digest by which a person's record is recognised."""
     return hashlib.sha256(record).digest()[:DIGEST_BYTES]
-
-
-def _name(record: Any) -> str:
-    """Whose record it is."""
-    return (record.key or b"").decode("utf-8", "replace")

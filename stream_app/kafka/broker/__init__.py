@@ -1,4 +1,1 @@
-"""The broker: connections, topics, access, and errors in words an operator can act on.
-
-Modules are imported singly: see :mod:`stream_app.kafka`.
-"""
+"""The broker: connections, topics, access rights, and errors in words an operator can act on."""

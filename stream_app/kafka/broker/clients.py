@@ -1,4 +1,8 @@
-"""kafka-python's clients as the commands use them."""
+"""Clients of the broker (aiokafka for workers, kafka-python for commands), their errors, and retries.
+
+Retry loops are written out: what differs between them (asking why a broker refused, asking another server) is
+most of each.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,10 @@ import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, NamedTuple, TypeVar, cast
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, NamedTuple, TypeVar
 
+import kafka
 from kafka.errors import KafkaTimeoutError
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
@@ -21,11 +26,9 @@ from models.exceptions import TallyguardError
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES
 
-# What can go wrong between a worker and its broker, in words an operator can act on.
-
 
 class BrokerError(TallyguardError):
-    """The broker cannot be reached, refuses us, or is not as it must be."""
+    """The broker cannot be reached, refuses us, or is not set up as it must be."""
 
 
 class TopicError(BrokerError):
@@ -37,7 +40,7 @@ class FencedError(BrokerError):
 
 
 class StalledError(BrokerError):
-    """There is work, and nothing moves."""
+    """There is work, but no progress."""
 
 
 class RecordError(ValueError):
@@ -45,28 +48,26 @@ class RecordError(ValueError):
 
 
 class LogError(BrokerError):
-    """A log does not hold what it must: a step is missing, or a record cannot be read."""
+    """A log lacks a step, or has a record that cannot be read."""
 
-
-# Errors of the Kafka clients in words an operator can act on, and waiting for a broker that is away.
-#
-# Both clients hide why a broker refused them behind "unable to bootstrap", so a refusal is looked for by
-# one more connection, made for nothing else.
 
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 15.0
 _REFUSALS = ("Authentication", "Authorization", "Sasl", "SSL", "Certificate")
-_PROBE_MILLISECONDS = 5_000
+_REFUSAL_SECONDS = 5.0
 _ANSWER_SECONDS = 2.0
-Answered = TypeVar("Answered")
+_PROBE_SECONDS = 3.0
+_KEPT_SECONDS = 30.0
+Answer = TypeVar("Answer")
 Found = TypeVar("Found")
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether the broker is there and does not want us: waiting does not help then.
+    """Whether the broker is there and refuses us, so that waiting does not help.
 
-    A TLS handshake that just ends is none: a broker dies like that behind a proxy, or while it starts.
+    A TLS handshake that is cut off is no refusal: this is how a broker dies behind a proxy, or while it
+    starts.
     """
     chain: BaseException | None = error
     while chain is not None:
@@ -78,8 +79,8 @@ def is_refusal(error: BaseException) -> bool:
     return False
 
 
-def is_passing(error: BaseException) -> bool:
-    """Whether the broker was away or busy, so that the same question may be answered later."""
+def is_transient(error: BaseException) -> bool:
+    """Whether the broker was away or busy, so that the same request may succeed later."""
     is_late = type(error).__name__ == "KafkaTimeoutError"
     return isinstance(error, ConnectionError) or is_late or bool(getattr(error, "retriable", False))
 
@@ -90,10 +91,10 @@ def explain(error: BaseException, connection: Connection) -> BrokerError:
     said = str(error) or type(error).__name__
     if type(error).__name__ == "UnsupportedCodecError":
         return BrokerError(
-            "every codec that a sender or broker compresses records with must be at hand",
+            "every codec that a sender or broker compresses records with must be installed",
             said,
             "install the codec: pip install cramjam lz4 python-snappy zstandard, as tallyguard's own "
-            "dependencies do; nothing of these records was taken, and nothing is lost",
+            "dependencies do; none of these records was processed, and nothing is lost",
         )
     if is_refusal(error):
         return BrokerError(
@@ -107,32 +108,42 @@ def explain(error: BaseException, connection: Connection) -> BrokerError:
     )
 
 
-async def find_refusal(connection: Connection) -> BaseException | None:
-    """Why a server refuses a connection; None where none does."""
+async def _connection_error(connection: Connection, server: str, seconds: float) -> Exception | None:
+    """Why no connection to a server can be made in this time; None if one can."""
     from aiokafka.conn import create_conn
 
     login = connection.aiokafka()
-    del login["bootstrap_servers"], login["request_timeout_ms"]
+    del login["bootstrap_servers"]
+    host, _, port = server.rpartition(":")
+    try:
+        conn = await asyncio.wait_for(create_conn(host, int(port), **login), seconds)
+    except Exception as error:  # the client's, sockets' and TLS's own
+        return error
+    conn.close()
+    return None
+
+
+async def find_refusal(connection: Connection) -> BaseException | None:
+    """Why a server refuses us; None if none does.
+
+    Both clients hide the reason of a refusal behind "unable to bootstrap", so one more connection is made.
+    """
     for server in connection.servers:
-        host, _, port = server.rpartition(":")
-        try:
-            conn = await create_conn(host, int(port), request_timeout_ms=_PROBE_MILLISECONDS, **login)
-            conn.close()
-        except Exception as error:  # the client's, sockets' and TLS's own
-            if is_refusal(error):
-                return error
+        error = await _connection_error(connection, server, _REFUSAL_SECONDS)
+        if error is not None and is_refusal(error):
+            return error
     return None
 
 
 async def find_unreachable(connection: Connection) -> str | None:
-    """The name of itself at which a broker does not answer; None where all do, or no server can be asked."""
+    """An advertised address at which a broker does not answer; None if all do, or no server can be asked."""
     from aiokafka.client import AIOKafkaClient
 
     client = AIOKafkaClient(**connection.aiokafka())
     try:
         await client.bootstrap()
         brokers = [(broker.host, broker.port) for broker in client.cluster.brokers()]
-    except Exception:  # the client's, sockets' and TLS's own: said by whoever asks
+    except Exception:  # the client's, sockets' and TLS's own: the caller reports them
         return None
     finally:
         await client.close()
@@ -154,8 +165,8 @@ def broker_errors(connection: Connection) -> Iterator[None]:
     try:
         yield
     except (KafkaError, AiokafkaError, ConnectionError) as error:
-        refusal = error if is_refusal(error) else asyncio.run(_quietly(find_refusal(connection)))
-        unreachable = None if refusal is not None else asyncio.run(_quietly(find_unreachable(connection)))
+        refusal = error if is_refusal(error) else asyncio.run(_within_time(find_refusal(connection)))
+        unreachable = None if refusal is not None else asyncio.run(_within_time(find_unreachable(connection)))
         if unreachable is not None:
             raise BrokerError(
                 "every broker must be reached by the name it gives itself to clients",
@@ -166,7 +177,7 @@ def broker_errors(connection: Connection) -> Iterator[None]:
 
 
 async def wait_for_broker(connection: Connection) -> None:
-    """Return once the broker answers; :class:`BrokerError` if it does and refuses us."""
+    """Return once the broker answers; :class:`BrokerError` if it refuses us."""
     from aiokafka.admin import AIOKafkaAdminClient
 
     pause = FIRST_PAUSE_SECONDS
@@ -186,35 +197,37 @@ async def wait_for_broker(connection: Connection) -> None:
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
-async def patiently(connection: Connection, ask: Callable[[], Awaitable[Answered]]) -> Answered:
-    """What the broker answers, also if it has to come back first; :class:`BrokerError` if it refuses us."""
+async def retry_until_answered(connection: Connection, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The answer of the broker, waiting for a broker that is away; :class:`BrokerError` if it refuses us."""
     while True:
         try:
             return await ask()
         except Exception as error:  # the client's and sockets' own
-            if not is_passing(error):
+            if not is_transient(error):
                 raise
             logger.warning("asking the broker again: %s", str(error) or type(error).__name__)
         await asyncio.sleep(FIRST_PAUSE_SECONDS)
         await wait_for_broker(connection)
 
 
-async def _quietly(look: Coroutine[Any, Any, Found | None]) -> Found | None:
-    """What is found, or nothing within a while."""
+async def _within_time(look: Coroutine[Any, Any, Found | None]) -> Found | None:
+    """The result, or None if it takes too long."""
     try:
-        return await asyncio.wait_for(look, _PROBE_MILLISECONDS / 1000.0)
+        return await asyncio.wait_for(look, _REFUSAL_SECONDS)
     except TimeoutError:
         return None
 
 
-# kafka-python's connections, which get on where a broker is silent.
-#
-# A broker that hangs, or is cut off, still has its connections accepted, by its kernel or by a proxy.
-# kafka-python (3.0.12) waits for such a TLS handshake without an end, whatever its own limits say: whoever
-# begins one would neither start nor ask another. It also counts a connection that was accepted as a
-# success, and asks only brokers that the last answer named: where that was the silent one alone, nobody
-# else would ever be asked.
+# Patches of kafka-python, for versions 3.0 only. A broker that hangs, or is cut off, still has its
+# connections accepted, by its kernel or by a proxy. Then kafka-python 3.0.12
+# - waits for a TLS handshake without end: the limit for opening a connection (its pull request 3027, KIP-601)
+#   covers the socket only; TLS was rewritten later (3128), which has to be looked at with the next version;
+# - counts an accepted connection as a success, so that the silent broker is asked again and again (3098 mends
+#   this for the first connection only);
+# - asks only brokers that the last answer named, never the servers of the settings again (KAFKA-8206,
+#   KIP-899).
 
+_PATCHED_VERSION = "3.0."
 _SECONDS = 10.0
 
 
@@ -236,7 +249,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         reset_backoff_on_connect: bool = True,
         timeout_at: float | None = None,
     ) -> None:
-        """Connect; who accepted the connection and then said nothing has failed, too."""
+        """Connect; a broker that accepts a connection and then stays silent has failed, too."""
         before = self._failures(node.node_id)
         await super()._connect(node, conn, reset_backoff_on_connect=False, timeout_at=timeout_at)
         if not conn.connected and self._failures(node.node_id) == before:
@@ -245,7 +258,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
             self.reset_backoff(node.node_id)
 
     def least_loaded_node(self) -> Any:
-        """A broker that answers; else one that has failed least, the servers of the settings among them."""
+        """A connected broker; else the one that failed least often, the servers of the settings included."""
         found = super().least_loaded_node()
         if found in self._conns and self._conns[found].connected:
             return found
@@ -257,36 +270,41 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         return min(ready, key=self._failures, default=found) if known else found
 
     def _failures(self, node_id: Any) -> int:
-        """How often a broker could not be connected to since it last was."""
+        """How many connections to a broker have failed in a row."""
         return int(self._backoff.get(node_id, (0,))[0])
 
 
-def undeterred_client(**settings: Any) -> KafkaNetClient:
+def resilient_client(**settings: Any) -> KafkaNetClient:
     """The value of ``kafka_client`` for a producer, a consumer or an admin client."""
     net = NetworkSelector(**settings)
-    return KafkaNetClient(net, _Connections(net, **settings), **settings)
+    connections = _Connections if is_patched() else KafkaConnectionManager
+    return KafkaNetClient(net, connections(net, **settings), **settings)
+
+
+def is_patched() -> bool:
+    """Whether the version of kafka-python is one that the patches above were written for."""
+    return str(kafka.__version__).startswith(_PATCHED_VERSION)
 
 
 Client = TypeVar("Client")
 
 _BOOTSTRAP_MILLISECONDS = 10_000
-_FIRST_MILLISECONDS = 5_000  # where other servers can be asked
-_FLUSH_SECONDS, _LOOK_SECONDS = 150.0, 1.0  # it gives a record up after 120 s
-_LOOK_UP_MILLISECONDS = 120_000  # as long as for a record: a broker that was cut off costs half a minute
-_MOST_LOST = 3  # brokers, while a topic is looked up
-_MARKS = 3  # offsets looked at for each record wanted: marks of transactions take some
+_FIRST_MILLISECONDS = 5_000  # while other servers can be asked
+_FLUSH_SECONDS, _LOOK_SECONDS = 150.0, 1.0  # longer than the 120 s after which kafka-python gives a record up
+_LOOK_UP_MILLISECONDS = 120_000  # as for a record: noticing that a broker was cut off takes half a minute
+_MOST_LOST = 3  # brokers lost while a topic is looked up
+_OFFSETS_PER_RECORD = 3  # marks of transactions take offsets, too
 
 
 def connected(make: Callable[..., Client], connection: Connection, **settings: Any) -> Client:
-    """A client of kafka-python that one of the servers has answered.
+    """A connected client of kafka-python.
 
-    It begins with any of them, and would wait for that one only, however silent: then each is tried alone.
+    kafka-python begins with a random server and waits for that one only, even if it is silent. So each server
+    is tried alone after the first attempt.
     """
-    from kafka.errors import KafkaTimeoutError
-
     servers = connection.servers
     single_servers = [[server] for server in servers] if len(servers) > 1 else []
-    arguments = {**connection.kafka_python(), "kafka_client": undeterred_client, **settings}
+    arguments = {**connection.kafka_python(), "kafka_client": resilient_client, **settings}
     for number, chosen in enumerate([servers, *single_servers]):
         milliseconds = _FIRST_MILLISECONDS if number < len(single_servers) else _BOOTSTRAP_MILLISECONDS
         try:
@@ -298,39 +316,34 @@ def connected(make: Callable[..., Client], connection: Connection, **settings: A
 
 
 class CheckedProducer:
-    """Sends what it is given; once a record was not taken, with all its trying again, it says so."""
+    """A producer that raises :class:`BrokerError` once a record was given up, after all retries."""
 
     def __init__(self, producer: Any) -> None:
         self._producer = producer
         self._failures: list[BaseException] = []
 
     def send(self, topic: str, value: bytes | None, **more: Any) -> Any:
-        """Begin to send a record."""
+        """Start to send a record."""
         self._check()
         sent = self._producer.send(topic, value, **more)
         sent.add_errback(self._failures.append)
         return sent
 
     def flush(self) -> None:
-        """Return once the brokers have everything; :class:`BrokerError` if they do not take it.
+        """Return once the brokers have acknowledged everything; :class:`BrokerError` if they do not.
 
-        kafka-python waits for ever for other records once it has given one up after trying again.
+        kafka-python's own flush waits for ever for later records once it has given one up; a record that was
+        given up is seen by its callback only (its issue 1347).
         """
         deadline = time.monotonic() + _FLUSH_SECONDS
-        while not self._is_flushed():
+        while True:
+            with suppress(KafkaTimeoutError):
+                self._producer.flush(_LOOK_SECONDS)
+                break
             self._check()
             if time.monotonic() > deadline:
                 raise _not_taken(f"not acknowledged within {_FLUSH_SECONDS:.0f} s")
         self._check()
-
-    def _is_flushed(self) -> bool:
-        from kafka.errors import KafkaTimeoutError
-
-        try:
-            self._producer.flush(_LOOK_SECONDS)
-        except KafkaTimeoutError:
-            return False
-        return True
 
     def _check(self) -> None:
         if self._failures:
@@ -339,15 +352,15 @@ class CheckedProducer:
 
 def _not_taken(why: object) -> BrokerError:
     return BrokerError(
-        "the brokers must take every record",
-        f"some were not taken: {why}",
-        "give the same command again once they do; what has come already does no harm twice",
+        "the brokers must accept every record",
+        f"some were not accepted: {why}",
+        "run the same command again once they do; records that arrived already do no harm twice",
     )
 
 
 @contextmanager
 def writing(connection: Connection) -> Iterator[CheckedProducer]:
-    """A producer that has delivered everything when the block is left, or raises :class:`BrokerError`."""
+    """A producer that has delivered everything at the end of the block, or raises :class:`BrokerError`."""
     from kafka import KafkaProducer
     from kafka.errors import KafkaError
 
@@ -366,7 +379,7 @@ def writing(connection: Connection) -> Iterator[CheckedProducer]:
             yield checked
             checked.flush()
         except (BrokerError, KafkaError):
-            producer._sender.force_close()  # what was not taken is forgotten: close() would wait for it
+            producer._sender.force_close()  # private: close() alone would wait for records that were given up
             raise
         finally:
             producer.close()
@@ -374,7 +387,7 @@ def writing(connection: Connection) -> Iterator[CheckedProducer]:
 
 @contextmanager
 def consuming(connection: Connection) -> Iterator[Any]:
-    """A consumer without a group that sees committed transactions only."""
+    """A consumer without a group that reads only committed transactions."""
     from kafka import KafkaConsumer
 
     with broker_errors(connection):
@@ -392,9 +405,9 @@ def consuming(connection: Connection) -> Iterator[Any]:
 
 
 def records(consumer: Any, topic: str, *, last: int | None = None) -> Iterator[Any]:
-    """The records of a topic up to its present end; with ``last`` from that many offsets before it.
+    """The records of a topic up to its present end; with ``last``, from that many offsets before it.
 
-    Partition by partition as they come; within one in order.
+    Those of one partition are in order.
     """
     where = _partitions(consumer, topic)
     ends, begins = consumer.end_offsets(where), consumer.beginning_offsets(where)
@@ -407,10 +420,10 @@ def records(consumer: Any, topic: str, *, last: int | None = None) -> Iterator[A
 
 
 def recent(consumer: Any, topic: str, last: int, *, follow: bool = False) -> Iterator[Any]:
-    """The ``last`` records of each partition in order of time, then with ``follow`` whatever comes."""
+    """The ``last`` records of each partition in order of time; with ``follow``, then every new record."""
     kept: dict[int, deque[Any]] = {}
     if last:
-        for record in records(consumer, topic, last=_MARKS * last):
+        for record in records(consumer, topic, last=_OFFSETS_PER_RECORD * last):
             kept.setdefault(record.partition, deque(maxlen=last)).append(record)
         found = (record for batch in kept.values() for record in batch)
         yield from sorted(found, key=lambda record: (record.timestamp, record.partition, record.offset))
@@ -425,8 +438,16 @@ def recent(consumer: Any, topic: str, last: int, *, follow: bool = False) -> Ite
 def _partitions(consumer: Any, topic: str) -> list[Any]:
     """Every partition of a topic, assigned to the consumer."""
     from kafka import TopicPartition
+    from kafka.errors import KafkaConnectionError
 
-    numbers = _numbers(consumer, topic)
+    for lost in range(_MOST_LOST + 1):
+        try:
+            numbers: set[int] = consumer.partitions_for_topic(topic) or set()
+            break
+        except KafkaConnectionError:  # a broker was lost while it was asked
+            if lost == _MOST_LOST:
+                raise
+            time.sleep(_LOOK_SECONDS)
     if not numbers:
         raise TopicError("a topic must exist", topic, "run `tallyguard topics create`")
     where = [TopicPartition(topic, number) for number in sorted(numbers)]
@@ -434,87 +455,69 @@ def _partitions(consumer: Any, topic: str) -> list[Any]:
     return where
 
 
-def _numbers(consumer: Any, topic: str) -> set[int] | None:
-    """Those of a topic's partitions; asked again where a broker is lost while it is asked."""
-    from kafka.errors import KafkaConnectionError
+class _Known(NamedTuple):
+    """The servers that answered, and when."""
 
-    for again in reversed(range(_MOST_LOST + 1)):
-        try:
-            return cast("set[int] | None", consumer.partitions_for_topic(topic))
-        except KafkaConnectionError:
-            if not again:
-                raise
-            time.sleep(_LOOK_SECONDS)
-    raise AssertionError
-
-
-# Which of several servers answer: a client begins with any, and waits long for one that is silent.
-
-_PROBE_SECONDS = 3.0
-_KEPT_SECONDS = 30.0
-
-
-class _Answered(NamedTuple):
     servers: list[str]
-    answered_seconds: float
+    found_seconds: float
 
 
-_answered: dict[tuple[str, ...], _Answered] = {}
+_known_servers: dict[tuple[str, ...], _Known] = {}
 
 
-async def reachable(connection: Connection) -> dict[str, Any]:
-    """Arguments of aiokafka's clients, to begin with a server that has just answered; any, where none has."""
+async def answering_servers(connection: Connection) -> list[str]:
+    """The servers that have just answered; all of them if none has.
+
+    aiokafka begins with any server it is given, and waits long for one that is silent. A server that refuses
+    us does answer.
+    """
     servers = tuple(connection.servers)
-    arguments = connection.aiokafka()
     if len(servers) == 1:
-        return arguments
-    known, now_seconds = _answered.get(servers), time.monotonic()
-    if known is None or now_seconds - known.answered_seconds > _KEPT_SECONDS:
-        answers = await asyncio.gather(*(_answers(connection, server) for server in servers))
-        found = [server for server, does in zip(servers, answers, strict=True) if does]
-        known = _answered[servers] = _Answered(found or list(servers), now_seconds)
-    return {**arguments, "bootstrap_servers": known.servers}
+        return list(servers)
+    known, now_seconds = _known_servers.get(servers), time.monotonic()
+    if known is None or now_seconds - known.found_seconds > _KEPT_SECONDS:
+        errors = await asyncio.gather(
+            *(_connection_error(connection, server, _PROBE_SECONDS) for server in servers)
+        )
+        answers = [error is None or is_refusal(error) for error in errors]
+        found = [server for server, answered in zip(servers, answers, strict=True) if answered]
+        known = _known_servers[servers] = _Known(found or list(servers), now_seconds)
+    return list(known.servers)
 
 
-async def _answers(connection: Connection, server: str) -> bool:
-    """Whether a server answers in time; one that refuses us does."""
-    from aiokafka.conn import create_conn
+async def start_producer(connection: Connection, **settings: Any) -> Any:
+    """A connected producer of aiokafka."""
+    from aiokafka import AIOKafkaProducer
 
-    login = connection.aiokafka()
-    del login["bootstrap_servers"]
-    host, _, port = server.rpartition(":")
+    producer = AIOKafkaProducer(**connection.aiokafka(await answering_servers(connection)), **settings)
     try:
-        conn = await asyncio.wait_for(create_conn(host, int(port), **login), _PROBE_SECONDS)
-    except Exception as error:  # the client's, sockets' and TLS's own
-        return is_refusal(error)
-    conn.close()
-    return True
-
-
-# A look at the ends of logs now and then, for a worker to which nothing comes.
-#
-# A member that its group has forgotten would wait for ever; one that sees records it was not handed can say
-# so.
-
-Seen = TypeVar("Seen")
+        await producer.start()
+    except BaseException:
+        await producer.stop()
+        raise
+    return producer
 
 
 class LogEnds:
-    """Looks at most once in ``every_seconds``, and sees nothing while the broker is away."""
+    """Looks at the ends of logs now and then, for a worker that gets no records.
+
+    A member that its group has forgotten would wait for ever; one that sees records which it does not get can
+    end itself. It looks at most once in ``every_seconds``, and sees nothing while the broker is away.
+    """
 
     def __init__(self, every_seconds: float, now_seconds: Callable[[], float] = time.monotonic) -> None:
         self._every_seconds = every_seconds
         self._now_seconds = now_seconds
         self._looked_seconds = now_seconds()
 
-    async def look(self, ask: Callable[[], Awaitable[Seen]]) -> Seen | None:
-        """What is seen; None if it is too early for another look, or the broker does not answer."""
+    async def look(self, ask: Callable[[], Awaitable[Found]]) -> Found | None:
+        """The answer; None if it is too early to ask again, or the broker does not answer."""
         if self._now_seconds() - self._looked_seconds < self._every_seconds:
             return None
         try:
             return await ask()
         except Exception as error:  # the client's and sockets' own
-            if not is_passing(error):
+            if not is_transient(error):
                 raise
             logger.warning("the broker does not answer: %s", str(error) or type(error).__name__)
             return None
@@ -522,29 +525,27 @@ class LogEnds:
             self._looked_seconds = self._now_seconds()
 
 
-# Saying what a worker waits for, while brokers take long to acknowledge what it writes.
-
-SAY_SECONDS = 10.0
+WARN_SECONDS = 10.0
 
 
 @asynccontextmanager
-async def said_while_waiting(what: str, meanwhile: str) -> AsyncIterator[None]:
-    """Warn every :data:`SAY_SECONDS` while the block goes on: brokers are too few, or cannot be reached.
+async def log_while_waiting(what: str, meanwhile: str) -> AsyncIterator[None]:
+    """Warn every :data:`WARN_SECONDS` while the block runs: brokers are too few, or cannot be reached.
 
-    ``what`` has not been acknowledged; ``meanwhile`` is what does not happen until it is.
+    ``what`` has not been acknowledged; ``meanwhile`` says what does not happen until it is.
     """
-    saying = asyncio.create_task(_say(what, meanwhile))
+    warning = asyncio.create_task(_warn_again(what, meanwhile))
     try:
         yield
     finally:
-        saying.cancel()
+        warning.cancel()
 
 
-async def _say(what: str, meanwhile: str) -> None:
+async def _warn_again(what: str, meanwhile: str) -> None:
     waited_seconds = 0.0
     while True:
-        await asyncio.sleep(SAY_SECONDS)
-        waited_seconds += SAY_SECONDS
+        await asyncio.sleep(WARN_SECONDS)
+        waited_seconds += WARN_SECONDS
         logger.warning(
             "the brokers have not acknowledged %s for %.0f s; %s until as many of them run, and reach each "
             "other, as min.insync.replicas asks",

@@ -1,4 +1,4 @@
-"""One model of servers, encryption and login, in the words of the three clients that share it."""
+"""Servers, encryption and login as arguments of the three clients, and the Faust app of a consumer group."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import KafkaSettings
 
 REQUEST_MILLISECONDS = 10_000
-"""How long a server may be silent before a worker asks another one: well below the end of a transaction."""
+"""How long a server may be silent before a worker asks another: well below the limit of a transaction."""
 
 
 @dataclass(frozen=True)
 class Connection:
-    """How to reach and convince the broker; made from settings that were checked."""
+    """How to reach the broker and log in; made from checked settings."""
 
     settings: KafkaSettings
 
@@ -67,18 +67,16 @@ class Connection:
         """Arguments of kafka-python's clients."""
         return {"bootstrap_servers": self.servers, **self._login()}
 
-    def aiokafka(self) -> dict[str, Any]:
-        """Arguments of aiokafka's clients."""
+    def aiokafka(self, servers: list[str] | None = None) -> dict[str, Any]:
+        """Arguments of aiokafka's clients; ``servers`` to begin with, all of them if not given."""
         return {
-            "bootstrap_servers": self.servers,
+            "bootstrap_servers": servers or self.servers,
             "request_timeout_ms": REQUEST_MILLISECONDS,
             **self._login(),
         }
 
     def faust(self) -> dict[str, Any]:
         """Settings of a Faust app."""
-        import faust
-
         credentials: Any = None
         if self.settings.security.startswith("SASL"):
             credentials = faust.SASLCredentials(
@@ -95,7 +93,7 @@ class Connection:
         }
 
     def _login(self) -> dict[str, Any]:
-        """Protocol, encryption and login, which kafka-python and aiokafka call the same."""
+        """Protocol, encryption and login, which have the same names in kafka-python and aiokafka."""
         arguments: dict[str, Any] = {
             "security_protocol": self.settings.security,
             "ssl_context": self.ssl_context(),
@@ -113,11 +111,10 @@ class Connection:
         return "" if password is None else password.get_secret_value()
 
 
-# Faust apps with every setting said: who is alive, and who owns which partition of people.
-#
-# Faust keeps the group: it joins, sends heartbeats, shares partitions out and says what is owned now.
-# Records are not read through it. Its agents acknowledge an event even when its body has failed, and cost
-# ten times what reading does; workers follow the logs themselves, from where what they have written ends.
+# Faust keeps the consumer group: it joins, sends heartbeats, and says which partitions are owned. Records are
+# not read through it. Its agents acknowledge an event even if its processing failed (unless a stream is
+# `noack`), and cost ten times as much as reading does. Workers follow the logs themselves, from the end of
+# what they have written.
 
 COMMIT_SECONDS = 0.5
 _REQUEST_SECONDS = 40.0
@@ -125,9 +122,10 @@ _FETCH_BYTES = 2**20
 
 
 def make_app(group: str, settings: KafkaSettings, folder: Path) -> Any:
-    """An app of one consumer group that declares no topic, serves nothing and leads nobody.
+    """The Faust app of one consumer group; it declares no topic and serves no page.
 
-    ``folder`` is where Faust may keep files. Every setting that has an environment variable is said here.
+    ``folder`` is where Faust may keep files. Every setting that Faust would also read from the environment is
+    given here, so that the environment changes nothing.
     """
     connection = Connection.of(settings)
     app = faust.App(
@@ -167,12 +165,12 @@ def make_app(group: str, settings: KafkaSettings, folder: Path) -> Any:
     return app
 
 
-def share_out(app: Any, topic: str) -> None:
-    """Let the group share out the partitions of a topic; a record that lies there is passed over."""
+def distribute(app: Any, topic: str) -> None:
+    """Let the group distribute the partitions of a topic; records in it are ignored."""
     shared = app.topic(topic, value_type=bytes, value_serializer="raw", key_serializer="raw")
 
-    async def pass_over(stream: Any) -> None:
+    async def ignore(stream: Any) -> None:
         async for _ in stream:
             pass
 
-    app.agent(shared, name=f"{app.conf.id}.shares", concurrency=1)(pass_over)
+    app.agent(shared, name=f"{app.conf.id}.shares", concurrency=1)(ignore)

@@ -1,4 +1,4 @@
-"""Making the topics that are missing, and comparing those of a broker with what they must be."""
+"""Who may use which topic; creating topics that are missing; comparing topics with what they must be."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 from stream_app.kafka.broker.clients import TopicError
 from stream_app.kafka.broker.topics import MEDIUM_BYTES, TopicPlan, Topics
 
-# Who may read and write what on the broker: the table that access rules and documentation are made from.
-
 
 class Role(NamedTuple):
-    """One kind of client: the topics it reads and writes, its group and its transactions."""
+    """One kind of client: the topics it reads and writes, its consumer group, its transactional ids."""
 
     name: str
     purpose: str
@@ -34,7 +32,7 @@ class AccessRule(NamedTuple):
 
 
 def roles(topics: Topics) -> tuple[Role, ...]:
-    """Every role of a deployment; whoever is not named may do nothing."""
+    """Every role of a deployment; a client without a role may do nothing."""
     prefix = topics.prefix
     public = (
         topics.releases,
@@ -71,7 +69,7 @@ def roles(topics: Topics) -> tuple[Role, ...]:
 
 
 def _release_role(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
-    """Who takes in counts, decides and publishes: one worker."""
+    """The one worker that takes in counts, decides and publishes."""
     tiers = tuple(topics.tier(tier) for tier in topics.tiers)
     yield Role(
         "release",
@@ -90,7 +88,7 @@ def _release_role(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
 
 
 def _region_roles(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
-    """Who takes in counts and publishes them by region, and who decides, and sees no count."""
+    """The workers that take in and publish the counts of regions, and the one that decides without counts."""
     tiers = tuple(topics.tier(tier) for tier in topics.tiers)
     published = tuple(topic for topic in public if topic != topics.whole)
     yield Role(
@@ -121,7 +119,7 @@ def _region_roles(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
 
 
 def access_rules(topics: Topics) -> Iterator[AccessRule]:
-    """Every permission, role by role. Everybody but the public may see how the topics are shaped."""
+    """Every permission, role by role. All but the public may read the configuration of topics."""
     for role in roles(topics):
         yield from (AccessRule(role.name, "topic", name, "Read") for name in role.reads)
         yield from (AccessRule(role.name, "topic", name, "Write") for name in role.writes)
@@ -140,7 +138,7 @@ def access_rules(topics: Topics) -> Iterator[AccessRule]:
 
 
 def commands(topics: Topics, server: str) -> Iterator[str]:
-    """The rules as calls of Kafka's own tool; users are called like the roles."""
+    """The rules as calls of Kafka's own tool; each user has the name of its role."""
     for rule in access_rules(topics):
         yield (
             f"kafka-acls.sh --bootstrap-server {server} --command-config admin.properties --add "
@@ -148,15 +146,15 @@ def commands(topics: Topics, server: str) -> Iterator[str]:
         ).rstrip()
 
 
-# Brokers list to a user what its rights let it see: a right that is missing looks like a missing topic.
+# Brokers list to a user only what its rights cover: a missing right looks like a missing topic.
 _NOT_SEEN = "no such topic that this user may see"
 _MAKE_OR_GRANT = "run `tallyguard topics create`, or give the user its rights (`tallyguard topics access`)"
-_SECONDS_TO_HEAR = 5.0
+_SECONDS_TO_APPEAR = 5.0
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not as it must be, and how to mend it."""
+    """One thing that is not as it must be, and the remedy."""
 
     topic: str
     must: str
@@ -169,7 +167,7 @@ class Difference:
 
 
 def create_topics(admin: Any, topics: Topics) -> tuple[str, ...]:
-    """Make the topics that are missing; the names of those made. Existing ones are left as they are."""
+    """Create the topics that are missing; the names of those created. Existing topics stay as they are."""
     existing = set(admin.list_topics())
     missing = [plan for plan in topics.plans() if plan.name not in existing]
     if missing:
@@ -187,7 +185,7 @@ def create_topics(admin: Any, topics: Topics) -> tuple[str, ...]:
 
 
 def check_topics(admin: Any, topics: Topics) -> list[Difference]:
-    """Everything in which the broker's topics are not as the deployment needs them."""
+    """All differences between the broker's topics and what the deployment needs."""
     existing = set(admin.list_topics())
     differences = []
     for plan in topics.plans():
@@ -201,10 +199,10 @@ def check_topics(admin: Any, topics: Topics) -> list[Difference]:
 def require_topics(admin: Any, topics: Topics) -> None:
     """:class:`TopicError` with every difference that keeps workers from running soundly.
 
-    Brokers hear of new topics and rights a moment after the controller has written them: what is not seen is
-    looked for a few seconds before it counts as missing.
+    New topics and rights reach brokers a moment after the controller has written them: what is not seen is
+    looked for during a few seconds before it counts as missing.
     """
-    deadline = time.monotonic() + _SECONDS_TO_HEAR
+    deadline = time.monotonic() + _SECONDS_TO_APPEAR
     while differences := check_topics(admin, topics):
         is_seen = all(difference.got != _NOT_SEEN for difference in differences)
         if is_seen or time.monotonic() > deadline:
@@ -228,7 +226,7 @@ def _compare(admin: Any, plan: TopicPlan) -> list[Difference]:
                 plan.name,
                 f"have {plan.partitions} partitions",
                 str(len(found)),
-                "set kafka.partitions to that number: a topic made again forgets what it held",
+                "set kafka.partitions to that number: a topic that is created again loses its records",
             )
         )
     copies = min(len(partition["replica_nodes"]) for partition in found)
@@ -246,40 +244,28 @@ def _compare(admin: Any, plan: TopicPlan) -> list[Difference]:
 
 def _compare_configuration(admin: Any, plan: TopicPlan) -> list[Difference]:
     """Settings of a topic that have another value than planned."""
+    found = configuration_of(admin, plan.name)
+    alter = f"kafka-configs.sh --alter --topic {plan.name} --add-config"
+    differences = []
+    # Without a planned record size the brokers' own applies (message.max.bytes), which must be large enough.
+    size = "max.message.bytes"
+    if size not in plan.configuration and int(found.get(size) or MEDIUM_BYTES) < MEDIUM_BYTES:
+        least = f"{size}={MEDIUM_BYTES}"
+        differences.append(Difference(plan.name, f"have at least {least}", found[size], f"{alter} {least}"))
+    for key, wanted in plan.configuration.items():
+        if found.get(key) != wanted:
+            must, got = f"have {key}={wanted}", found.get(key, "nothing")
+            differences.append(Difference(plan.name, must, got, f"{alter} {key}={wanted}"))
+    return differences
+
+
+def configuration_of(admin: Any, topic: str) -> dict[str, str]:
+    """The values that hold for a topic, wherever they were set."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
-    resource = ConfigResource(ConfigResourceType.TOPIC, plan.name)
-    values = _values(admin.describe_configs([resource], config_filter="all"), plan.name)
-    return [*_compare_room(plan, values), *_compare_values(plan, values)]
-
-
-def _compare_room(plan: TopicPlan, values: Mapping[str, str]) -> list[Difference]:
-    """Where no size is planned the brokers' own holds (message.max.bytes): it must not be too small."""
-    taken = values.get("max.message.bytes", "")
-    if "max.message.bytes" in plan.configuration or not taken or int(taken) >= MEDIUM_BYTES:
-        return []
-    least = f"max.message.bytes={MEDIUM_BYTES}"
-    remedy = f"kafka-configs.sh --alter --topic {plan.name} --add-config {least}"
-    return [Difference(plan.name, f"have at least {least}", taken, remedy)]
-
-
-def _compare_values(plan: TopicPlan, values: Mapping[str, str]) -> list[Difference]:
-    return [
-        Difference(
-            plan.name,
-            f"have {key}={wanted}",
-            values.get(key, "nothing"),
-            f"kafka-configs.sh --alter --topic {plan.name} --add-config {key}={wanted}",
-        )
-        for key, wanted in plan.configuration.items()
-        if values.get(key) != wanted
-    ]
-
-
-def _values(described: Any, name: str) -> dict[str, str]:
-    """The configuration in kafka-python's description of a topic."""
+    described = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
     found: dict[str, str] = {}
     for resources in described.values():
-        for key, entry in resources.get(name, {}).items():
+        for key, entry in resources.get(topic, {}).items():
             found[key] = str(entry["value"] if isinstance(entry, Mapping) else entry)
     return found

@@ -1,4 +1,8 @@
-"""What every process of one deployment on Kafka shares: settings, sensors, topics, the way to the broker."""
+"""What all processes of one deployment on Kafka share, and the checks before any of them starts.
+
+First the size of the largest records and requests, then the record of what the deployment was begun with,
+then :class:`Deployment`, which has the settings, sensors, topics and connection.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +24,24 @@ from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from models.mechanisms import MECHANISMS
 from models.releases import SensorRegistry, StepSchedule
 from stream_app.exceptions import RunChangedError, SettingsError, keeping
-from stream_app.kafka.broker.clients import BrokerError, LogError, consuming, records, writing
+from stream_app.kafka.broker.clients import (
+    BrokerError,
+    LogError,
+    broker_errors,
+    connected,
+    consuming,
+    is_patched,
+    records,
+    writing,
+)
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
-from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_model
+from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_models
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.release_settings import CROWD
+from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, differences
 from stream_app.setup.run_folder.record import Author, Entry, chained, following, head_of
 from stream_app.setup.sensor_files import load_registry
@@ -49,13 +63,11 @@ from stream_app.wire import (
     schedule_of,
 )
 
-# How large records can become, and whether the broker takes them: looked at before a worker starts.
-#
 # The largest records name every sensor of the deployment in one step. They are made from the messages
-# themselves, with the longest numbers there can be, so that no arithmetic is kept beside the formats.
+# themselves, with the longest numbers there can be, so that no arithmetic has to follow the formats.
 
 ENVELOPE_BYTES = 4096
-"""Key, headers and what a decision says of its reason, at most."""
+"""The most that key, headers and the reason of a decision take."""
 
 _LONGEST = -2.2250738585072014e-308
 _LOWEST = -(2**63)
@@ -88,7 +100,7 @@ def largest_bytes(
 
 
 def largest_crowd_answer_bytes(registry: SensorRegistry, settings: Settings) -> int:
-    """The largest answer of a partition about the crowd at all sensors; 0 where no crowd is configured."""
+    """The largest answer of a partition about the crowd at all sensors; 0 if no crowd is configured."""
     if not settings.has_crowd:
         return 0
     rows = (_SUMS,) * len(registry.sensors)
@@ -97,17 +109,21 @@ def largest_crowd_answer_bytes(registry: SensorRegistry, settings: Settings) -> 
 
 
 def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
-    """The largest question about a step of all sensors under a risk budget; 0 without one.
+    """The largest question about a step of all sensors under a risk budget; 0 without a budget.
 
-    Each sensor may have an option of its own besides, as a schedule file may name one.
+    Each sensor may have one more option, as a schedule file may name one for it.
     """
     policy = policy_from(settings.release, registry)
     if not isinstance(policy, BudgetPolicy):
         return 0
     choices = policy.decider(0, [sensor.name for sensor in registry.sensors]).choices
     known = {option for choice in choices for option in choice.options}
-    own = _option(_LONGEST_NAME, dict.fromkeys((*_PARAMETERS, *settings.release.tiers), _LONGEST))
-    options = (*(_option(each.name, dict(each.parameters)) for each in known), *[own] * len(choices))
+    longest = dict.fromkeys((*_PARAMETERS, *settings.release.tiers), _LONGEST)
+    own = Option(mechanism=_LONGEST_NAME, parameters=longest)
+    options = (
+        *(Option(mechanism=each.name, parameters=dict(each.parameters)) for each in known),
+        *[own] * len(choices),
+    )
     places = [tuple([len(options)] * (len(choice.options) + 1)) for choice in choices]
     sensors = tuple(
         SensorOptions(sensor=choice.sensor.name, options=place)
@@ -122,9 +138,9 @@ def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
 
 
 def largest_request_bytes(registry: SensorRegistry, topics: Topics, settings: Settings) -> int:
-    """The largest request of the release worker, if one broker leads every partition: one record to each.
+    """The largest request of the release worker, if one broker leads every partition and gets all records.
 
-    That is a transaction with a step of all sensors, or a question about one to each partition of people.
+    Either a transaction with a step of all sensors, or a question about one to each partition of people.
     """
     sizes = largest_bytes(registry, topics, settings)
     written = (topics.releases, *[topics.releases] * len(topics.tiers), topics.decisions, topics.progress)
@@ -163,10 +179,6 @@ def require_record_sizes(registry: SensorRegistry, topics: Topics, settings: Set
             )
 
 
-def _option(name: str, parameters: Mapping[str, float]) -> Option:
-    return Option(mechanism=name, parameters=parameters)
-
-
 def _release(names: tuple[str, ...], more: Mapping[str, int] | None = None) -> StepRelease:
     parameters = dict.fromkeys(_PARAMETERS, _LONGEST)
     parameters |= {name: MAX_STEP for name in ("design", "position") if name in parameters}
@@ -198,16 +210,14 @@ def _waiting(names: tuple[str, ...]) -> bytes:
     return json.dumps({"step": MAX_STEP, "sensors": None, "counts": {}, "waiting": waiting}).encode()
 
 
-# What a deployment was begun with: written once to the topic ``deployment``, held against every process.
+# The record of what a deployment was begun with is written once to the topic ``deployment``, and every
+# process compares itself with it. A certified risk is a function of people, decisions and the settings in it:
+# a process with other settings would account something else than was decided, unnoticed. Decisions and people
+# carry its digest.
 #
-# A certified risk is a function of people, decisions and the settings below. A process with other settings
-# would account something else than was decided, and nobody would see it. So whoever begins a deployment
-# writes what it accounts with, and everybody else compares first. Decisions and people carry the digest of
-# it.
-#
-# What may change while a deployment lives (release policy, schedule, noise key) stands in the same topic,
-# as in the record of a run: an entry for each change, under a key of its own so that compaction keeps them
-# all.
+# What may change while a deployment runs (release policy, schedule, noise key) is written to the same topic,
+# as in the record of a run: one entry for each change, each under its own key, so that compaction keeps all
+# of them.
 
 logger = logging.getLogger(__name__)
 
@@ -217,14 +227,15 @@ _VALUES = (
 )
 _ACCOUNTS, _PSEUDONYMS = b"accounts", b"pseudonyms"
 _RECORD = b"record-"
-HEAD = "record"
-"""Under which name whoever decides keeps the record's head, so that entries that are lost are noticed."""
+INPUTS, RECORD_HEAD = "inputs", "record"
+"""What the basis of a progress record has beside settings: ids of the input topics; head of the record of
+rules, by which lost entries are noticed."""
 _WAIT_SECONDS = 1.0
 _DIGEST_DIGITS = 16
 
 
 class DeploymentRecord(BaseModel):
-    """Values and fingerprints of what must be the same in every process; no secret, nobody's name."""
+    """Values and fingerprints of what must be the same in every process; no secret, no person."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -239,71 +250,57 @@ class DeploymentRecord(BaseModel):
         return cls(digest=digest_of(basis), basis=json.loads(json.dumps(basis)))
 
 
-_KIND: RecordKind[DeploymentRecord] = of_model("a deployment record", DeploymentRecord, MEDIUM_BYTES)
+_KIND: RecordKind[DeploymentRecord] = of_models("a deployment record", DeploymentRecord, MEDIUM_BYTES)
 
 
 def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, Any]:
-    """Everything beside people and decisions that a certified risk depends on, in values and fingerprints."""
-    return {
+    """What a certified risk depends on besides people and decisions, as values and fingerprints."""
+    basis = {
         **settings.model_dump(mode="json", include=set(_VALUES)),
         "sharpen": settings.sharpen,
-        **_work(settings),
-        **_radius(settings),
-        **_crowd(settings),
         "partitions": settings.kafka.partitions,
         "locations": _fingerprint(registry.location_names),
         "sensors": _fingerprint([registry.location_names, registry.accounted_facts()]),
     }
-
-
-def _work(settings: Settings) -> dict[str, int]:
-    """The work of refined bounds, where it is not the default: earlier versions had no such setting."""
-    is_default = settings.sharpen_operations == OPERATIONS
-    return {} if is_default or not settings.sharpen else {"sharpen_operations": settings.sharpen_operations}
-
-
-def _radius(settings: Settings) -> dict[str, Any]:
-    """What ceilings are raised to, and which priors were refuted; nothing where none were."""
+    # What follows is left out at its default: deployments of earlier versions were begun without these
+    # settings.
+    if settings.sharpen and settings.sharpen_operations != OPERATIONS:
+        basis["sharpen_operations"] = settings.sharpen_operations
     check = settings.priors_check
-    if check is None or not check.is_too_low:
-        return {}
-    return {"priors_check.kappa_min": check.kappa_min, "priors_check.priors": check.priors}
-
-
-def _crowd(settings: Settings) -> dict[str, Any]:
-    """Whom ceilings in the crowd hold against, and whether a budget is kept by them; nothing without them."""
-    if not settings.has_crowd:
-        return {}
-    crowd = settings.crowd.model_dump(mode="json", exclude={"on"})
-    return {"adversary": settings.adversary, **{f"crowd.{name}": value for name, value in crowd.items()}}
+    if check is not None and check.is_too_low:  # ceilings hold for a radius around the priors
+        basis |= {"priors_check.kappa_min": check.kappa_min, "priors_check.priors": check.priors}
+    if settings.has_crowd:
+        crowd = settings.crowd.model_dump(mode="json", exclude={"on"})
+        basis |= {"adversary": settings.adversary, **{f"crowd.{name}": crowd[name] for name in crowd}}
+    return basis
 
 
 def digest_of(basis: Mapping[str, Any]) -> str:
-    """Sixteen hexadecimal digits: the form in which decisions and people name what they belong to."""
+    """Sixteen hexadecimal digits by which decisions and people name the deployment they belong to."""
     return _fingerprint(basis)[:_DIGEST_DIGITS]
 
 
 class DeploymentTopic:
-    """The topic as one process reads it, and writes it where nobody has."""
+    """The topic ``deployment``: compared with by every process, and written by the first."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
         self._connection = connection
         self._topic = topic
 
     def begin(self, basis: Mapping[str, Any]) -> None:
-        """Write what is accounted with, if nothing is there; :class:`RunChangedError` for anything else."""
+        """Begin the deployment with this basis; :class:`RunChangedError` if it was begun with another."""
         self._begin(_ACCOUNTS, basis)
 
     def begin_people(self, pseudonym_key: str) -> None:
-        """As :meth:`begin`, for the fingerprint of the key that people are named with."""
+        """As :meth:`begin`, for the fingerprint of the key that pseudonyms are made with."""
         self._begin(_PSEUDONYMS, {"pseudonym_key": pseudonym_key})
 
     def check(self, basis: Mapping[str, Any]) -> bool:
-        """Whether the deployment has begun; :class:`RunChangedError` if with something else than this."""
+        """Whether the deployment has begun; :class:`RunChangedError` if it was begun with another basis."""
         return self._check(_ACCOUNTS, basis)
 
     async def wait(self, basis: Mapping[str, Any]) -> None:
-        """Return once somebody has begun the deployment with this; for those who may not begin one."""
+        """Return once the deployment was begun with this basis; for processes that may not begin one."""
         if await asyncio.to_thread(self.check, basis):
             return
         logger.info("waiting for the deployment to begin: `persons load` or the release worker does it")
@@ -311,7 +308,7 @@ class DeploymentTopic:
             await asyncio.sleep(_WAIT_SECONDS)
 
     def entries(self) -> tuple[Entry, ...]:
-        """The record of rules: what held from which step on, by whom and why; held against each other."""
+        """The record of rules: what held from which step on, its author and reason; its chain is checked."""
         with consuming(self._connection) as consumer:
             found = {
                 int(each.key.removeprefix(_RECORD)): each.value
@@ -322,13 +319,13 @@ class DeploymentTopic:
 
     @property
     def record_name(self) -> str:
-        """What messages call the record."""
+        """The name of the record in messages."""
         return f"the record in topic {self._topic}"
 
     def hold(self, step: int, facts: Mapping[str, Any], author: Author) -> Mapping[str, Any]:
-        """Note durably that ``facts`` hold from ``step`` on, where they are not as before; the record's head.
+        """Write durably that ``facts`` hold from ``step`` on, unless they held before; the record's head.
 
-        For the one process that decides, before it decides the step.
+        Called by the one process that decides, before it decides the step.
         """
         entries = self.entries()
         entry = following(entries, step, facts, author, time.time())
@@ -346,7 +343,7 @@ class DeploymentTopic:
         return head_of(now)
 
     def _begin(self, key: bytes, basis: Mapping[str, Any]) -> None:
-        """Write and look again: of two who begin at once with different settings, none goes on unseen."""
+        """Write and compare again: of two processes that begin at once with different settings, one stops."""
         if self._check(key, basis):
             return
         with writing(self._connection) as producer:
@@ -355,19 +352,15 @@ class DeploymentTopic:
         self._check(key, basis)
 
     def _check(self, key: bytes, basis: Mapping[str, Any]) -> bool:
-        found = self._records(key)
-        for record in found:
+        with consuming(self._connection) as consumer:
+            found = [read_record(each) for each in records(consumer, self._topic) if each.key == key]
+        for record in found:  # one, except after a race
             check_same(record.basis, DeploymentRecord.of(basis).basis)
         return bool(found)
 
-    def _records(self, key: bytes) -> list[DeploymentRecord]:
-        """Every record of a key; but for a race there is one."""
-        with consuming(self._connection) as consumer:
-            return [read_record(each) for each in records(consumer, self._topic) if each.key == key]
-
 
 def read_record(record: Any) -> DeploymentRecord:
-    """What a record of the topic holds; :class:`LogError` where nobody of this version has written it."""
+    """Read a record of the topic; :class:`LogError` if another version or program has written it."""
     found = _KIND.read(record)
     if isinstance(found, RefusedRecord):
         raise LogError(
@@ -400,7 +393,7 @@ _REMEDY = "write the location names one a line (`tallyguard persons load --locat
 
 @dataclass(frozen=True)
 class Deployment:
-    """One deployment as its workers see it; no priors, no keys."""
+    """One deployment as its workers see it; without priors and keys."""
 
     settings: Settings
     registry: SensorRegistry
@@ -409,9 +402,9 @@ class Deployment:
 
     @classmethod
     def of(cls, settings: Settings, location_names: tuple[str, ...] | None = None) -> Deployment:
-        """Read sensors and locations; :class:`SettingsError` where a file or a server is not named.
+        """Read sensors and locations; :class:`SettingsError` if a file or a server is not named.
 
-        Who has read the priors gives the locations of those.
+        A caller that has read the priors passes their locations.
         """
         connection = Connection.of(settings.kafka)
         names = location_names or read_names(settings, _WHERE, _REMEDY)
@@ -426,12 +419,12 @@ class Deployment:
         return self.registry.location_names
 
     def horizon(self) -> HorizonSettings:
-        """What the adversary tries."""
+        """The horizon that risks are computed for."""
         return self.settings.horizon_settings(self.settings.first_slot)
 
     @cached_property
     def vocabulary(self) -> SensorRegistry:
-        """All that logged decisions and schedules name: the sensors, and the deployment's noise design."""
+        """Everything that decisions and schedules may name: sensors, and the deployment's noise design."""
         return self.registry.with_designs(designs_of(self.settings.release))
 
     def limit(self) -> RiskBudget | None:
@@ -441,49 +434,55 @@ class Deployment:
 
     @cached_property
     def basis(self) -> dict[str, Any]:
-        """What every process accounts with: values and fingerprints, no secret."""
+        """The settings that every process accounts with, as values and fingerprints; no secret."""
         return accounts_basis(self.settings, self.registry)
 
     @cached_property
     def digest(self) -> str:
-        """The basis in short: what decisions and people carry."""
+        """The digest of the basis, which decisions and people carry."""
         return digest_of(self.basis)
 
     @property
     def record(self) -> DeploymentTopic:
-        """Where it stands what the deployment was begun with."""
+        """The topic that says what the deployment was begun with."""
         return DeploymentTopic(self.connection, self.topics.deployment)
 
     def schedule_of(self, decision: StepDecision) -> StepSchedule:
-        """The schedule of a logged decision; :class:`LogError` if it was made to be accounted otherwise."""
+        """The schedule of a logged decision; :class:`LogError` if it was made for another deployment."""
         if decision.deployment not in (None, self.digest):  # None: logged before decisions carried it
             raise LogError(
                 f"step {decision.step} of {self.topics.decisions} must belong to deployment {self.digest}",
                 decision.deployment,
-                "two deployments write to one log, or it was restored beside another one's: "
+                "two deployments write to one log, or it was restored together with another one's: "
                 "stop the other, restore what belongs together",
             )
         return schedule_of(decision, self.vocabulary)
 
     def decided(self, decision: StepDecision) -> Decided:
-        """The same, with what its counts hide among where risks in the crowd are accounted."""
+        """The same with its reason, and its crowd sums if risks against the crowd adversary are accounted."""
         crowds = crowds_of(decision) if self.settings.has_crowd else None
         return Decided(self.schedule_of(decision), decision.why, crowds)
 
     def release_basis(self, noise_key: str | None, schedule: str | None) -> dict[str, Any]:
-        """What the release log hangs on besides: policy, and fingerprints of noise key and schedule file."""
+        """The basis of the release log: also policy, and fingerprints of noise key and schedule file."""
         release = self.settings.release.model_dump(mode="json")
         return {**self.basis, "release": release, "noise_key": noise_key, "schedule": schedule}
 
+    def check_continued(
+        self, stored: Mapping[str, Any], wanted: Mapping[str, Any], next_step: int, *, accept_changes: bool
+    ) -> dict[str, Any]:
+        """Refuse to continue a log with another basis; returns the stored one without ids and head."""
+        kept = {key: value for key, value in stored.items() if key not in (INPUTS, RECORD_HEAD)}
+        check_basis(kept, wanted, accept_changes=accept_changes)
+        if kept.get("noise_key", wanted["noise_key"]) != wanted["noise_key"]:
+            check_between_windows(self.settings.release.covariance, next_step)
+        return kept
+
 
 def check_basis(stored: Mapping[str, Any], wanted: Mapping[str, Any], *, accept_changes: bool) -> None:
-    """Refuse to continue a log with other settings than it was begun with.
-
-    What an earlier version did not store cannot be compared.
-    """
+    """Refuse to continue a log with other settings than it was begun with, as far as they were stored."""
     replaceable = ACCEPTABLE if accept_changes else frozenset[str]()
-    changed = sorted(stored.keys() - replaceable)
-    changed = [key for key in changed if stored[key] != wanted.get(key)]
+    changed = [key for key in sorted(stored.keys() - replaceable) if stored[key] != wanted.get(key)]
     if changed:
         raise RunChangedError(
             "the release log must be continued with the settings it was started with",
@@ -494,17 +493,17 @@ def check_basis(stored: Mapping[str, Any], wanted: Mapping[str, Any], *, accept_
 
 @contextmanager
 def administration(connection: Connection) -> Iterator[Any]:
-    """kafka-python's admin client while the block runs; :class:`BrokerError` where the broker refuses."""
+    """kafka-python's admin client while the block runs; :class:`BrokerError` if the broker refuses."""
     from kafka import KafkaAdminClient
 
-    from stream_app.kafka.broker.clients import broker_errors, connected
-
     class Admin(KafkaAdminClient):  # type: ignore[misc]
+        """kafka-python 3.0.12 leaves its thread running if no broker answers the constructor."""
+
         def __init__(self, **arguments: Any) -> None:
             try:
                 super().__init__(**arguments)
             except Exception:
-                if hasattr(self, "_net"):  # its thread runs, though no broker has answered
+                if is_patched() and hasattr(self, "_net"):
                     self._closed = False
                     self.close()
                 raise
@@ -524,12 +523,10 @@ def check_topics_of(deployment: Deployment) -> None:
         require_topics(admin, deployment.topics)
 
 
-# Whether the brokers take the release worker's largest request: looked at before it takes over.
-#
-# A client sends what it has for all partitions that one broker leads in a single request: a step of all
-# sensors for every log at the same time, a question about one for each partition of people.
+# A client sends everything for the partitions that one broker leads in one request: a step of all sensors for
+# every log at the same time, or a question about a step for each partition of people.
 
-SETTING = "socket.request.max.bytes"
+REQUEST_LIMIT = "socket.request.max.bytes"
 
 
 def require_requests(deployment: Deployment) -> None:
@@ -545,13 +542,13 @@ def require_requests(deployment: Deployment) -> None:
         logger.warning(
             "%s of the brokers cannot be read; a step may need %d: allow DescribeConfigs on the cluster "
             "(`tallyguard topics access`)",
-            *(SETTING, most),
+            *(REQUEST_LIMIT, most),
         )
     for broker, limit in sorted((limits or {}).items()):
         if limit < most:
             raise BrokerError(
-                f"broker {broker} must take requests of {most} bytes ({SETTING}): what concerns all "
-                f"{sensors} sensors goes to several logs, or {topics.partitions} partitions, at once",
+                f"broker {broker} must accept requests of {most} bytes ({REQUEST_LIMIT}): records about all "
+                f"{sensors} sensors go to several logs, or {topics.partitions} partitions, at once",
                 f"at most {limit}",
                 "raise it in the properties of every broker, shorten the names of sensors, "
                 "or let fewer of them count",
@@ -559,7 +556,7 @@ def require_requests(deployment: Deployment) -> None:
 
 
 def request_limits(admin: Any) -> dict[str, int] | None:
-    """The longest request that each broker takes; None where we may not ask."""
+    """The longest request that each broker accepts; None if we may not ask."""
     from kafka.admin import ConfigResource, ConfigResourceType
     from kafka.errors import ClusterAuthorizationFailedError
 
@@ -567,10 +564,14 @@ def request_limits(admin: Any) -> dict[str, int] | None:
     brokers = [
         str(broker["broker_id"]) for broker in listed if not broker.get("is_fenced")
     ]  # others are away
-    wanted = [ConfigResource(ConfigResourceType.BROKER, broker, {SETTING: None}) for broker in brokers]
+    wanted = [ConfigResource(ConfigResourceType.BROKER, broker, {REQUEST_LIMIT: None}) for broker in brokers]
     try:
         described = admin.describe_configs(wanted, config_filter="all")
     except ClusterAuthorizationFailedError:
         return None
     found = {broker: values for each in described.values() for broker, values in each.items()}
-    return {broker: int(values[SETTING]["value"]) for broker, values in found.items() if SETTING in values}
+    return {
+        broker: int(values[REQUEST_LIMIT]["value"])
+        for broker, values in found.items()
+        if REQUEST_LIMIT in values
+    }

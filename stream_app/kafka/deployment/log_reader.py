@@ -1,7 +1,8 @@
-"""Reading logs outside any group: the decided steps of a range, the last record, everything there is.
+"""Reading logs outside any consumer group: the last record, a range of steps, everything there is.
 
-Only committed transactions are read. Marks of transactions take offsets too, so a step is found by bisection:
-steps and offsets rise together. A record that is no decision is passed over: whoever accounts notices a gap.
+Only committed transactions are read. Marks of transactions take offsets, too, so a step is found by
+bisection: steps and offsets rise together. A record that is no decision is skipped; account workers notice
+the gap.
 """
 
 from __future__ import annotations
@@ -10,58 +11,66 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from models.keys import NoiseKey
-from stream_app.kafka.broker.clients import BrokerError, patiently, reachable
+from stream_app.kafka.broker.clients import BrokerError, answering_servers, retry_until_answered
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP
 from stream_app.setup.run_folder.key_record import claim_for_kafka, record_file
 from stream_app.wire import StepDecision
 
-# A task that hears records beside a worker's own: what the sources of records have in common.
-
-_AGAIN_SECONDS = 1.0  # a client that is connecting or closing may swallow a cancellation
+_AGAIN_SECONDS = (
+    1.0  # cancelled again after this time: a client that connects or closes may swallow a cancellation
+)
 
 
 class BackgroundListener:
-    """At most one such task; what ended it by itself comes out of :meth:`check`."""
+    """Reads records in a task beside a worker's own; :meth:`check` raises the error that ended the task."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
 
-    async def begin(self, hearing: Coroutine[Any, Any, None]) -> None:
-        """Hear these records and no others."""
+    async def begin(self, listening: Coroutine[Any, Any, None]) -> None:
+        """Read these records and no others."""
         await self.stop()
-        self._task = asyncio.create_task(hearing)
+        self._task = asyncio.create_task(listening)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether something is read, or was until an error ended it."""
+        return self._task is not None
 
     async def stop(self) -> None:
-        """Hear of nothing any more."""
+        """Read nothing more."""
         task, self._task = self._task, None
         while task is not None and not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=_AGAIN_SECONDS)
         if task is not None and not task.cancelled():
-            task.exception()  # of no use any more
+            task.exception()  # retrieved, so that asyncio does not report it
 
     def check(self) -> None:
-        """Raise what ended the task, if anything did."""
+        """Raise the error that ended the task, if there was one."""
         if self._task is not None and self._task.done() and not self._task.cancelled():
             self._task.result()
 
 
 _LAST_RECORDS = 64  # marks of transactions at the end of a log are fewer than that
 _POLL_MILLISECONDS = 500
-_FOLLOWED_RECORDS = 2000  # handed on at a time
+_FOLLOWED_RECORDS = 2000  # in one batch
 
 
 @asynccontextmanager
 async def reading(connection: Connection, *, patient: bool = True) -> AsyncIterator[Any]:
-    """A consumer without a group while the block runs; a patient one waits for a broker that is away."""
-    consumer = await (patiently(connection, lambda: _start(connection)) if patient else _start(connection))
+    """A consumer without a group while the block runs; if ``patient``, it waits for a broker that is away."""
+    consumer = await (
+        retry_until_answered(connection, lambda: _start(connection)) if patient else _start(connection)
+    )
     try:
         yield consumer
     finally:
@@ -71,7 +80,7 @@ async def reading(connection: Connection, *, patient: bool = True) -> AsyncItera
 async def read_partition(
     connection: Connection, topic: str, partition: int, start: int | None = None
 ) -> AsyncGenerator[Any, None]:
-    """Every record from an offset (None: the first) to what is the end at the time of the call."""
+    """Every record from an offset (None: the first) to the end at the time of the call."""
     async with _assigned(connection, topic, partition) as (consumer, where):
         begin, end = await _bounds(consumer, where)
         consumer.seek(where, max(begin, begin if start is None else start))
@@ -96,16 +105,33 @@ async def latest_records(
 
 
 async def bounds(connection: Connection, topic: str, partition: int = 0) -> tuple[int, int]:
-    """First offset of a partition, and the one behind its last committed record."""
+    """First offset of a partition, and the offset after its last committed record."""
     async with _assigned(connection, topic, partition) as (consumer, where):
         return await _bounds(consumer, where)
+
+
+async def recent_offsets(
+    connection: Connection, topic: str, partitions: Iterable[int], last: int
+) -> dict[tuple[str, int], int]:
+    """Of each topic and partition, the offset of the ``last`` records; 0 for its end."""
+    from aiokafka import TopicPartition
+
+    where = [TopicPartition(topic, each) for each in partitions]
+    async with reading(connection) as consumer:
+        ends, begins = await consumer.end_offsets(where), await consumer.beginning_offsets(where)
+    return {(topic, each.partition): max(begins[each], ends[each] - last) for each in where}
 
 
 async def last_decision(connection: Connection, topic: str, *, patient: bool = True) -> StepDecision | None:
     """The last decision of a log; None while there is none."""
     async with _assigned(connection, topic, 0, patient=patient) as (consumer, where):
         begin, end = await _bounds(consumer, where)
-        return await _last_decision(consumer, where, begin, end)
+        while (last := await _last(consumer, where, begin, end)) is not None:
+            decision = DECISION.read_or_warn(last)
+            if decision is not None:
+                return decision
+            end = last.offset
+    return None
 
 
 async def last_step(connection: Connection, topic: str, *, patient: bool = True) -> int:
@@ -115,9 +141,9 @@ async def last_step(connection: Connection, topic: str, *, patient: bool = True)
 
 
 async def last_risk_step(connection: Connection, topic: str, partition: int) -> int:
-    """The step whose risks stand last in a partition of ``risks``; -1 while there are none.
+    """The last step with risks in a partition of ``risks``; -1 while there are none.
 
-    A summary is written behind the records of single people: where it stands, all of them do.
+    A summary is written after the records of single people, so it shows that all of them were written.
     """
     async with _assigned(connection, topic, partition) as (consumer, where):
         begin, end = await _bounds(consumer, where)
@@ -130,18 +156,18 @@ async def last_risk_step(connection: Connection, topic: str, partition: int) -> 
                 last = last if summary is None else summary.step
             if last >= 0:
                 return last
-            end, records = start, 8 * records  # many people may stand before a summary that was not written
+            end, records = start, 8 * records  # records of many people may come before a missing summary
         return -1
 
 
 async def offset_before(connection: Connection, topic: str, step: int) -> int:
-    """An offset of a log of decisions at or before the record of a step, and not far before it."""
+    """An offset at or shortly before the record of a step in a log of decisions."""
     async with _assigned(connection, topic, 0) as (consumer, where):
         return await _find(consumer, where, *await _bounds(consumer, where), step)
 
 
 class LogFollower:
-    """Hands on what comes to some partitions, outside any group, as fast as it is asked for more."""
+    """Reads new records of some partitions, outside any group, as fast as it is asked for them."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -149,7 +175,7 @@ class LogFollower:
         self._positions: dict[tuple[str, int], int] = {}
 
     async def records(self, starts: Mapping[tuple[str, int], int]) -> AsyncGenerator[Sequence[Any], None]:
-        """Committed records of topics and partitions from offsets on; none now and then, where none come."""
+        """Committed records of topics and partitions from offsets on; empty batches while none come."""
         from aiokafka import TopicPartition
 
         where = {TopicPartition(*each): offset for each, offset in starts.items()}
@@ -161,11 +187,12 @@ class LogFollower:
             while True:
                 found = await consumer.getmany(timeout_ms=_POLL_MILLISECONDS, max_records=_FOLLOWED_RECORDS)
                 yield [record for records in found.values() for record in records]
-                for each in where:  # only what was handed on is behind these, and marks of transactions
+                # Everything before these positions was handed on, or is a mark of a transaction.
+                for each in where:
                     self._positions[each.topic, each.partition] = await consumer.position(each)
 
     def is_at_end(self, topic: str, partition: int = 0) -> bool:
-        """Whether a partition is known to have no committed record that was not handed on."""
+        """Whether every committed record of a partition is known to have been handed on."""
         from aiokafka import TopicPartition
 
         position = self._positions.get((topic, partition))
@@ -194,7 +221,7 @@ async def read_steps(
 
 
 async def step_record(connection: Connection, topic: str, step: int) -> Any | None:
-    """The record of one step in a log; None where it has none."""
+    """The record of one step in a log; None if there is none."""
     async with _assigned(connection, topic, 0) as (consumer, where):
         begin, end = await _bounds(consumer, where)
         consumer.seek(where, await _find(consumer, where, begin, end, step))
@@ -206,7 +233,7 @@ async def step_record(connection: Connection, topic: str, step: int) -> Any | No
 
 
 async def record_at(connection: Connection, topic: str, offset: int) -> Any | None:
-    """The committed record at an offset of a topic with one partition; None where there is none."""
+    """The committed record at an offset of a topic with one partition; None if there is none."""
     async with aclosing(read_partition(connection, topic, 0, offset)) as found:
         async for record in found:
             return record if record.offset == offset else None
@@ -214,11 +241,11 @@ async def record_at(connection: Connection, topic: str, offset: int) -> Any | No
 
 
 async def _start(connection: Connection) -> Any:
-    """A consumer that is connected."""
+    """A connected consumer."""
     from aiokafka import AIOKafkaConsumer
 
     consumer = AIOKafkaConsumer(
-        **await reachable(connection),
+        **connection.aiokafka(await answering_servers(connection)),
         isolation_level="read_committed",
         enable_auto_commit=False,
         auto_offset_reset="earliest",  # an offset that compaction removed must not lead to the end
@@ -246,7 +273,7 @@ async def _assigned(
 
 
 async def _bounds(consumer: Any, where: Any) -> tuple[int, int]:
-    """First offset of a partition, and the one behind its last committed record."""
+    """See :func:`bounds`."""
     begin = (await consumer.beginning_offsets([where]))[where]
     return begin, (await consumer.end_offsets([where]))[where]
 
@@ -265,59 +292,41 @@ async def _last(consumer: Any, where: Any, begin: int, end: int) -> Any | None:
     return None
 
 
-async def _last_decision(consumer: Any, where: Any, begin: int, end: int) -> StepDecision | None:
-    """The last decision between two offsets."""
-    last = await _last(consumer, where, begin, end)
-    while last is not None:
-        decision = DECISION.read_or_warn(last)
-        if decision is not None:
-            return decision
-        last = await _last(consumer, where, begin, last.offset)
-    return None
-
-
 async def _find(consumer: Any, where: Any, begin: int, end: int, step: int) -> int:
-    """An offset at or before the record of a step, and not far before it."""
+    """See :func:`offset_before`."""
     while end - begin > _LAST_RECORDS:
         middle = (begin + end) // 2
         consumer.seek(where, middle)
-        found = await _first_step(consumer, where, end)
-        if found is None or found > step:
+        found = None
+        async for record in _until(consumer, where, end):
+            found = DECISION.read_or_warn(record)
+            if found is not None:
+                break
+        if found is None or found.step > step:
             end = middle
         else:
             begin = middle
     return begin
 
 
-async def _first_step(consumer: Any, where: Any, end: int) -> int | None:
-    """The step of the next decision before an offset."""
-    async for record in _until(consumer, where, end):
-        decision = DECISION.read_or_warn(record)
-        if decision is not None:
-            return decision.step
-    return None
-
-
 async def _until(consumer: Any, where: Any, end: int) -> AsyncIterator[Any]:
-    """Records of a partition up to an offset, past marks and whatever was aborted."""
+    """Committed records of a partition up to an offset; the position also passes marks of transactions."""
     while await consumer.position(where) < end:
         batch = await consumer.getmany(where, timeout_ms=_POLL_MILLISECONDS, max_records=1000)
         for record in batch.get(where, ()):
             if record.offset >= end:
                 return
             yield record
-        await asyncio.sleep(0)
-
-
-# A place in the log of decisions that no other log has: what a snapshot of accounts is bound to.
-#
-# Nothing is ever removed from the log, so a topic that has the same id, and at the same offset the same
-# record with the same stamp of the broker, holds the same steps before it. A topic made again has another
-# id; a log that lost its end, or was restored, has another record there, or none.
+        await asyncio.sleep(0)  # other tasks' turn: a batch that is fetched already comes without a pause
 
 
 class LogPlace(BaseModel):
-    """Where a step stands in a log, and the SHA-256 of its decision."""
+    """The place of a step in the log of decisions, which snapshots of accounts are bound to.
+
+    Nothing is ever removed from the log. So a topic with the same id, and at the same offset the same record
+    with the same time stamp of the broker, holds the same steps before it. A topic that was made again has
+    another id; a log that lost its end, or was restored, has another record there, or none.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -339,56 +348,61 @@ class LogPlace(BaseModel):
         )
 
 
-async def place_of_step(connection: Connection, decisions: str, identity: str, step: int) -> LogPlace | None:
-    """The place of a step in the log, whose topic has this id; None where the log has no such step."""
+async def place_of_step(connection: Connection, decisions: str, step: int) -> LogPlace | None:
+    """The place of a step in the log; None if the log has no such step."""
+    identity = await _topic_id(connection, decisions)
     record = await step_record(connection, decisions, step)
     return None if record is None else LogPlace.of(identity, record)
 
 
-async def is_there(connection: Connection, decisions: str, identity: str, place: LogPlace) -> bool:
-    """Whether the log, whose topic has this id, holds that place."""
+async def holds_place(connection: Connection, decisions: str, place: LogPlace) -> bool:
+    """Whether the log holds the place."""
+    identity = await _topic_id(connection, decisions)
     if place.topic != identity:
         return False
     record = await record_at(connection, decisions, place.offset)
     return record is not None and LogPlace.of(identity, record) == place
 
 
-class TopicSeen(NamedTuple):
-    """A topic as the broker has it: its id, another one after it was deleted and made again, and its size."""
+async def _topic_id(connection: Connection, topic: str) -> str:
+    """The broker's id of a topic; empty if it does not exist."""
+    ask = partial(asyncio.to_thread, topic_ids, connection, [topic])
+    return (await retry_until_answered(connection, ask)).get(topic, "")
+
+
+class TopicDescription(NamedTuple):
+    """A topic on the broker: its id, which changes if it is deleted and made again, and its partitions."""
 
     identity: str
     partitions: int
 
 
-def topics_seen(connection: Connection, topics: Iterable[str]) -> dict[str, TopicSeen]:
-    """Each of these topics there is."""
+def describe_topics(connection: Connection, topics: Iterable[str]) -> dict[str, TopicDescription]:
+    """Those of the topics that exist."""
     from kafka.errors import UnknownTopicOrPartitionError
 
     try:
         with administration(connection) as admin:
             described = admin.describe_topics(list(topics))
-    except BrokerError as error:  # away: whoever can wait asks again
+    except BrokerError as error:  # away: a caller that can wait asks again
         raise ConnectionError(str(error)) from error
     missing = UnknownTopicOrPartitionError.errno
     return {
-        each["name"]: TopicSeen(str(each["topic_id"]), len(each["partitions"]))
+        each["name"]: TopicDescription(str(each["topic_id"]), len(each["partitions"]))
         for each in described
         if each["error_code"] != missing
     }
 
 
 def topic_ids(connection: Connection, topics: Iterable[str]) -> dict[str, str]:
-    """The broker's id of each of these topics there is."""
-    return {name: seen.identity for name, seen in topics_seen(connection, topics).items()}
-
-
-# The noise key of a log on Kafka: no run in a folder uses it and no other log, as far as its note says.
+    """The broker's id of those of the topics that exist."""
+    return {name: seen.identity for name, seen in describe_topics(connection, topics).items()}
 
 
 async def claim_key(deployment: Deployment, key: NoiseKey, partition: int, next_step: int) -> None:
-    """:class:`stream_app.exceptions.KeyUsedError` where something else has published with the key.
+    """:class:`stream_app.exceptions.KeyUsedError` if another log or run has published with the noise key.
 
-    A key that is in no file has no note, but where `key_record` says.
+    The uses of a key are noted beside its file, or where ``key_record`` says; other keys cannot be checked.
     """
     settings, releases = deployment.settings, deployment.topics.releases
     if settings.noise_key is None and settings.key_record is None:

@@ -1,7 +1,7 @@
 """What a record of each topic is: how many bytes it may have, and the strict model that reads it.
 
-Every record that a worker or tool reads goes through :meth:`RecordKind.read`: its size is looked at before
-its contents, and whatever goes wrong with it is an answer, not an exception. No record can end a process.
+Every record that a worker or tool reads goes through :meth:`RecordKind.read`: its size is checked before its
+contents, and an error in it is a result, not an exception. No record can end a process.
 
 =============================  ==================================================
 topic                          kind
@@ -17,8 +17,8 @@ topic                          kind
 =============================  ==================================================
 
 ``progress`` has records of the release worker only, which stops where it cannot read them
-(:func:`stream_app.kafka.release.release_core.restore`); what else stands in ``risks``, and ``releases``, is
-shown and compared as bytes.
+(:func:`stream_app.kafka.release.release_core.restore`); other records of ``risks``, and those of
+``releases``, are shown and compared as bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from stream_app.steps.policy.proposals import Answer, CrowdAnswer, CrowdQuestion
 from stream_app.wire import (
     Activation,
     CountMessage,
-    Person,
+    PersonMessage,
     Reason,
     Rejected,
     Step,
@@ -54,13 +54,11 @@ from stream_app.wire import (
     reject,
 )
 
-# What a worker says of a record that it cannot use.
-
 _PSEUDONYM = re.compile(rb"[0-9a-f]{32}")
 
 
 class RefusedRecord(NamedTuple):
-    """A record of an internal topic that is not what it must be."""
+    """A record that is not what its topic must hold."""
 
     source: str
     payload: bytes
@@ -75,21 +73,19 @@ class RefusedRecord(NamedTuple):
 def refused_person(
     source: str, key: bytes | None, hint: str, reason: Reason = Reason.INVALID_FIELD
 ) -> RefusedRecord:
-    """A record of ``persons`` that is no prior: whose it is and why, nothing of the prior itself.
+    """A record of ``persons`` that is no prior: the pseudonym and the reason, nothing of the prior itself.
 
-    Dead letters have other readers than ``persons``, where the record stays. ``hint`` quotes nothing of it.
+    Dead letters have other readers than ``persons``, where the record stays; ``hint`` must not quote it.
     """
     pseudonym = _PSEUDONYM.fullmatch(key or b"")
     return RefusedRecord(source, pseudonym[0] if pseudonym else b"", hint, reason)
 
 
-# Priors as records of the topic ``persons``: by pseudonym, in force from a step on.
-
 _FIRST_STEP = re.compile(rb'"effective_from"\s*:\s*(\d+)')  # quotes within a string are escaped
 
 
 class PersonEntry(NamedTuple):
-    """One person's record as numbers, a tenth of what it takes as objects; not yet checked as a prior."""
+    """One person's record as numbers (a tenth of the memory of its objects); not yet checked as a prior."""
 
     pseudonym: str
     effective_from: int
@@ -97,7 +93,7 @@ class PersonEntry(NamedTuple):
     offset: int = -1
     assumed: str | None = None
     digest: bytes = b""
-    """Of the record, by which an unchanged one is recognised."""
+    """The digest of the record, by which an unchanged one is recognised."""
 
 
 class NoPersonError(RecordError):
@@ -105,7 +101,7 @@ class NoPersonError(RecordError):
 
 
 class RefusedPerson(NamedTuple):
-    """A record that is no prior, and what to do about it without a word of what it says."""
+    """A record that is no prior, and what to do about it; nothing of the record is quoted."""
 
     pseudonym: str
     reason: str
@@ -114,7 +110,7 @@ class RefusedPerson(NamedTuple):
 
 @dataclass(frozen=True)
 class People:
-    """Priors of some people; ``effective_from`` (N,) is the first step that counts for each."""
+    """Priors of some people; ``effective_from`` (N,) is the first step accounted for each."""
 
     population: Population
     effective_from: NDArray[np.int64]
@@ -124,10 +120,10 @@ class People:
 def person_records(
     population: Population, pseudonyms: Sequence[str], effective_from: int | Sequence[int], deployment: str
 ) -> Iterator[tuple[str, bytes]]:
-    """Key and value of everybody's record; reading them gives the same numbers bit for bit.
+    """Key and value of each person's record; reading them gives the same numbers bit for bit.
 
-    In force from the step ``effective_from`` on, the same or one for each. ``deployment`` is the digest of
-    what their risks are accounted with. Each says where habits are assumed.
+    The priors are in force from the step ``effective_from`` on, one step for all or one each. ``deployment``
+    is the digest of the settings that risks are accounted with. Each record says if habits are assumed.
     """
     label = {} if population.assumed is None else {"assumed": population.assumed}
     first = np.broadcast_to(effective_from, len(pseudonyms)).tolist()
@@ -140,17 +136,17 @@ def person_records(
 
 
 def first_step_in(value: bytes) -> int:
-    """From which step on a record is in force, without reading the prior in it; 0 where it does not say."""
+    """The step from which a record is in force, without parsing its prior; 0 if it does not say."""
     found = _FIRST_STEP.search(value)
     return 0 if found is None else int(found[1])
 
 
 def parse_person(key: bytes, value: bytes, deployment: str, in_crowd: bool = False) -> PersonEntry:
-    """The entry in a record of this deployment; :class:`NoPersonError` says what is wrong with it.
+    """The entry in a record of this deployment; :class:`NoPersonError` if it is none.
 
-    Nobody stands for others ``in_crowd``.
+    With ``in_crowd`` nobody may stand for others, as a persona does.
     """
-    person = Person.model_validate_json(value)
+    person = PersonMessage.model_validate_json(value)
     if person.deployment not in (None, deployment):  # None: loaded before people carried it
         raise NoPersonError(
             "a person must belong to this deployment; load it with this deployment's settings"
@@ -168,13 +164,13 @@ def parse_person(key: bytes, value: bytes, deployment: str, in_crowd: bool = Fal
 
 
 def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> People:
-    """The priors in some entries, in the order of their pseudonyms; wrong ones are refused by name."""
+    """The priors in some entries, in the order of their pseudonyms; other entries are refused."""
     listed = sorted(entries, key=lambda entry: entry.pseudonym)
     try:
         return _build(listed, location_names)
     except MemoryError:
         raise
-    except Exception:  # of a record, whatever it is
+    except Exception:  # in whatever way a record is wrong
         refused = _find_faults(listed, location_names)
         names = {each.pseudonym for each in refused}
         sound = [entry for entry in listed if entry.pseudonym not in names]
@@ -190,7 +186,7 @@ def _build(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> Peo
 
 
 def _find_faults(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> tuple[RefusedPerson, ...]:
-    """Those among some entries that are no priors, by halving; nothing of them is quoted."""
+    """The entries that are no priors, found by halving."""
     try:
         _build(entries, location_names)
     except MemoryError:
@@ -209,8 +205,13 @@ def _reason(error: Exception) -> str:
 
 
 def _no_names(name: str) -> int | None:
-    """Records name places by index only."""
+    """Records name places by index, never by name."""
     return None
+
+
+def pseudonym_in(record: Any) -> str:
+    """The pseudonym that a record of ``persons`` is about: its key."""
+    return (record.key or b"").decode("utf-8", "replace")
 
 
 logger = logging.getLogger(__name__)
@@ -220,9 +221,9 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class RecordKind(Generic[Found]):
-    """The records of a topic. ``parse`` takes key and value, and may raise anything.
+    """The records of a topic. ``parse`` takes key and value, and may raise any exception.
 
-    What is said of a ``secret`` record quotes nothing but its key.
+    Messages about a ``secret`` record quote nothing but its key.
     """
 
     holds: str
@@ -246,7 +247,7 @@ class RecordKind(Generic[Found]):
             return self._refused(where, record, Reason.INVALID_FIELD, str(error))
         except MemoryError:
             raise
-        except Exception as error:  # a record, whatever it is, must not stop those behind it
+        except Exception as error:  # no record may stop the records after it
             hint = f"it cannot be read as {self.holds}: {type(error).__name__}"
             return self._refused(where, record, Reason.INVALID_FIELD, hint)
 
@@ -264,24 +265,14 @@ class RecordKind(Generic[Found]):
         return RefusedRecord(where, record.value or b"", hint, reason)
 
 
-def of_model(holds: str, model: type[Any], most_bytes: int) -> RecordKind[Any]:
-    """A kind that one pydantic model reads; the key says nothing that the value does not."""
-
-    def parse(_: bytes, value: bytes) -> BaseModel:
-        found: BaseModel = model.model_validate_json(value)
-        return found
-
-    return RecordKind(holds, most_bytes, parse)
-
-
 def of_models(holds: str, models: Any, most_bytes: int) -> RecordKind[Any]:
-    """A kind that one of several models reads, as the record's type says."""
+    """A kind that a pydantic model reads, or one of several, chosen by the record's type."""
     adapter: TypeAdapter[Any] = TypeAdapter(models)
     return RecordKind(holds, most_bytes, lambda _, value: adapter.validate_json(value))
 
 
 class RiskStep(BaseModel):
-    """The step of a summary of risks, of whatever version."""
+    """The step of a summary of risks of any version."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -289,11 +280,11 @@ class RiskStep(BaseModel):
     step: Step
 
 
-ACTIVATION: RecordKind[Activation] = of_model("an activation", Activation, LARGE_BYTES)
+ACTIVATION: RecordKind[Activation] = of_models("an activation", Activation, LARGE_BYTES)
 READING: RecordKind[CountMessage] = RecordKind(
     "reading or readings", MEDIUM_BYTES, lambda _, value: parse_counts(value)
 )
-DECISION: RecordKind[StepDecision] = of_model("a decision", StepDecision, LARGE_BYTES)
+DECISION: RecordKind[StepDecision] = of_models("a decision", StepDecision, LARGE_BYTES)
 PROPOSAL: RecordKind[Proposal | CrowdQuestion] = of_models(
     "a proposal", Annotated[Proposal | CrowdQuestion, Field(discriminator="type")], LARGE_BYTES
 )
@@ -301,11 +292,11 @@ ANSWER: RecordKind[Answer | CrowdAnswer] = of_models(
     "an answer", Annotated[Answer | CrowdAnswer, Field(discriminator="type")], MEDIUM_BYTES
 )
 IS_SUMMARY = b'"type":"risk_summary"'
-RISK_STEP: RecordKind[RiskStep] = of_model("a summary of risks", RiskStep, MEDIUM_BYTES)
-DEAD_LETTER: RecordKind[Rejected] = of_model("a dead letter", Rejected, MEDIUM_BYTES)
+RISK_STEP: RecordKind[RiskStep] = of_models("a summary of risks", RiskStep, MEDIUM_BYTES)
+DEAD_LETTER: RecordKind[Rejected] = of_models("a dead letter", Rejected, MEDIUM_BYTES)
 
 
 def person_kind(deployment: str, in_crowd: bool = False) -> RecordKind[PersonEntry]:
-    """The people of the deployment with this digest, each for themselves where they hide ``in_crowd``."""
+    """The people of the deployment with this digest; ``in_crowd`` as for :func:`parse_person`."""
     parse = partial(parse_person, deployment=deployment, in_crowd=in_crowd)
     return RecordKind("a person", LARGE_BYTES, parse, secret=True)

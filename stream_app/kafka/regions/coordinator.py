@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from accounting.continuous import ContinuousAccountant
@@ -18,19 +18,23 @@ from stream_app.kafka.regions.region_records import (
     SealedStep,
     WholeStep,
 )
-from stream_app.kafka.release.core import Arrived, LogRecord, Taken
 from stream_app.kafka.release.deciding_worker import DecidingWorker
-from stream_app.kafka.release.release_core import KEY, DecidingCore, Flush, Restored
-from stream_app.kafka.release.release_log import StepRecords
-from stream_app.steps import ClosedCounts, Intake, StepClock, StepEngine, StepWindow
-
-# The steps that regions have sealed, in the place of a window of counts.
+from stream_app.kafka.release.release_core import (
+    PROGRESS_KEY,
+    BatchResult,
+    DecidingCore,
+    InputRecord,
+    Restored,
+)
+from stream_app.kafka.release.release_log import LogRecord
+from stream_app.steps import ClosedCounts, ClosedStep, Intake, StepClock, StepEngine, StepWindow
 
 
 class SealedWindow(StepWindow):
-    """A step closes when every region has sealed it, or when its time is over: then without the others.
+    """The steps that regions have sealed, in place of a window of counts.
 
-    ``left_out`` has the regions without which a step was closed, until somebody takes them.
+    A step closes when every region has sealed it, or when its time is over: then without the late regions,
+    which are kept in ``left_out`` until the step is whole.
     """
 
     def __init__(self, regions: Sequence[str], next_step: int) -> None:
@@ -40,7 +44,7 @@ class SealedWindow(StepWindow):
         self._sealed: dict[str, dict[int, SealedStep]] = {region: {} for region in regions}
 
     def seal(self, region: str, sealed: SealedStep) -> None:
-        """A region is done with a step. One that was decided without it changes nothing any more."""
+        """A region is done with a step; too late if the step was decided without it."""
         if sealed.step >= self.next_step:
             self._sealed[region][sealed.step] = sealed
             self.watermark = max(self.watermark, sealed.step)
@@ -51,7 +55,7 @@ class SealedWindow(StepWindow):
         return step <= self.close_through or all(step in steps for steps in self._sealed.values())
 
     def close(self) -> ClosedCounts:
-        """Take the next step off the window. Its counts are not here: each stands as 0 where there is one."""
+        """Close the next step. Counts are not known here: 0 stands for each count that a region has."""
         step = self.next_step
         sealed = {region: steps.pop(step, None) for region, steps in self._sealed.items()}
         late = tuple(region for region, found in sealed.items() if found is None)
@@ -64,38 +68,18 @@ class SealedWindow(StepWindow):
         return ClosedCounts(step, sensors, {name: 0 for name in sensors if name not in missing}, {})
 
 
-# The coordinator without a broker: sealed steps of all regions in, decisions and whole steps out.
-
-
 class NoPublisher:
-    """Publishes nothing: values are the intake workers'."""
+    """Publishes nothing: values are published by intake workers."""
 
     def publish(
         self, schedule: StepSchedule, counts: Sequence[int | None], version: int = 1
     ) -> Sequence[None]:
-        """Nothing for each release."""
+        """No value for any release."""
         return [None] * len(schedule.releases)
 
 
-@dataclass
-class CoordinatorTaken(Taken):
-    """Steps that were decided, and those that are whole."""
-
-    whole: list[WholeStep] = field(default_factory=list)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing came of the records that anybody waits for."""
-        return super().is_idle and not self.whole
-
-    def clear(self) -> None:
-        """All of it was dealt with."""
-        super().clear()
-        self.whole.clear()
-
-
 class _Kept(NamedTuple):
-    """A record that must be read again by whoever continues, until its step is dealt with."""
+    """A record that the next run must read again, unless its step is dealt with by then."""
 
     offset: int
     is_seal: bool
@@ -103,7 +87,7 @@ class _Kept(NamedTuple):
 
 
 class CoordinatorCore(DecidingCore):
-    """Decides a step once its regions have sealed it; says that it is whole once they have published it.
+    """Decides a step once its regions have sealed it, and reports it whole once they have published it.
 
     ``engine`` has a :class:`SealedWindow` and a :class:`NoPublisher`; the inputs are named like the regions.
     """
@@ -114,36 +98,27 @@ class CoordinatorCore(DecidingCore):
         clock: StepClock,
         progress: CoordinatorProgress,
         basis: Mapping[str, object],
-        flush: Flush,
+        flush: Callable[[BatchResult], None],
+        flush_above: int,
+        *,
         topics: Topics,
-        written: StepRecords,
+        deployment: str,
     ) -> None:
-        super().__init__(engine, clock, progress, basis, flush)
+        super().__init__(
+            *(engine, clock, progress, basis, flush, flush_above), topics=topics, deployment=deployment
+        )
         window = engine.intake.window
         assert isinstance(window, SealedWindow)
         self._window = window
         self._window.left_out |= progress.left_out
-        self._topics = topics
-        self._written = written
         self._next_whole = progress.next_whole
         self._published: dict[int, set[str]] = {}
         self._kept: dict[str, deque[_Kept]] = {region: deque() for region in topics.regions}
 
-    def new_taken(self) -> CoordinatorTaken:
-        """Nothing yet."""
-        return CoordinatorTaken()
+    def _records_of(self, closed: ClosedStep) -> Iterable[LogRecord]:
+        return (self._written.decided(closed),)
 
-    def records(self, taken: Taken) -> Iterator[LogRecord]:
-        """Decisions, whole steps, and where to continue."""
-        for closed in taken.closed:
-            yield self._written.decided(closed)
-        yield from self._written.dead_letters(taken.rejected)
-        for whole in taken.whole if isinstance(taken, CoordinatorTaken) else ():
-            key = str(whole.step).encode()
-            yield LogRecord(self._topics.whole, key, whole.line().rstrip())
-        yield LogRecord(self._topics.coordination, KEY, self._coordination())
-
-    def _receive(self, record: Arrived, taken: Taken) -> None:
+    def _receive(self, record: InputRecord, result: BatchResult) -> None:
         message = SEALED.read(record, f"{self._topics.sealed} of region {record.log}:{record.offset}")
         if isinstance(message, RefusedRecord):
             raise LogError(
@@ -157,28 +132,28 @@ class CoordinatorCore(DecidingCore):
         elif message.step >= self._next_whole:
             self._published.setdefault(message.step, set()).add(record.log)
 
-    def _close_due(self, taken: Taken) -> None:
-        super()._close_due(taken)
-        assert isinstance(taken, CoordinatorTaken)
+    def _close_due(self, result: BatchResult) -> None:
+        super()._close_due(result)
         while self._next_whole < self.next_step:
             late = self._window.left_out.get(self._next_whole, ())
             wanted = tuple(region for region in self._topics.regions if region not in late)
             if not self._published.get(self._next_whole, set()).issuperset(wanted):
                 return
-            taken.whole.append(WholeStep(step=self._next_whole, regions=wanted))
+            line = WholeStep(step=self._next_whole, regions=wanted).line().rstrip()
+            result.records.append(LogRecord(self._topics.whole, str(self._next_whole).encode(), line))
             self._published.pop(self._next_whole, None)
             self._window.left_out.pop(self._next_whole, None)
             self._next_whole += 1
 
-    def _coordination(self) -> bytes:
-        """Where to continue: what regions said of steps that are not decided, or not whole, is read again."""
+    def _position(self) -> Iterator[LogRecord]:
+        """Records of regions about steps that are not decided, or not whole, will be read again."""
         offsets = dict(self._offsets)
         for region, kept in self._kept.items():
             while kept and kept[0].step < (self.next_step if kept[0].is_seal else self._next_whole):
                 kept.popleft()
             if kept:
                 offsets[region] = kept[0].offset
-        return CoordinatorProgress(
+        progress = CoordinatorProgress(
             next_step=self.next_step,
             next_whole=self._next_whole,
             left_out=self._window.left_out,
@@ -186,11 +161,12 @@ class CoordinatorCore(DecidingCore):
             basis=self._basis,
             account=self._account.save(),
             decided=self._decided,
-        ).record()
+        )
+        yield LogRecord(self._topics.coordination, PROGRESS_KEY, progress.record())
 
 
 class Coordinator(DecidingWorker):
-    """Runs the decisions of one engine between the seals of regions and the log of decisions."""
+    """Decides each step for all regions; it reads their seals and sees no count."""
 
     title = "coordinator"
     transactional_id = "coordinator"
@@ -206,7 +182,7 @@ class Coordinator(DecidingWorker):
         return self._deployment.topics.coordination
 
     def _step_clock(self) -> StepClock:
-        """Behind the ticks of the regions, so that what they seal on time is there."""
+        """Later than the ticks of the regions, so that what they seal on time has arrived."""
         settings = self._deployment.settings
         clock = StepClock.of(settings)
         if clock.grace_seconds is None:
@@ -214,7 +190,7 @@ class Coordinator(DecidingWorker):
         return replace(clock, grace_seconds=clock.grace_seconds + settings.kafka.seal_seconds)
 
     async def _make_core(
-        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant, flush: Flush
+        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant
     ) -> CoordinatorCore:
         deployment, progress = self._deployment, restored.progress
         assert isinstance(progress, CoordinatorProgress)
@@ -228,5 +204,8 @@ class Coordinator(DecidingWorker):
             risk_every=settings.risk_every,
             crowd=self._crowd,
         )
-        written = StepRecords(topics, deployment.digest)
-        return CoordinatorCore(engine, self._clock, progress, basis, flush, topics, written)
+        return CoordinatorCore(
+            *(engine, self._clock, progress, basis, self._flush, self._flush_above),
+            topics=topics,
+            deployment=deployment.digest,
+        )

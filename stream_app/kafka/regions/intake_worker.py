@@ -6,56 +6,45 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from models.keys import NoiseKey
 from models.releases import StepSchedule
 from stream_app.exceptions import restoring
 from stream_app.kafka.broker.clients import FencedError, LogError
-from stream_app.kafka.deployment.deployment import Deployment, check_basis, require_requests
+from stream_app.kafka.broker.topics import Topics
+from stream_app.kafka.deployment.deployment import INPUTS, Deployment, require_requests
 from stream_app.kafka.deployment.log_reader import claim_key, last_record, latest_records
 from stream_app.kafka.deployment.records import DECISION, RefusedRecord
-from stream_app.kafka.process import Job, RegionCounters, heed_cancellation
-from stream_app.kafka.regions.region_records import LastPublished, PublishedStep, RegionProgress, SealedStep
-from stream_app.kafka.release.core import Arrived, Core, LogRecord, Taken
-from stream_app.kafka.release.deciding_worker import Watched, restored_window
-from stream_app.kafka.release.desk import INPUTS, Desk, DeskWatch, Inputs
-from stream_app.kafka.release.release_core import KEY, receive_message, restore, step_records
-from stream_app.kafka.release.release_log import StepRecords, TransactionLog
-from stream_app.setup.run_folder.key_record import check_between_windows
+from stream_app.kafka.regions.region_records import (
+    LastPublished,
+    RegionProgress,
+    RegionStepPublished,
+    SealedStep,
+)
+from stream_app.kafka.release.deciding_worker import restored_window
+from stream_app.kafka.release.release_core import (
+    PROGRESS_KEY,
+    BatchResult,
+    Core,
+    InputRecord,
+    receive_message,
+    restore,
+    step_records,
+)
+from stream_app.kafka.release.release_log import LogRecord, StepRecords, TransactionLog
+from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
+from stream_app.kafka.worker_metrics import RegionCounters
+from stream_app.kafka.worker_process import Job, stop_if_cancelled
 from stream_app.steps import Intake, KeyedPublisher, OpenStep, StepClock, refuse_waiting, release_of
 from stream_app.watching.events import RunStarted, RunStopped, StepClosed
-from stream_app.wire import Reading, Reason, Rejected, StepRelease, reject
-
-# An intake worker's region without a broker: counts in, sealed steps out; decisions in, values out.
+from stream_app.wire import Reading, Reason, Rejected, reject
 
 logger = logging.getLogger(__name__)
 
 _MOST_UNDECIDED = 1000
-"""Steps that may be sealed and not decided: behind a coordinator that is away, inputs wait on the broker."""
-
-
-@dataclass(frozen=True)
-class PublishedPart:
-    """What one region published of a step."""
-
-    schedule: StepSchedule
-    release: StepRelease
-    missing: tuple[str, ...]
-
-
-@dataclass
-class IntakeTaken(Taken):
-    """Steps that were sealed and parts that were published."""
-
-    sealed: list[SealedStep] = field(default_factory=list)
-    published: list[PublishedPart] = field(default_factory=list)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing came of the records that anybody waits for."""
-        return super().is_idle and not self.sealed and not self.published
+"""Steps that may be sealed and undecided: while the coordinator is away, inputs wait on the broker."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +57,19 @@ class RegionPlace:
     readings: str
     decisions: str
 
+    @classmethod
+    def of(cls, topics: Topics, partition: int) -> RegionPlace:
+        """The region with this partition."""
+        inputs = (f"{topics.activations}/{partition}", f"{topics.readings}/{partition}", topics.decisions)
+        return cls(topics.regions[partition], partition, *inputs)
+
 
 class IntakeCore(Core):
-    """The windows of one region; ``intake`` knows the region's sensors only.
+    """A region without a broker: counts in, sealed steps out; decisions in, values out.
 
-    A step is sealed when it would close in a deployment of this region alone. Its counts stay in the window
-    until the decision has come. What a decision leaves out because it came without this region is refused:
-    counts that nobody decided on are not published.
+    ``intake`` knows only the sensors of the region. A step is sealed when it would close in a deployment of
+    this region alone. Its counts stay in the window until the decision arrives. If the step was decided
+    without this region, its counts become dead letters: counts that no decision covers are not published.
     """
 
     def __init__(
@@ -86,10 +81,9 @@ class IntakeCore(Core):
         progress: RegionProgress,
         basis: Mapping[str, object],
     ) -> None:
-        super().__init__(StepClock.of(deployment.settings), progress.offsets)
+        super().__init__(StepClock.of(deployment.settings), progress.offsets, deployment.topics)
         self.place = place
         self._deployment = deployment
-        self._topics = deployment.topics
         self._intake = intake
         self._window = intake.window
         self._publisher = publisher
@@ -110,51 +104,41 @@ class IntakeCore(Core):
         return self._window.watermark
 
     @property
-    def takes_asides_only(self) -> bool:
-        """Whether so many steps wait for a decision that no more counts should be taken in."""
+    def takes_priority_logs_only(self) -> bool:
+        """Whether too many steps wait for a decision to take in more counts."""
         return self.next_step - self._next_publish > _MOST_UNDECIDED
 
-    def new_taken(self) -> IntakeTaken:
-        """Nothing yet."""
-        return IntakeTaken()
+    @property
+    def next_published(self) -> int:
+        """The step that is published next."""
+        return self._next_publish
 
-    def records(self, taken: Taken) -> Iterator[LogRecord]:
-        """Sealed steps, published values, dead letters, the open steps that changed, where to continue."""
-        partition = self.place.partition
-        if isinstance(taken, IntakeTaken):
-            for sealed in taken.sealed:
-                yield LogRecord(self._topics.sealed, None, sealed.line().rstrip(), partition)
-            for part in taken.published:
-                yield from self._written.released(part.release)
-                line = PublishedStep(step=part.schedule.step).line().rstrip()
-                yield LogRecord(self._topics.sealed, None, line, partition)
-        yield from self._written.dead_letters(taken.rejected)
+    def _position(self) -> Iterator[LogRecord]:
+        """Decisions whose values are not published yet will be read again."""
+        partition, offsets = self.place.partition, self.offsets
+        if self._decided:
+            offsets[self.place.decisions] = min(offset for offset, _ in self._decided.values())
         for key, value in step_records(self._window.take_changed()).items():
             yield LogRecord(self._topics.progress, key, value, partition)
-        yield LogRecord(self._topics.progress, KEY, self._progress().record(), partition)
+        progress = RegionProgress(
+            next_step=self.next_step,
+            next_publish=self._next_publish,
+            offsets=offsets,
+            window=self._window.save_position(),
+            basis=self._basis,
+        )
+        yield LogRecord(self._topics.progress, PROGRESS_KEY, progress.record(), partition)
 
-    def events(self, taken: Taken, latency_seconds: float) -> Iterator[StepClosed]:
-        """The region's part of each step, once its values are out."""
-        for part in taken.published if isinstance(taken, IntakeTaken) else ():
-            yield StepClosed(
-                step=part.schedule.step,
-                schedule=part.schedule,
-                published=part.release.published,
-                missing=part.missing,
-                people=0,
-                summary=None,
-                latency_seconds=latency_seconds,
-                lag_steps=max(0, self.watermark + 1 - self._next_publish),
-                sensors=frozenset(sensor.name for sensor in self._intake.registry.sensors),
-            )
+    def _to_coordinator(self, message: SealedStep | RegionStepPublished) -> LogRecord:
+        return LogRecord(self._topics.sealed, None, message.line().rstrip(), self.place.partition)
 
-    def _receive(self, record: Arrived, taken: Taken) -> None:
+    def _receive(self, record: InputRecord, result: BatchResult) -> None:
         if record.log != self.place.decisions:
             is_activation = record.log == self.place.activations
-            receive_message(self._intake, record, self._clock, is_activation, taken)
+            receive_message(self._intake, record, self._clock, is_activation, result)
             return
         decision = DECISION.read(record, f"{record.log}:{record.offset}")
-        if isinstance(decision, RefusedRecord):  # as account workers do: who decided writes nothing else
+        if isinstance(decision, RefusedRecord):  # skipped, as by account workers: the coordinator writes none
             logger.warning("%s is not %s: %s", decision.source, DECISION.holds, decision.reason)
         elif decision.step >= self._next_publish:
             self._decided[decision.step] = record.offset, self._deployment.schedule_of(decision)
@@ -162,18 +146,18 @@ class IntakeCore(Core):
     def _close_through(self, step: int) -> None:
         self._window.close_through = max(self._window.close_through, step)
 
-    def _close_due(self, taken: Taken) -> None:
-        assert isinstance(taken, IntakeTaken)
+    def _close_due(self, result: BatchResult) -> None:
         while self._window.is_due():
             closed = self._window.close()
             missing = tuple(name for name in closed.sensors if name not in closed.counts)
-            taken.sealed.append(SealedStep(step=closed.step, sensors=closed.sensors, missing=missing))
-            taken.rejected += (refuse_waiting(closed.step, *entry) for entry in closed.waiting.items())
+            sealed = SealedStep(step=closed.step, sensors=closed.sensors, missing=missing)
+            result.records.append(self._to_coordinator(sealed))
+            result.rejected += (refuse_waiting(closed.step, *entry) for entry in closed.waiting.items())
         while self._next_publish < self.next_step and self._next_publish in self._decided:
-            self._publish(taken)
+            self._publish(result)
 
-    def _publish(self, taken: IntakeTaken) -> None:
-        """Draw the values of the region's sensors in the next step, as was decided."""
+    def _publish(self, result: BatchResult) -> None:
+        """Draw the values of the region's sensors in the next step, as decided."""
         step = self._next_publish
         _, decided = self._decided.pop(step)
         own = tuple(each for each in decided.releases if each.sensor.name in self._intake.registry)
@@ -182,66 +166,62 @@ class IntakeCore(Core):
         values = self._publisher.publish(schedule, [counts.get(each.sensor.name) for each in own])
         names = [each.sensor.name for each in own]
         missing = tuple(name for name in names if name not in counts)
-        taken.published.append(PublishedPart(schedule, release_of(schedule, values), missing))
-        taken.rejected += (
+        release = release_of(schedule, values)
+        result.records += self._written.released(release)
+        result.records.append(self._to_coordinator(RegionStepPublished(step=step)))
+        published_by = frozenset(sensor.name for sensor in self._intake.registry.sensors)
+        result.events.append(
+            StepClosed(*(step, schedule, release.published, missing, 0, None, 0.0, 0), sensors=published_by)
+        )
+        result.rejected += (
             self._refuse(step, sensor, counts[sensor]) for sensor in sorted(counts.keys() - set(names))
         )
         self._next_publish += 1
         self._window.hold_from(self._next_publish)
 
     def _refuse(self, step: int, sensor: str, count: int) -> Rejected:
-        """The dead letter of a count that nobody decided on."""
+        """The dead letter of a count that no decision covers."""
         payload = Reading(v=1, step=step, sensor=sensor, count=count).line().rstrip()
         hint = (
             f"step {step} was decided without region {self.place.region!r}, which was not done with it in "
-            "time; look why it lags, or raise kafka.seal_seconds"
+            "time; find out why it lags, or raise kafka.seal_seconds"
         )
         return reject(f"{self.place.readings}:", payload, Reason.LATE_READING, hint)
-
-    def _progress(self) -> RegionProgress:
-        """Where to continue: decisions that were not followed yet are read again."""
-        undecided = [offset for offset, _ in self._decided.values()]
-        offsets = self.offsets
-        if undecided:
-            offsets[self.place.decisions] = min(undecided)
-        return RegionProgress(
-            next_step=self.next_step,
-            next_publish=self._next_publish,
-            offsets=offsets,
-            window=self._window.save_position(),
-            basis=self._basis,
-        )
 
 
 _LOOK_SECONDS = 0.5
 _MOST_FENCED = 3
-"""So often another worker may take a region that is ours; more is no lateness, it is a second deployment."""
+"""How often another worker may take a region that the group gave us. More means a second deployment."""
 
 
 class _OpenRegion(NamedTuple):
-    """A region that is worked on."""
+    """A region this worker takes in."""
 
-    desk: Desk
-    work: asyncio.Task[None]
+    task: StreamTask
+    running: asyncio.Task[None]
 
 
 class _Fenced(NamedTuple):
-    """A region that another worker took while the group gave it to us: how often, and until when it rests."""
+    """A region that another worker took although it was given to us: how often, and until when we wait."""
 
     times: int
     until_seconds: float
 
 
 class IntakeWorker(Job):
-    """One desk for each of its regions; who is given a region fences whoever had it."""
+    """Runs one task for each of its regions; opening a region fences the worker that had it."""
 
     def __init__(
-        self, deployment: Deployment, noise_key: NoiseKey, watched: Watched, *, accept_changes: bool = False
+        self,
+        deployment: Deployment,
+        noise_key: NoiseKey,
+        monitor: TaskMonitor,
+        *,
+        accept_changes: bool = False,
     ) -> None:
         self._deployment = deployment
         self._noise_key = noise_key
-        self._observer, self._counters, self._pulse = watched
-        self._watch = DeskWatch(*watched)
+        self._monitor = monitor
         self._accept_changes = accept_changes
         self._wanted: set[int] = set()
         self._open: dict[int, _OpenRegion] = {}
@@ -251,16 +231,16 @@ class IntakeWorker(Job):
 
     @property
     def shared(self) -> str:
-        """Its partitions stand for the regions."""
+        """A topic without records: its partitions stand for the regions."""
         return self._deployment.topics.regions_shared
 
     async def prepare(self, app: Any) -> None:
-        """Wait until the deployment has begun: the coordinator and who loads people do that."""
+        """Wait until the coordinator, or a load of people, has begun the deployment."""
         await asyncio.to_thread(require_requests, self._deployment)
         await self._deployment.record.wait(self._deployment.basis)
 
     async def assigned(self, partitions: set[int]) -> None:
-        """Note what is owned; taking it over is work, and waits for its turn."""
+        """Note which regions are owned; :meth:`run` opens them."""
         self._wanted = set(partitions)
         self._fenced = {each: fenced for each, fenced in self._fenced.items() if each in partitions}
         names = ", ".join(self._deployment.topics.regions[each] for each in sorted(partitions))
@@ -268,46 +248,48 @@ class IntakeWorker(Job):
         self._changed.set()
 
     async def run(self) -> None:
-        """Until cancelled: open what was given, close what was taken."""
+        """Until cancelled: open regions that were assigned, close those that were taken away."""
         sensors = tuple(sensor.name for sensor in self._deployment.registry.sensors)
         shown: set[int] = set()
         while True:
-            heed_cancellation()
+            stop_if_cancelled()
             self._changed.clear()
             for partition in sorted(self._open.keys() - self._wanted):
                 await self._close(partition)
             for partition in sorted(self._wanted - self._open.keys()):
                 await self._take_over(partition)
-            if shown != self._open.keys():  # also where a region went: others show its sensors now
+            if shown != self._open.keys():  # also if a region went: another worker shows its sensors now
                 shown = set(self._open)
-                self._observer.started(RunStarted(0, self._next_step, sensors))
-            if isinstance(self._counters, RegionCounters):
-                self._counters.owns(len(self._open))
+                self._monitor.observer.started(RunStarted(0, self._next_step, sensors))
+            if isinstance(self._monitor.counters, RegionCounters):
+                self._monitor.counters.owns(len(self._open))
             if not self._open:
-                self._pulse.beat(has_work=False)
+                self._monitor.pulse.beat(has_work=False)
             await self._wait()
 
     async def finish(self, reason: str) -> None:
-        """Leave; records that were not committed will be read again."""
-        self._observer.stopped(RunStopped(self._next_step, reason))
+        """Leave the group; records that were not committed will be read again."""
+        self._monitor.observer.stopped(RunStopped(self._next_step, reason))
         for partition in list(self._open):
             await self._close(partition)
 
     async def _wait(self) -> None:
-        """Until other regions are given or a desk has ended; one that was fenced is another worker's now."""
+        """Wait until regions are assigned anew or a task has ended."""
         waiting: asyncio.Task[Any] = asyncio.create_task(self._changed.wait())
-        works: dict[asyncio.Task[Any], int] = {region.work: number for number, region in self._open.items()}
+        works: dict[asyncio.Task[Any], int] = {
+            region.running: number for number, region in self._open.items()
+        }
         ended, _ = await asyncio.wait(
             {waiting, *works}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
         waiting.cancel()
         for work in ended - {waiting}:
-            await self._heed_end(works[work], work)
+            await self._handle_end(works[work], work)
 
-    async def _heed_end(self, partition: int, work: asyncio.Task[None]) -> None:
-        """A desk that was fenced is closed: another worker has the region, or had it a moment ago."""
+    async def _handle_end(self, partition: int, work: asyncio.Task[None]) -> None:
+        """Close a region whose task was fenced: another worker has it, or had it a moment ago."""
         failure = work.exception() or FencedError(
-            "a desk must work until it is closed", "its end", "start again"
+            "a task must run until it is closed", "it ended by itself", "start again"
         )
         first = failure.exceptions[0] if isinstance(failure, BaseExceptionGroup) else failure
         if not isinstance(first, FencedError):
@@ -316,7 +298,7 @@ class IntakeWorker(Job):
         self._was_fenced(partition, first)
 
     def _was_fenced(self, partition: int, error: FencedError) -> None:
-        """Leave the region alone for a session: whoever did not know yet that it is ours knows it then."""
+        """Leave the region alone for one session: after it, a worker that lost the region knows that."""
         logger.info("region %s was taken over", self._deployment.topics.regions[partition])
         if partition not in self._wanted:
             return
@@ -327,7 +309,7 @@ class IntakeWorker(Job):
         self._fenced[partition] = _Fenced(times, time.monotonic() + rest)
 
     async def _take_over(self, partition: int) -> None:
-        """Open a region, unless it is another worker's by now."""
+        """Open a region, unless it was given to another worker by now."""
         if partition not in self._wanted:  # opening the one before took a while
             return
         if partition in self._fenced and time.monotonic() < self._fenced[partition].until_seconds:
@@ -339,49 +321,53 @@ class IntakeWorker(Job):
 
     async def _close(self, partition: int) -> None:
         region = self._open.pop(partition)
-        region.work.cancel()
-        await asyncio.wait({region.work})
-        await region.desk.stop()
+        region.running.cancel()
+        await asyncio.wait({region.running})
+        await region.task.stop()
 
     async def _begin(self, partition: int) -> None:
-        """Fence whoever had the region, take over the state it left, and work."""
-        deployment, topics, place = self._deployment, self._deployment.topics, self._place(partition)
+        """Fence the worker that had the region, take over its state, and run."""
+        deployment, topics = self._deployment, self._deployment.topics
+        place = RegionPlace.of(topics, partition)
         log = TransactionLog(
             deployment.connection, f"{topics.prefix}intake-{place.region}", topics.sealed, partition
         )
-        inputs = Inputs(
+        inputs = InputLogs(
             deployment,
             {
                 place.activations: (topics.activations, partition),
                 place.readings: (topics.readings, partition),
                 place.decisions: (topics.decisions, 0),
             },
-            asides=(place.decisions,),
+            priority_logs=(place.decisions,),
         )
-        desk = Desk(place.region, deployment, inputs, log, self._watch)
+        task = StreamTask(place.region, deployment, inputs, log, self._monitor)
         try:
-            await log.start()
+            await log.start()  # first, so that the earlier worker cannot write after the state is read
             core, lost = await self._restored(place, log, inputs)
-            await desk.begin(core, StepClock.of(deployment.settings), lost)
+            await task.begin(core, StepClock.of(deployment.settings), lost)
         except FencedError:
-            await desk.stop()
+            await task.stop()
             raise
         self._next_step = max(self._next_step, core.next_step)
         logger.info("region %s continues at step %d", place.region, core.next_step)
-        self._open[partition] = _OpenRegion(desk, asyncio.create_task(desk.run()))
+        self._open[partition] = _OpenRegion(task, asyncio.create_task(task.run()))
 
     async def _restored(
-        self, place: RegionPlace, log: TransactionLog, inputs: Inputs
+        self, place: RegionPlace, log: TransactionLog, inputs: InputLogs
     ) -> tuple[IntakeCore, list[Rejected]]:
-        """The region as its last worker left it, and the records that its inputs lost since."""
+        """The region as its last worker left it, and dead letters for records that its inputs have lost."""
         deployment, topic = self._deployment, self._deployment.topics.progress
         latest = await latest_records(deployment.connection, topic, place.partition)
         restored = restore(latest, topic, RegionProgress)
         progress = restored.progress
         assert isinstance(progress, RegionProgress)
-        basis = self._check_basis(progress)
+        basis = deployment.release_basis(self._noise_key.fingerprint(), None)
+        deployment.check_continued(
+            progress.basis, basis, progress.next_publish, accept_changes=self._accept_changes
+        )
         await self._check_continues(place, progress, log)
-        offsets, lost = await inputs.take_up(
+        offsets, lost = await inputs.resume(
             progress.offsets, progress.basis.get(INPUTS, {}), accept_changes=self._accept_changes
         )
         basis[INPUTS] = inputs.identities
@@ -397,30 +383,10 @@ class IntakeWorker(Job):
         )
         return core, [each.letter() for each in lost]
 
-    def _place(self, partition: int) -> RegionPlace:
-        topics = self._deployment.topics
-        return RegionPlace(
-            topics.regions[partition],
-            partition,
-            f"{topics.activations}/{partition}",
-            f"{topics.readings}/{partition}",
-            topics.decisions,
-        )
-
-    def _check_basis(self, progress: RegionProgress) -> dict[str, Any]:
-        """What the region is continued with; it must be what it was begun with."""
-        basis = self._deployment.release_basis(self._noise_key.fingerprint(), None)
-        known = {key: value for key, value in progress.basis.items() if key != INPUTS}
-        check_basis(known, basis, accept_changes=self._accept_changes)
-        if progress.basis.get("noise_key", basis["noise_key"]) != basis["noise_key"]:
-            covariance = self._deployment.settings.release.covariance
-            check_between_windows(covariance, progress.next_publish)
-        return basis
-
     async def _check_continues(
         self, place: RegionPlace, progress: RegionProgress, log: TransactionLog
     ) -> None:
-        """A progress that was lost, or is another log's, would publish steps a second time."""
+        """Refuse a position that was lost or belongs to another log: it would publish steps a second time."""
         topics = self._deployment.topics
         last = await last_record(self._deployment.connection, topics.releases, place.partition)
         published = 0 if last is None else LastPublished.model_validate_json(last.value).step + 1

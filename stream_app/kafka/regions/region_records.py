@@ -1,7 +1,7 @@
-"""What intake workers and their coordinator say to each other, and where each continues.
+"""Records between intake workers and their coordinator, and the positions from which each continues.
 
-``sealed`` has a partition for each region. When a step of a region is over, it says which sensors counted;
-when its values are out, that they are. No record of it holds a count.
+The topic ``sealed`` has a partition for each region. One record says that a step of the region is over, and
+which sensors counted; another that its values are published. No record of it holds a count.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class SealedStep(BaseMessage):
     missing: tuple[Name, ...] = ()
 
 
-class PublishedStep(BaseMessage):
-    """The values of a step of a region are out."""
+class RegionStepPublished(BaseMessage):
+    """The values of a step of a region are published."""
 
     type: Literal["published"] = "published"
     step: Step
 
 
 class WholeStep(BaseMessage):
-    """Every region that was decided on has published a step; nothing more of it will come."""
+    """Every region that the decision covers has published the step; nothing more of it will come."""
 
     type: Literal["whole"] = "whole"
     step: Step
@@ -42,15 +42,15 @@ class WholeStep(BaseMessage):
 
 
 class RegionProgress(Progress):
-    """Where a region continues: ``next_step`` is sealed next, ``next_publish`` published next."""
+    """The position of a region: ``next_step`` is sealed next, ``next_publish`` is published next."""
 
     next_publish: Step = 0
 
 
 class CoordinatorProgress(Progress):
-    """Where the coordinator continues: ``next_whole`` is the first step that some region has not published.
+    """The position of the coordinator: ``next_whole`` is the first step that some region has not published.
 
-    ``left_out`` has the regions that were not decided on, by step, of steps that are not whole.
+    ``left_out`` has the regions that the decision does not cover, by step, for steps that are not whole.
     """
 
     next_whole: Step = 0
@@ -58,13 +58,13 @@ class CoordinatorProgress(Progress):
 
 
 class LastPublished(BaseModel):
-    """The step of a release, of whatever version."""
+    """The step of a release of any version."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
     step: Step
 
 
-SEALED: RecordKind[SealedStep | PublishedStep] = of_models(
-    "a sealed step", Annotated[SealedStep | PublishedStep, Field(discriminator="type")], LARGE_BYTES
+SEALED: RecordKind[SealedStep | RegionStepPublished] = of_models(
+    "a sealed step", Annotated[SealedStep | RegionStepPublished, Field(discriminator="type")], LARGE_BYTES
 )

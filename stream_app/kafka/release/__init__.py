@@ -1,4 +1,1 @@
-"""The release worker: closes steps, draws values and writes the logs.
-
-Modules are imported singly: see :mod:`stream_app.kafka`.
-"""
+"""The release worker: closes steps, draws values and writes the logs."""

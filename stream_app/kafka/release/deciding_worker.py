@@ -1,6 +1,7 @@
-"""What decides on steps: the release worker, or the coordinator of several regions. Exactly one runs.
+"""The worker that decides on steps: the release worker, or the coordinator of several regions.
 
-It fences whoever wrote before, takes over what that one left, and holds it against the settings and the log.
+Exactly one runs. When it starts, it fences the worker that wrote before, takes over the state which that one
+left, and compares it with the settings and the log.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import logging
 import secrets
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,38 +25,39 @@ from models.keys import NoiseKey
 from models.priors import Population
 from models.releases import StepSchedule
 from stream_app.exceptions import restoring
-from stream_app.kafka.broker.clients import FencedError, LogError, reachable
+from stream_app.kafka.broker.clients import FencedError, LogError, start_producer
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
+from stream_app.kafka.broker.topics import LARGE_BYTES
 from stream_app.kafka.deployment.deployment import (
-    HEAD,
+    INPUTS,
+    RECORD_HEAD,
     Deployment,
     administration,
-    check_basis,
     require_requests,
 )
 from stream_app.kafka.deployment.log_reader import (
     BackgroundListener,
+    LogFollower,
     claim_key,
     last_decision,
     latest_records,
     read_steps,
-    reading,
+    recent_offsets,
 )
 from stream_app.kafka.deployment.records import ANSWER
-from stream_app.kafka.process import Job, Pulse, ReleaseCounters, account_a_little, heed_cancellation
-from stream_app.kafka.release.desk import INPUTS, Desk, DeskWatch, Inputs
 from stream_app.kafka.release.release_core import (
+    BatchResult,
     DecidingCore,
-    Flush,
     Progress,
     ReleaseCore,
     Restored,
     restore,
 )
-from stream_app.kafka.release.release_log import StepRecords, TransactionLog
+from stream_app.kafka.release.release_log import TransactionLog
+from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
+from stream_app.kafka.warm_up import compile_kernels
+from stream_app.kafka.worker_process import Job, stop_if_cancelled
 from stream_app.setup.release_settings import CROWD
-from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.setup.run_folder.manifest import check_reason
 from stream_app.setup.run_folder.record import Author, check_head
 from stream_app.setup.settings import Settings
@@ -70,21 +72,22 @@ from stream_app.steps.policy.proposals import (
     Proposal,
     Source,
 )
-from stream_app.watching.events import Observer, RunStarted, RunStopped
+from stream_app.watching.events import RunStarted, RunStopped
 from stream_app.wire import fingerprint_of
-
-# Whether a worker that must be alone runs already: asked of the broker before anything is taken over.
 
 logger = logging.getLogger(__name__)
 
 _ASK_SECONDS = 0.5
-_SESSIONS = 1.5  # a worker that was killed stays a member for one session
+_SESSIONS = 1.5
 
 
 async def wait_for_earlier_worker(
     connection: Connection, group: str, session_seconds: float, title: str
 ) -> None:
-    """Return once the group has no member; :class:`FencedError` if one keeps answering the broker."""
+    """Return once the group has no member; :class:`FencedError` if another worker stays alive.
+
+    Asked before anything is taken over. A worker that was killed remains a member for one session.
+    """
     deadline = time.monotonic() + _SESSIONS * session_seconds + 2 * _ASK_SECONDS
     members = await asyncio.to_thread(_members, connection, group)
     if members:
@@ -101,14 +104,14 @@ async def wait_for_earlier_worker(
 
 
 def _members(connection: Connection, group: str) -> list[str]:
-    """Client names and hosts of a group's members; a broker that just started knows of no group yet."""
+    """Client names and hosts of a group's members."""
     from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError
 
     with administration(connection) as admin:
         try:
             described = admin.describe_groups([group])
         except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError):
-            return ["the broker is still looking"]
+            return ["the broker does not know yet"]  # it has just started, and knows of no group yet
     groups = described.values() if isinstance(described, dict) else described
     return sorted(
         f"{member['client_id']} at {member['client_host']}"
@@ -117,49 +120,46 @@ def _members(connection: Connection, group: str) -> list[str]:
     )
 
 
-# Asking the account workers what a step would do to their people, and among whom it would count them.
-#
-# A step is asked about only when the steps before it are committed, so that every account is where it must
-# be. Answers that do not come in time are answers that allow nothing: the step is suppressed, or released
-# as far as everybody has answered for.
-
-_LISTEN_SECONDS = 0.05
+# Asking the account workers what a step would do to their people, and how many people its counts would hide
+# among. A step is asked about only when the steps before it are committed, so that every account has reached
+# it. A partition that does not answer in time allows nothing: the step is suppressed, or released as far as
+# all partitions have answered.
 
 
 class Proposer:
-    """Sends proposals, hears answers; on the event loop."""
+    """Sends questions to account workers and collects their answers.
 
-    def __init__(self, connection: Connection, topics: Topics, answer_seconds: float) -> None:
-        self._connection = connection
-        self._topics = topics
-        self._answer_seconds = answer_seconds
+    It runs on the event loop; :meth:`decide` and :meth:`survey` are called by the engine, on another thread.
+    """
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._connection = deployment.connection
+        self._topics = deployment.topics
+        self._answer_seconds = deployment.settings.kafka.answer_seconds
+        self._loop = asyncio.get_running_loop()
         self._producer: Any = None
-        self._hearing = BackgroundListener()
-        self._heard: asyncio.Queue[Answer | CrowdAnswer] = asyncio.Queue()
-        self._is_listening = asyncio.Event()
+        self._listener = BackgroundListener()
+        self._answers: asyncio.Queue[Answer | CrowdAnswer] = asyncio.Queue()
+        self.partitions = deployment.topics.partitions
+        self.source = Source(deployment=deployment.digest, session=secrets.token_hex(8))
 
     async def start(self) -> None:
-        """Listen from now on."""
-        from aiokafka import AIOKafkaProducer
-
-        self._producer = AIOKafkaProducer(
-            **await reachable(self._connection), enable_idempotence=True, max_request_size=LARGE_BYTES
+        """Connect, and take every answer from now on."""
+        self._producer = await start_producer(
+            self._connection, enable_idempotence=True, max_request_size=LARGE_BYTES
         )
-        await self._producer.start()
-        await self._hearing.begin(self._hear())
-        while not self._is_listening.is_set():
-            self._hearing.check()
-            await asyncio.sleep(_LISTEN_SECONDS)
+        ends = await recent_offsets(self._connection, self._topics.answers, [0], 0)
+        await self._listener.begin(self._listen(ends))
 
     async def stop(self) -> None:
-        """Listen no longer."""
-        await self._hearing.stop()
+        """Disconnect."""
+        await self._listener.stop()
         if self._producer is not None:
             await self._producer.stop()
 
-    async def ask(self, negotiation: Negotiation) -> Decided:
-        """Propose and hear answers until there is a decision or the time is over."""
-        await self._talk(negotiation)
+    def decide(self, negotiation: Negotiation) -> Decided:
+        """The decision of all partitions together."""
+        self._wait_for(self._ask(negotiation))
         decided = negotiation.decided or negotiation.give_up()
         if decided.why is not None and decided.why.people == 0:
             logger.warning(
@@ -169,14 +169,18 @@ class Proposer:
             )
         return decided
 
-    async def survey(self, survey: CrowdSurvey) -> StepCrowd:
-        """Ask for everybody's sums; a partition that does not answer in time hides nobody."""
-        await self._talk(survey)
+    def survey(self, survey: CrowdSurvey) -> StepCrowd:
+        """The sums of all partitions; one that does not answer in time counts as if it had nobody."""
+        self._wait_for(self._ask(survey))
         return survey.crowds
 
-    async def _talk(self, dialogue: Negotiation | CrowdSurvey) -> None:
-        """Ask and hear answers until there is nothing to ask any more or the time is over."""
-        self._hearing.check()
+    def _wait_for(self, asking: Coroutine[Any, Any, None]) -> None:
+        """On the engine's thread: wait for work on the event loop."""
+        asyncio.run_coroutine_threadsafe(asking, self._loop).result()
+
+    async def _ask(self, dialogue: Negotiation | CrowdSurvey) -> None:
+        """Ask and take answers until there is nothing more to ask, or the time is over."""
+        self._listener.check()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._answer_seconds
         sent: Proposal | CrowdQuestion | None = None
@@ -185,59 +189,37 @@ class Proposer:
                 sent = dialogue.proposal
                 await self._send(sent)
             try:
-                dialogue.take(await asyncio.wait_for(self._heard.get(), max(0.0, deadline - loop.time())))
+                dialogue.take(await asyncio.wait_for(self._answers.get(), max(0.0, deadline - loop.time())))
             except TimeoutError:
                 missing = ", ".join(map(str, sorted(dialogue.waiting_for)))
                 logger.warning("step %d: no answer in time from partitions %s", sent.step, missing)
                 return
 
     async def _send(self, proposal: Proposal | CrowdQuestion) -> None:
-        """Put a question to every partition; that it fits in a record was looked at before the start."""
+        """Send a question to every partition; its size was checked when the worker started."""
         line = proposal.line().rstrip()
-        for partition in range(self._topics.partitions):
+        for partition in range(self.partitions):
             await self._producer.send(self._topics.proposals, line, partition=partition)
         await self._producer.flush()
 
-    async def _hear(self) -> None:
-        """Every answer from now on; what is none is left alone: it allows nothing."""
-        from aiokafka import TopicPartition
-
-        where = TopicPartition(self._topics.answers, 0)
-        async with reading(self._connection) as consumer:
-            consumer.assign([where])
-            await consumer.seek_to_end(where)
-            await consumer.position(where)
-            self._is_listening.set()
-            async for record in consumer:
+    async def _listen(self, starts: Mapping[tuple[str, int], int]) -> None:
+        """Queue every answer; a record that is none is skipped, and so allows nothing."""
+        async for records in LogFollower(self._connection).records(starts):
+            for record in records:
                 answer = ANSWER.read_or_warn(record)
                 if answer is not None:
-                    self._heard.put_nowait(answer)
-
-
-class Inquirer:
-    """Asks from the engine's thread, while the event loop talks."""
-
-    def __init__(self, proposer: Proposer, deployment: Deployment, loop: asyncio.AbstractEventLoop) -> None:
-        self._proposer = proposer
-        self._loop = loop
-        self.partitions = deployment.topics.partitions
-        self.source = Source(deployment=deployment.digest, session=secrets.token_hex(8))
-
-    def decision(self, negotiation: Negotiation) -> Decided:
-        """The decision of all partitions together."""
-        return asyncio.run_coroutine_threadsafe(self._proposer.ask(negotiation), self._loop).result()
-
-    def crowds(self, survey: CrowdSurvey) -> StepCrowd:
-        """The sums of all partitions together."""
-        return asyncio.run_coroutine_threadsafe(self._proposer.survey(survey), self._loop).result()
+                    self._answers.put_nowait(answer)
 
 
 class ProposingPolicy:
-    """A risk budget whose accounts are elsewhere; ``in_crowd`` where it limits risks in the crowd."""
+    """A risk budget for people whose accounts are in other processes.
 
-    def __init__(self, policy: BudgetPolicy, inquirer: Inquirer, *, in_crowd: bool) -> None:
+    ``in_crowd`` says whether the budget limits risks against the crowd adversary.
+    """
+
+    def __init__(self, policy: BudgetPolicy, proposer: Proposer, *, in_crowd: bool) -> None:
         self._policy = policy
-        self._inquirer = inquirer
+        self._proposer = proposer
         self._in_crowd = in_crowd
 
     def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
@@ -245,74 +227,56 @@ class ProposingPolicy:
         negotiation = Negotiation(
             self._policy.decider(step, sensors),
             self._policy.limit,
-            self._inquirer.partitions,
+            self._proposer.partitions,
             self._policy.coming(step),
-            source=self._inquirer.source,
+            source=self._proposer.source,
             crowds=crowds if self._in_crowd else None,
         )
-        return self._inquirer.decision(negotiation)
+        return self._proposer.decide(negotiation)
 
     def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
-        """The account workers hear of it by the log."""
+        """Nothing to do: the account workers read the step from the log."""
 
 
-class DistantCrowd:
-    """The crowd of people whose accounts are elsewhere: sums are asked for, nobody is accounted here."""
+class RemoteCrowd:
+    """The crowd of people whose accounts are in other processes: it asks for sums, and accounts nobody."""
 
-    def __init__(self, inquirer: Inquirer) -> None:
-        self._inquirer = inquirer
+    def __init__(self, proposer: Proposer) -> None:
+        self._proposer = proposer
 
     def ask(self, step: StepSchedule) -> StepCrowd:
         """What each release of the next step would hide among."""
-        inquirer = self._inquirer
-        return inquirer.crowds(CrowdSurvey(step, inquirer.partitions, inquirer.source))
+        return self._proposer.survey(CrowdSurvey(step, self._proposer.partitions, self._proposer.source))
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:
-        """The account workers hear of it by the log."""
+        """Nothing to do: the account workers read the step from the log."""
         return crowds or ()
 
     def risk(self) -> NDArray[np.float64]:
-        """Nobody's."""
+        """Nobody's risk is known here."""
         return np.empty(0)
 
     def crossings(self) -> NDArray[np.int64]:
-        """Nobody."""
+        """Nobody is accounted here."""
         return np.empty(0, dtype=np.int64)
 
     def decided_by(self, person: int) -> str:
-        """Nobody is asked about."""
+        """Nobody is accounted here."""
         raise IndexError(person)
 
     def summary(self) -> None:
-        """Each partition has its own."""
+        """None: each partition of people has its own."""
 
 
-_MOST_RELEASES = 20_000  # sensors of all steps in one transaction, but for a single step that has more
-
-
-class ReleaseRules(NamedTuple):
-    """How counts are released; ``schedule`` is the fingerprint of the schedule file the policy follows.
-
-    Who decides and does not publish has no ``noise_key``.
-    """
-
-    policy: Policy
-    noise_key: NoiseKey | None
-    schedule: str | None = None
-
-
-class Watched(NamedTuple):
-    """Whom a worker notifies of what it does."""
-
-    observer: Observer
-    counters: ReleaseCounters
-    pulse: Pulse
+_MOST_RELEASES = 20_000  # in one transaction, unless a single step has more
 
 
 class DecidingWorker(Job):
-    """One desk whose core closes steps.
+    """Runs one task whose core closes steps.
 
-    ``title`` is what messages call it, ``transactional_id`` the name it writes under, without the prefix.
+    ``title`` is its name in messages, ``transactional_id`` the name it writes under, without the prefix.
+    ``schedule`` is the fingerprint of the schedule file that the policy follows. A worker that decides
+    without publishing has no ``noise_key``.
     """
 
     title: str
@@ -322,29 +286,31 @@ class DecidingWorker(Job):
     def __init__(
         self,
         deployment: Deployment,
-        rules: ReleaseRules,
-        watched: Watched,
+        policy: Policy,
+        noise_key: NoiseKey | None,
+        monitor: TaskMonitor,
         *,
+        schedule: str | None = None,
         accept_changes: bool = False,
         author: Author | None = None,
     ) -> None:
         self._deployment = deployment
-        self._rules = rules
-        self._policy = rules.policy
-        self._observer, _, self._pulse = watched
-        self._watch = DeskWatch(*watched)
+        self._policy = policy
+        self._noise_key = noise_key
+        self._schedule = schedule
+        self._monitor = monitor
         self._accept_changes = accept_changes
         self._author = author or Author.given()
         self._joined = asyncio.Event()
         self._proposer: Proposer | None = None
-        self._crowd: DistantCrowd | None = None
+        self._crowd: RemoteCrowd | None = None
         self._clock = self._step_clock()
-        self._desk: Desk | None = None
+        self._task: StreamTask | None = None
         self._core: DecidingCore | None = None
 
     @property
     def shared(self) -> str:
-        """Any topic: whoever must be alone is given all its partitions."""
+        """Any topic will do: the only worker of a group is given all its partitions."""
         return self._deployment.topics.steps
 
     @property
@@ -355,7 +321,7 @@ class DecidingWorker(Job):
     @property
     @abstractmethod
     def _progress_topic(self) -> str:
-        """Where it stands where to continue."""
+        """The topic with the position to continue from."""
 
     @abstractmethod
     def _step_clock(self) -> StepClock:
@@ -363,113 +329,124 @@ class DecidingWorker(Job):
 
     @abstractmethod
     async def _make_core(
-        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant, flush: Flush
+        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant
     ) -> DecidingCore:
         """The core as the last transaction left it.
 
-        The accountant has nobody: it refuses what cannot be accounted before anything is published, and the
-        account workers account it for everybody.
+        The accountant has no people. It refuses a step that cannot be accounted before anything of it is
+        published; the account workers account it for everybody.
         """
 
     async def prepare(self, app: Any) -> None:
-        """Compile, refuse where another one runs, fence whoever comes back, take over the state it left."""
+        """Take over: compile, refuse to run beside another worker, fence the earlier one, restore its state.
+
+        The order matters: nothing is written before the state agrees with the settings and the log, and the
+        rule of the next step is in the record before that step is decided.
+        """
         deployment, topics = self._deployment, self._deployment.topics
-        await asyncio.to_thread(account_a_little, deployment)
+        await asyncio.to_thread(compile_kernels, deployment)
         await asyncio.to_thread(require_requests, deployment)
         kafka = deployment.settings.kafka
         await wait_for_earlier_worker(deployment.connection, app.conf.id, kafka.session_seconds, self.title)
         log = TransactionLog(
             deployment.connection, f"{topics.prefix}{self.transactional_id}", topics.decisions
         )
-        inputs = Inputs(deployment, self._logs)
-        self._desk = Desk("engine", deployment, inputs, log, self._watch)
-        await log.start()
+        inputs = InputLogs(deployment, self._logs)
+        self._task = StreamTask("engine", deployment, inputs, log, self._monitor)
+        await log.start()  # fences the earlier worker: nothing is written any more to what is read below
         await self._propose_where_needed()
         topic = self._progress_topic
         restored = restore(await latest_records(deployment.connection, topic), topic, self.progress_kind)
         progress = restored.progress
-        key = self._rules.noise_key
-        basis = deployment.release_basis(None if key is None else key.fingerprint(), self._rules.schedule)
-        stored = {key: value for key, value in progress.basis.items() if key not in (INPUTS, HEAD)}
-        check_basis(stored, basis, accept_changes=self._accept_changes)
+        key = self._noise_key
+        basis = deployment.release_basis(None if key is None else key.fingerprint(), self._schedule)
+        stored = deployment.check_continued(
+            progress.basis, basis, progress.next_step, accept_changes=self._accept_changes
+        )
         check_reason(stored, {key: basis.get(key) for key in stored}, self._author)
-        if progress.basis.get("noise_key", basis["noise_key"]) != basis["noise_key"]:
-            check_between_windows(deployment.settings.release.covariance, progress.next_step)
         await self._check_continues(progress)
-        offsets, lost = await inputs.take_up(
+        offsets, lost = await inputs.resume(
             progress.offsets, progress.basis.get(INPUTS, {}), accept_changes=self._accept_changes
         )
         await asyncio.to_thread(deployment.record.begin, deployment.basis)
-        head = progress.basis.get(HEAD) or {}
-        basis |= {HEAD: await asyncio.to_thread(self._note_rule, progress.next_step, basis, head)}
+        head = progress.basis.get(RECORD_HEAD) or {}
+        basis |= {RECORD_HEAD: await asyncio.to_thread(self._note_rule, progress.next_step, basis, head)}
         basis[INPUTS] = inputs.identities
         progress = await self._carry(progress.model_copy(update={"offsets": offsets}))
-        flush = Flush(self._desk.flush, _MOST_RELEASES if self._proposer is None else 0)
         nobody = Population.pack((), deployment.location_names)
         accountant = ContinuousAccountant(nobody, deployment.horizon().starting_at(progress.next_step))
         restored = restored.model_copy(update={"progress": progress})
         if key is not None:
             await claim_key(deployment, key, 0, progress.next_step)
-        self._core = await self._make_core(restored, basis, accountant, flush)
-        await self._desk.begin(self._core, self._clock, [each.letter() for each in lost])
+        self._core = await self._make_core(restored, basis, accountant)
+        await self._task.begin(self._core, self._clock, [each.letter() for each in lost])
         names = tuple(sensor.name for sensor in deployment.registry.sensors)
-        self._observer.started(RunStarted(0, progress.next_step, names))
+        self._monitor.observer.started(RunStarted(0, progress.next_step, names))
         logger.info("%s continues at step %d", self.title, progress.next_step)
+
+    def _flush(self, result: BatchResult) -> None:
+        """On the core's thread: see :class:`DecidingCore`."""
+        assert self._task is not None  # prepared
+        self._task.flush(result)
+
+    @property
+    def _flush_above(self) -> int:
+        return 0 if self._proposer is not None else _MOST_RELEASES
 
     def _note_rule(
         self, step: int, basis: Mapping[str, object], head: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Have the rule in the record before the first step is decided by it; the record's new head.
+        """Write the rule to the record before the first step is decided by it; the record's new head.
 
-        :class:`LogError` where entries are gone that were there before.
+        Raises :class:`LogError` if entries that were there before are gone.
         """
         record = self._deployment.record
         check_head(record.entries(), head, record.record_name)
         return record.hold(step, basis, self._author)
 
     async def assigned(self, partitions: set[int]) -> None:
-        """All of them: with some of them there is another one in the group, and one of the two is fenced.
+        """Normally all of them. If only some, another worker is in the group, and one of the two is fenced.
 
-        Which of them does not follow from the group: one that slept joins again when it wakes.
+        The group does not tell which one: a worker that was suspended joins again when it wakes up.
         """
-        assert self._desk is not None  # prepared
+        assert self._task is not None  # prepared
         if 0 < len(partitions) < self._deployment.topics.partitions:
-            self._desk.doubt()
+            self._task.check_fence()
         self._joined.set()
 
     async def run(self) -> None:
-        """Once the group knows us, until cancelled."""
+        """Work from the time this process is a member of the group until cancelled."""
         while not self._joined.is_set():
-            heed_cancellation()
-            self._pulse.beat(has_work=False)
+            stop_if_cancelled()
+            self._monitor.pulse.beat(has_work=False)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._joined.wait(), 1.0)
-        assert self._desk is not None  # prepared
-        await self._desk.run()
+        assert self._task is not None  # prepared
+        await self._task.run()
 
     async def finish(self, reason: str) -> None:
-        """Leave; records that were not committed will be read again."""
-        self._observer.stopped(RunStopped(0 if self._core is None else self._core.next_step, reason))
-        if self._desk is not None:
-            await self._desk.stop()
+        """Leave the group; records that were not committed will be read again."""
+        self._monitor.observer.stopped(RunStopped(0 if self._core is None else self._core.next_step, reason))
+        if self._task is not None:
+            await self._task.stop()
         if self._proposer is not None:
             await self._proposer.stop()
 
     async def _propose_where_needed(self) -> None:
-        """With a risk budget or a crowd the account workers are asked before each decision."""
-        deployment, settings = self._deployment, self._deployment.settings
+        """With a risk budget or a crowd, ask the account workers before each decision."""
+        settings = self._deployment.settings
         if not isinstance(self._policy, BudgetPolicy) and not settings.has_crowd:
             return
-        self._proposer = Proposer(deployment.connection, deployment.topics, settings.kafka.answer_seconds)
+        self._proposer = Proposer(self._deployment)
         await self._proposer.start()
-        inquirer = Inquirer(self._proposer, deployment, asyncio.get_running_loop())
         if isinstance(self._policy, BudgetPolicy):
-            self._policy = ProposingPolicy(self._policy, inquirer, in_crowd=settings.adversary == CROWD)
+            in_crowd = settings.adversary == CROWD
+            self._policy = ProposingPolicy(self._policy, self._proposer, in_crowd=in_crowd)
         if settings.has_crowd:
-            self._crowd = DistantCrowd(inquirer)
+            self._crowd = RemoteCrowd(self._proposer)
 
     async def _check_continues(self, progress: Progress) -> None:
-        """A progress that was lost, or is another log's, would publish steps a second time."""
+        """Refuse a position that was lost or belongs to another log: it would publish steps a second time."""
         topics, topic = self._deployment.topics, self._progress_topic
         last = await last_decision(self._deployment.connection, topics.decisions)
         decided = 0 if last is None else last.step + 1
@@ -491,22 +468,19 @@ class DecidingWorker(Job):
             )
 
     async def _carry(self, progress: Progress) -> Progress:
-        """Go on with what earlier runs have spent; the log is read only where no progress says it in full."""
+        """Continue the privacy account of earlier runs; the log is read if the position does not hold it."""
         account = PrivacyAccount.load(progress.account) if progress.account else None
         if account is None or not account.is_of_this_version:
             account = PrivacyAccount(sensor.group for sensor in self._deployment.registry.sensors)
             decisions = self._deployment.topics.decisions
             async for decision in read_steps(self._deployment.connection, decisions, 0, progress.next_step):
                 account.charge(self._deployment.schedule_of(decision))
-        self._observer.carried(account)
+        self._monitor.observer.carried(account)
         return progress.model_copy(update={"account": account.save()})
 
 
-# The release worker: one process that takes counts in, closes steps, draws values, writes the logs.
-
-
 class ReleaseWorker(DecidingWorker):
-    """Runs one engine between the input topics and the logs."""
+    """The one process that takes in counts, closes steps, draws values and writes the logs."""
 
     title = "release worker"
     transactional_id = "release"
@@ -524,33 +498,39 @@ class ReleaseWorker(DecidingWorker):
         return StepClock.of(self._deployment.settings)
 
     async def _make_core(
-        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant, flush: Flush
+        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant
     ) -> ReleaseCore:
         settings, registry = self._deployment.settings, self._deployment.registry
-        key = self._rules.noise_key
-        assert key is not None  # who publishes has one
+        assert self._noise_key is not None  # a worker that publishes has one
         engine = StepEngine(
             Intake(registry, restored_window(settings, restored), settings.max_ahead),
             self._policy,
-            KeyedPublisher.of(settings, key),
+            KeyedPublisher.of(settings, self._noise_key),
             accountant,
             risk_every=settings.risk_every,
             crowd=self._crowd,
         )
         await self._recall(engine)
-        topics = self._deployment.topics
-        written = StepRecords(topics, self._deployment.digest)
-        return ReleaseCore(engine, self._clock, restored.progress, basis, flush, topics, written)
+        return ReleaseCore(
+            engine,
+            self._clock,
+            restored.progress,
+            basis,
+            self._flush,
+            self._flush_above,
+            topics=self._deployment.topics,
+            deployment=self._deployment.digest,
+        )
 
     async def _recall(self, engine: StepEngine) -> None:
-        """Tell the engine what was decided of the closed steps of which more values are published."""
+        """Give the engine the decisions of closed steps for which late or corrected values may still come."""
         connection, decisions = self._deployment.connection, self._deployment.topics.decisions
         steps = read_steps(connection, decisions, engine.intake.window.first_revisable, engine.next_step)
         engine.recall([self._deployment.schedule_of(decision) async for decision in steps])
 
 
 def restored_window(settings: Settings, restored: Restored) -> StepWindow:
-    """The open steps as the last transaction left them."""
+    """The open steps as of the last transaction."""
     window = StepWindow.of(settings)
     if saved := restored.window():
         window.load(saved)

@@ -1,9 +1,18 @@
-"""The release worker without a broker: records in, transactions out."""
+"""Records in, transactions out: what workers do with the records of their input logs, without a broker.
+
+An :class:`ArrivalOrder` puts the records of several logs in one order. A :class:`Core` enters them, closes
+steps, and says which records have to be written in one transaction. :class:`Progress` is the record by which
+the next run continues. :class:`ReleaseCore` is the core of a single release worker; those of regions are in
+:mod:`stream_app.kafka.regions`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -13,25 +22,261 @@ from stream_app.exceptions import restoring
 from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.records import ACTIVATION, READING, RefusedRecord
-from stream_app.kafka.release.core import Arrived, Core, LogRecord, Taken
-from stream_app.kafka.release.release_log import StepRecords
+from stream_app.kafka.release.release_log import LogRecord, StepRecords
 from stream_app.steps import ClosedStep, Intake, Origin, StepClock, StepEngine, StepWindow
 from stream_app.watching.events import StepClosed
-from stream_app.wire import MAX_COUNT, Name, Step, Version, fingerprint_of
+from stream_app.wire import (
+    MAX_COUNT,
+    PRIVATE_REASONS,
+    Name,
+    Outcome,
+    Rejected,
+    Step,
+    Version,
+    fingerprint_of,
+)
 
-# Where the release worker continues: the records it writes with every transaction.
-#
-# One says the position, one for each open step what is known of it, so that no record grows with the number
-# of open steps. The topic is compacted: the last record of each key counts, and none of a step that was
-# forgotten.
+SILENCE_SECONDS = 2.0
+"""A log whose end cannot be found out is taken to be empty after this time without a record."""
 
-KEY = b"release"
+_MOST_RECORDS = 16_000
+_MOST_BYTES = 64 * 2**20  # several fetches of each log, so that a log is read on while another is held back
+
+
+class InputRecord(NamedTuple):
+    """One record: the name of its log, the broker's time stamp, its offset and its bytes."""
+
+    log: str
+    timestamp: float
+    offset: int
+    value: bytes
+    key: bytes = b""
+
+
+class ArrivalOrder:
+    """Records of several logs in the order in which the broker received them.
+
+    A worker that catches up fetches one log far ahead of another. Entered as fetched, activations would seem
+    to be announced years ahead, or counts to come without their activation. So logs are merged by the
+    broker's time stamps; of records with the same stamp, the one of the log named first comes first. A log
+    without a waiting record holds the others back until it is known to have nothing earlier.
+
+    Records of ``priority_logs``, further logs, come before all others and never wait for them.
+    """
+
+    def __init__(
+        self,
+        logs: Sequence[str],
+        is_at_end: Callable[[str], bool],
+        now_seconds: float,
+        offsets: Mapping[str, int] | None = None,
+        priority_logs: Sequence[str] = (),
+    ) -> None:
+        """``offsets`` are the first records of each log that no earlier run has processed.
+
+        ``is_at_end`` says of a log whether it is known to have no record that was not added.
+        """
+        self._waiting: dict[str, deque[InputRecord]] = {log: deque() for log in (*logs, *priority_logs)}
+        self._merged, self._priority_logs = tuple(logs), tuple(priority_logs)
+        self._waiting_bytes = 0
+        self._is_at_end = is_at_end
+        self._next_offset = {log: (offsets or {}).get(log, 0) for log in self._waiting}
+        self._last_record_seconds = dict.fromkeys(logs, now_seconds)
+
+    def __len__(self) -> int:
+        """How many records wait."""
+        return sum(map(len, self._waiting.values()))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many records wait that no more should be fetched for now."""
+        return len(self) > _MOST_RECORDS or self._waiting_bytes > _MOST_BYTES
+
+    @property
+    def next_offsets(self) -> Mapping[str, int]:
+        """Of each log, the offset after the last record that was added."""
+        return self._next_offset
+
+    def lacks(self, log: str, offset: int) -> bool:
+        """Whether the record at this offset has not been added."""
+        return offset >= self._next_offset[log]
+
+    def add(self, record: InputRecord, now_seconds: float) -> None:
+        """Add a record; those of one log come in the order of their offsets."""
+        self._waiting[record.log].append(record)
+        self._waiting_bytes += len(record.value)
+        self._next_offset[record.log] = max(self._next_offset[record.log], record.offset + 1)
+        self._last_record_seconds[record.log] = now_seconds
+
+    def take(self, most: int, now_seconds: float, *, priority_logs_only: bool = False) -> list[InputRecord]:
+        """The next records in order, at most ``most``."""
+        taken: list[InputRecord] = []
+        for log in self._priority_logs:
+            while self._waiting[log] and len(taken) < most:
+                taken.append(self._pop(log))
+        while len(taken) < most and not priority_logs_only:
+            heads = [self._waiting[log][0] for log in self._merged if self._waiting[log]]
+            if not heads or not all(self._may_pass(log, now_seconds) for log in self._merged):
+                break
+            taken.append(self._pop(min(heads, key=lambda record: record.timestamp).log))
+        return taken
+
+    def _pop(self, log: str) -> InputRecord:
+        record = self._waiting[log].popleft()
+        self._waiting_bytes -= len(record.value)
+        return record
+
+    def _may_pass(self, log: str, now_seconds: float) -> bool:
+        """Whether a log has a record to compare with, or surely none that is earlier."""
+        if self._waiting[log]:
+            return True
+        return now_seconds - self._last_record_seconds[log] >= SILENCE_SECONDS or self._is_at_end(log)
+
+
+@dataclass
+class BatchResult:
+    """What came of a batch of records.
+
+    ``records`` are to be written, in this order, beside the dead letters in ``rejected`` and the position.
+    ``events`` are for observers, once all of it is durable; their latency and lag are filled in then.
+    """
+
+    records: list[LogRecord] = field(default_factory=list)
+    events: list[StepClosed] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+
+    @property
+    def releases(self) -> int:
+        """Releases of all closed steps: the size of a transaction grows with their number."""
+        return sum(len(event.schedule.releases) for event in self.events)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a commit can wait, as nobody waits for anything in it.
+
+        Private dead letters wait too, as repetitions do: the time of a write must not depend on counts.
+        """
+        return not self.records and all(each.reason in PRIVATE_REASONS for each in self.rejected)
+
+    def clear(self) -> None:
+        """Empty it, after it was committed."""
+        self.records.clear()
+        self.events.clear()
+        self.rejected.clear()
+        self.outcomes.clear()
+
+
+class Core(ABC):
+    """Turns records of input logs into the records to be written; runs on one thread at a time.
+
+    ``offsets`` are the next records of each log by its name. The result of a record depends only on the
+    records before it, never on how records were cut into batches.
+    """
+
+    def __init__(self, clock: StepClock, offsets: Mapping[str, int], topics: Topics) -> None:
+        self._clock = clock
+        self._offsets = dict(offsets)
+        self._topics = topics
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """The next record of each log."""
+        return dict(self._offsets)
+
+    @property
+    @abstractmethod
+    def next_step(self) -> int:
+        """The step that closes next."""
+
+    @property
+    @abstractmethod
+    def watermark(self) -> int:
+        """The last step that the inputs show to have begun; -1 for none."""
+
+    @property
+    def next_published(self) -> int:
+        """The step that is published next."""
+        return self.next_step
+
+    def records(self, result: BatchResult) -> Iterator[LogRecord]:
+        """Everything that has to become durable now."""
+        yield from result.records
+        for letter in result.rejected:
+            yield LogRecord(self._topics.rejected, None, letter.line().rstrip())
+        yield from self._position()
+
+    def events(self, result: BatchResult, latency_seconds: float) -> Iterator[StepClosed]:
+        """What observers are sent, once the batch is durable."""
+        lag_steps = max(0, self.watermark + 1 - self.next_published)
+        for event in result.events:
+            yield replace(event, latency_seconds=latency_seconds, lag_steps=lag_steps)
+
+    @abstractmethod
+    def _position(self) -> Iterator[LogRecord]:
+        """The open steps that have changed, and the position to continue from."""
+
+    @abstractmethod
+    def _receive(self, record: InputRecord, result: BatchResult) -> None:
+        """Enter one new record."""
+
+    @abstractmethod
+    def _close_due(self, result: BatchResult) -> None:
+        """Close every step that is due."""
+
+    @abstractmethod
+    def _close_through(self, step: int) -> None:
+        """Let steps up to this one close: their ticks have come, and so has everything sent before."""
+
+    @property
+    def takes_priority_logs_only(self) -> bool:
+        """Whether only records of priority logs should be taken for now."""
+        return False
+
+    def is_over(self, now_seconds: float) -> bool:
+        """Whether the tick of the next step has come."""
+        return self._clock.due_step(now_seconds) >= self.next_step
+
+    def take(
+        self, records: Sequence[InputRecord], now_seconds: float, *, has_read_all: bool = False
+    ) -> BatchResult:
+        """Enter new records, and close steps as they become due; records entered before are skipped.
+
+        With a clock, steps whose tick is earlier than the broker's stamp of a record close before it is
+        entered. A stamp from the future counts as ``now_seconds``. The present time itself closes steps only
+        if the inputs held nothing more at that time (``has_read_all``).
+        """
+        result = BatchResult()
+        for record in records:
+            if record.offset >= self._offsets.get(record.log, 0):
+                self._reach(min(record.timestamp, now_seconds), result)  # steps over by its stamp
+                self._offsets[record.log] = record.offset + 1
+                self._receive(record, result)
+                self._close_due(result)
+        if has_read_all:
+            self._reach(now_seconds, result)
+        self._close_due(result)
+        return result
+
+    def _reach(self, seconds: float, result: BatchResult) -> None:
+        """Close the steps whose tick has come by this time."""
+        if self.is_over(seconds):
+            self._clock.check(seconds, self.next_step)
+            self._close_through(self._clock.due_step(seconds))
+            self._close_due(result)
+
+
+# The records of the topic ``progress``, written with every transaction: one says the position, and one for
+# each open step what is known of it, so that no record grows with the number of open steps. The topic is
+# compacted: the last record of each key counts. A step that is forgotten is deleted.
+
+PROGRESS_KEY = b"release"
 _STEP_KEY = b"step-"
 _Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 
 class OpenStepRecord(BaseModel):
-    """What is known of one open step, as :meth:`stream_app.steps.window.StepWindow.take_changed` gives it."""
+    """An open step with its counts: secret. :meth:`stream_app.steps.window.StepWindow.take_changed` gives it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -43,12 +288,12 @@ class OpenStepRecord(BaseModel):
 
 
 class Progress(BaseModel):
-    """Everything up to here is durable.
+    """Everything up to here is durable, and the next run continues from here.
 
-    ``offsets`` are the next records of each input topic, ``window`` says where the open steps begin,
-    ``basis`` what the log was begun with, in fingerprints. ``account`` is the privacy spent by all steps
-    before ``next_step``, ``decided`` the fingerprint of the last of them: with it the record is held against
-    the log without reading it. Logs of earlier versions have neither.
+    ``offsets`` are the next records of each input log. ``window`` says where the open steps begin. ``basis``
+    holds fingerprints of the settings that the log was begun with. ``account`` is the privacy spent by all
+    steps before ``next_step``, and ``decided`` the fingerprint of the last of them, by which the record is
+    compared with the log of decisions. Records of earlier versions have neither.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -82,7 +327,7 @@ class Progress(BaseModel):
 
 
 class Restored(BaseModel):
-    """The position and the open steps, as the last transaction left them."""
+    """The position and the open steps as of the last transaction."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -90,18 +335,20 @@ class Restored(BaseModel):
     steps: tuple[OpenStepRecord, ...] = ()
 
     def window(self) -> dict[str, Any]:
-        """What :meth:`stream_app.steps.window.StepWindow.load` continues from; empty at a new beginning."""
+        """The argument of :meth:`stream_app.steps.window.StepWindow.load`; empty in a new deployment."""
         window = dict(self.progress.window)
         if window:
-            known = window.get("steps", ())  # versions before this one kept all steps in one record
+            known = window.get("steps", ())  # earlier versions kept all steps in one record
             window["steps"] = [*known, *(step.model_dump() for step in self.steps)]
         return window
 
 
 def step_records(changed: Mapping[int, Mapping[str, Any] | None]) -> dict[bytes, bytes | None]:
-    """Key and value of each step that has changed; no value where a step was forgotten."""
+    """Key and value of each step that has changed; no value for a step that is forgotten."""
     return {
-        _STEP_KEY + str(step).encode(): None if saved is None else _json(saved)
+        _STEP_KEY + str(step).encode(): (
+            None if saved is None else json.dumps(saved, separators=(",", ":")).encode()
+        )
         for step, saved in changed.items()
     }
 
@@ -109,9 +356,9 @@ def step_records(changed: Mapping[int, Mapping[str, Any] | None]) -> dict[bytes,
 def restore(
     latest: Mapping[bytes | None, bytes | None], topic: str, kind: type[Progress] = Progress
 ) -> Restored:
-    """What the last record of each key says; a new beginning where there is none."""
+    """Read the last record of each key of the topic; a new deployment has none."""
     try:
-        progress = latest.get(KEY)
+        progress = latest.get(PROGRESS_KEY)
         return Restored(
             progress=kind() if progress is None else kind.model_validate_json(progress),
             steps=tuple(
@@ -128,23 +375,12 @@ def restore(
         ) from error
 
 
-def _json(saved: Mapping[str, Any]) -> bytes:
-    return json.dumps(saved, separators=(",", ":")).encode()
-
-
-class Flush(NamedTuple):
-    """``write`` makes durable, and takes out, what was taken so far.
-
-    It is called before a step is decided once those closed since release ``above`` sensors; 0 where deciding
-    a step needs the steps before to be known.
-    """
-
-    write: Callable[[Taken], None]
-    above: int = 0
-
-
 class DecidingCore(Core):
-    """Closes steps by an engine, keeps the privacy account and says where to continue."""
+    """Closes steps with an engine, and keeps the privacy account.
+
+    ``flush`` commits the batch so far, and empties it. It is called before a step is decided, once the steps
+    closed so far have at least ``flush_above`` releases: 0 if a decision needs all earlier steps committed.
+    """
 
     def __init__(
         self,
@@ -152,9 +388,14 @@ class DecidingCore(Core):
         clock: StepClock,
         progress: Progress,
         basis: Mapping[str, object],
-        flush: Flush | None = None,
+        flush: Callable[[BatchResult], None] | None = None,
+        flush_above: int = 0,
+        *,
+        topics: Topics,
+        deployment: str | None = None,
     ) -> None:
-        super().__init__(clock, progress.offsets)
+        super().__init__(clock, progress.offsets, topics)
+        self._written = StepRecords(topics, deployment)
         self.engine = engine
         self._basis = dict(basis)
         self._account = (
@@ -164,6 +405,7 @@ class DecidingCore(Core):
         )
         self._decided = progress.decided
         self._flush = flush
+        self._flush_above = flush_above
 
     @property
     def next_step(self) -> int:
@@ -175,41 +417,28 @@ class DecidingCore(Core):
         """The last step that most sensors have reached."""
         return self.engine.intake.window.watermark
 
-    def events(self, taken: Taken, latency_seconds: float) -> Iterator[StepClosed]:
-        """The closed steps; the account workers write risks."""
-        return (self._event(closed, latency_seconds) for closed in taken.closed)
-
-    def _event(self, closed: ClosedStep, latency_seconds: float) -> StepClosed:
-        return StepClosed(
-            step=closed.schedule.step,
-            schedule=closed.schedule,
-            published=closed.release.published,
-            missing=closed.missing,
-            people=0,
-            summary=None,
-            latency_seconds=latency_seconds,
-            lag_steps=max(0, self.watermark + 1 - self.next_step),
-            why=closed.why,
-            crowds=closed.crowds,
-        )
+    @abstractmethod
+    def _records_of(self, closed: ClosedStep) -> Iterable[LogRecord]:
+        """What is written of a closed step."""
 
     def _close_through(self, step: int) -> None:
         self.engine.close_through(step)
 
-    def _close_due(self, taken: Taken) -> None:
+    def _close_due(self, result: BatchResult) -> None:
         while self.engine.is_due():
-            if self._flush is not None and taken.closed and taken.releases >= self._flush.above:
-                self._flush.write(taken)
+            if self._flush is not None and result.events and result.releases >= self._flush_above:
+                self._flush(result)
             closed = self.engine.close_next()
             if closed is None:
                 return
-            taken.closed.append(closed)
+            result.records += self._records_of(closed)
+            result.events.append(closed_event(closed))
             self._account.charge(closed.schedule)
             self._decided = fingerprint_of(closed.schedule)
-            taken.rejected += closed.rejected
+            result.rejected += closed.rejected
 
     def _progress(self, offsets: Mapping[str, int], window: Mapping[str, object]) -> bytes:
-        """Where to continue behind these records."""
+        """The record of the position after these records."""
         return Progress(
             next_step=self.engine.next_step,
             offsets=offsets,
@@ -220,52 +449,54 @@ class DecidingCore(Core):
         ).record()
 
 
+def closed_event(closed: ClosedStep) -> StepClosed:
+    """The event of a step, without risks: account workers compute those."""
+    return StepClosed(
+        step=closed.schedule.step,
+        schedule=closed.schedule,
+        published=closed.release.published,
+        missing=closed.missing,
+        people=0,
+        summary=None,
+        latency_seconds=0.0,
+        lag_steps=0,
+        why=closed.why,
+        crowds=closed.crowds,
+    )
+
+
 class ReleaseCore(DecidingCore):
-    """Engine and positions in the inputs, where one worker takes in, decides and publishes."""
+    """The core of a worker that takes in counts, decides and publishes."""
 
-    def __init__(
-        self,
-        engine: StepEngine,
-        clock: StepClock,
-        progress: Progress,
-        basis: Mapping[str, object],
-        flush: Flush | None = None,
-        topics: Topics = Topics(),  # noqa: B008 - frozen
-        written: StepRecords | None = None,
-    ) -> None:
-        super().__init__(engine, clock, progress, basis, flush)
-        self._topics = topics
-        self._written = written or StepRecords(topics)
+    def _records_of(self, closed: ClosedStep) -> Iterable[LogRecord]:
+        return self._written.of(closed)
 
-    def records(self, taken: Taken) -> Iterator[LogRecord]:
-        """Closed steps, dead letters, the open steps that changed, and where to continue."""
-        for closed in taken.closed:
-            yield from self._written.of(closed)
-        yield from self._written.dead_letters(taken.rejected)
+    def _position(self) -> Iterator[LogRecord]:
         window = self.engine.intake.window
         for key, value in step_records(window.take_changed()).items():
             yield LogRecord(self._topics.progress, key, value)
-        yield LogRecord(self._topics.progress, KEY, self._progress(self._offsets, window.save_position()))
+        progress = self._progress(self._offsets, window.save_position())
+        yield LogRecord(self._topics.progress, PROGRESS_KEY, progress)
 
-    def _receive(self, record: Arrived, taken: Taken) -> None:
+    def _receive(self, record: InputRecord, result: BatchResult) -> None:
         is_activation = record.log == self._topics.activations
-        receive_message(self.engine.intake, record, self._clock, is_activation, taken)
+        receive_message(self.engine.intake, record, self._clock, is_activation, result)
 
 
 def receive_message(
-    intake: Intake, record: Arrived, clock: StepClock, is_activation: bool, taken: Taken
+    intake: Intake, record: InputRecord, clock: StepClock, is_activation: bool, result: BatchResult
 ) -> None:
-    """Enter one activation, reading or batch of them; what is none becomes a dead letter.
+    """Enter an activation, a reading or a batch of readings; anything else becomes a dead letter.
 
-    Whether a step was over when its count came is seen by the broker's stamp: read again, the record meets
-    the same fate.
+    Whether a step was over when its count came is decided by the broker's time stamp, so that a record that
+    is read again is treated the same way.
     """
     source = f"{record.log}:{record.offset}"
     intake.over_through = clock.over_step(record.timestamp)
     message = (ACTIVATION if is_activation else READING).read(record, source)
     if isinstance(message, RefusedRecord):
-        taken.rejected.append(message.letter())
+        result.rejected.append(message.letter())
         return
     receipt = intake.receive(message, Origin(source, record.value))
-    taken.outcomes.update(receipt.outcomes)
-    taken.rejected += receipt.rejected
+    result.outcomes.update(receipt.outcomes)
+    result.rejected += receipt.rejected

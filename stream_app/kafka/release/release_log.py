@@ -1,30 +1,39 @@
-"""Writing what comes of records, one transaction at a time, and the fence that keeps a second writer out."""
+"""Writing one transaction at a time, with the fence that keeps a second writer out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from stream_app.kafka.broker.clients import BrokerError, FencedError, reachable, said_while_waiting
+from stream_app.kafka.broker.clients import BrokerError, FencedError, log_while_waiting, start_producer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
-from stream_app.kafka.release.core import LogRecord
 from stream_app.steps import ClosedStep, public_release, release_for_tier
-from stream_app.wire import Rejected, StepRelease, decision_of
+from stream_app.wire import StepRelease, decision_of
+
+
+class LogRecord(NamedTuple):
+    """One record to be written."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int = 0
+
 
 _TRANSACTION_MILLISECONDS = 60_000  # a leader and a coordinator that are silent take up to 20 s each
 
 
 class _Uncommitted(Exception):  # noqa: N818 - no error
-    """Leaves a transaction that is not to be committed."""
+    """Leaves a transaction without committing it."""
 
 
 class TransactionLog:
-    """Writes for one name: a worker, or a region of it.
+    """The writer under one transactional id: a worker's, or that of one of its regions.
 
-    Starting it fences whoever wrote under the name before: the broker refuses the older one's next
-    transaction. ``timed`` is the topic whose records carry the broker's time.
+    Starting it fences the writer that had the id before: the broker refuses its next transaction. ``timed``
+    is a topic whose records carry the broker's time.
     """
 
     def __init__(self, connection: Connection, transactional_id: str, timed: str, partition: int = 0) -> None:
@@ -35,30 +44,27 @@ class TransactionLog:
 
     async def start(self) -> None:
         """Take over the log."""
-        from aiokafka import AIOKafkaProducer
-
-        self._producer = AIOKafkaProducer(
-            **await reachable(self._connection),
+        self._producer = await start_producer(
+            self._connection,
             transactional_id=self._transactional_id,
             transaction_timeout_ms=_TRANSACTION_MILLISECONDS,
             max_request_size=LARGE_BYTES,
         )
-        await self._producer.start()
 
     async def stop(self) -> None:
-        """Leave the log; what was not committed was never there, also where it was fenced on its way."""
+        """Leave the log; what was not committed is never visible."""
         from aiokafka.errors import ProducerFenced
 
         if self._producer is not None:
             try:
                 await self._producer.stop()
-            except ProducerFenced:  # before it has closed its connections
+            except ProducerFenced:  # aiokafka 0.14 raises it before it has closed its connections
                 await self._producer.client.close()
 
     async def broker_seconds(self) -> float:
-        """The broker's time, by its stamp on a record that is never committed.
+        """The broker's time, from its stamp on a record that is never committed.
 
-        Raises :class:`FencedError` when another one has taken over.
+        Raises :class:`FencedError` if another writer has taken over.
         """
         topic, partition = self._timed
         with _broker_errors(), suppress(_Uncommitted):
@@ -68,14 +74,14 @@ class TransactionLog:
         return float(sent.timestamp) / 1000.0
 
     async def write(self, records: Iterable[LogRecord]) -> float | None:
-        """Commit; :class:`FencedError` when another one has taken over.
+        """Commit these records; :class:`FencedError` if another writer has taken over.
 
-        Gives the broker's time, where a record was written that carries it.
+        Returns the broker's time, if a record of the timed topic was among them.
         """
-        written = tuple(records)
+        written = tuple(records)  # before the transaction: an error while they are made must not open one
         with _broker_errors():
             async with (
-                said_while_waiting("a transaction", "nothing is published"),
+                log_while_waiting("a transaction", "nothing is published"),
                 self._producer.transaction(),
             ):
                 stamped = None
@@ -87,13 +93,13 @@ class TransactionLog:
 
 @contextmanager
 def _broker_errors() -> Iterator[None]:
-    """What a broker answers to a transaction, as errors of ours."""
+    """Turn errors of a transaction into :class:`FencedError` or :class:`BrokerError`."""
     from aiokafka.errors import KafkaError, ProducerFenced, UnknownError
 
     try:
         yield
     except KafkaError as error:
-        cause = error.__cause__ or error  # of others aiokafka's task that sends says only that there was one
+        cause = error.__cause__ or error  # the outer error often names no cause
         said = ": ".join(filter(None, (type(cause).__name__, str(cause))))
         if isinstance(cause, ProducerFenced):
             raise FencedError(
@@ -101,7 +107,7 @@ def _broker_errors() -> Iterator[None]:
                 "a newer one has taken over",
                 "this one ends and has published nothing since; stop whichever was started by mistake",
             ) from error
-        if isinstance(cause, UnknownError):  # brokers have no other word where a commit meets a newer writer
+        if isinstance(cause, UnknownError):  # a broker's answer to a commit during a takeover
             raise FencedError(
                 "only one release worker may write",
                 f"{said}, as where a newer one takes over in the middle of a commit",
@@ -115,9 +121,9 @@ def _broker_errors() -> Iterator[None]:
 
 
 class StepRecords:
-    """The records of closed steps; none with a tier that has no topic.
+    """Makes the records of closed steps.
 
-    ``deployment`` is the digest that decisions carry, ``partition`` that of the public logs.
+    ``deployment`` is the digest that decisions carry, ``partition`` the one of the public logs to write to.
     """
 
     def __init__(self, topics: Topics, deployment: str | None = None, partition: int = 0) -> None:
@@ -126,17 +132,14 @@ class StepRecords:
         self._partition = partition
 
     def of(self, closed: ClosedStep) -> Iterable[LogRecord]:
-        """The release, what each tier receives of it, and its internal twin.
-
-        Late and corrected values of earlier steps are published with it.
-        """
+        """The release for the public and each tier, later values of earlier steps, the decision."""
         yield from self.released(closed.release)
         for revised in closed.revised:
             yield LogRecord(self._topics.revised, str(revised.step).encode(), revised.line().rstrip())
         yield self.decided(closed)
 
     def released(self, release: StepRelease) -> Iterable[LogRecord]:
-        """What everybody and each tier receives."""
+        """What the public and each tier receive."""
         key, tiers = str(release.step).encode(), self._topics.tiers
         yield LogRecord(
             self._topics.releases, key, public_release(release, tiers).line().rstrip(), self._partition
@@ -146,10 +149,6 @@ class StepRecords:
             yield LogRecord(self._topics.tier(tier), key, line, self._partition)
 
     def decided(self, closed: ClosedStep) -> LogRecord:
-        """What was decided of a step, and is accounted."""
+        """The decision on a step, which is accounted."""
         decision = decision_of(closed.schedule, closed.why, self._deployment, closed.crowds)
         return LogRecord(self._topics.decisions, str(closed.schedule.step).encode(), decision.line().rstrip())
-
-    def dead_letters(self, rejected: Iterable[Rejected]) -> Iterable[LogRecord]:
-        """Dead letters."""
-        return (LogRecord(self._topics.rejected, None, each.line().rstrip()) for each in rejected)

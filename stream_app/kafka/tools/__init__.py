@@ -1,4 +1,1 @@
-"""Tools around a deployment on Kafka.
-
-Modules are imported singly: see :mod:`stream_app.kafka`.
-"""
+"""Tools around a deployment on Kafka."""

@@ -1,4 +1,4 @@
-"""Dead letters on the topic ``rejected``: looking at them, sending them again once their cause is mended."""
+"""Dead letters on the topic ``rejected``: reading them, and sending them again once their cause is mended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stream_app.wire import MAX_PAYLOAD_CHARS, Rejected
 
 
 class DeadLetter(NamedTuple):
-    """A refused message and where it lies."""
+    """A refused message and its offset."""
 
     offset: int
     timestamp_seconds: float
@@ -20,7 +20,7 @@ class DeadLetter(NamedTuple):
 
 
 class Resubmission(NamedTuple):
-    """What became of dead letters that were sent again; ``left`` maps an offset to why it was not."""
+    """The result of sending dead letters again; ``left`` maps the offset of one not sent to the reason."""
 
     sent: int
     left: dict[int, str]
@@ -29,7 +29,7 @@ class Resubmission(NamedTuple):
 def dead_letters(
     consumer: Any, topics: Topics, *, reason: str | None = None, offsets: Collection[int] = ()
 ) -> Iterator[DeadLetter]:
-    """The dead letters of a reason, or at these offsets; all of them where neither is given."""
+    """The dead letters with a reason, or at these offsets; all of them if neither is given."""
     for record in records(consumer, topics.rejected):
         letter = DEAD_LETTER.read_or_warn(record)
         if letter is None:  # written by another program
@@ -40,7 +40,7 @@ def dead_letters(
 
 
 def resubmit(producer: Any, topics: Topics, letters: Iterator[DeadLetter]) -> Resubmission:
-    """Send payloads to the topics they came from. The same message twice changes nothing there."""
+    """Send payloads to the topics they came from; a message that was taken before changes nothing."""
     sent, left = 0, {}
     inputs = (topics.activations, topics.readings)
     for offset, _, letter in letters:

@@ -13,14 +13,14 @@ from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment, check_topics_of
-from stream_app.kafka.deployment.records import first_step_in, person_records
+from stream_app.kafka.deployment.records import first_step_in, person_records, pseudonym_in
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.durable import replace_file
 from stream_app.setup.settings import Settings
 
 
 class LoadedCount(NamedTuple):
-    """How many people were sent and removed; ``known`` of those sent were there before."""
+    """How many people were sent and removed; ``known`` of those sent were on the topic before."""
 
     topic: str
     sent: int
@@ -31,15 +31,16 @@ class LoadedCount(NamedTuple):
 def load_people(
     settings: Settings, population: Population, effective_from: int | None, *, remove_others: bool = False
 ) -> LoadedCount:
-    """Send everybody; with ``remove_others`` delete who is on the topic and not among them.
+    """Send these people to ``persons``; with ``remove_others``, delete all others from it.
 
-    New people count from the step ``effective_from`` on (None: the log's first). Who is on the topic keeps
-    the first step they have there, or gets an earlier one: the adversary remembers what was released since,
-    so the whole log is accounted under the new prior. Who was deleted from it counts from the log's first.
+    New people are accounted from the step ``effective_from`` on (None: the first of the log). People who are
+    on the topic keep their first step, or get an earlier one: the adversary remembers what was released since
+    then, so the whole log is accounted under the new prior. Deleted people are accounted from the first step
+    of the log.
 
-    Begins the deployment where nobody has. With another pseudonym key than it was begun with nobody is sent:
-    the same people would be there twice; nor with other priors than those that the settings' check is of,
-    which only here are seen all together.
+    Begins the deployment if it has not begun. Sends nobody with another pseudonym key than it was begun with,
+    as the same people would be there twice; nor with other priors than those the settings' check is about.
+    Only here all priors are seen together.
     """
     if settings.priors_check is not None:
         settings.priors_check.require(population)
@@ -70,7 +71,7 @@ def load_people(
 
 
 def remove_people(settings: Settings, people: Sequence[str]) -> LoadedCount:
-    """Delete these people, by the ids that the priors had; nobody, if one of them is not there."""
+    """Delete these people, by their ids in the priors; nobody if one of them is not on the topic."""
     deployment = Deployment.of(settings)
     connection, topics = deployment.connection, deployment.topics
     key = load_pseudonym_key(settings)
@@ -81,9 +82,9 @@ def remove_people(settings: Settings, people: Sequence[str]) -> LoadedCount:
     unknown = sum(known.get(name) is None for name in names)
     if unknown:
         raise InputError(
-            f"everybody named must be on {topics.persons}",
+            f"all people named must be on {topics.persons}",
             f"{unknown} of {len(names)} are not",
-            "check how the ids were written in the priors file; whoever was removed before is gone already",
+            "compare the ids with the priors file; people who were removed before are gone already",
         )
     with writing(connection) as producer:
         for pseudonym in names:
@@ -92,7 +93,7 @@ def remove_people(settings: Settings, people: Sequence[str]) -> LoadedCount:
 
 
 def write_locations(path: Path, names: Sequence[str]) -> None:
-    """The locations file of the workers: one name a line."""
+    """Write the locations file of the workers: one name a line."""
     unfit = next((name for name in names if not name.strip() or name != name.strip() or "\n" in name), None)
     if unfit is not None:
         raise SettingsError("a location's name must fit in a line", repr(unfit), "rename it in the priors")
@@ -100,18 +101,17 @@ def write_locations(path: Path, names: Sequence[str]) -> None:
 
 
 def _known(connection: Connection, topics: Topics) -> dict[str, int | None]:
-    """The first step of everybody on the topic, by pseudonym; None of who was deleted and is still seen."""
+    """The first step of each person on the topic, by pseudonym; None for a deleted person."""
     known: dict[str, int | None] = {}
     with consuming(connection) as consumer:
         for record in records(consumer, topics.persons):
             if record.key != MARK:
-                name = (record.key or b"").decode("utf-8", "replace")
-                known[name] = first_step_in(record.value) if record.value else None
+                known[pseudonym_in(record)] = first_step_in(record.value) if record.value else None
     return known
 
 
 def _first_step(known: Mapping[str, int | None], name: str, effective_from: int | None) -> int:
-    """From which step on somebody is sent to count."""
+    """The step from which a person is accounted: see :func:`load_people`."""
     if name not in known:
         return effective_from or 0
     before = known[name]

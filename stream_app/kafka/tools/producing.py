@@ -1,4 +1,4 @@
-"""Messages onto the topics: where they come from, which topic each belongs to, and how fast."""
+"""Sends messages to the topics: from a file, the simulated city or check-ins, at a given pace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FLUSH_EVERY = 5_000
 
 @dataclass(frozen=True)
 class ProducedCount:
-    """How much was written; each count of a batch is a reading."""
+    """How many messages were sent; each count of a batch is a reading."""
 
     activations: int
     readings: int
@@ -31,7 +31,7 @@ class ProducedCount:
 
 
 class Pace:
-    """Lets through so many messages a second; None: as fast as it goes."""
+    """Limits the messages a second; None: no limit."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Pace:
         self._passed = 0
 
     def wait(self) -> None:
-        """Return when the next message may go."""
+        """Return when the next message may be sent."""
         if self._per_second is not None:
             due = self._began + self._passed / self._per_second
             ahead = due - self._now_seconds()
@@ -55,19 +55,19 @@ class Pace:
         self._passed += 1
 
 
-class RegionParts:
-    """Which partition of the inputs a message belongs to, by the regions of its sensors."""
+class RegionSplitter:
+    """Finds the partition of the inputs that a message belongs to, by the regions of its sensors."""
 
     def __init__(self, region_of: Mapping[str, str]) -> None:
-        """``region_of`` names the region of each sensor; empty where all of them are together."""
+        """``region_of`` names the region of each sensor; empty without regions."""
         numbers = {region: number for number, region in enumerate(sorted(set(region_of.values())))}
         self._partition_of = {sensor: numbers[region] for sensor, region in region_of.items()}
         self._regions = len(numbers)
 
     def parts(self, line: bytes) -> Iterator[tuple[int, bytes]]:
-        """Partition and message of each region's part; what cannot be split goes to the first as it is.
+        """Partition and message of each region's part; what cannot be split goes to partition 0 unchanged.
 
-        An activation is announced in every region, with no sensors where none of its sensors is there.
+        An activation is announced in every region, without sensors in a region that has none of its sensors.
         """
         message = parse(line, "") if self._partition_of else None
         if isinstance(message, Reading):
@@ -95,12 +95,12 @@ def produce(
     paced: str = "messages",
     region_of: Mapping[str, str] | None = None,
 ) -> ProducedCount:
-    """Write every line to its topic; nothing is checked here, so nothing is lost: workers refuse and keep it.
+    """Send every line to its topic, unchecked, so that nothing is lost: workers keep what they refuse.
 
     ``paced`` is ``messages`` or ``steps`` (an activation begins a step). ``region_of`` names the region of
-    each sensor, where they lie in several.
+    each sensor, if there are several.
     """
-    regions = RegionParts(region_of or {})
+    regions = RegionSplitter(region_of or {})
     began, activations, readings = time.monotonic(), 0, 0
     for number, line in enumerate(lines, start=1):
         found = _TYPE.search(line)
@@ -121,13 +121,13 @@ def produce(
 
 
 def _counts_in(line: bytes) -> int:
-    """How many counts a batch holds; what is none is one message."""
+    """The counts in a batch; any other message counts as one."""
     message = parse(line, "")
     return len(message.counts) if isinstance(message, Readings) else 1
 
 
 def file_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a JSONL file, without line ends; empty ones are left out."""
+    """The lines of a JSONL file, without line ends and without empty lines."""
     try:
         with path.open("rb") as source:
             for line in source:
@@ -148,10 +148,10 @@ def city_lines(people: int, steps: int, seed: int) -> Iterator[bytes]:
 def checkin_lines(
     path: Path, registry: SensorRegistry, step_seconds: int, origin_seconds: int
 ) -> Iterator[bytes]:
-    """Check-ins as people counted by sensor and step: every sensor in every step, zeros too.
+    """Check-ins as people counted by sensor and step: every sensor in every step, zeros included.
 
-    A sensor that is active only where somebody checked in would reveal that somebody did. Locations are
-    matched by name; check-ins elsewhere or before the origin are left out.
+    A sensor that is active only if somebody checked in would reveal that somebody did. Locations are matched
+    by name; check-ins elsewhere or before the origin are left out.
     """
     from models.fitting import read_checkins
 

@@ -1,7 +1,7 @@
-"""Computing everybody's risks again from the logs, offline, and comparing them with those the workers wrote.
+"""Computes all risks again from the logs, offline, and compares them with those that the workers wrote.
 
-Nothing but ``persons`` and ``decisions`` is read; a risk is a function of the two. What the workers wrote
-must come out bit for bit, for everybody whose prior has not been changed since.
+Only ``persons`` and ``decisions`` are read; a risk is a function of the two. The result must agree bit for
+bit with what the workers wrote, except for people whose prior was changed since.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
+from stream_app.kafka.account.person_source import Changes
 from stream_app.kafka.broker.clients import consuming, records
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.records import DECISION, PersonEntry, RefusedRecord, person_kind
+from stream_app.kafka.deployment.records import DECISION, RefusedRecord, person_kind, pseudonym_in
 from stream_app.steps import JsonlRisks
-
-Changes = dict[str, PersonEntry | None]
 
 
 @dataclass
 class Comparison:
-    """How the replay compares with what the workers wrote; ``examples`` are the first differing lines."""
+    """The replay beside what the workers wrote; ``examples`` are the first lines that differ."""
 
     steps: int = 0
     people: int = 0
@@ -31,14 +30,14 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether everything written came out again."""
+        """Whether the replay gives exactly what was written."""
         return self.missing == 0 and self.different == 0
 
 
 def replay(deployment: Deployment, take: Callable[[int, bytes], None]) -> tuple[int, int]:
-    """Account every logged step for everybody; ``take`` gets partition and line. Returns steps and people.
+    """Account every logged step for all people; ``take`` gets partition and line. Returns steps and people.
 
-    Only with what the deployment was begun with: other settings would give other risks for the same people.
+    Refuses settings that the deployment was not begun with: they would give other risks for the same people.
     """
     deployment.record.check(deployment.basis)
     with consuming(deployment.connection) as consumer:
@@ -58,7 +57,7 @@ def replay(deployment: Deployment, take: Callable[[int, bytes], None]) -> tuple[
 
 
 def compare(deployment: Deployment) -> Comparison:
-    """Replay, and hold every line against what the workers wrote of the same step and person."""
+    """Replay, and compare every line with what the workers wrote about the same step and person."""
     written: dict[tuple[int, bytes], set[bytes]] = {}
     with consuming(deployment.connection) as consumer:
         for record in records(consumer, deployment.topics.risks):
@@ -85,19 +84,18 @@ def compare(deployment: Deployment) -> Comparison:
 
 
 def _people(consumer: object, deployment: Deployment) -> dict[int, Changes]:
-    """The last record of everybody, by partition."""
+    """The last record of each person, by partition."""
     people: dict[int, Changes] = {each: {} for each in range(deployment.topics.partitions)}
     kind = person_kind(deployment.digest, deployment.settings.has_crowd)
     for record in records(consumer, deployment.topics.persons):
-        name = (record.key or b"").decode("utf-8", "replace")
         entry = kind.read(record) if record.value else None
-        if not isinstance(entry, RefusedRecord):  # the workers refuse it too; whoever was known stays
-            people[record.partition][name] = entry
+        if not isinstance(entry, RefusedRecord):  # workers refuse it too, and keep the known prior
+            people[record.partition][pseudonym_in(record)] = entry
     return people
 
 
 def _partitions(deployment: Deployment, people: dict[int, Changes]) -> list[PartitionAccounts]:
-    """Everybody before the first step."""
+    """The accounts of all people before the first step."""
     partitions = []
     for partition, changes in people.items():
         accounts = PartitionAccounts(partition, deployment)
@@ -107,7 +105,7 @@ def _partitions(deployment: Deployment, people: dict[int, Changes]) -> list[Part
 
 
 def _lines(accounts: PartitionAccounts) -> Iterator[bytes]:
-    """What a worker writes of a partition after a step."""
+    """What a worker writes about a partition after a step."""
     step = accounts.next_step - 1
     for block in JsonlRisks(accounts.pseudonyms).blocks(step, accounts.records()):
         yield from block.splitlines()
@@ -115,7 +113,7 @@ def _lines(accounts: PartitionAccounts) -> Iterator[bytes]:
 
 
 def _subject(line: bytes) -> bytes:
-    """What a line is about: everything before its first figure."""
+    """What a line is about: the part of it before the first figure."""
     kind = line.find(b'"type":"risk_summary"')
     end = line.find(b',"partition"') if kind >= 0 else line.find(b',"risk":')
     return line[:end]

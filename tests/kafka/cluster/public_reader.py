@@ -65,7 +65,7 @@ class PublicReader:
         from kafka import KafkaConsumer, TopicPartition
         from kafka.errors import KafkaError
 
-        from stream_app.kafka.broker.clients import undeterred_client
+        from stream_app.kafka.broker.clients import resilient_client
 
         where = TopicPartition(self._topic, 0)
         while not self._ends.is_set():
@@ -79,7 +79,7 @@ class PublicReader:
                     request_timeout_ms=_REQUEST_MILLISECONDS,
                     metadata_max_age_ms=_REQUEST_MILLISECONDS,
                     bootstrap_timeout_ms=_REQUEST_MILLISECONDS,
-                    kafka_client=undeterred_client,
+                    kafka_client=resilient_client,
                 )
             except KafkaError:
                 continue

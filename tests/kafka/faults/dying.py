@@ -14,8 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from stream_app.kafka.release.core import LogRecord
-from stream_app.kafka.release.release_log import TransactionLog
+from stream_app.kafka.release.release_log import LogRecord, TransactionLog
 
 BEFORE, BETWEEN, PRODUCED, COMMITTED = POINTS = (
     "before the first record",

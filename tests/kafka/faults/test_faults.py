@@ -11,7 +11,7 @@ import pytest
 from stream_app.kafka.broker.topic_checks import check_topics, create_topics
 from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.deployment.log_reader import last_risk_step
-from stream_app.kafka.release.release_core import KEY, Progress
+from stream_app.kafka.release.release_core import PROGRESS_KEY, Progress
 from stream_app.kafka.tools.replay import compare
 from tests.hex_keys import hex_key
 from tests.kafka.broker import Broker, broker
@@ -132,7 +132,7 @@ def test_a_release_worker_whose_progress_was_lost_publishes_nothing_a_second_tim
         wait_until("10 steps", lambda: len(deployment.releases()) == 10)
         assert first.stop() == 0
         releases = deployment.releases()
-        deployment.send(deployment.topics.progress, Progress().record(), key=KEY)
+        deployment.send(deployment.topics.progress, Progress().record(), key=PROGRESS_KEY)
         again = deployment.start("release")
         assert again.ended() == 1
         assert "must say to go on at step 10" in again.text

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.kafka.release.core import LogRecord
-from stream_app.kafka.release.release_log import TransactionLog
+from stream_app.kafka.release.release_log import LogRecord, TransactionLog
 from tests.kafka.broker import Broker
 from tests.kafka.faults.chaos import run_chaos
 from tests.kafka.support import OnKafka, small_city

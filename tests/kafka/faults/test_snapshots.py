@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from models.keys import Pseudonymiser, SnapshotKey
-from stream_app.kafka.account.snapshot_keeper import HEAD, SnapshotHead
+from stream_app.kafka.account.snapshot_keeper import SNAPSHOT_HEAD, SnapshotHead
 from stream_app.kafka.broker.clients import consuming, records
 from stream_app.kafka.broker.topic_checks import create_topics
 from stream_app.kafka.deployment.deployment import administration
@@ -40,7 +40,11 @@ def latest(deployment: OnKafka) -> dict[int, dict[bytes, bytes]]:
 
 def heads(deployment: OnKafka) -> dict[int, SnapshotHead]:
     kept = latest(deployment)
-    return {each: SnapshotHead.model_validate_json(kept[each][HEAD]) for each in kept if HEAD in kept[each]}
+    return {
+        each: SnapshotHead.model_validate_json(kept[each][SNAPSHOT_HEAD])
+        for each in kept
+        if SNAPSHOT_HEAD in kept[each]
+    }
 
 
 def wait_for_snapshots(deployment: OnKafka, step: int) -> None:
@@ -117,12 +121,14 @@ def spoil(
     """One partition's snapshot forged, one lacking a piece, one with a bit turned, one of another version."""
     topic = deployment.topics.accounts
     forged = found[0].model_copy(update={"next_step": 19}).sealed(SnapshotKey(b"x" * 32))
-    deployment.send(topic, forged.line(), HEAD, 0)
+    deployment.send(topic, forged.line(), SNAPSHOT_HEAD, 0)
     deployment.send(topic, b"", found[1].state.keys()[0], 1)
     piece = bytearray(kept[2][found[2].state.keys()[0]])
     piece[len(piece) // 2] ^= 1
     deployment.send(topic, bytes(piece), found[2].state.keys()[0], 2)
-    deployment.send(topic, found[3].model_copy(update={"basis": "0" * 64}).sealed(KEY).line(), HEAD, 3)
+    deployment.send(
+        topic, found[3].model_copy(update={"basis": "0" * 64}).sealed(KEY).line(), SNAPSHOT_HEAD, 3
+    )
 
 
 def test_people_who_changed_since_the_snapshot_are_accounted_alone_and_who_left_is_gone(

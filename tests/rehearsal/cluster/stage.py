@@ -60,7 +60,7 @@ class Stage:
     def settle(self) -> int:
         """Until three more steps than were sent are accounted in every partition, and seen; how many."""
         wanted = self.load.sent + 3
-        patiently(lambda: self.site.deployment.wait_for_steps(wanted, SETTLE_SECONDS))
+        retry_until_answered(lambda: self.site.deployment.wait_for_steps(wanted, SETTLE_SECONDS))
         wait_until(f"{wanted} releases", lambda: self.public.steps >= wanted, SETTLE_SECONDS)
         return wanted
 
@@ -71,12 +71,12 @@ class Stage:
 
     def leader(self) -> int:
         """The broker that decisions are written to."""
-        return patiently(self._leader)
+        return retry_until_answered(self._leader)
 
     def wait_for_copies(self) -> float:
         """Until each broker has everything again; how long that took."""
         began = time.monotonic()
-        patiently(self._wait_for_copies)
+        retry_until_answered(self._wait_for_copies)
         return time.monotonic() - began
 
     def _leader(self) -> int:
@@ -89,7 +89,7 @@ class Stage:
             wait_for_copies(admin, sorted(admin.list_topics()), 3, SETTLE_SECONDS)
 
 
-def patiently(ask: Callable[[], Answered]) -> Answered:
+def retry_until_answered(ask: Callable[[], Answered]) -> Answered:
     """Ask again where a broker dies while it is asked, as an operator would."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:

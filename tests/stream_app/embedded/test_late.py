@@ -16,7 +16,7 @@ from stream_app.analysis.run_lines import released_days
 from stream_app.analysis.run_log import read_run
 from stream_app.embedded.journal import REVISED_FILE, RevisedLog
 from stream_app.exceptions import OutputError, SettingsError
-from stream_app.kafka.processes import run_account_worker
+from stream_app.kafka.workers import run_account_worker
 from stream_app.wire import PRIVATE_REASONS, Activation, Reading, Readings, Reason, SensorValue, StepRelease
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (

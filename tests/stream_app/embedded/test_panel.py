@@ -23,7 +23,7 @@ from stream_app.analysis.preflight import check_files
 from stream_app.embedded import RunOptions, run
 from stream_app.embedded.panel import SHOWN_EVERY
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.processes import run_account_worker, run_release_worker
+from stream_app.kafka.workers import run_account_worker, run_release_worker
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.events import Observer, Observers, PanelChecked
 from stream_app.watching.metrics import EngineMetrics

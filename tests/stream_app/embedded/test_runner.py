@@ -19,7 +19,7 @@ from stream_app.steps.ticks import StepClock
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.wire.inputs import MAX_LINE_BYTES
 from stream_app.wire.messages import PRIVATE_REASONS, Activation, Outcome, Reading, Reason, RiskSummary
-from stream_app.wire.parsing import parse_any
+from tests.stream_app.any_message import parse_any
 from tests.stream_app.engine_support import (
     NAMES,
     PSEUDONYM_SECRET,

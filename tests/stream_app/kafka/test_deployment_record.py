@@ -17,8 +17,8 @@ from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.deployment import deployment as deployment_module
 from stream_app.kafka.deployment.deployment import Deployment, DeploymentRecord, check_basis, check_same
-from stream_app.kafka.processes import run_release_worker
 from stream_app.kafka.tools.person_loading import load_people
+from stream_app.kafka.workers import run_release_worker
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.run_folder.manifest import check_reason
 from stream_app.setup.run_folder.record import Author, RecordDamagedError, check_head

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from models.keys import NoiseKey
 from stream_app.kafka.broker.clients import FencedError
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.process import Pulse
 from stream_app.kafka.regions import intake_worker
 from stream_app.kafka.regions.intake_worker import IntakeWorker
-from stream_app.kafka.release.deciding_worker import Watched
-from stream_app.setup.settings import Settings
+from stream_app.kafka.release.stream_task import TaskMonitor
+from stream_app.kafka.worker_process import Pulse
 from tests.stream_app.engine_support import NAMES, NOISE_SECRET
+from tests.stream_app.kafka.deployments import deployment_of_regions
 
 
-class Heard:
-    """Takes whatever the worker tells whoever watches."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments, **named: None
-
-
-class FakeDesk:
-    """A desk that works until it is cancelled, or until another worker takes its region."""
+class FakeTask:
+    """A task that runs until it is cancelled, or until another worker takes its region."""
 
     def __init__(self) -> None:
         self.is_taken = asyncio.Event()
@@ -46,17 +38,19 @@ class Worker(IntakeWorker):
     """Notes what it opens; ``opening`` is called in the middle of that."""
 
     def __init__(self, deployment: Deployment, opening: Callable[[int], None] = lambda region: None) -> None:
-        super().__init__(deployment, NoiseKey.parse(NOISE_SECRET), Watched(Heard(), Heard(), Pulse()))  # type: ignore[arg-type]
+        super().__init__(
+            deployment, NoiseKey.parse(NOISE_SECRET), TaskMonitor(MagicMock(), MagicMock(), Pulse())
+        )
         self.opened: list[int] = []
-        self.desks: dict[int, FakeDesk] = {}
+        self.tasks: dict[int, FakeTask] = {}
         self._opening = opening
 
     async def _begin(self, partition: int) -> None:
         self._opening(partition)
         await asyncio.sleep(0)
         self.opened.append(partition)
-        self.desks[partition] = desk = FakeDesk()
-        self._open[partition] = intake_worker._OpenRegion(desk, asyncio.create_task(desk.run()))  # type: ignore[arg-type]
+        self.tasks[partition] = task = FakeTask()
+        self._open[partition] = intake_worker._OpenRegion(task, asyncio.create_task(task.run()))  # type: ignore[arg-type]
 
     async def take_over(self, *regions: int) -> None:
         """The group gives it these, and it has looked."""
@@ -71,13 +65,8 @@ def fenced() -> FencedError:
 @pytest.fixture
 def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     monkeypatch.setattr(intake_worker, "_LOOK_SECONDS", 0.01)
-    (tmp_path / "locations.txt").write_text("\n".join(NAMES))
-    rows = [{"name": name, "locations": [name], "region": f"of {name}"} for name in NAMES]
-    (tmp_path / "sensors.json").write_text(json.dumps({"sensors": rows}))
-    files = {"locations": tmp_path / "locations.txt", "sensors": tmp_path / "sensors.json"}
     kafka = {"servers": ("nowhere:9092",), "session_seconds": 6.0}
-    fields = {**files, "kafka": kafka, "step_seconds": 60, "grace": 2}
-    return Deployment.of(Settings.model_validate(fields))
+    return deployment_of_regions(tmp_path, {name: f"of {name}" for name in NAMES}, kafka=kafka)
 
 
 def rest_is_over(worker: Worker) -> None:
@@ -107,7 +96,7 @@ def test_a_worker_that_is_fenced_while_it_opens_a_region_goes_on(
     deployment: Deployment,
 ) -> None:
     def opening(region: int) -> None:
-        if region == 1 and not worker.desks.get(2):
+        if region == 1 and not worker.tasks.get(2):
             raise fenced()
 
     async def run() -> tuple[list[int], list[int]]:
@@ -130,7 +119,7 @@ def test_a_region_that_another_takes_is_taken_back_if_the_group_says_so(deployme
         working = asyncio.create_task(worker.run())
         await worker.take_over(1, 2)
         for _ in range(4):
-            worker.desks[1].is_taken.set()
+            worker.tasks[1].is_taken.set()
             await asyncio.sleep(0.05)
             assert 1 not in worker._open
             rest_is_over(worker)
@@ -148,7 +137,7 @@ def test_a_region_that_another_takes_because_it_moved_is_left(deployment: Deploy
     async def run() -> list[int]:
         working = asyncio.create_task(worker.run())
         await worker.take_over(1, 2)
-        worker.desks[1].is_taken.set()
+        worker.tasks[1].is_taken.set()
         await worker.take_over(2)
         await asyncio.sleep(0.05)
         assert not working.done()

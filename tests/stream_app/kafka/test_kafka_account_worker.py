@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -21,14 +21,16 @@ from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.records import parse_person, person_records
-from stream_app.kafka.process import AccountCounters, AccountMetrics, Pulse, heed_cancellation
+from stream_app.kafka.deployment.records import person_records
+from stream_app.kafka.worker_metrics import AccountCounters, AccountMetrics
+from stream_app.kafka.worker_process import Pulse, stop_if_cancelled
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import Decided
 from stream_app.steps.policy.proposals import Limit, Option, Proposal, SensorOptions, Source
 from stream_app.wire.messages import RiskSummary, StepDecision, decision_of
 from tests.stream_app.engine_support import population
+from tests.stream_app.kafka.deployments import enter, parsed
 
 
 class Written:
@@ -41,30 +43,16 @@ class Written:
         self.steps.append(summary.step)
 
 
-class Heard:
-    """Takes whatever the worker tells whoever watches."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments, **named: None
-
-
 def worker_of(deployment: Deployment, log: tuple[StepSchedule, ...] = ()) -> AccountWorker:
     """A worker that takes the log of decisions from a list, if there is one."""
 
     async def logged(first: int, until: int) -> AsyncIterator[list[Decided]]:
         yield list(map(Decided, log[first:until]))
 
-    worker = AccountWorker(deployment, watch=Heard(), pulse=Pulse())  # type: ignore[arg-type]
+    worker = AccountWorker(deployment, watch=MagicMock(), pulse=Pulse())
     if log:
         worker._loader.logged = logged  # type: ignore[method-assign]
     return worker
-
-
-@pytest.fixture
-def deployment(tmp_path: Path) -> Deployment:
-    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
-    given = {"locations": tmp_path / "locations.txt", "kafka": {"servers": ("nowhere:9092",)}}
-    return Deployment.of(Settings.model_validate(given))
 
 
 def steps_of(deployment: Deployment, count: int) -> tuple[StepSchedule, ...]:
@@ -80,9 +68,8 @@ def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: De
         worker = worker_of(deployment, log)
         risks = worker._risks = Written()  # type: ignore[assignment]
         accounts = PartitionAccounts(0, deployment)
-        records = person_records(population(3), ["a", "b", "c"], 0, "d")
-        people = {name: parse_person(name.encode(), value, "d") for name, value in records}
-        accounts.change(accounts.newcomers(people))
+        people = parsed(person_records(population(3), ["a", "b", "c"], 0, "d"))
+        enter(accounts, people)
         worker._partitions = {0: accounts}
         for step in (0, 1, 5, 3, 2, 6, 5, 7):
             await worker._take(decision_of(log[step]))
@@ -98,15 +85,17 @@ def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
 ) -> None:
     """Its owner before has written up to step 2; the log is not followed a second time for it."""
     written: list[tuple[int, int]] = []
-    followed: list[int | None] = []
+    followed: list[int] = []
 
-    class Sources(Heard):
+    class People(MagicMock):
         async def load(self, *arguments: object) -> SimpleNamespace:
             return SimpleNamespace(unchanged=set(), changes={})
 
-        async def follow(self, first: object) -> None:
-            if first is None or isinstance(first, int):
-                followed.append(first)
+        async def follow(self, partitions: object) -> None:
+            pass
+
+    async def follow(first: int) -> None:
+        followed.append(first)
 
     class Both(Written):
         async def write(self, partition: int, summary: RiskSummary, *more: object) -> None:  # type: ignore[override]
@@ -121,7 +110,8 @@ def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
         log = steps_of(deployment, 8)
         worker = worker_of(deployment, log)
         worker._risks = Both()  # type: ignore[assignment]
-        worker._loader.persons = worker._proposals = worker._decisions = Sources()  # type: ignore[assignment]
+        worker._loader.persons = People()
+        worker._follow_decisions = follow  # type: ignore[method-assign]
         await worker.assigned({0})
         await worker._settle()
         for schedule in log[:6]:
@@ -133,7 +123,7 @@ def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
     asyncio.run(work())
     assert [step for partition, step in written if partition == 0] == list(range(7))
     assert [step for partition, step in written if partition == 1] == list(range(3, 7))
-    assert [each for each in followed if each is not None] == [0, 6]
+    assert followed == [0]
 
 
 @pytest.mark.parametrize("missing", [None, 300, 449])
@@ -167,7 +157,7 @@ def test_a_long_log_is_read_some_steps_at_a_time_and_without_gaps(
 def test_a_loop_ends_though_a_client_has_swallowed_its_cancellation() -> None:
     async def loop() -> None:
         while True:
-            heed_cancellation()
+            stop_if_cancelled()
             try:
                 await asyncio.sleep(60.0)
             except asyncio.CancelledError:
@@ -191,9 +181,8 @@ def test_a_summary_names_the_most_exposed_only_when_asked(
     settings = deployment.settings.model_copy(update={"most_exposed": most_exposed})
     deployment = dataclasses.replace(deployment, settings=settings)
     accounts = PartitionAccounts(0, deployment)
-    records = person_records(population(3), ["a", "b", "c"], 0, "d")
-    people = {name: parse_person(name.encode(), value, "d") for name, value in records}
-    accounts.change(accounts.newcomers(people))
+    people = parsed(person_records(population(3), ["a", "b", "c"], 0, "d"))
+    enter(accounts, people)
     for step in steps_of(deployment, 8):
         accounts.apply(step)
     worst, names = accounts.accountant.worst(), accounts.pseudonyms
@@ -211,12 +200,8 @@ def test_assumed_habits_are_called_so_as_long_as_anybody_has_them(deployment: De
 
     def change(people: Population, names: list[str]) -> str:
         """What the page says once these people are loaded."""
-        records = person_records(people, names, 0, "d")
-        changes = {name: parse_person(name.encode(), value, "d") for name, value in records}
-        newcomers = accounts.newcomers(changes)
-        log = map(Decided, steps_of(deployment, accounts.next_step)[newcomers.next_step :])
-        newcomers.apply(log, lambda: None)
-        accounts.change(newcomers)
+        changes = parsed(person_records(people, names, 0, "d"))
+        enter(accounts, changes, list(steps_of(deployment, accounts.next_step)))
         watch.owns([accounts])
         return PartitionsView([accounts]).note or ""
 
@@ -278,14 +263,13 @@ def test_a_worker_raises_the_ceilings_of_refuted_priors_and_says_so(deployment: 
     group = {"people": 9, "predicted": 0.1, "realised": 0.5, "low": 0.2, "high": 0.8, "verdict": "too low"}
     found = {"priors": "p", "people": 9, "steps": 4, "mistakes": 1, "kappa_min": 0.1, "everybody": group}
     check = PriorsVerdict.model_validate({**found, "verdict": "ceilings too low"})
-    records = person_records(population(3), ["a", "b", "c"], 0, "d")
-    people = {name: parse_person(name.encode(), value, "d") for name, value in records}
+    people = parsed(person_records(population(3), ["a", "b", "c"], 0, "d"))
     summaries, seen = [], []
     for verdict in (None, check):
         settings = deployment.settings.model_copy(update={"most_exposed": 2, "priors_check": verdict})
         own = dataclasses.replace(deployment, settings=settings)
         accounts, registry = PartitionAccounts(0, own), CollectorRegistry()
-        accounts.change(accounts.newcomers(dict(people)))
+        enter(accounts, dict(people))
         metrics = AccountMetrics(registry, own.registry.sensors, (0.5,), 1e-6, settings=settings)
         watch = AccountWatch(metrics, AccountCounters(registry, metrics), ("A",))
         watch.owns([accounts])

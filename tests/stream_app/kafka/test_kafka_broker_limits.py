@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,12 +14,11 @@ from kafka.errors import ClusterAuthorizationFailedError, UnknownBrokerIdError
 from stream_app.kafka.broker.clients import BrokerError
 from stream_app.kafka.deployment import deployment as deployment_module
 from stream_app.kafka.deployment.deployment import (
-    SETTING,
+    REQUEST_LIMIT,
     Deployment,
     largest_request_bytes,
     require_requests,
 )
-from stream_app.setup.settings import Settings
 
 
 class Admin:
@@ -44,14 +42,9 @@ class Admin:
         for each in resources:
             if each.name not in limits:
                 raise UnknownBrokerIdError(each.name)
-        return {"broker": {each.name: {SETTING: {"value": str(limits[each.name])}} for each in resources}}
-
-
-@pytest.fixture
-def deployment(tmp_path: Path) -> Deployment:
-    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
-    given = {"locations": tmp_path / "locations.txt", "kafka": {"servers": ("nowhere:9092",)}}
-    return Deployment.of(Settings.model_validate(given))
+        return {
+            "broker": {each.name: {REQUEST_LIMIT: {"value": str(limits[each.name])}} for each in resources}
+        }
 
 
 def look(deployment: Deployment, limit: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +65,8 @@ def test_a_broker_that_takes_shorter_requests_than_a_step_needs_is_refused(
     look(deployment, most, monkeypatch)
     with pytest.raises(
         BrokerError,
-        match=rf"broker 2 must take requests of {most} bytes \(socket.request.max.bytes\): what concerns all "
-        rf"4 sensors goes to several logs, or 4 partitions, at once, got at most {most - 1}"
+        match=rf"broker 2 must accept requests of {most} bytes \(socket.request.max.bytes\): records about "
+        rf"all 4 sensors go to several logs, or 4 partitions, at once, got at most {most - 1}"
         r".*raise it in the properties",
     ):
         look(deployment, most - 1, monkeypatch)

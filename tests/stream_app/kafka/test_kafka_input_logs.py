@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_app.kafka.broker.clients import LogError
-from stream_app.kafka.release.desk import InputLog, losses, require_nothing_lost
+from stream_app.kafka.release.stream_task import InputLog, find_lost_records, require_nothing_lost
 from stream_app.wire.messages import Reason
 
 
@@ -21,7 +21,7 @@ from stream_app.wire.messages import Reason
     ],
 )
 def test_reading_goes_on_at_the_next_record_or_says_what_is_missing(log: InputLog, how: str | None) -> None:
-    lost = losses({"readings": 10}, {"readings": "id"}, {"readings": log})
+    lost = find_lost_records({"readings": 10}, {"readings": "id"}, {"readings": log})
     if how is None:
         assert lost == []
         return
@@ -35,5 +35,5 @@ def test_reading_goes_on_at_the_next_record_or_says_what_is_missing(log: InputLo
 
 def test_a_new_deployment_and_one_that_knows_no_ids_yet_have_lost_nothing() -> None:
     log = InputLog("id", 5, 9)
-    assert losses({}, {}, {"readings": log}) == []
-    assert losses({"readings": 7}, {}, {"readings": log}) == []
+    assert find_lost_records({}, {}, {"readings": log}) == []
+    assert find_lost_records({"readings": 7}, {}, {"readings": log}) == []

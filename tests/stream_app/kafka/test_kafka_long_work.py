@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,26 +13,19 @@ from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import BackgroundListener
-from stream_app.kafka.deployment.records import PersonEntry, parse_person, person_records
-from stream_app.setup.settings import Settings
+from stream_app.kafka.deployment.records import PersonEntry, person_records
 from stream_app.steps.policy import Decided
 from tests.stream_app.engine_support import no_prior, population
+from tests.stream_app.kafka.deployments import parsed
 
 
-@pytest.fixture
-def deployment(tmp_path: Path) -> Deployment:
-    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
-    given = {"locations": tmp_path / "locations.txt", "kafka": {"servers": ("nowhere:9092",)}}
-    return Deployment.of(Settings.model_validate(given))
-
-
-def entries(count: int, wrong: str = "") -> dict[str, PersonEntry]:
+def entries(count: int, wrong: str = "") -> dict[str, PersonEntry | None]:
     """So many people, one of whom may have a record that is no prior."""
     names = [f"{number:032x}" for number in range(count)]
     records = dict(person_records(population(count), names, 0, "d"))
     if wrong:
         records[wrong] = no_prior(records[wrong])
-    return {name: parse_person(name.encode(), value, "d") for name, value in records.items()}
+    return parsed(records)
 
 
 def test_people_who_are_loaded_in_pieces_are_accounted_as_those_loaded_at_once(

@@ -22,30 +22,20 @@ from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import (
     PersonEntry,
     first_step_in,
-    parse_person,
     person_records,
 )
 from stream_app.kafka.tools import person_loading
-from stream_app.setup.settings import Settings
-from stream_app.steps.policy import Decided
 from tests.accounting.enumeration import all_paths, window_optimum
 from tests.stream_app.engine_support import PSEUDONYM_SECRET
+from tests.stream_app.kafka.deployments import deployment_in, enter, parsed
 
 HORIZON = 5
 NAMES = ("x", "y")
 
 
 def deployment(folder: Path, **more: object) -> Deployment:
-    (folder / "locations.txt").write_text("x\ny\n")
-    given_settings = {
-        "locations": folder / "locations.txt",
-        "kafka": {"servers": ("nowhere:9092",)},
-        "horizon": HORIZON,
-        "mistakes": 0,
-        "attack_draws": 0,
-        "pseudonym_key_secret": PSEUDONYM_SECRET,
-    }
-    return Deployment.of(Settings.model_validate({**given_settings, **more}))
+    settings = {"horizon": HORIZON, "mistakes": 0, "attack_draws": 0, **more}
+    return deployment_in(folder, NAMES, pseudonym_key_secret=PSEUDONYM_SECRET, **settings)
 
 
 def stays(probability: float, people: int = 1) -> Population:
@@ -55,15 +45,7 @@ def stays(probability: float, people: int = 1) -> Population:
 
 def entries(some: Population, since: int, numbers: list[int]) -> Changes:
     names = [f"{number:032x}" for number in numbers]
-    records = person_records(some.subset([0] * len(names)).renamed(names), names, since, "d")
-    return {name: parse_person(name.encode(), value, "d") for name, value in records}
-
-
-def change(accounts: PartitionAccounts, changes: Changes, log: list[StepSchedule]) -> None:
-    """As a worker brings changes into the accounts."""
-    newcomers = accounts.newcomers(changes)
-    newcomers.apply(map(Decided, log[newcomers.next_step : accounts.next_step]), lambda: None)
-    accounts.change(newcomers)
+    return parsed(person_records(some.subset([0] * len(names)).renamed(names), names, since, "d"))
 
 
 def a_log(steps: int, raw: set[int], noised: set[int] = frozenset()) -> list[StepSchedule]:  # type: ignore[assignment]
@@ -75,10 +57,10 @@ def a_log(steps: int, raw: set[int], noised: set[int] = frozenset()) -> list[Ste
 def test_a_new_prior_does_not_forget_what_was_released(tmp_path: Path) -> None:
     """One exact count in step 19, an equal prior in force "from step 20": what the count told stays told."""
     accounts, log = PartitionAccounts(0, deployment(tmp_path)), a_log(25, {19})
-    change(accounts, entries(stays(0.99), 0, [1]), log)
+    enter(accounts, entries(stays(0.99), 0, [1]), log)
     for step in log:
         if step.step == 20:
-            change(accounts, entries(stays(0.99), 20, [1]), log)
+            enter(accounts, entries(stays(0.99), 20, [1]), log)
         accounts.apply(step)
     optimum = 0.99**5
     assert accounts.accountant.since.tolist() == [0]
@@ -111,19 +93,19 @@ def test_whatever_replaces_a_person_accounts_the_whole_log(
     given_deployment = deployment(tmp_path_factory.mktemp("replaced"))
     log = a_log(9, raw, {0, 3})
     accounts, always = PartitionAccounts(0, given_deployment), PartitionAccounts(0, given_deployment)
-    change(accounts, entries(stays(before), 0, [1]), log)
-    change(always, entries(stays(after), 0, [1]), log)
+    enter(accounts, entries(stays(before), 0, [1]), log)
+    enter(always, entries(stays(after), 0, [1]), log)
     for step in log:
         if step.step == min(when, 8):
             if how == "twice":
-                change(accounts, entries(stays(0.7), since, [1]), log)
+                enter(accounts, entries(stays(0.7), since, [1]), log)
             if how == "later and earlier":
-                change(accounts, entries(stays(0.7), since + 3, [1, 2]), log)
+                enter(accounts, entries(stays(0.7), since + 3, [1, 2]), log)
             record = entries(stays(after), since, [1])
             people: Changes = {}
             if how == "removed and added":
                 people = dict.fromkeys(record)
-            change(accounts, {**people, **record}, log)
+            enter(accounts, {**people, **record}, log)
         for each in (accounts, always):
             each.apply(step)
     mine = accounts.pseudonyms.index(f"{1:032x}")
@@ -140,11 +122,11 @@ def test_an_earlier_first_step_counts_and_new_people_begin_where_they_are_said_t
     accounts, log = PartitionAccounts(0, deployment(tmp_path)), a_log(6, {2})
     for step in log[:4]:
         accounts.apply(step)
-    change(accounts, entries(stays(0.9), 3, [1]), log)
+    enter(accounts, entries(stays(0.9), 3, [1]), log)
     assert accounts.accountant.since.tolist() == [3]
-    change(accounts, entries(stays(0.9), 1, [1]), log)
+    enter(accounts, entries(stays(0.9), 1, [1]), log)
     assert accounts.accountant.since.tolist() == [1]
-    change(accounts, {**entries(stays(0.8), 9, [1]), **entries(stays(0.8), 4, [2])}, log)
+    enter(accounts, {**entries(stays(0.8), 9, [1]), **entries(stays(0.8), 4, [2])}, log)
     assert sorted(accounts.accountant.since.tolist()) == [1, 4]
 
 
@@ -153,12 +135,12 @@ def test_in_a_crowd_whoever_has_another_prior_is_revealed_next(tmp_path: Path) -
     accounts = PartitionAccounts(0, deployment(tmp_path, crowd={"on": True}))
     log = a_log(6, {0, 1, 2, 3})
     people = list(range(1, 9))
-    change(accounts, entries(stays(0.9), 0, people), log)
+    enter(accounts, entries(stays(0.9), 0, people), log)
     crowd_sums = []
     for step in log[:4]:
         if step.step == 3:
             before = accounts.accounts.crowd.others.saved()["revealed"].copy()  # type: ignore[union-attr]
-            change(accounts, entries(stays(0.8), 0, people), log)
+            enter(accounts, entries(stays(0.8), 0, people), log)
         crowds = accounts.accounts.crowd.ask(step)  # type: ignore[union-attr]
         crowd_sums.append(sum(each.units[0] for each in crowds))
         accounts.apply(step, crowds)

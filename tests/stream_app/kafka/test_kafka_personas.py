@@ -22,41 +22,23 @@ from stream_app.kafka.deployment.records import (
     parse_person,
     person_records,
 )
-from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts
 from stream_app.steps.policy import Decided
 from tests.stream_app.engine_support import population
+from tests.stream_app.kafka.deployments import deployment_in, enter, parsed
 
 KINDS, STEPS = 4, 12
 
 
 def deployment(folder: Path, operations: int) -> Deployment:
-    (folder / "locations.txt").write_text("A\nB\nC\nD\n")
-    given = {
-        "locations": folder / "locations.txt",
-        "kafka": {"servers": ("nowhere:9092",)},
-        "sharpen_operations": operations,
-        "most_exposed": 5,
-        "risk_every": 4,
-    }
-    return Deployment.of(Settings.model_validate(given))
+    return deployment_in(folder, sharpen_operations=operations, most_exposed=5, risk_every=4)
 
 
 def entries(numbers: list[int], kind: int, since: int) -> dict[str, PersonEntry | None]:
     """These people, who live like number ``kind`` and those after it, in turn."""
     kinds = population(KINDS)
     chosen = kinds.subset([(kind + k) % KINDS for k in range(len(numbers))])
-    records = person_records(chosen, [f"{each:032x}" for each in numbers], since, "d")
-    return {name: parse_person(name.encode(), value, "d") for name, value in records}
-
-
-def change(
-    accounts: PartitionAccounts, changes: dict[str, PersonEntry | None], log: list[StepSchedule]
-) -> None:
-    """As a worker brings changes into the accounts."""
-    newcomers = accounts.newcomers(changes)
-    newcomers.apply(map(Decided, log[newcomers.next_step : accounts.next_step]), lambda: None)
-    accounts.change(newcomers)
+    return parsed(person_records(chosen, [f"{each:032x}" for each in numbers], since, "d"))
 
 
 def written(accounts: PartitionAccounts) -> tuple[object, ...]:
@@ -108,16 +90,16 @@ class ApartAccounts(Accounts):
 
 def run(accounts: PartitionAccounts, log: list[StepSchedule], found: list[tuple[object, ...]]) -> None:
     """People are there at first, come late, come with a past, change their habits and leave."""
-    change(accounts, entries(list(range(20)), 0, 0), log)
+    enter(accounts, entries(list(range(20)), 0, 0), log)
     for step in log:
         accounts.apply(step)
         found.append(written(accounts))
         if step.step == 3:
-            change(accounts, {**entries(list(range(20, 35)), 1, 2), f"{4:032x}": None}, log)
+            enter(accounts, {**entries(list(range(20, 35)), 1, 2), f"{4:032x}": None}, log)
         if step.step == 6:
-            change(accounts, {**entries(list(range(5, 12)), 2, 5), f"{25:032x}": None}, log)
+            enter(accounts, {**entries(list(range(5, 12)), 2, 5), f"{25:032x}": None}, log)
         if step.step == 8:
-            change(accounts, entries([4, 40], 0, 0), log)
+            enter(accounts, entries([4, 40], 0, 0), log)
 
 
 def weighed(some: Population, weights: list[float], since: int = 0) -> dict[str, PersonEntry | None]:
@@ -126,19 +108,18 @@ def weighed(some: Population, weights: list[float], since: int = 0) -> dict[str,
     names = [f"{each:032x}" for each in range(len(some))]
     records = dict(person_records(heavy, names, since, "d"))
     assert [json.loads(value)["weight"] for value in records.values()] == weights
-    return {name: parse_person(name.encode(), value, "d") for name, value in records.items()}
+    return parsed(records)
 
 
 def test_a_persona_counts_for_the_people_behind_it(tmp_path: Path) -> None:
     """In summaries and on the page, before and after a snapshot; a crowd knows no personas."""
     given, kinds = deployment(tmp_path, 10**10), population(3)
     accounts = PartitionAccounts(0, given)
-    change(accounts, weighed(kinds, [2.0, 5.0, 1.0]), [])
+    enter(accounts, weighed(kinds, [2.0, 5.0, 1.0]))
     each = PartitionAccounts(0, given)
     listed = kinds.subset([0, 0, 1, 1, 1, 1, 1, 2])
     names = [f"{number:032x}" for number in range(8)]
-    records = person_records(listed, names, 0, "d")
-    change(each, {name: parse_person(name.encode(), value, "d") for name, value in records}, [])
+    enter(each, parsed(person_records(listed, names, 0, "d")))
     step = StepSchedule(0, (SensorRelease(given.registry.sensors[0], Raw()),))
     for some in (accounts, each):
         some.apply(step)

@@ -23,22 +23,22 @@ from stream_app.kafka.account import partition_accounts, person_source, snapshot
 from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
 from stream_app.kafka.account.person_source import Loaded, PersonSource, digest_of
 from stream_app.kafka.account.snapshot_keeper import (
-    HEAD,
+    SNAPSHOT_HEAD,
     SnapshotHead,
     SnapshotKeeper,
     SnapshotTopic,
-    Text,
-    WorkThread,
+    StoredText,
 )
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import LogPlace
 from stream_app.kafka.deployment.records import PersonEntry, parse_person, person_records
-from stream_app.kafka.process import Pulse
+from stream_app.kafka.worker_process import Pulse, WorkThread
 from stream_app.setup.keys import load_snapshot_key
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import Decided
 from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import NAMES, population
+from tests.stream_app.kafka.deployments import deployment_in
 
 KEY = SnapshotKey(b"k" * 32)
 PLACE = LogPlace(topic="log", offset=12, stamp=1, decision="d" * 64)
@@ -46,9 +46,7 @@ CROWD = {"adversary": "crowd", "release": {"mechanism": "budget", "budget": {"ri
 
 
 def deployment_of(folder: Path, **more: Any) -> Deployment:
-    (folder / "locations.txt").write_text("".join(f"{name}\n" for name in NAMES))
-    given = {"locations": folder / "locations.txt", "horizon": 4, "attack_draws": 64, **more}
-    return Deployment.of(Settings.model_validate({"kafka": {"servers": ("nowhere:9092",)}, **given}))
+    return deployment_in(folder, **{"horizon": 4, "attack_draws": 64, **more})
 
 
 @pytest.fixture
@@ -118,13 +116,13 @@ class Kept(SnapshotTopic):
     async def read(self, partition: int, moved: Callable[[], None]) -> dict[bytes, bytes]:
         return dict(self.latest)
 
-    async def write_text(self, partition: int, text: bytes) -> Text:
+    async def write_text(self, partition: int, text: bytes) -> StoredText:
         producer = _Producer(self.latest)
         self._producer, self._topic = producer, "accounts"
         return await super().write_text(partition, text)
 
     async def write_head(self, head: SnapshotHead) -> None:
-        self.latest[HEAD] = head.line()
+        self.latest[SNAPSHOT_HEAD] = head.line()
 
     async def delete(self, partition: int, keys: Iterable[bytes]) -> None:
         for key in keys:
@@ -151,18 +149,17 @@ class Rig:
         async def place_of_step(*_: object) -> LogPlace:
             return self.place
 
-        async def is_there(_: object, __: str, identity: str, place: LogPlace) -> bool:
+        async def holds_place(_: object, __: str, place: LogPlace) -> bool:
             return place == self.place
 
-        monkeypatch.setattr(snapshot_keeper, "topic_ids", lambda *_: {"decisions": "log"})
         monkeypatch.setattr(snapshot_keeper, "place_of_step", place_of_step)
-        monkeypatch.setattr(snapshot_keeper, "is_there", is_there)
+        monkeypatch.setattr(snapshot_keeper, "holds_place", holds_place)
         self.now, self.deployment, self.topic = 0.0, deployment, Kept()
         self.keeper = self.another(key)
 
     def another(self, key: SnapshotKey | None = KEY, deployment: Deployment | None = None) -> SnapshotKeeper:
         """Another worker's keeper of the same topic."""
-        thread = WorkThread(Pulse())
+        thread = WorkThread(Pulse(), "test")
         keeper = SnapshotKeeper(deployment or self.deployment, thread, key, now_seconds=lambda: self.now)
         keeper._topic = self.topic
         return keeper
@@ -172,7 +169,7 @@ class Rig:
 
         async def work() -> None:
             await self.keeper.find(0, lambda: None)
-            self.keeper.entered(0, snapshot_keeper.records_of(people))
+            self.keeper.entered(0, {name: entry.digest if entry else None for name, entry in people.items()})
             await self.keeper.write_last([accounts])
 
         asyncio.run(work())
@@ -237,8 +234,8 @@ def test_a_snapshot_is_found_by_another_worker_and_replaces_the_one_before(
     first = set(rig.topic.latest)
     accounts.apply_all(log[20:], lambda: None)
     asyncio.run(rig.keeper.write_last([accounts]))
-    head = SnapshotHead.model_validate_json(rig.topic.latest[HEAD])
-    assert set(rig.topic.latest) == {HEAD, *head.people.keys(), *head.state.keys()}
+    head = SnapshotHead.model_validate_json(rig.topic.latest[SNAPSHOT_HEAD])
+    assert set(rig.topic.latest) == {SNAPSHOT_HEAD, *head.people.keys(), *head.state.keys()}
     assert set(head.people.keys()) < first
     assert len(head.people.keys()) > 1
     assert not first & set(head.state.keys())
@@ -274,29 +271,29 @@ def test_a_snapshot_is_due_when_its_time_has_come_and_something_has_changed(
 
 
 def _other_seal(rig: Rig) -> None:
-    rig.topic.latest[HEAD] = changed(rig, SnapshotKey(b"x" * 32))
+    rig.topic.latest[SNAPSHOT_HEAD] = changed(rig, SnapshotKey(b"x" * 32))
 
 
 def changed(rig: Rig, key: SnapshotKey | None, **fields: Any) -> bytes:
     """The head with other fields, sealed again with a key."""
-    head = SnapshotHead.model_validate_json(rig.topic.latest[HEAD]).model_copy(update=fields)
+    head = SnapshotHead.model_validate_json(rig.topic.latest[SNAPSHOT_HEAD]).model_copy(update=fields)
     return (head if key is None else head.sealed(key)).line()
 
 
 def _damage(rig: Rig) -> None:
-    key = next(each for each in rig.topic.latest if each != HEAD)
+    key = next(each for each in rig.topic.latest if each != SNAPSHOT_HEAD)
     piece = bytearray(rig.topic.latest[key])
     piece[len(piece) // 2] ^= 1
     rig.topic.latest[key] = bytes(piece)
 
 
 def _lose(rig: Rig) -> None:
-    del rig.topic.latest[next(each for each in rig.topic.latest if each != HEAD)]
+    del rig.topic.latest[next(each for each in rig.topic.latest if each != SNAPSHOT_HEAD)]
 
 
 def _swap(rig: Rig) -> None:
-    head = SnapshotHead.model_validate_json(rig.topic.latest[HEAD])
-    rig.topic.latest[HEAD] = changed(rig, KEY, people=head.state, state=head.people)
+    head = SnapshotHead.model_validate_json(rig.topic.latest[SNAPSHOT_HEAD])
+    rig.topic.latest[SNAPSHOT_HEAD] = changed(rig, KEY, people=head.state, state=head.people)
 
 
 def _another_log(rig: Rig) -> None:
@@ -305,7 +302,7 @@ def _another_log(rig: Rig) -> None:
 
 def _set(**fields: Any) -> Callable[[Rig], None]:
     def change(rig: Rig) -> None:
-        rig.topic.latest[HEAD] = changed(rig, fields.pop("key", KEY), **fields)
+        rig.topic.latest[SNAPSHOT_HEAD] = changed(rig, fields.pop("key", KEY), **fields)
 
     return change
 
@@ -322,7 +319,7 @@ def _set(**fields: Any) -> Callable[[Rig], None]:
         (_damage, "a part of it is missing or damaged"),
         (_lose, "a part of it is missing or damaged"),
         (_swap, "must be of the same people"),
-        (lambda rig: rig.topic.latest.update({HEAD: b"{}"}), "its head cannot be read"),
+        (lambda rig: rig.topic.latest.update({SNAPSHOT_HEAD: b"{}"}), "its head cannot be read"),
     ],
 )
 def test_a_snapshot_that_is_not_ours_or_not_whole_is_never_used(

@@ -23,22 +23,21 @@ from stream_app.exceptions import SettingsError
 from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.processes import run_coordinator, run_intake_worker, run_release_worker
 from stream_app.kafka.regions.coordinator import CoordinatorCore, NoPublisher, SealedWindow
 from stream_app.kafka.regions.intake_worker import IntakeCore, RegionPlace
 from stream_app.kafka.regions.region_records import CoordinatorProgress, RegionProgress
-from stream_app.kafka.release.core import ArrivalOrder, Arrived, Core, LogRecord, Taken
 from stream_app.kafka.release.deciding_worker import restored_window
-from stream_app.kafka.release.release_core import Flush, restore
-from stream_app.kafka.release.release_log import StepRecords
-from stream_app.kafka.tools.producing import RegionParts
+from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord, restore
+from stream_app.kafka.release.release_log import LogRecord
+from stream_app.kafka.tools.producing import RegionSplitter
+from stream_app.kafka.workers import run_coordinator, run_intake_worker, run_release_worker
 from stream_app.setup.sensor_files import load_registry, regions_by_sensor
-from stream_app.setup.settings import Settings
 from stream_app.steps import Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
 from stream_app.steps.policy import FixedPolicy
 from stream_app.steps.window import Origin
 from stream_app.wire import Activation, Reading, Readings, StepRelease, parse
 from tests.stream_app.engine_support import NAMES, NOISE_SECRET, accountant, close_all
+from tests.stream_app.kafka.deployments import deployment_of_regions
 
 KEY = NoiseKey.parse(NOISE_SECRET)
 REGION_OF = {"A": "north", "B": "south", "C": "north", "D": "west"}
@@ -47,16 +46,7 @@ STEPS = 25
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Deployment:
-    return deployment_of(tmp_path)
-
-
-def deployment_of(folder: Path, **more: Any) -> Deployment:
-    (folder / "locations.txt").write_text("\n".join(NAMES))
-    rows = [{"name": name, "locations": [name], "region": REGION_OF[name]} for name in NAMES]
-    (folder / "sensors.json").write_text(json.dumps({"sensors": rows}))
-    files = {"locations": folder / "locations.txt", "sensors": folder / "sensors.json"}
-    fields = {**files, "kafka": {"servers": ("nowhere:9092",)}, "step_seconds": 60, "grace": 2, **more}
-    return Deployment.of(Settings.model_validate(fields))
+    return deployment_of_regions(tmp_path, REGION_OF)
 
 
 class Stored(NamedTuple):
@@ -118,16 +108,16 @@ class Actor:
         arrived.sort(key=lambda record: record.timestamp)
         self._commit(self.core.take(arrived, now_seconds, has_read_all=True))
 
-    def _next(self, name: str, most: int) -> list[Arrived]:
+    def _next(self, name: str, most: int) -> list[InputRecord]:
         place, begin = self._places[name], self._read[name]
         found = self._logs.records[place][begin : begin + most]
         self._read[name] += len(found)
         return [
-            Arrived(name, stamp, begin + number, value or b"", key or b"")
+            InputRecord(name, stamp, begin + number, value or b"", key or b"")
             for number, (stamp, key, value) in enumerate(found)
         ]
 
-    def _commit(self, taken: Taken) -> None:
+    def _commit(self, taken: BatchResult) -> None:
         for record in list(self.core.records(taken)):
             self._logs.append(record)
 
@@ -154,9 +144,10 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
         clock = StepClock.of(settings)
         if clock.grace_seconds is not None:
             clock = replace(clock, grace_seconds=clock.grace_seconds + settings.kafka.seal_seconds)
-        flush = Flush(lambda taken: None, 10**9)
         return CoordinatorCore(
-            engine, clock, progress, {}, flush, topics, StepRecords(topics, deployment.digest)
+            *(engine, clock, progress, {}, lambda result: None, 10**9),
+            topics=topics,
+            deployment=deployment.digest,
         )
 
     def intake(partition: int) -> Callable[[], Core]:
@@ -165,7 +156,7 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
             restored = restore(latest, topics.progress, RegionProgress)
             progress, region = restored.progress, topics.regions[partition]
             assert isinstance(progress, RegionProgress)
-            place = RegionPlace(region, partition, "activations", "readings", "decisions")
+            place = RegionPlace.of(topics, partition)
             window = restored_window(settings, restored)
             registry = deployment.registry.of_region(region)
             publisher = KeyedPublisher.of(settings, KEY, (region,))
@@ -177,8 +168,8 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
     found = [(Actor(logs, seals, coordinator), list(seals))]
     for partition in range(len(topics.regions)):
         places = {
-            "activations": (topics.activations, partition),
-            "readings": (topics.readings, partition),
+            f"activations/{partition}": (topics.activations, partition),
+            f"readings/{partition}": (topics.readings, partition),
             "decisions": (topics.decisions, 0),
         }
         found.append((Actor(logs, places, intake(partition)), list(places)))
@@ -197,7 +188,7 @@ def complete_day(seed: int) -> list[Activation | Reading]:
 
 
 def produce_all(deployment: Deployment, logs: Logs, messages: list[Activation | Reading]) -> None:
-    parts, topics = RegionParts(REGION_OF), deployment.topics
+    parts, topics = RegionSplitter(REGION_OF), deployment.topics
     for message in messages:
         topic = topics.activations if message.type == "activation" else topics.readings
         for partition, line in parts.parts(message.line().rstrip()):
@@ -303,7 +294,7 @@ def test_each_region_has_noise_of_its_own_and_none_of_the_master_keys(deployment
 
 def test_a_region_that_is_late_is_left_out_and_its_counts_are_refused(tmp_path: Path) -> None:
     """By the broker's clock; what it sends for later steps is in time again."""
-    deployment = deployment_of(tmp_path, grace_seconds=0.0)
+    deployment = deployment_of_regions(tmp_path, REGION_OF, grace_seconds=0.0)
     logs, topics = Logs(), deployment.topics
     coordinator, north, south, west = (actor for actor, _ in actors(deployment, logs))
     for step in (0, 1):
@@ -333,7 +324,7 @@ def test_a_region_that_is_late_is_left_out_and_its_counts_are_refused(tmp_path: 
 
 def test_messages_go_to_the_partitions_of_their_sensors_regions() -> None:
     """What cannot be split goes to the first, where it is refused."""
-    parts = RegionParts(REGION_OF)
+    parts = RegionSplitter(REGION_OF)
     (own,) = parts.parts(Reading(v=1, step=0, sensor="D", count=1).line())
     assert own[0] == 2
     split = dict(parts.parts(Readings(v=1, step=0, counts={"A": 1, "D": 2, "Z": 3}).line()))
@@ -344,7 +335,7 @@ def test_messages_go_to_the_partitions_of_their_sensors_regions() -> None:
     announced = dict(parts.parts(Activation(v=1, step=0, sensors=("B",)).line()))
     assert [parse(line, "").sensors for line in announced.values()] == [(), ("B",), ()]  # type: ignore[union-attr]
     assert list(parts.parts(b"none")) == [(0, b"none")]
-    assert list(RegionParts({}).parts(b"anything")) == [(0, b"anything")]
+    assert list(RegionSplitter({}).parts(b"anything")) == [(0, b"anything")]
 
 
 def test_a_message_in_another_regions_partition_is_refused(deployment: Deployment) -> None:
@@ -352,7 +343,7 @@ def test_a_message_in_another_regions_partition_is_refused(deployment: Deploymen
     logs.append(
         LogRecord(deployment.topics.readings, None, Reading(v=1, step=0, sensor="A", count=1).line(), 1)
     )
-    actors(deployment, logs)[2][0].act("readings", 10, dies=False)
+    actors(deployment, logs)[2][0].act("readings/1", 10, dies=False)
     (letter,) = [json.loads(line) for line in logs.values(deployment.topics.rejected)]
     assert letter["reason"] == "unknown_sensor"
 
@@ -390,22 +381,22 @@ def test_behind_a_coordinator_that_is_away_inputs_wait_on_the_broker(deployment:
     produce_all(deployment, logs, [Activation(v=1, step=step, sensors=()) for step in range(90)])
     north.catch_up(0.0)
     assert len(logs.values(topics.sealed)) == 90
-    assert not north.core.takes_asides_only
+    assert not north.core.takes_priority_logs_only
     for first in range(90, 1080, 90):
         produce_all(deployment, logs, [Activation(v=1, step=first + k, sensors=()) for k in range(90)])
         north.catch_up(0.0)
-    assert north.core.takes_asides_only
+    assert north.core.takes_priority_logs_only
     for actor in (*others, coordinator, north):
         actor.catch_up(0.0)
     assert len(logs.values(topics.releases)) == 1080
-    assert not north.core.takes_asides_only
+    assert not north.core.takes_priority_logs_only
 
 
 def test_records_aside_wait_for_nobody_and_pass_while_others_must_not() -> None:
-    order = ArrivalOrder(("in",), lambda log: True, 0.0, asides=("aside",))
-    order.add(Arrived("in", 1.0, 0, b"x"), 0.0)
-    order.add(Arrived("aside", 9.0, 0, b"y"), 0.0)
-    assert [each.log for each in order.take(10, 0.0, asides_only=True)] == ["aside"]
+    order = ArrivalOrder(("in",), lambda log: True, 0.0, priority_logs=("aside",))
+    order.add(InputRecord("in", 1.0, 0, b"x"), 0.0)
+    order.add(InputRecord("aside", 9.0, 0, b"y"), 0.0)
+    assert [each.log for each in order.take(10, 0.0, priority_logs_only=True)] == ["aside"]
     assert [each.log for each in order.take(10, 0.0)] == ["in"]
 
 

@@ -19,7 +19,7 @@ from stream_app.exceptions import OutputError
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.demo import DemoOptions, DemoReport, pace, run_demo
 from stream_app.watching.events import Observer, StepClosed
-from stream_app.wire.parsing import parse_any
+from tests.stream_app.any_message import parse_any
 
 
 class Visitor(Observer):

@@ -17,10 +17,12 @@ from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
 from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.process import Pulse, ReleaseCounters
 from stream_app.kafka.release import deciding_worker
 from stream_app.kafka.release.deciding_worker import ReleaseWorker
-from stream_app.kafka.release.release_core import KEY, Progress, restore
+from stream_app.kafka.release.release_core import PROGRESS_KEY, Progress, restore
+from stream_app.kafka.release.stream_task import TaskMonitor
+from stream_app.kafka.worker_metrics import ReleaseCounters
+from stream_app.kafka.worker_process import Pulse
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import FixedPolicy
 from stream_app.watching.events import Observer, StepClosed
@@ -100,7 +102,7 @@ def test_an_account_is_as_short_after_a_long_history_as_after_a_short_one() -> N
 def test_a_progress_whose_account_is_none_is_refused(broken: dict[str, Any]) -> None:
     record = json.dumps({"v": 1, "type": "progress", "account": broken}).encode()
     with pytest.raises(LogError, match="must be a progress of this version"):
-        restore({KEY: record}, "progress")
+        restore({PROGRESS_KEY: record}, "progress")
 
 
 class Log:
@@ -139,8 +141,7 @@ def worker(tmp_path: Path) -> ReleaseWorker:
     policy = FixedPolicy(REGISTRY, Gaussian(2.0), {})
     key = NoiseKey.parse(hex_key("11"))
     counters = ReleaseCounters(CollectorRegistry())
-    rules = deciding_worker.ReleaseRules(policy, key)
-    return ReleaseWorker(deployment, rules, deciding_worker.Watched(Carried(), counters, Pulse()))
+    return ReleaseWorker(deployment, policy, key, TaskMonitor(Carried(), counters, Pulse()))
 
 
 def start(worker: ReleaseWorker, log: Log, progress: Progress, monkeypatch: pytest.MonkeyPatch) -> Progress:
@@ -165,7 +166,7 @@ def test_the_records_read_at_a_start_do_not_grow_with_history(
         progress = Progress(next_step=count, account=account.save(), decided=fingerprint_of(steps[-1]))
         start(worker, log, progress, monkeypatch)
         assert log.reads == 1
-        assert worker._observer.account.spends == account.spends  # type: ignore[attr-defined]
+        assert worker._monitor.observer.account.spends == account.spends  # type: ignore[attr-defined]
 
 
 def test_a_log_of_an_earlier_version_is_read_once_and_never_again(

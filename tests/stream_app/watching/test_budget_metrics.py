@@ -15,7 +15,7 @@ from accounting.bounds.radius import ceilings_within
 from accounting.continuous import no_moments
 from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
-from stream_app.kafka.process import AccountMetrics
+from stream_app.kafka.worker_metrics import AccountMetrics
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import RunStarted
 from stream_app.watching.metrics import BudgetMetrics, EngineMetrics, over_limit_counts

@@ -25,7 +25,7 @@ from stream_app.analysis.report import load_priors, read_run, write_report
 from stream_app.analysis.verdict import MayPublish, verdict_on
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import RunChangedError, SettingsError
-from stream_app.kafka.processes import _deployment
+from stream_app.kafka.workers import _deployment
 from stream_app.setup.given_priors import as_set, population_of
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings

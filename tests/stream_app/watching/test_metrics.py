@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from accounting.decisions import BudgetReason
 from models.mechanisms import MECHANISMS, Tiered, parse
 from models.releases import SensorRelease, StepSchedule
-from stream_app.kafka.process import AccountMetrics, IntakeMetrics
-from stream_app.kafka.release.release_core import DecidingCore
+from stream_app.kafka.release.release_core import closed_event
+from stream_app.kafka.worker_metrics import AccountMetrics, IntakeMetrics
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import RunStarted, StepClosed
 from stream_app.watching.metrics import EngineMetrics
@@ -281,10 +281,9 @@ def test_the_release_worker_counts_what_settled_its_decisions() -> None:
     metrics = EngineMetrics(registry, SENSORS, (0.5,), 1e-6)
     settled = {"because": "no_answer"}
     assert registry.get_sample_value("tallyguard_decisions_total", settled) == 0
-    core = SimpleNamespace(next_step=1, watermark=0)
     counts = dict.fromkeys(("people", "allowed", "natural", "over", "cleared", "rounds"), 0)
     why = DecisionReason(reason=BudgetReason.NO_ANSWER, **counts)
     release = StepRelease(step=0, releases=())
     step = SimpleNamespace(schedule=StepSchedule(0, ()), release=release, missing=(), why=why, crowds=None)
-    metrics.closed(DecidingCore._event(cast(Any, core), cast(Any, step), 0.0))
+    metrics.closed(closed_event(cast(Any, step)))
     assert registry.get_sample_value("tallyguard_decisions_total", settled) == 1

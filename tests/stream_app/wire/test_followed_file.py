@@ -99,7 +99,7 @@ def test_whoever_writes_on_to_the_file_before_is_named(path: Path, following: Fo
     add(path, b"three\n")
     assert following.waiting() == [b"three"]
     add(old, b"lost?\n")
-    with pytest.raises(InputError, match=r"must not be written to any more.*behind its 8 bytes.*append"):
+    with pytest.raises(InputError, match=r"must not be written to any more.*after its 8 bytes.*append"):
         following.waiting()
 
 
@@ -121,7 +121,7 @@ def test_a_turn_that_is_packed_already_is_said(path: Path, following: Following)
     packed.write_bytes(b"\x1f\x8b...")
     os.utime(packed, (4e9, 4e9))
     path.write_bytes(b"six\n")
-    with pytest.raises(InputError, match=r"live\.jsonl\.1\.gz.*packed; unpack it.*delaycompress"):
+    with pytest.raises(InputError, match=r"live\.jsonl\.1\.gz.*compressed; uncompress it.*delaycompress"):
         following.waiting()
 
 
@@ -294,7 +294,7 @@ def test_a_restart_without_what_was_not_read_is_refused_unless_accepted(path: Pa
     saved = stopped(path)
     path.write_bytes(b"three\n")
     with pytest.raises(
-        InputError, match=r"up to byte 8.*put what it was beside it as live\.jsonl\.1.*accept"
+        InputError, match=r"up to byte 8.*put the earlier file beside it as live\.jsonl\.1.*accept"
     ):
         Following(path, saved)
     for known, accept in (
@@ -365,7 +365,7 @@ def test_a_run_on_a_file_that_is_turned_over_gives_the_same_files(
     elif turn is Path.unlink:
         run(settings(), options, population(), observer=Rotating(path, {}, 4, turn))
         path.write_bytes(part(5, 12))
-        with pytest.raises(InputError, match="or have been turned over"):
+        with pytest.raises(InputError, match="or have been rotated"):
             run(settings(), options, population())
         assert len(json_lines(tmp_path / "out" / "releases.jsonl")) == 5
         return

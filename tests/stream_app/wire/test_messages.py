@@ -21,7 +21,8 @@ from stream_app.wire.messages import (
     StepDecision,
     StepRelease,
 )
-from stream_app.wire.parsing import MAX_PAYLOAD_CHARS, parse, parse_any
+from stream_app.wire.parsing import MAX_PAYLOAD_CHARS, parse
+from tests.stream_app.any_message import parse_any
 
 READING = {"v": 1, "type": "reading", "step": 12, "sensor": "s3", "count": 41}
 READINGS = {"v": 1, "type": "readings", "step": 12, "counts": {"s3": 41, "s17": 7}}

@@ -1,26 +1,26 @@
-"""The kinds of worker processes, put together from settings."""
+"""The kinds of worker processes, assembled from settings; start here to read how a worker is made."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+from models.keys import NoiseKey
 from models.releases import Schedule
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.process import (
+from stream_app.kafka.release.deciding_worker import DecidingWorker, ReleaseWorker
+from stream_app.kafka.release.stream_task import TaskMonitor
+from stream_app.kafka.worker_metrics import (
     AccountCounters,
     AccountMetrics,
     IntakeMetrics,
-    Job,
-    Pulse,
     RegionCounters,
     ReleaseCounters,
-    run_worker,
 )
-from stream_app.kafka.release.deciding_worker import ReleaseRules, ReleaseWorker, Watched
+from stream_app.kafka.worker_process import Job, Pulse, run_worker
 from stream_app.setup.given_priors import refuse_evidence
 from stream_app.setup.keys import load_noise_key, load_snapshot_key
 from stream_app.setup.run_folder.record import Author
@@ -50,13 +50,8 @@ def run_release_worker(
             f"regions {', '.join(deployment.topics.regions)}",
             "run `tallyguard worker coordinator` and `tallyguard worker intake` in its place",
         )
-    policy, fingerprint = _policy(deployment, schedule)
-    rules = ReleaseRules(policy, load_noise_key(settings), fingerprint)
-
-    def make(watched: Watched) -> Job:
-        return ReleaseWorker(deployment, rules, watched, accept_changes=accept_changes, author=author)
-
-    return _run_watched(release_group(settings), deployment, make, announce)
+    key = load_noise_key(settings)
+    return _run_deciding(ReleaseWorker, deployment, key, schedule, accept_changes, author, announce)
 
 
 def run_coordinator(
@@ -71,13 +66,7 @@ def run_coordinator(
     from stream_app.kafka.regions.coordinator import Coordinator
 
     deployment = _deployment_of_regions(settings)
-    policy, fingerprint = _policy(deployment, schedule)
-
-    def make(watched: Watched) -> Job:
-        rules = ReleaseRules(policy, None, fingerprint)
-        return Coordinator(deployment, rules, watched, accept_changes=accept_changes, author=author)
-
-    return _run_watched(coordinator_group(settings), deployment, make, announce)
+    return _run_deciding(Coordinator, deployment, None, schedule, accept_changes, author, announce)
 
 
 def run_intake_worker(settings: Settings, *, accept_changes: bool, announce: Announce) -> int:
@@ -86,10 +75,12 @@ def run_intake_worker(settings: Settings, *, accept_changes: bool, announce: Ann
 
     deployment, key = _deployment_of_regions(settings), load_noise_key(settings)
 
-    def make(watched: Watched) -> Job:
-        return IntakeWorker(deployment, key, watched, accept_changes=accept_changes)
+    def make(monitor: TaskMonitor) -> Job:
+        return IntakeWorker(deployment, key, monitor, accept_changes=accept_changes)
 
-    return _run_watched(intake_group(settings), deployment, make, announce, IntakeMetrics)
+    return _run_watched(
+        f"{settings.kafka.prefix}tallyguard-intake", deployment, make, announce, IntakeMetrics
+    )
 
 
 def run_account_worker(settings: Settings, *, announce: Announce) -> int:
@@ -102,17 +93,41 @@ def run_account_worker(settings: Settings, *, announce: Announce) -> int:
         counters = AccountCounters(watch.registry, watch.metrics)
         shown = AccountWatch(watch.observer, counters, tuple(sensor.name for sensor in sensors))
         job = AccountWorker(deployment, watch=shown, pulse=pulse, snapshot_key=key)
-        return run_worker(account_group(settings), job, deployment, pulse)
+        return run_worker(f"{settings.kafka.prefix}tallyguard-account", job, deployment, pulse)
+
+
+def _run_deciding(
+    kind: type[DecidingWorker],
+    deployment: Deployment,
+    noise_key: NoiseKey | None,
+    schedule: Path | None,
+    accept_changes: bool,
+    author: Author | None,
+    announce: Announce,
+) -> int:
+    """Run the worker that decides on steps, in the consumer group of its name."""
+    policy, fingerprint = _policy(deployment, schedule)
+
+    def make(monitor: TaskMonitor) -> Job:
+        return kind(
+            *(deployment, policy, noise_key, monitor),
+            schedule=fingerprint,
+            accept_changes=accept_changes,
+            author=author,
+        )
+
+    group = f"{deployment.topics.prefix}tallyguard-{kind.transactional_id}"
+    return _run_watched(group, deployment, make, announce)
 
 
 def _run_watched(
     group: str,
     deployment: Deployment,
-    make: Callable[[Watched], Job],
+    make: Callable[[TaskMonitor], Job],
     announce: Announce,
     kind: type[EngineMetrics] = EngineMetrics,
 ) -> int:
-    """Run a worker that takes in counts or decides on them, with its page and metrics."""
+    """Run a worker that takes in counts or decides on steps, with its page and metrics."""
     pulse = Pulse()
     with watching(deployment.settings, deployment.registry.sensors, kind=kind) as watch:
         _announce(announce, watch.address)
@@ -121,7 +136,7 @@ def _run_watched(
             if not deployment.topics.regions
             else RegionCounters(watch.registry, len(deployment.topics.regions), owns=kind is IntakeMetrics)
         )
-        job = make(Watched(watch.observer, counters, pulse))
+        job = make(TaskMonitor(watch.observer, counters, pulse))
         return run_worker(group, job, deployment, pulse)
 
 
@@ -138,7 +153,7 @@ def _policy(deployment: Deployment, schedule: Path | None) -> tuple[Policy, str 
 
 
 def _deployment_of_regions(settings: Settings) -> Deployment:
-    """The deployment; :class:`SettingsError` where its sensors do not lie in several regions."""
+    """The deployment; :class:`SettingsError` if its sensors are not in several regions."""
     deployment = _deployment(settings)
     if not deployment.topics.regions:
         raise SettingsError(
@@ -156,7 +171,7 @@ def _deployment_of_regions(settings: Settings) -> Deployment:
 
 
 def _deployment(settings: Settings) -> Deployment:
-    """The deployment; :class:`SettingsError` for what one process alone can do: a panel, chains drawn."""
+    """The deployment; :class:`SettingsError` for what only `tallyguard run` can do."""
     refuse_evidence(settings)
     if settings.panel is not None:
         raise SettingsError(
@@ -168,30 +183,10 @@ def _deployment(settings: Settings) -> Deployment:
     return Deployment.of(settings)
 
 
-def release_group(settings: Settings) -> str:
-    """Consumer group of the release worker."""
-    return f"{settings.kafka.prefix}tallyguard-release"
-
-
-def intake_group(settings: Settings) -> str:
-    """Consumer group of the intake workers."""
-    return f"{settings.kafka.prefix}tallyguard-intake"
-
-
-def coordinator_group(settings: Settings) -> str:
-    """Consumer group of the coordinator."""
-    return f"{settings.kafka.prefix}tallyguard-coordinator"
-
-
-def account_group(settings: Settings) -> str:
-    """Consumer group of the account workers."""
-    return f"{settings.kafka.prefix}tallyguard-account"
-
-
 def _check_tiers(
     schedule: Schedule, policy: FixedPolicy | BudgetPolicy, with_topics: tuple[str, ...]
 ) -> None:
-    """Every tier has a topic and rights on it, which are made from the settings alone."""
+    """Each tier needs a topic and rights on it, which are made from the settings alone."""
     tiers = tiers_of(schedule, policy)
     if tiers not in ((), with_topics):
         raise SettingsError(
@@ -202,7 +197,7 @@ def _check_tiers(
 
 
 def _check_first_slot(settings: Settings, first_slot: int) -> None:
-    """The account workers know the settings only: a slot that the schedule alone says is lost on them."""
+    """Account workers know only the settings: they would miss a slot that only the schedule names."""
     if first_slot not in (0, settings.first_slot):
         raise SettingsError(
             "first_slot must be in the settings of every process on Kafka",

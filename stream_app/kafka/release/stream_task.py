@@ -1,8 +1,8 @@
-"""A desk: input logs on one side, a core that works on their records, one transactional log on the other.
+"""A stream task: input logs, a core that processes their records, and one transactional log.
 
-Records come in the broker's order of arrival; whatever they lead to is committed in one transaction together
-with the position behind them. So a kill at any moment loses nothing and writes nothing twice, and no reader
-ever sees half a step. A release worker has one desk, an intake worker one for each of its regions.
+Records are processed in the broker's order of arrival. Their results are committed in one transaction
+together with the position after them. So a kill at any moment loses nothing and writes nothing twice, and no
+reader ever sees half a step. A release worker has one task, an intake worker one for each of its regions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,22 +18,24 @@ from typing import NamedTuple
 
 from stream_app.kafka.broker.clients import LogEnds, LogError
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_reader import LogFollower, TopicSeen, bounds, last_record, topics_seen
-from stream_app.kafka.process import Pulse, ReleaseCounters, heed_cancellation
-from stream_app.kafka.release.core import ArrivalOrder, Arrived, Core, Taken
+from stream_app.kafka.deployment.log_reader import (
+    LogFollower,
+    TopicDescription,
+    bounds,
+    describe_topics,
+    last_record,
+)
+from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord
 from stream_app.kafka.release.release_log import TransactionLog
+from stream_app.kafka.worker_metrics import ReleaseCounters
+from stream_app.kafka.worker_process import Pulse, WorkThread, stop_if_cancelled
 from stream_app.steps import StepClock
 from stream_app.watching.events import Observer
 from stream_app.wire import PRIVATE_REASONS, Reason, Rejected, SteadyTime, SystemClock, reject
 
-# Whether the inputs still hold what was not read: a log made anew or cut short is never passed over.
-
-INPUTS = "inputs"
-"""Where progress keeps the ids of the input topics."""
-
 
 class InputLog(NamedTuple):
-    """A partition as the broker has it: its topic's id, first offset and the one behind its last record."""
+    """A partition on the broker: its topic's id, first offset, and the offset after its last record."""
 
     identity: str
     begin: int
@@ -42,8 +43,8 @@ class InputLog(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Loss:
-    """Records that were to be read and are not there; reading can go on at ``begin``."""
+class LostRecords:
+    """Records that are gone before they were read; reading can continue at ``begin``."""
 
     log: str
     next_offset: int
@@ -51,29 +52,29 @@ class Loss:
     how: str
 
     def letter(self) -> Rejected:
-        """The dead letter that stands for them."""
+        """The dead letter in place of these records."""
         source = f"{self.log}:{self.next_offset}"
-        hint = f"{self.how}; reading went on at {self.begin}. Send again whatever is missing and not late"
+        hint = f"{self.how}; reading continued at {self.begin}. Send again whatever is missing and not late"
         return reject(source, b"", Reason.RECORDS_LOST, hint)
 
 
-def losses(
+def find_lost_records(
     offsets: Mapping[str, int], identities: Mapping[str, str], found: Mapping[str, InputLog]
-) -> list[Loss]:
-    """What is missing where ``offsets`` are the next records, of the topics that had these ids."""
+) -> list[LostRecords]:
+    """Records missing at ``offsets``, the next to be read, of topics that had these ids."""
     lost = []
     for name, next_offset in offsets.items():
         log = found[name]
         if identities.get(name, log.identity) != log.identity:
-            lost.append(Loss(name, next_offset, log.begin, "it was deleted and made again"))
+            lost.append(LostRecords(name, next_offset, log.begin, "it was deleted and made again"))
         elif log.end < next_offset:
-            lost.append(Loss(name, next_offset, log.begin, f"it ends at {log.end} already"))
+            lost.append(LostRecords(name, next_offset, log.begin, f"it ends at {log.end} already"))
         elif log.begin > next_offset:
-            lost.append(Loss(name, next_offset, log.begin, f"it begins at {log.begin} only"))
+            lost.append(LostRecords(name, next_offset, log.begin, f"it begins at {log.begin} only"))
     return lost
 
 
-def require_nothing_lost(lost: Sequence[Loss], *, accept_changes: bool) -> None:
+def require_nothing_lost(lost: Sequence[LostRecords], *, accept_changes: bool) -> None:
     """:class:`LogError` naming what is missing, unless the operator goes on without it."""
     if lost and not accept_changes:
         raise LogError(
@@ -84,47 +85,48 @@ def require_nothing_lost(lost: Sequence[Loss], *, accept_changes: bool) -> None:
         )
 
 
-class Inputs:
-    """The input logs of a desk: held against what was read when it starts, and as long as it runs.
+class InputLogs:
+    """The input logs of a task, compared with what was read when it starts and while it runs.
 
-    ``logs`` maps the name by which a position is kept to topic and partition; ``asides`` are those of them
-    whose records wait for no other's.
+    A log that was made again or cut short is never passed over silently. ``logs`` maps the name under which a
+    position is kept to topic and partition; records of the ``priority_logs`` among them never wait for
+    others.
     """
 
     def __init__(
-        self, deployment: Deployment, logs: Mapping[str, tuple[str, int]], asides: Sequence[str] = ()
+        self, deployment: Deployment, logs: Mapping[str, tuple[str, int]], priority_logs: Sequence[str] = ()
     ) -> None:
         self._deployment = deployment
         self.logs = dict(logs)
-        self.asides = tuple(asides)
+        self.priority_logs = tuple(priority_logs)
         self.identities: dict[str, str] = {}
 
-    async def take_up(
+    async def resume(
         self, offsets: Mapping[str, int], identities: Mapping[str, str], *, accept_changes: bool
-    ) -> tuple[dict[str, int], list[Loss]]:
-        """Where to read on from stored positions, and what is missing; learns which topics they are."""
+    ) -> tuple[dict[str, int], list[LostRecords]]:
+        """Where to read on from stored positions, and what is missing; notes the ids of the topics."""
         found = await self._find()
         self.identities = {name: log.identity for name, log in found.items()}
-        lost = losses(offsets, identities, found)
+        lost = find_lost_records(offsets, identities, found)
         require_nothing_lost(lost, accept_changes=accept_changes)
         begins = {name: log.begin for name, log in found.items()}
         return {**begins, **offsets, **{each.log: each.begin for each in lost}}, lost
 
     async def watch(self, next_offsets: Callable[[], Mapping[str, int]]) -> None:
-        """:class:`LogError` once an input was made anew, or cut before it was read."""
-        seconds, now_and_then = self._deployment.settings.kafka.stall_seconds / 4, LogEnds(0.0)
+        """Raise :class:`LogError` once an input log was made again, or cut short before it was read."""
+        seconds, ends = self._deployment.settings.kafka.stall_seconds / 4, LogEnds(0.0)
         while True:
             await asyncio.sleep(seconds)
-            read_until = dict(next_offsets())  # before the look: meanwhile more is read
-            found = await now_and_then.look(self._find)
+            read_until = dict(next_offsets())  # before asking: more is read meanwhile
+            found = await ends.look(self._find)
             if found is not None:
-                lost = losses(read_until, self.identities, found)
+                lost = find_lost_records(read_until, self.identities, found)
                 require_nothing_lost(lost, accept_changes=False)
 
     async def _find(self) -> dict[str, InputLog]:
-        """As the broker has them now; a topic that is gone has no id and holds nothing."""
+        """The logs on the broker now; a topic that is gone has no id and holds nothing."""
         topics, connection = {topic for topic, _ in self.logs.values()}, self._deployment.connection
-        seen = await asyncio.to_thread(topics_seen, connection, sorted(topics))
+        seen = await asyncio.to_thread(describe_topics, connection, sorted(topics))
         self._require_partitions(seen)
         found = {}
         for name, (topic, partition) in self.logs.items():
@@ -132,15 +134,15 @@ class Inputs:
             found[name] = InputLog(seen[topic].identity if topic in seen else "", begin, end)
         return found
 
-    def _require_partitions(self, seen: Mapping[str, TopicSeen]) -> None:
-        """Whatever senders put into a partition more would be read by nobody."""
+    def _require_partitions(self, seen: Mapping[str, TopicDescription]) -> None:
+        """Refuse topics with more partitions than are read: records in the others would be lost."""
         for topic, found in seen.items():
             wanted = self._deployment.topics.plan(topic).partitions
             if found.partitions > wanted:
                 raise LogError(
                     f"{topic} must have {wanted} partition{'s' if wanted > 1 else ''}",
                     str(found.partitions),
-                    "nobody reads the others: copy what came to them into the first, make the topic anew by "
+                    "nobody reads the others: copy their records into the first, create the topic again with "
                     "`tallyguard topics create`, and start with --accept-changes",
                 )
 
@@ -152,49 +154,41 @@ _TICK_SECONDS = 0.05
 _COMMIT_SECONDS = 0.2  # between transactions that close nothing
 
 
-class DeskWatch:
-    """Whom the desks of a process notify; signs of life are of all of them together."""
+class TaskMonitor:
+    """What the tasks of a process report to: observer, counters, and one sign of life of all of them."""
 
     def __init__(self, observer: Observer, counters: ReleaseCounters, pulse: Pulse) -> None:
         self.observer = observer
-        self._counters = counters
-        self._pulse = pulse
+        self.counters = counters
+        self.pulse = pulse
         self._waiting: dict[str, int] = {}
         self._lagging: set[str] = set()
 
-    def turns(self, desk: str, waiting: int, *, lags: bool) -> None:
-        """A desk looked round: so many records wait there, and others that it was not handed."""
-        self._waiting[desk] = waiting
-        self._lagging = self._lagging | {desk} if lags else self._lagging - {desk}
-        self._counters.waiting.set(sum(self._waiting.values()))
-        self._pulse.beat(has_work=any(self._waiting.values()) or bool(self._lagging))
+    def looked(self, task: str, waiting: int, *, lags: bool) -> None:
+        """A task has looked for work: so many records wait there; ``lags`` if others were not fetched."""
+        self._waiting[task] = waiting
+        self._lagging = self._lagging | {task} if lags else self._lagging - {task}
+        self.counters.waiting.set(sum(self._waiting.values()))
+        self.pulse.beat(has_work=any(self._waiting.values()) or bool(self._lagging))
 
-    def works(self) -> None:
-        """A desk is at work."""
-        self._pulse.beat(has_work=True)
-
-    def wrote(self) -> None:
-        """A transaction was committed."""
-        self._pulse.progress()
-
-    def left(self, desk: str) -> None:
-        """A desk was closed."""
-        self._waiting.pop(desk, None)
-        self._lagging.discard(desk)
+    def left(self, task: str) -> None:
+        """A task was closed."""
+        self._waiting.pop(task, None)
+        self._lagging.discard(task)
 
 
-class Desk:
-    """Reads, works, commits; on the event loop, but for the core, which has a thread of its own."""
+class StreamTask:
+    """Reads, processes and commits; on the event loop, except for the core, which has its own thread."""
 
     def __init__(
-        self, name: str, deployment: Deployment, inputs: Inputs, log: TransactionLog, watch: DeskWatch
+        self, name: str, deployment: Deployment, inputs: InputLogs, log: TransactionLog, monitor: TaskMonitor
     ) -> None:
         self._name = name
         self._connection = deployment.connection
         self._inputs = inputs
         self._log = log
-        self._watch = watch
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._monitor = monitor
+        self._thread = WorkThread(monitor.pulse, name)
         self._follower = LogFollower(deployment.connection)
         self._arrived = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -202,26 +196,26 @@ class Desk:
         self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
         self._ends_now = LogEnds(0.0)
         self._lags = False
-        self._in_doubt = False
+        self._must_check_fence = False
         self._uncommitted = 0  # records entered since the last transaction
-        self._kept: list[Rejected] = []  # dead letters of these
+        self._kept: list[Rejected] = []  # their private dead letters
         self._committed_seconds = time.monotonic()
         self._core: Core
         self._clock: StepClock
         self._order: ArrivalOrder
 
     async def begin(self, core: Core, clock: StepClock, rejected: list[Rejected]) -> None:
-        """Work for a core from where it is in its logs; what was found missing is refused first."""
+        """Start with a core at its position in the logs; dead letters of lost records are written first."""
         self._core, self._clock = core, clock
         if clock.has_ticks:
             await self._set_clock(core.next_step)
-        asides = self._inputs.asides
-        merged = tuple(name for name in self._inputs.logs if name not in asides)
-        self._order = ArrivalOrder(merged, self._is_at_end, time.monotonic(), core.offsets, asides)
-        await self.commit(Taken(rejected=rejected))
+        priority_logs = self._inputs.priority_logs
+        merged = tuple(name for name in self._inputs.logs if name not in priority_logs)
+        self._order = ArrivalOrder(merged, self._is_at_end, time.monotonic(), core.offsets, priority_logs)
+        await self.commit(BatchResult(rejected=rejected))
 
     async def run(self) -> None:
-        """Until cancelled: read, work, see that the inputs stay what they are."""
+        """Until cancelled: read, process, and check that the input logs stay the same."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._read())
             group.create_task(self._work())
@@ -230,87 +224,87 @@ class Desk:
     async def stop(self) -> None:
         """Leave; records that were not committed will be read again."""
         await self._log.stop()
-        self._thread.shutdown(wait=False)
-        self._watch.left(self._name)
+        self._thread.stop()
+        self._monitor.left(self._name)
 
-    def doubt(self) -> None:
-        """Make sure that the log is still ours, before the next records; ends the desk if it is not."""
-        self._in_doubt = True
+    def check_fence(self) -> None:
+        """Before the next records, check whether another worker has taken over; if so, the task ends."""
+        self._must_check_fence = True
 
-    def flush(self, taken: Taken) -> None:
-        """On the core's thread: commit what was taken so far."""
-        asyncio.run_coroutine_threadsafe(self.commit(taken), self._loop).result()
-        taken.clear()
+    def flush(self, result: BatchResult) -> None:
+        """On the core's thread: commit the batch so far, and empty it."""
+        asyncio.run_coroutine_threadsafe(self.commit(result), self._loop).result()
+        result.clear()
 
-    async def commit(self, taken: Taken) -> None:
-        """Make durable what came of records, then notify whoever watches."""
+    async def commit(self, result: BatchResult) -> None:
+        """Make the result of records durable, then notify the observer."""
         began = time.monotonic()
-        taken.rejected[:0], self._kept = self._kept, []
-        stamp_seconds = await self._log.write(self._core.records(taken))
+        result.rejected[:0], self._kept = self._kept, []  # earlier letters first, as in the input
+        stamp_seconds = await self._log.write(self._core.records(result))
         if stamp_seconds is not None and self._clock.has_ticks:
             self._time.vouch(self._clock.end_of(self._core.watermark))
             self._time.observe(stamp_seconds)
         self._committed_seconds = time.monotonic()
-        self._watch.wrote()
-        self._notify(taken, began)
+        self._monitor.pulse.progress()
+        self._notify(result, began)
 
     async def _read(self) -> None:
-        """Keep records until their turn comes; none are fetched while too many wait."""
+        """Fetch records, and keep them until their turn comes; none while too many wait."""
         names = {place: name for name, place in self._inputs.logs.items()}
         starts = {self._inputs.logs[name]: offset for name, offset in self._order.next_offsets.items()}
         async for records in self._follower.records(starts):
-            heed_cancellation()
+            stop_if_cancelled()
             now_seconds = time.monotonic()
             for record in records:
                 name = names[record.topic, record.partition]
                 stamp_seconds, value, key = record.timestamp / 1000.0, record.value or b"", record.key or b""
-                arrived = Arrived(name, stamp_seconds, record.offset, value, key)
+                arrived = InputRecord(name, stamp_seconds, record.offset, value, key)
                 self._order.add(arrived, now_seconds)
             self._arrived.set()
             while self._order.is_full:
                 await asyncio.sleep(_TICK_SECONDS)
 
     async def _work(self) -> None:
-        """Take records in order, commit what came of them."""
+        """Take records in order, process them, commit their results."""
         while True:
-            heed_cancellation()
-            if self._in_doubt:
-                self._in_doubt = False
-                await self._log.broker_seconds()
-            self._arrived.clear()
-            asides_only = self._core.takes_asides_only
-            records = self._order.take(_MOST_RECORDS, time.monotonic(), asides_only=asides_only)
+            stop_if_cancelled()
+            if self._must_check_fence:
+                self._must_check_fence = False
+                await self._log.broker_seconds()  # raises if another worker has taken over
+            self._arrived.clear()  # before records are taken: one that arrives meanwhile must wake the wait
+            priority_logs_only = self._core.takes_priority_logs_only
+            records = self._order.take(_MOST_RECORDS, time.monotonic(), priority_logs_only=priority_logs_only)
             now_seconds = self._time.now_seconds()
             await self._step(records, now_seconds, await self._has_read_all(records, now_seconds))
-            waiting = self._uncommitted + (0 if asides_only else len(self._order))  # what could be worked on
+            waiting = self._uncommitted + (0 if priority_logs_only else len(self._order))
             if self._clock.has_ticks:
-                self._watch.observer.clock_read(self._time.off)
-            self._watch.turns(self._name, waiting, lags=self._lags)
+                self._monitor.observer.clock_read(self._time.off)
+            self._monitor.looked(self._name, waiting, lags=self._lags)
             if len(records) < _MOST_RECORDS:
                 await self._wait()
             if not records and not waiting:
                 await self._look_for_lag()
 
     async def _look_for_lag(self) -> None:
-        """Whether records wait that are not handed to us; the watchdog ends us if that stays so."""
+        """Whether there are records that we do not get; if that stays so, the watchdog ends the process."""
         lags = await self._ends.look(self._lacks_any)
         self._lags = self._lags if lags is None else lags
 
     async def _set_clock(self, next_step: int) -> None:
-        """Ticks are the broker's: its time now, and the time that passes."""
+        """Set the clock to the broker's time; from then on elapsed time is added to it."""
         now_seconds = await self._log.broker_seconds()
         self._time = SteadyTime(now_seconds, SystemClock().monotonic_seconds)
         if next_step == 0:
             self._clock.check(now_seconds, next_step)
 
-    async def _has_read_all(self, records: list[Arrived], now_seconds: float) -> bool:
-        """Whether a tick has come and the inputs, asked after it, hold nothing that was not handed to us."""
+    async def _has_read_all(self, records: list[InputRecord], now_seconds: float) -> bool:
+        """Whether a tick has come and the input logs, asked after it, hold no record that we lack."""
         if records or len(self._order) or not self._core.is_over(now_seconds):
             return False
         return await self._ends_now.look(self._lacks_any) is False and not len(self._order)
 
     async def _lacks_any(self) -> bool:
-        """Whether an input has a record that has not come."""
+        """Whether an input log has a record that was not fetched."""
         for name, (topic, partition) in self._inputs.logs.items():
             last = await last_record(self._connection, topic, partition, patient=False)
             if last is not None and self._order.lacks(name, last.offset):
@@ -321,36 +315,32 @@ class Desk:
         return self._follower.is_at_end(*self._inputs.logs[name])
 
     async def _wait(self) -> None:
-        """Until something arrives that was not there when records were taken, or a while."""
+        """Wait for a record that was not there when records were taken, at most until the next tick."""
         with suppress(TimeoutError):
             to_tick = self._clock.seconds_to_tick(self._time.now_seconds())
             await asyncio.wait_for(self._arrived.wait(), min(_TICK_SECONDS, to_tick))
 
-    async def _step(self, records: list[Arrived], now_seconds: float, has_read_all: bool) -> None:
-        """Enter some records; commit at once if something came of them, else now and then."""
+    async def _step(self, records: list[InputRecord], now_seconds: float, has_read_all: bool) -> None:
+        """Process some records; commit at once if somebody waits for the result, else now and then."""
         began = time.monotonic()
         take = partial(self._core.take, records, now_seconds, has_read_all=has_read_all)
-        taking = self._loop.run_in_executor(self._thread, take)
-        while not taking.done():
-            await asyncio.wait({taking}, timeout=1.0)
-            self._watch.works()
-        taken = taking.result()
+        result = await self._thread.do(take)
         self._uncommitted += len(records)
         is_early = not self._uncommitted or began - self._committed_seconds < _COMMIT_SECONDS
-        if taken.is_idle and is_early:
-            self._kept += taken.rejected  # private ones: written with the records that they came of
-            self._notify(taken, began)
+        if result.is_idle and is_early:
+            self._kept += result.rejected  # private: written with the position after their records
+            self._notify(result, began)
             return
-        await self.commit(taken)
+        await self.commit(result)
         self._uncommitted = 0
 
-    def _notify(self, taken: Taken, began_seconds: float) -> None:
-        """Notify whoever watches, after it is durable."""
-        observer = self._watch.observer
-        for outcome, readings in taken.outcomes.items():
+    def _notify(self, result: BatchResult, began_seconds: float) -> None:
+        """Report to the observer what is durable, or what nobody waits for."""
+        observer = self._monitor.observer
+        for outcome, readings in result.outcomes.items():
             observer.received(outcome, readings)
-        for rejected in taken.rejected:
+        for rejected in result.rejected:
             if rejected.reason not in PRIVATE_REASONS:
                 observer.rejected(rejected.reason)
-        for event in self._core.events(taken, time.monotonic() - began_seconds):
+        for event in self._core.events(result, time.monotonic() - began_seconds):
             observer.closed(event)

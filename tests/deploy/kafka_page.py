@@ -1,6 +1,6 @@
 """The tables of ``docs/reference/kafka-topics.md``, from the topics and roles themselves.
 
-``python -m stream_app.kafka.tools.documentation`` writes them into a checkout; a test finds them out of date.
+``python -m tests.deploy.kafka_page`` writes them into a checkout; a test fails while they are out of date.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stream_app.kafka.broker.topic_checks import Role, roles
 from stream_app.kafka.broker.topics import DAY_MILLISECONDS, FOREVER, TopicPlan, Topics
 
 PAGE = Path("docs/reference/kafka-topics.md")
-_COMMAND = "python -m stream_app.kafka.tools.documentation"
+_COMMAND = "python -m tests.deploy.kafka_page"
 _EXAMPLE = Topics(partitions=4, tiers=("city",), has_revised=True)
 _REGIONS = Topics(partitions=4, regions=("north", "south"))
 _DOCUMENTED_ELSEWHERE = (  # in the column of how long, or below the table, as they are the same for all
@@ -25,7 +25,7 @@ _DOCUMENTED_ELSEWHERE = (  # in the column of how long, or below the table, as t
 def topics_table(topics: Topics, known: Topics | None = None) -> str:
     """Every topic: partitions, how long records are kept, other settings, contents, readers.
 
-    Those only that another deployment has not, or has otherwise, where one is ``known``.
+    Without those that a ``known`` deployment has in the same form.
     """
     shown = [plan for plan in topics.plans() if known is None or plan not in known.plans()]
     rows = (
@@ -43,7 +43,7 @@ def topics_table(topics: Topics, known: Topics | None = None) -> str:
 
 
 def access_table(topics: Topics, known: Topics | None = None) -> str:
-    """Every role: what it may read and write, its group and its transactions; of regions what is new."""
+    """Every role that a ``known`` deployment does not have: what it may read and write, its ids."""
     head = ("user", "who that is", "reads", "writes", "group", "transactional id")
     shown = [role for role in roles(topics) if known is None or role not in roles(known)]
     return _table(head, map(_role_row, shown))

@@ -1,0 +1,80 @@
+"""Compiles an account worker's kernels before it joins its group: a member that compiles is a silent member.
+
+``python -m stream_app.kafka.warm_up`` does it without a broker, as when an image is built.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accounting.decisions.what_if import AnnouncedStep, WhatIf
+from models.mechanisms import Gaussian, Raw
+from models.priors import MovementPrior, Population
+from models.releases import SensorRelease, StepSchedule
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.setup.settings_sources import load_settings
+from stream_app.steps import Accounts
+from stream_app.steps.policy.people_shards import new_shadow
+
+_STAY = 0.99
+_KINDS: tuple[dict[str, Any], ...] = (  # settings that need different kernels
+    {"sharpen": False},
+    {"sharpen": True},
+    {"release": {"mechanism": "budget", "budget": {"risk": 0.5}}},
+    {"adversary": "crowd", "release": {"mechanism": "budget", "budget": {"risk": 0.5}}},
+)
+
+
+def compile_kernels(deployment: Deployment) -> None:
+    """Compile by accounting a few steps of two invented people, with a what-if question if there is a budget.
+
+    They hardly move, so that their risk is high and the refined bound is computed too, where it is
+    configured.
+    """
+    places = len(deployment.location_names)
+    size = min(2, places)
+    matrix = np.full((size, size), (1.0 - _STAY) / size) + _STAY * np.eye(size)
+    start = np.full(size, 1.0 / size)
+    people = [
+        MovementPrior.from_dense("habitual", matrix, places=range(size)),
+        MovementPrior.from_dense("starting", matrix, places=range(size), initial=start),
+    ]
+    population = Population.pack(people, deployment.location_names)
+    accounts = Accounts.of(deployment.settings, deployment.horizon(), population, population.people)
+    accountant = accounts.informed
+    sensors = deployment.registry.sensors[:2]
+    limit = deployment.limit()
+    what_if = None if limit is None else WhatIf(accountant, limit, accounts.deciding)
+    shadow = new_shadow(deployment.settings, accountant)
+    for step in range(4):
+        mechanism = Raw() if step % 2 else Gaussian(1.0)
+        releases = tuple(SensorRelease(sensor, mechanism) for sensor in sensors)
+        schedule = StepSchedule(accountant.next_step, releases)
+        crowds = None if accounts.crowd is None else accounts.crowd.ask(schedule)
+        if what_if is not None:
+            what_if.next_step(AnnouncedStep(sensors, crowds, [sensors])).count_over([schedule])
+            what_if.note(schedule, crowds)
+        accounts.apply(schedule, crowds)
+        if shadow is not None:
+            shadow.note(schedule)
+            shadow.mean()
+    accountant.summary()
+    accountant.crossings()
+
+
+def main() -> None:
+    """Compile for every kind of settings; two locations need the same kernels as two thousand."""
+    with tempfile.TemporaryDirectory() as folder:
+        locations = Path(folder) / "locations.txt"
+        locations.write_text("here\nthere\n")
+        for kind in _KINDS:
+            flags = {"locations": locations, "kafka": {"servers": ["nowhere:9092"]}, **kind}
+            compile_kernels(Deployment.of(load_settings(None, flags)))
+
+
+if __name__ == "__main__":
+    main()
