@@ -19,7 +19,6 @@ AdversaryOption = Annotated[
     typer.Option(
         metavar="<informed|crowd>",
         help="Whether the adversary knows where everybody else is, as by default, or only how they live.",
-        show_default=False,
     ),
 ]
 KnownOption = Annotated[

@@ -31,29 +31,23 @@ if TYPE_CHECKING:
 
 # Arguments and options that several commands share.
 
-PriorsArgument = Annotated[
-    Path, typer.Argument(help="Movement priors, .json or .parquet.", show_default=False)
-]
+PriorsArgument = Annotated[Path, typer.Argument(help="Movement priors, .json or .parquet.")]
 PriorsOption = Annotated[
     Path | None,
     typer.Option(
         "--priors",
         help="Movement priors, .json or .parquet; without them nobody's risk is computed.",
-        show_default=False,
     ),
 ]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option(
-        "--config", help="Settings file (TOML); environment and flags override it.", show_default=False
-    ),
+    typer.Option("--config", help="Settings file (TOML); environment and flags override it."),
 ]
 CovarianceOption = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="<path>",
         help="Covariance (.npy) of the correlated noise that was used; may be repeated.",
-        show_default=False,
     ),
 ]
 ListenOption = Annotated[
@@ -61,7 +55,6 @@ ListenOption = Annotated[
     typer.Option(
         help='Address of metrics and page, host:port; "" for none. '
         "127.0.0.1:9464 unless the settings say otherwise.",
-        show_default=False,
     ),
 ]
 VaryOption = Annotated[
@@ -69,20 +62,16 @@ VaryOption = Annotated[
     typer.Option(
         metavar="<name=nats|file>",
         help="Also the answer if habits are otherwise: a radius in nats, or other priors; may be repeated.",
-        show_default=False,
     ),
 ]
 ByOption = Annotated[
     str | None,
-    typer.Option(
-        help="Who decides this, for the record; your account's name if left out.", show_default=False
-    ),
+    typer.Option(help="Who decides this, for the record; your account's name if left out."),
 ]
 ReasonOption = Annotated[
     str | None,
     typer.Option(
         help="Why, for the record; needed for a change that may weaken what was promised.",
-        show_default=False,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -90,14 +79,12 @@ HorizonOption = Annotated[
     int | None,
     typer.Option(
         help=f"Steps the adversary tries to reconstruct (T); {HORIZON} unless the settings say otherwise.",
-        show_default=False,
     ),
 ]
 MistakesOption = Annotated[
     int | None,
     typer.Option(
         help=f"How many of them it may get wrong (s); {MISTAKES} unless the settings say otherwise.",
-        show_default=False,
     ),
 ]
 

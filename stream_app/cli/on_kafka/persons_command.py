@@ -22,13 +22,11 @@ def _group() -> None:
 
 @persons.command()
 def load(
-    priors: Annotated[
-        Path | None, typer.Argument(help="Movement priors, .json or .parquet.", show_default=False)
-    ] = None,
+    priors: Annotated[Path | None, typer.Argument(help="Movement priors, .json or .parquet.")] = None,
     config: ConfigOption = None,
     city_people: Annotated[
         int | None,
-        typer.Option(help="Load this many people of the simulated city instead.", show_default=False, min=1),
+        typer.Option(help="Load this many people of the simulated city instead.", min=1),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulated city.")] = 20260,
     effective_from: Annotated[
@@ -36,12 +34,11 @@ def load(
         typer.Option(
             help="First step whose releases are accounted for people who are new. [default: the log's first]",
             min=0,
-            show_default=False,
         ),
     ] = None,
     locations_file: Annotated[
         Path | None,
-        typer.Option(help="Also write the location names there, for the workers.", show_default=False),
+        typer.Option(help="Also write the location names there, for the workers."),
     ] = None,
     remove_others: Annotated[
         bool, typer.Option("--remove-others", help="Delete people who are not in the file.")
@@ -89,13 +86,11 @@ def load(
 
 @persons.command()
 def remove(
-    people: Annotated[
-        list[str] | None, typer.Argument(help="Ids, as in the priors file.", show_default=False)
-    ] = None,
+    people: Annotated[list[str] | None, typer.Argument(help="Ids, as in the priors file.")] = None,
     config: ConfigOption = None,
     people_file: Annotated[
         Path | None,
-        typer.Option(help="Ids, one a line: a command line can be seen by others.", show_default=False),
+        typer.Option(help="Ids, one a line: a command line can be seen by others."),
     ] = None,
     json: JsonOption = False,
 ) -> None:

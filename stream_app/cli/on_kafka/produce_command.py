@@ -16,16 +16,12 @@ if TYPE_CHECKING:
 
 def produce(
     config: ConfigOption = None,
-    input_file: Annotated[
-        Path | None, typer.Option("--input", help="Messages, .jsonl.", show_default=False)
-    ] = None,
+    input_file: Annotated[Path | None, typer.Option("--input", help="Messages, .jsonl.")] = None,
     checkins: Annotated[
         Path | None,
-        typer.Option(help="Check-ins, .parquet or .csv, counted by sensor and step.", show_default=False),
+        typer.Option(help="Check-ins, .parquet or .csv, counted by sensor and step."),
     ] = None,
-    city_people: Annotated[
-        int | None, typer.Option(help="People of a simulated city to count.", show_default=False)
-    ] = None,
+    city_people: Annotated[int | None, typer.Option(help="People of a simulated city to count.")] = None,
     steps: Annotated[int, typer.Option(help="Steps of the simulated city.", min=1)] = 48,
     seed: Annotated[int, typer.Option(help="Seed of the simulated city.")] = 20260,
     rate: Annotated[

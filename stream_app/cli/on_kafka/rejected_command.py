@@ -10,9 +10,7 @@ from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout, 
 
 rejected = typer.Typer(name="rejected", help="Dead letters on Kafka.", no_args_is_help=True)
 
-ReasonOption = Annotated[
-    str | None, typer.Option(help="Only those refused for this reason.", show_default=False)
-]
+ReasonOption = Annotated[str | None, typer.Option(help="Only those refused for this reason.")]
 
 
 @rejected.callback()
@@ -57,9 +55,7 @@ def list_letters(
 
 @rejected.command()
 def resubmit(
-    offsets: Annotated[
-        list[int] | None, typer.Argument(help="Offsets as listed.", show_default=False)
-    ] = None,
+    offsets: Annotated[list[int] | None, typer.Argument(help="Offsets as listed.")] = None,
     config: ConfigOption = None,
     reason: ReasonOption = None,
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,

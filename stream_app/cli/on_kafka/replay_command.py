@@ -13,9 +13,7 @@ from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout
 
 def replay(
     config: ConfigOption = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Also write the risks there, .jsonl.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Also write the risks there, .jsonl.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Compute all risks again from the logs and compare.

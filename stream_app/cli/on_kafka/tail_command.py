@@ -20,7 +20,7 @@ class Tailed(StrEnum):
 
 
 def tail(
-    what: Annotated[Tailed, typer.Argument(help="Which messages.", show_default=False)],
+    what: Annotated[Tailed, typer.Argument(help="Which messages.")],
     config: ConfigOption = None,
     last: Annotated[int, typer.Option(help="How many of each partition to begin with.", min=0)] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,

@@ -19,9 +19,7 @@ def _group() -> None:
 
 ScheduleOption = Annotated[
     Path | None,
-    typer.Option(
-        "--schedule", help="Schedule (JSON) whose mechanisms go before the settings'.", show_default=False
-    ),
+    typer.Option("--schedule", help="Schedule (JSON) whose mechanisms go before the settings'."),
 ]
 AcceptChangesOption = Annotated[
     bool,

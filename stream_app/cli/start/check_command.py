@@ -15,14 +15,12 @@ if TYPE_CHECKING:
 
 def check(
     priors: Annotated[
-        Path | None, typer.Option("--priors", help="Movement priors, .json or .parquet.", show_default=False)
+        Path | None, typer.Option("--priors", help="Movement priors, .json or .parquet.")
     ] = None,
-    schedule: Annotated[
-        Path | None, typer.Option("--schedule", help="Schedule (JSON).", show_default=False)
-    ] = None,
+    schedule: Annotated[Path | None, typer.Option("--schedule", help="Schedule (JSON).")] = None,
     sensors: Annotated[
         Path | None,
-        typer.Option("--sensors", help="Sensors (JSON or CSV).", show_default=False),
+        typer.Option("--sensors", help="Sensors (JSON or CSV)."),
     ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,

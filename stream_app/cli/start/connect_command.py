@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 def http(
     output: Annotated[
         Path,
-        typer.Option(help="The connector's own folder; continued if it exists.", show_default=False),
+        typer.Option(help="The connector's own folder; continued if it exists."),
     ],
     config: ConfigOption = None,
     listen: Annotated[
         str | None,
         typer.Option(
             help="Address to listen on, host:port. 127.0.0.1:9470 unless the settings say otherwise.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -86,13 +85,11 @@ def http(
 
 FolderOption = Annotated[
     Path,
-    typer.Option("--output", help="The connector's own folder; continued if it exists.", show_default=False),
+    typer.Option("--output", help="The connector's own folder; continued if it exists."),
 ]
 ReleasesOption = Annotated[
     Path | None,
-    typer.Option(
-        "--releases", help="Output folder of a run whose releases are sent as well.", show_default=False
-    ),
+    typer.Option("--releases", help="Output folder of a run whose releases are sent as well."),
 ]
 
 
@@ -227,27 +224,22 @@ def _group() -> None:
 
 @connect.command()
 def files(
-    counts: Annotated[
-        list[Path], typer.Argument(help="Counts, .csv (also .gz) or .parquet.", show_default=False)
-    ],
+    counts: Annotated[list[Path], typer.Argument(help="Counts, .csv (also .gz) or .parquet.")],
     output: Annotated[
         Path,
         typer.Option(
             help="New file: .jsonl for messages of the deployment of --config, .parquet or .csv for a table.",
-            show_default=False,
         ),
     ],
     config: ConfigOption = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="A name of `connect presets`, or your own .toml file.", show_default=False),
+        typer.Option(help="A name of `connect presets`, or your own .toml file."),
     ] = None,
     timezone: Annotated[
-        str | None, typer.Option(help="Time zone of wall-clock times: Europe/Vienna.", show_default=False)
+        str | None, typer.Option(help="Time zone of wall-clock times: Europe/Vienna.")
     ] = None,
-    channels: Annotated[
-        Channels | None, typer.Option(help="Several channels of a sensor.", show_default=False)
-    ] = None,
+    channels: Annotated[Channels | None, typer.Option(help="Several channels of a sensor.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Bring in files of counts by a declared mapping.
@@ -307,9 +299,7 @@ connect.command()(http)
 
 @connect.command()
 def presets(
-    name: Annotated[
-        str | None, typer.Argument(help="Print this one, to begin your own with.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="Print this one, to begin your own with.")] = None,
 ) -> None:
     """List the mappings that come with tallyguard, or print one.
 

@@ -29,29 +29,21 @@ class Habits(StrEnum):
 
 
 def init(
-    counts: Annotated[Path, typer.Argument(help="Counts, .csv (also .gz) or .parquet.", show_default=False)],
-    output: Annotated[Path, typer.Option(help="New folder for the files.", show_default=False)],
-    sensors: Annotated[
-        Path | None, typer.Option(help="List of sensors (CSV) with name, lat, lon.", show_default=False)
-    ] = None,
-    time_column: Annotated[str | None, typer.Option(help="Column of times.", show_default=False)] = None,
-    sensor_column: Annotated[
-        str | None, typer.Option(help="Column of sensors, in a long file.", show_default=False)
-    ] = None,
-    count_column: Annotated[
-        str | None, typer.Option(help="Column of counts, in a long file.", show_default=False)
-    ] = None,
+    counts: Annotated[Path, typer.Argument(help="Counts, .csv (also .gz) or .parquet.")],
+    output: Annotated[Path, typer.Option(help="New folder for the files.")],
+    sensors: Annotated[Path | None, typer.Option(help="List of sensors (CSV) with name, lat, lon.")] = None,
+    time_column: Annotated[str | None, typer.Option(help="Column of times.")] = None,
+    sensor_column: Annotated[str | None, typer.Option(help="Column of sensors, in a long file.")] = None,
+    count_column: Annotated[str | None, typer.Option(help="Column of counts, in a long file.")] = None,
     timezone: Annotated[
-        str | None, typer.Option(help="Time zone of wall-clock times: Europe/Vienna.", show_default=False)
+        str | None, typer.Option(help="Time zone of wall-clock times: Europe/Vienna.")
     ] = None,
-    time_format: Annotated[
-        str | None, typer.Option(help="How times are written: %d/%m/%Y %H:%M.", show_default=False)
-    ] = None,
+    time_format: Annotated[str | None, typer.Option(help="How times are written: %d/%m/%Y %H:%M.")] = None,
     wall_clock: Annotated[
         bool, typer.Option("--wall-clock", help="Times that are numbers show the clock on the wall.")
     ] = False,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="Column that is no sensor; may be repeated.", show_default=False)
+        list[str] | None, typer.Option(help="Column that is no sensor; may be repeated.")
     ] = None,
     drop_repeated: Annotated[
         bool, typer.Option("--drop-repeated", help="Several counts at one time are no count.")
@@ -71,11 +63,9 @@ def init(
     ] = 5.0,
     sigma: Annotated[
         float | None,
-        typer.Option(min=0.05, help="Noise in people, instead of --epsilon.", show_default=False),
+        typer.Option(min=0.05, help="Noise in people, instead of --epsilon."),
     ] = None,
-    habits: Annotated[
-        Habits | None, typer.Option(help="Account nobody, or invented people.", show_default=False)
-    ] = None,
+    habits: Annotated[Habits | None, typer.Option(help="Account nobody, or invented people.")] = None,
 ) -> None:
     """Make a deployment from counts and nothing else.
 

@@ -19,7 +19,7 @@ def _group() -> None:
 
 @keys.command()
 def create(
-    file: Annotated[Path, typer.Argument(help="The key's file, which must not exist.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="The key's file, which must not exist.")],
 ) -> None:
     """Make a new noise key, in a file that only you may read.
 
@@ -40,7 +40,7 @@ def create(
 @keys.command()
 def advance(
     output: Annotated[
-        Path | None, typer.Option(help="Output folder of a stopped run; none on Kafka.", show_default=False)
+        Path | None, typer.Option(help="Output folder of a stopped run; none on Kafka.")
     ] = None,
     config: ConfigOption = None,
     by: ByOption = None,

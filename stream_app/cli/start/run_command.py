@@ -36,7 +36,6 @@ TakeOverOption = Annotated[
         "--take-over",
         help="Go on although more was published with the noise key than OUTPUT holds, and why; on record.",
         metavar="REASON",
-        show_default=False,
     ),
 ]
 
@@ -49,17 +48,15 @@ class RiskFile(StrEnum):
 
 
 def run(
-    output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.", show_default=False)],
+    output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.")],
     priors: PriorsOption = None,
     input_file: Annotated[
         Path | None,
-        typer.Option(
-            "--input", help="Messages, .jsonl or .csv; standard input if left out.", show_default=False
-        ),
+        typer.Option("--input", help="Messages, .jsonl or .csv; standard input if left out."),
     ] = None,
     schedule: Annotated[
         Path | None,
-        typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.", show_default=False),
+        typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand."),
     ] = None,
     config: ConfigOption = None,
     horizon: HorizonOption = None,
@@ -70,7 +67,7 @@ def run(
     ] = RiskFile.JSONL,
     csv: Annotated[
         bool | None,
-        typer.Option("--csv/--jsonl", help="Input format; by file name if left out.", show_default=False),
+        typer.Option("--csv/--jsonl", help="Input format; by file name if left out."),
     ] = None,
     keep_open: Annotated[
         bool, typer.Option("--keep-open", help="Leave unfinished steps open at the end of the input.")
@@ -223,15 +220,13 @@ _MEGABYTE = 1e6
 
 
 def backfill(
-    archive: Annotated[
-        Path, typer.Argument(help="Messages (.jsonl), as `connect files` writes them.", show_default=False)
-    ],
-    output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.", show_default=False)],
+    archive: Annotated[Path, typer.Argument(help="Messages (.jsonl), as `connect files` writes them.")],
+    output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.")],
     priors: PriorsOption = None,
     config: ConfigOption = None,
     schedule: Annotated[
         Path | None,
-        typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.", show_default=False),
+        typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand."),
     ] = None,
     risk_format: Annotated[
         RiskFile, typer.Option("--format", help="Format of per-person risks.")

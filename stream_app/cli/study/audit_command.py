@@ -414,16 +414,16 @@ def audit(
     priors: PriorsArgument,
     schedule: Annotated[
         Path,
-        typer.Option(help="What is released when (JSON); its length is the horizon.", show_default=False),
+        typer.Option(help="What is released when (JSON); its length is the horizon."),
     ],
     mistakes: Annotated[int, typer.Option(help="Steps the adversary may get wrong (s).")] = MISTAKES,
     person: Annotated[
         list[str] | None,
-        typer.Option(metavar="<str>", help="Only this person; may be repeated.", show_default=False),
+        typer.Option(metavar="<str>", help="Only this person; may be repeated."),
     ] = None,
     sensors: Annotated[
         Path | None,
-        typer.Option(help="Sensors (JSON or CSV); otherwise one per location.", show_default=False),
+        typer.Option(help="Sensors (JSON or CSV); otherwise one per location."),
     ] = None,
     order: Annotated[int, typer.Option(help="Order of the moment bound: higher is sharper and slower.")] = 4,
     effort: Annotated[
@@ -446,7 +446,6 @@ def audit(
         typer.Option(
             metavar="<first:last>",
             help="Risk of these steps when the last was released, and given the whole schedule.",
-            show_default=False,
         ),
     ] = None,
     radius: Annotated[
@@ -455,7 +454,6 @@ def audit(
             metavar="<nats>",
             min=0.0,
             help="Also the ceiling for people this far from their prior, over the whole schedule.",
-            show_default=False,
         ),
     ] = None,
     posterior: Annotated[
@@ -463,18 +461,16 @@ def audit(
         typer.Option(
             min=2,
             help="Draw so many chains that the data could have given: how sure the ceiling is.",
-            show_default=False,
         ),
     ] = None,
     evidence: Annotated[
         Path | None,
-        typer.Option(help="For --posterior: what priors fit --evidence wrote.", show_default=False),
+        typer.Option(help="For --posterior: what priors fit --evidence wrote."),
     ] = None,
     check: Annotated[
         Path | None,
         typer.Option(
             help="What `priors check --json` said: if the priors are too low, the radius is what it leaves.",
-            show_default=False,
         ),
     ] = None,
     adversary: AdversaryOption = None,

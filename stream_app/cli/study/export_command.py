@@ -21,20 +21,18 @@ class FileKind(StrEnum):
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Output folder of a run.", show_default=False)],
-    output: Annotated[Path, typer.Option(help="Folder for the files.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="Output folder of a run.")],
+    output: Annotated[Path, typer.Option(help="Folder for the files.")],
     kinds: Annotated[
         list[FileKind] | None,
-        typer.Option("--format", help="May be repeated; csv and parquet if left out.", show_default=False),
+        typer.Option("--format", help="May be repeated; csv and parquet if left out."),
     ] = None,
-    sensors: Annotated[
-        Path | None, typer.Option(help="Sensors file with lat and lon, for places.", show_default=False)
-    ] = None,
+    sensors: Annotated[Path | None, typer.Option(help="Sensors file with lat and lon, for places.")] = None,
     licence: Annotated[
-        str | None, typer.Option(help="Licence you declare, by its SPDX name: CC-BY-4.0.", show_default=False)
+        str | None, typer.Option(help="Licence you declare, by its SPDX name: CC-BY-4.0.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the data.", show_default=False)] = None,
-    publisher: Annotated[str | None, typer.Option(help="Who is to be cited.", show_default=False)] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the data.")] = None,
+    publisher: Annotated[str | None, typer.Option(help="Who is to be cited.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Write what a run has released as open data.

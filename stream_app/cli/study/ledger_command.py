@@ -25,16 +25,13 @@ if TYPE_CHECKING:
 
 
 def ledger(
-    log: Annotated[
-        Path, typer.Argument(help="Output folder of a run, or a schedule (JSON).", show_default=False)
-    ],
+    log: Annotated[Path, typer.Argument(help="Output folder of a run, or a schedule (JSON).")],
     priors: PriorsOption = None,
     config: ConfigOption = None,
     delta: Annotated[
         float | None,
         typer.Option(
             help="Delta of differential privacy; 1e-6 unless the run or the settings say otherwise.",
-            show_default=False,
         ),
     ] = None,
     horizon: HorizonOption = None,
@@ -46,11 +43,9 @@ def ledger(
     covariance: CovarianceOption = None,
     secret: Annotated[
         str | None,
-        typer.Option(
-            help="Compute what a sensor's series reveals about these steps: 24,25.", show_default=False
-        ),
+        typer.Option(help="Compute what a sensor's series reveals about these steps: 24,25."),
     ] = None,
-    sensor: Annotated[str | None, typer.Option(help="The sensor of --secret.", show_default=False)] = None,
+    sensor: Annotated[str | None, typer.Option(help="The sensor of --secret.")] = None,
     length_scale: Annotated[float, typer.Option(help="Of the RBF prior of its counts, in steps.")] = 8.0,
     variance: Annotated[float, typer.Option(help="Of that prior, in people squared.")] = 1.0,
     order: Annotated[float, typer.Option(help="Rényi order of the loss about --secret.")] = 5.0,

@@ -35,7 +35,7 @@ def design(
     points: Annotated[int, typer.Option(min=1, help="Times in the noise window: 0, 1, 2, ...")] = 50,
     times: Annotated[
         str | None,
-        typer.Option(help="Instead of --points: increasing times, separated by commas.", show_default=False),
+        typer.Option(help="Instead of --points: increasing times, separated by commas."),
     ] = None,
     kernel: Annotated[KernelName, typer.Option(help="Covariance function of the prior.")] = "rbf",
     length_scale: Annotated[
@@ -45,7 +45,7 @@ def design(
     variance: Annotated[float, typer.Option(help="Prior variance of a value.")] = 1.0,
     secret: Annotated[
         str | None,
-        typer.Option(help="Positions to hide together, from 0; left out, each time.", show_default=False),
+        typer.Option(help="Positions to hide together, from 0; left out, each time."),
     ] = None,
     noise_budget: Annotated[float, typer.Option(help="Total noise variance (trace) of the window.")] = 1.0,
     method: Annotated[
@@ -58,9 +58,7 @@ def design(
     order: Annotated[float, typer.Option(help="Renyi order lambda, above 1.")] = 5.0,
     radius: Annotated[float, typer.Option(help="How far apart two secrets may be, per value.")] = 1.0,
     solver: Annotated[SolverName, typer.Option(help="auto solves directly where that is possible.")] = "auto",
-    covariance: Annotated[
-        Path | None, typer.Option(help="Write the noise covariance here (.npy).", show_default=False)
-    ] = None,
+    covariance: Annotated[Path | None, typer.Option(help="Write the noise covariance here (.npy).")] = None,
     json: JsonOption = False,
 ) -> None:
     """Find the Gaussian noise that hides a secret best.

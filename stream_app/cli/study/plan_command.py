@@ -40,7 +40,7 @@ def plan(
     schedule: Annotated[
         Path, typer.Argument(help="What is counted when: schedule (JSON) or activations (CSV).")
     ],
-    priors: Annotated[Path, typer.Option(help="Movement priors, .json or .parquet.", show_default=False)],
+    priors: Annotated[Path, typer.Option(help="Movement priors, .json or .parquet.")],
     config: ConfigOption = None,
     share: Annotated[
         float | None, typer.Option(help="Risk budget: share of people who may be over the limit.")
@@ -57,7 +57,7 @@ def plan(
     known: KnownOption = 0,
     companions: CompanionsOption = 0,
     alone: AloneOption = 1.0,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the plan (PNG).", show_default=False)] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the plan (PNG).")] = None,
     json: JsonOption = False,
 ) -> None:
     """Decide a whole schedule in advance.

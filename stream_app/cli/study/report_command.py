@@ -37,17 +37,15 @@ if TYPE_CHECKING:
 def report(
     source: Annotated[
         Path,
-        typer.Argument(help="Output folder of a run, or the JSON of `audit --json`.", show_default=False),
+        typer.Argument(help="Output folder of a run, or the JSON of `audit --json`."),
     ],
     output: Annotated[Path, typer.Option(help="File to write: HTML, or a PDF where it ends in .pdf.")] = Path(
         "report.html"
     ),
-    pdf: Annotated[
-        Path | None, typer.Option(help="Write the same as a PDF, too.", show_default=False)
-    ] = None,
+    pdf: Annotated[Path | None, typer.Option(help="Write the same as a PDF, too.")] = None,
     priors: Annotated[
         Path | None,
-        typer.Option(help="The run's priors, to say what would lower the risk.", show_default=False),
+        typer.Option(help="The run's priors, to say what would lower the risk."),
     ] = None,
     config: ConfigOption = None,
     covariance: CovarianceOption = None,

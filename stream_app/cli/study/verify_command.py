@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 
 
 def verify(
-    run: Annotated[
-        Path | None, typer.Argument(help="Output folder of a run; none on Kafka.", show_default=False)
-    ] = None,
+    run: Annotated[Path | None, typer.Argument(help="Output folder of a run; none on Kafka.")] = None,
     config: ConfigOption = None,
     head: Annotated[
         str | None,
-        typer.Option(help="Digest that a filed report names: must be in the record.", show_default=False),
+        typer.Option(help="Digest that a filed report names: must be in the record."),
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -26,43 +26,34 @@ class Cycle(StrEnum):
 
 
 def personas(
-    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.", show_default=False)],
+    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.")],
     source: Annotated[
         Path | None,
         typer.Argument(
             help="Home-work table (LODES, MOBPRO, or origin, destination, flow) or synthetic agents ("
             "eqasim's output folder, UVA's activity_location_assignment); nothing with counts alone.",
-            show_default=False,
         ),
     ] = None,
     zones: Annotated[
         Path | None,
-        typer.Option(help="Where zones are: CSV with lat, lon (or x, y in m), GeoJSON.", show_default=False),
+        typer.Option(help="Where zones are: CSV with lat, lon (or x, y in m), GeoJSON."),
     ] = None,
     sensors: Annotated[
         Path | None,
-        typer.Option(help="Where sensors stand: CSV, or sensors.json of a deployment.", show_default=False),
+        typer.Option(help="Where sensors stand: CSV, or sensors.json of a deployment."),
     ] = None,
     within_km: Annotated[float, typer.Option(help="How near a zone must be to its sensor.")] = 1.0,
     activities: Annotated[
         Path | None,
-        typer.Option(
-            help="A survey: what people do in slot 0, 1, 2, ... of a day (CSV).", show_default=False
-        ),
+        typer.Option(help="A survey: what people do in slot 0, 1, 2, ... of a day (CSV)."),
     ] = None,
     flows: Annotated[
         Path | None,
-        typer.Option(help="Hourly flows: slot, origin, destination, people (CSV).", show_default=False),
+        typer.Option(help="Hourly flows: slot, origin, destination, people (CSV)."),
     ] = None,
-    counts: Annotated[
-        Path | None, typer.Option(help="Counts of earlier days, as for init.", show_default=False)
-    ] = None,
-    timezone: Annotated[
-        str | None, typer.Option(help="Time zone of the counts' times.", show_default=False)
-    ] = None,
-    people: Annotated[
-        float | None, typer.Option(help="How many people all personas stand for.", show_default=False)
-    ] = None,
+    counts: Annotated[Path | None, typer.Option(help="Counts of earlier days, as for init.")] = None,
+    timezone: Annotated[str | None, typer.Option(help="Time zone of the counts' times.")] = None,
+    people: Annotated[float | None, typer.Option(help="How many people all personas stand for.")] = None,
     slots: Annotated[int, typer.Option(min=1, help="Slots of a day.")] = 24,
     cycle: Annotated[Cycle, typer.Option(help="Cycle of assumed days, or of a survey.")] = Cycle.DAY,
     least_people: Annotated[

@@ -23,20 +23,17 @@ def check(
     priors: PriorsArgument,
     checkins: Annotated[
         Path,
-        typer.Option(help="Check-ins of the same people, .parquet or .csv, as for fit.", show_default=False),
+        typer.Option(help="Check-ins of the same people, .parquet or .csv, as for fit."),
     ],
     horizon: Annotated[
         int | None,
-        typer.Option(
-            help=f"Steps to guess (T); the windows there are, at most {HORIZON}.", show_default=False
-        ),
+        typer.Option(help=f"Steps to guess (T); the windows there are, at most {HORIZON}."),
     ] = None,
     mistakes: Annotated[int, typer.Option(help="How many of them may be wrong (s).")] = MISTAKES,
     schedule: Annotated[
         Path | None,
         typer.Option(
             help="What the attack sees (JSON); nothing by default. Its length is the horizon.",
-            show_default=False,
         ),
     ] = None,
     attack: Annotated[
@@ -47,38 +44,28 @@ def check(
         int | None,
         typer.Option(
             help="Last windows of the file, if not all that were not fitted; 5 where that is not known.",
-            show_default=False,
         ),
     ] = None,
-    window_seconds: Annotated[
-        int | None, typer.Option(help=f"Length of a window; {_AS_FITTED}.", show_default=False)
-    ] = None,
+    window_seconds: Annotated[int | None, typer.Option(help=f"Length of a window; {_AS_FITTED}.")] = None,
     origin: Annotated[
         str | None,
         typer.Option(
             help=f"Start of window 0: earliest, midnight, epoch or unix seconds; {_AS_FITTED}.",
-            show_default=False,
         ),
     ] = None,
     window_place: Annotated[
-        str | None, typer.Option(help=f"Check-in that stands for a window; {_AS_FITTED}.", show_default=False)
+        str | None, typer.Option(help=f"Check-in that stands for a window; {_AS_FITTED}.")
     ] = None,
     elsewhere: Annotated[
         str | None,
-        typer.Option(
-            help=f"A window without check-in: location, bridge or skip; {_AS_FITTED}.", show_default=False
-        ),
+        typer.Option(help=f"A window without check-in: location, bridge or skip; {_AS_FITTED}."),
     ] = None,
-    elsewhere_name: Annotated[
-        str | None, typer.Option(help=f"Name of that location; {_AS_FITTED}.", show_default=False)
-    ] = None,
+    elsewhere_name: Annotated[str | None, typer.Option(help=f"Name of that location; {_AS_FITTED}.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the horizons chosen and of noise.")] = 0,
     reject_bad_rows: Annotated[
         bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
     ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Also draw predicted against realised (PNG).", show_default=False)
-    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw predicted against realised (PNG).")] = None,
     json: JsonOption = False,
 ) -> None:
     """Find out whether priors can be trusted.

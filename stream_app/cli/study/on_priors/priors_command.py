@@ -31,9 +31,9 @@ def finer(
     priors: PriorsArgument,
     parts: Annotated[
         int,
-        typer.Option(help="Steps that one step of the priors becomes, e.g. 4 quarters.", show_default=False),
+        typer.Option(help="Steps that one step of the priors becomes, e.g. 4 quarters."),
     ],
-    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.", show_default=False)],
+    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.")],
 ) -> None:
     """Cut the steps of priors for counts that come more often.
 
@@ -108,9 +108,9 @@ def _group() -> None:
 def fit(
     checkins: Annotated[
         Path,
-        typer.Argument(help="Check-ins, .parquet or .csv: user, time (unix s UTC), loc.", show_default=False),
+        typer.Argument(help="Check-ins, .parquet or .csv: user, time (unix s UTC), loc."),
     ],
-    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.", show_default=False)],
+    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.")],
     window_seconds: Annotated[
         int, typer.Option(help="Length of a fitting window, which becomes one step.")
     ] = 1_728_000,
@@ -153,14 +153,12 @@ def fit(
         Path | None,
         typer.Option(
             help="Also write what each row rests on (.parquet): audit --posterior, setting evidence.",
-            show_default=False,
         ),
     ] = None,
     sensors: Annotated[
         Path | None,
         typer.Option(
             help="Where sensors stand (lat, lon): each check-in is at the nearest, by its own lat and lon.",
-            show_default=False,
         ),
     ] = None,
     within_km: Annotated[float, typer.Option(help="How near to a sensor it must be.")] = 1.0,
