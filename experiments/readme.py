@@ -22,7 +22,7 @@ from models.mechanisms import parse
 from models.releases import SensorRelease, StepSchedule
 from stream_app.analysis.accounted_again import account, released_with
 from stream_app.city import CityOptions, build_city
-from stream_app.cli.start.demo_command import print_report
+from stream_app.cli.demo_command import print_report
 from stream_app.starting.demo import MISTAKES, DemoOptions, run_demo
 
 STEPS = 72

@@ -57,14 +57,23 @@ def load_settings(path: Path | None = None, flags: Mapping[str, object] | None =
     """Settings from a TOML file, the environment and flags, in rising order of precedence.
 
     ``path`` defaults to the file that ``TALLYGUARD_CONFIG`` names, if any; paths in the file are relative to
-    it. Flags that are None were not given. ``model_fields_set`` names what any of them set.
+    it. Flags are by the names of settings, with dots between levels; those that are None were not given.
+    ``model_fields_set`` names what any of them set.
     :class:`SettingsError` for everything unknown or out of range.
     """
     if path is None and os.environ.get(CONFIG_VARIABLE):
         path = Path(os.environ[CONFIG_VARIABLE])
     check_environment(os.environ)
     from_file = {} if path is None else _read_toml(path)
-    given = {key: value for key, value in (flags or {}).items() if value is not None}
+    given: dict[str, Any] = {}
+    for name, value in (flags or {}).items():
+        if value is None:
+            continue
+        *sections, key = name.split(".")
+        table = given
+        for section in sections:
+            table = table.setdefault(section, {})
+        table[key] = value
 
     class Loaded(Settings):
         @classmethod

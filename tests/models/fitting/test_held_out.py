@@ -7,7 +7,7 @@ import pytest
 
 from models.fitting import FitOptions, FitResult, fit_priors, predict_held_out
 from models.fitting.checkins import Checkins
-from stream_app.cli.study.on_priors.priors_command import _prediction_in_words
+from stream_app.cli.priors_command import _prediction_in_words
 
 WINDOWS, HELD_OUT, PEOPLE = 60, 20, 40
 

@@ -44,7 +44,9 @@ def written(folder: Path, text: str, name: str = "counts.csv") -> Path:
 
 def brought(name: str, **more: object) -> Counts:
     """A fixture by the preset of its name."""
-    return read_archive([FIXTURES / f"{name}.csv"], resolved_map(FilesMap(), {"preset": name, **more}))
+    return read_archive(
+        [FIXTURES / f"{name}.csv"], resolved_map(FilesMap.model_validate({"preset": name, **more}))
+    )
 
 
 def long(folder: Path, rows: str, **more: object) -> Counts:
@@ -109,7 +111,7 @@ def test_eco_counters_flows_are_summed_to_sites_and_a_total_is_left_out() -> Non
 def test_the_real_files_come_in_as_they_are() -> None:
     """Melbourne's and Seattle's years: every count is that of its row."""
     path = shared("data/melbourne_pedestrian_hourly.parquet")
-    counts = read_archive([path], resolved_map(FilesMap(), {"preset": "melbourne"}))
+    counts = read_archive([path], resolved_map(FilesMap(preset="melbourne")))
     table = pq.read_table(path)
     assert counts.table.shape[1] == 39
     step = (np.asarray(table["time"]) - int(counts.origin.timestamp())) // 3600
@@ -118,7 +120,7 @@ def test_the_real_files_come_in_as_they_are() -> None:
     assert (found[found != NOT_COUNTED] == wanted[found != NOT_COUNTED]).all()
     assert int((found == NOT_COUNTED).sum()) == 36  # two rows each for 18 hours after the skipped ones
     bridge = read_archive(
-        [shared("data/fremont_bridge_hourly.csv.gz")], resolved_map(FilesMap(), {"preset": "fremont"})
+        [shared("data/fremont_bridge_hourly.csv.gz")], resolved_map(FilesMap(preset="fremont"))
     )
     assert (bridge.table != NOT_COUNTED).sum() == 14_544
 

@@ -13,8 +13,8 @@ import pytest
 
 from stream_app.analysis.accounted_again import account, read_decisions
 from stream_app.city import CityOptions, build_city
+from stream_app.cli.demo_command import print_report, report_json
 from stream_app.cli.shared import stdout
-from stream_app.cli.start.demo_command import print_report, report_json
 from stream_app.exceptions import OutputError
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.demo import DemoOptions, DemoReport, pace, run_demo

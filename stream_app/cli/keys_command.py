@@ -7,14 +7,18 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared import ByOption, ConfigOption, JsonOption, ReasonOption, print_json, stdout
+from stream_app.cli.shared import (
+    ByOption,
+    ConfigOption,
+    JsonOption,
+    ReasonOption,
+    command_group,
+    print_json,
+    settings_of,
+    stdout,
+)
 
-keys = typer.Typer(name="keys", help="The secret keys of a deployment.", no_args_is_help=True)
-
-
-@keys.callback()
-def _group() -> None:
-    """The secret keys of a deployment."""
+keys = command_group("keys", "The secret keys of a deployment.")
 
 
 @keys.command()
@@ -64,7 +68,6 @@ def advance(
       tallyguard keys advance --output out --config tallyguard.toml
       TALLYGUARD_NOISE_KEY=noise.key tallyguard keys advance
     """
-    from stream_app.cli.shared import settings_of
     from stream_app.setup.run_folder.key_epochs import advance_noise_key
     from stream_app.setup.run_folder.record import Author
     from stream_app.setup.run_folder.run_settings import settings_of_run

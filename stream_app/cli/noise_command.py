@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from stream_app.cli.shared import JsonOption, print_json, stderr, stdout
+from stream_app.cli.shared import JsonOption, command_group, print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from accounting.ledgers import InferentialLoss
@@ -22,20 +22,14 @@ MethodName = Literal[
 SolverName = Literal["auto", "clarabel", "scs"]
 Number = TypeVar("Number", int, float)
 
-noise = typer.Typer(name="noise", help="Design noise.", no_args_is_help=True)
-
-
-@noise.callback()
-def _group() -> None:
-    """Design noise."""
+noise = command_group("noise", "Design noise.")
 
 
 @noise.command()
 def design(
     points: Annotated[int, typer.Option(min=1, help="Times in the noise window: 0, 1, 2, ...")] = 50,
     times: Annotated[
-        str | None,
-        typer.Option(help="Instead of --points: increasing times, separated by commas."),
+        str | None, typer.Option(help="Instead of --points: increasing times, separated by commas.")
     ] = None,
     kernel: Annotated[KernelName, typer.Option(help="Covariance function of the prior.")] = "rbf",
     length_scale: Annotated[
@@ -44,8 +38,7 @@ def design(
     period: Annotated[float, typer.Option(help="Period of the periodic kernel, in steps.")] = 24.0,
     variance: Annotated[float, typer.Option(help="Prior variance of a value.")] = 1.0,
     secret: Annotated[
-        str | None,
-        typer.Option(help="Positions to hide together, from 0; left out, each time."),
+        str | None, typer.Option(help="Positions to hide together, from 0; left out, each time.")
     ] = None,
     noise_budget: Annotated[float, typer.Option(help="Total noise variance (trace) of the window.")] = 1.0,
     method: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.shared import JsonOption, own_command, print_json, stderr, stdout
+from stream_app.cli.shared import JsonOption, own_command, print_json, say, stderr, stdout
 
 if TYPE_CHECKING:
     from models.fitting.personas import MissedCell
@@ -31,25 +31,21 @@ def personas(
         Path | None,
         typer.Argument(
             help="Home-work table (LODES, MOBPRO, or origin, destination, flow) or synthetic agents ("
-            "eqasim's output folder, UVA's activity_location_assignment); nothing with counts alone.",
+            "eqasim's output folder, UVA's activity_location_assignment); nothing with counts alone."
         ),
     ] = None,
     zones: Annotated[
-        Path | None,
-        typer.Option(help="Where zones are: CSV with lat, lon (or x, y in m), GeoJSON."),
+        Path | None, typer.Option(help="Where zones are: CSV with lat, lon (or x, y in m), GeoJSON.")
     ] = None,
     sensors: Annotated[
-        Path | None,
-        typer.Option(help="Where sensors stand: CSV, or sensors.json of a deployment."),
+        Path | None, typer.Option(help="Where sensors stand: CSV, or sensors.json of a deployment.")
     ] = None,
     within_km: Annotated[float, typer.Option(help="How near a zone must be to its sensor.")] = 1.0,
     activities: Annotated[
-        Path | None,
-        typer.Option(help="A survey: what people do in slot 0, 1, 2, ... of a day (CSV)."),
+        Path | None, typer.Option(help="A survey: what people do in slot 0, 1, 2, ... of a day (CSV).")
     ] = None,
     flows: Annotated[
-        Path | None,
-        typer.Option(help="Hourly flows: slot, origin, destination, people (CSV)."),
+        Path | None, typer.Option(help="Hourly flows: slot, origin, destination, people (CSV).")
     ] = None,
     counts: Annotated[Path | None, typer.Option(help="Counts of earlier days, as for init.")] = None,
     timezone: Annotated[str | None, typer.Option(help="Time zone of the counts' times.")] = None,
@@ -144,34 +140,31 @@ def _document(made: MadePersonas) -> dict[str, Any]:
 
 def _print(made: MadePersonas, output: Path) -> None:
     console, found = stdout(), made.calibration
-    console.print(f"{made.population.assumed}.", soft_wrap=True)
+    say(f"{made.population.assumed}.")
     for remark in made.remarks:
-        console.print(remark, soft_wrap=True)
+        say(remark)
     if found is None:
         console.print("Not calibrated: no flows and no counts were given.")
     else:
         settled = "settled" if found.is_met else "not settled"
-        console.print(
+        say(
             f"Calibrated in {found.sweeps} sweeps ({settled}); slot {found.worst_slot} is off most, by "
-            f"{found.missed_people:,.4g} people over all its cells.",
-            soft_wrap=True,
+            f"{found.missed_people:,.4g} people over all its cells."
         )
         _print_cells("Furthest off", found.missed)
         _print_cells("No persona can go", found.impossible)
-    console.print(
+    say(
         "A figure computed with them is of whoever behaves like a persona, and of nobody who was measured.\n"
         f"Written to {output}. Next:\n"
-        f"  {own_command()} run --priors {output} --input messages.jsonl --output out --create-keys",
-        soft_wrap=True,
+        f"  {own_command()} run --priors {output} --input messages.jsonl --output out --create-keys"
     )
 
 
 def _print_cells(title: str, cells: tuple[MissedCell, ...]) -> None:
     for cell in cells[:_SHOWN]:
-        stdout().print(
+        say(
             f"  {title}: slot {cell.slot}, {cell.name}: {cell.wanted:,.4g} people wanted, "
-            f"{cell.found:,.4g} found",
-            soft_wrap=True,
+            f"{cell.found:,.4g} found"
         )
     if len(cells) > _SHOWN:
         stdout().print(f"  {title}: {len(cells) - _SHOWN} cells more (--json)")

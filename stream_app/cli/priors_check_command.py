@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from accounting.settings import HORIZON, MISTAKES
-from stream_app.cli.shared import JsonOption, PriorsArgument, print_json, progress, stdout
+from stream_app.cli.shared import JsonOption, PriorsArgument, print_json, progress, say, stdout
 
 if TYPE_CHECKING:
     from accounting.audit.calibration import GroupedCheck
@@ -22,19 +22,15 @@ _AS_FITTED = "as fitted by default"
 def check(
     priors: PriorsArgument,
     checkins: Annotated[
-        Path,
-        typer.Option(help="Check-ins of the same people, .parquet or .csv, as for fit."),
+        Path, typer.Option(help="Check-ins of the same people, .parquet or .csv, as for fit.")
     ],
     horizon: Annotated[
-        int | None,
-        typer.Option(help=f"Steps to guess (T); the windows there are, at most {HORIZON}."),
+        int | None, typer.Option(help=f"Steps to guess (T); the windows there are, at most {HORIZON}.")
     ] = None,
     mistakes: Annotated[int, typer.Option(help="How many of them may be wrong (s).")] = MISTAKES,
     schedule: Annotated[
         Path | None,
-        typer.Option(
-            help="What the attack sees (JSON); nothing by default. Its length is the horizon.",
-        ),
+        typer.Option(help="What the attack sees (JSON); nothing by default. Its length is the horizon."),
     ] = None,
     attack: Annotated[
         str, typer.Option(help="The attack to try: map, prior, constant or marginal.")
@@ -43,22 +39,19 @@ def check(
     held_out_windows: Annotated[
         int | None,
         typer.Option(
-            help="Last windows of the file, if not all that were not fitted; 5 where that is not known.",
+            help="Last windows of the file, if not all that were not fitted; 5 where that is not known."
         ),
     ] = None,
     window_seconds: Annotated[int | None, typer.Option(help=f"Length of a window; {_AS_FITTED}.")] = None,
     origin: Annotated[
         str | None,
-        typer.Option(
-            help=f"Start of window 0: earliest, midnight, epoch or unix seconds; {_AS_FITTED}.",
-        ),
+        typer.Option(help=f"Start of window 0: earliest, midnight, epoch or unix seconds; {_AS_FITTED}."),
     ] = None,
     window_place: Annotated[
         str | None, typer.Option(help=f"Check-in that stands for a window; {_AS_FITTED}.")
     ] = None,
     elsewhere: Annotated[
-        str | None,
-        typer.Option(help=f"A window without check-in: location, bridge or skip; {_AS_FITTED}."),
+        str | None, typer.Option(help=f"A window without check-in: location, bridge or skip; {_AS_FITTED}.")
     ] = None,
     elsewhere_name: Annotated[str | None, typer.Option(help=f"Name of that location; {_AS_FITTED}.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the horizons chosen and of noise.")] = 0,
@@ -135,18 +128,17 @@ def _print_check(checked: CheckedPriors) -> None:
     console = stdout()
     check = checked.check
     released = "under the schedule" if checked.is_released else "with nothing released"
-    console.print(
+    say(
         f"{check.guess.everybody.people:,} people, {check.steps} steps of which {check.mistakes} may be "
-        f"wrong, in {checked.windows:,} windows that were not fitted.",
-        soft_wrap=True,
+        f"wrong, in {checked.windows:,} windows that were not fitted."
     )
     if check.left_out:
         console.print(f"{check.left_out:,} people without so many known windows in a row are left out.")
     _print_groups("Best guess from habits alone", check.guess)
     _print_groups(f"Attack {check.attack_name} {released}, against ceilings", check.attack)
-    console.print(_surprise(checked), soft_wrap=True)
+    say(_surprise(checked))
     for sentence in checked.sentences():
-        console.print(sentence, soft_wrap=True)
+        say(sentence)
     for reason, count in checked.traces.dropped.items():
         if count:
             console.print(f"left out: {reason}: {count:,}")

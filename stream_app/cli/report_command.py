@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.adversary import (
+from stream_app.cli.shared import (
     AdversaryOption,
     AloneOption,
     CompanionsOption,
-    KnownOption,
-    crowd_adversary,
-)
-from stream_app.cli.shared import (
     ConfigOption,
     CovarianceOption,
     JsonOption,
+    KnownOption,
     VaryOption,
+    crowd_adversary,
     given_designs,
     print_json,
     progress,
-    stdout,
+    say,
+    settings_of,
 )
 
 if TYPE_CHECKING:
@@ -35,17 +34,13 @@ if TYPE_CHECKING:
 
 
 def report(
-    source: Annotated[
-        Path,
-        typer.Argument(help="Output folder of a run, or the JSON of `audit --json`."),
-    ],
+    source: Annotated[Path, typer.Argument(help="Output folder of a run, or the JSON of `audit --json`.")],
     output: Annotated[Path, typer.Option(help="File to write: HTML, or a PDF where it ends in .pdf.")] = Path(
         "report.html"
     ),
     pdf: Annotated[Path | None, typer.Option(help="Write the same as a PDF, too.")] = None,
     priors: Annotated[
-        Path | None,
-        typer.Option(help="The run's priors, to say what would lower the risk."),
+        Path | None, typer.Option(help="The run's priors, to say what would lower the risk.")
     ] = None,
     config: ConfigOption = None,
     covariance: CovarianceOption = None,
@@ -77,7 +72,6 @@ def report(
       tallyguard report audit.json --output audit.html
     """
     from stream_app.analysis.report import check_can_print, is_pdf, make_report, save_report
-    from stream_app.cli.shared import settings_of
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
     crowd = crowd_adversary(adversary, known, companions, alone)
@@ -103,7 +97,7 @@ def report(
         written = dict(zip(map(str, outputs), sizes, strict=True))
         print_json({"report": str(output), "bytes": sizes[0], "files": written})
     else:
-        stdout().print(f"The report is in {' and '.join(map(str, outputs))}.", soft_wrap=True)
+        say(f"The report is in {' and '.join(map(str, outputs))}.")
 
 
 def _varied(folder: Path, known: Priors, settings: Settings, specs: list[str]) -> tuple[VariedRisks, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, say
 
 if TYPE_CHECKING:
     from stream_app.analysis.preflight import Finding
@@ -18,10 +18,7 @@ def check(
         Path | None, typer.Option("--priors", help="Movement priors, .json or .parquet.")
     ] = None,
     schedule: Annotated[Path | None, typer.Option("--schedule", help="Schedule (JSON).")] = None,
-    sensors: Annotated[
-        Path | None,
-        typer.Option("--sensors", help="Sensors (JSON or CSV)."),
-    ] = None,
+    sensors: Annotated[Path | None, typer.Option("--sensors", help="Sensors (JSON or CSV).")] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -48,11 +45,8 @@ def check(
 
 
 def _print_findings(findings: list[Finding]) -> None:
-    console = stdout()
     marks = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "problem": "[red]problem[/]"}
     for finding in findings:
-        console.print(
-            f"{marks[finding.level]} [bold]{finding.subject}[/]: {finding.sentence}", soft_wrap=True
-        )
+        say(f"{marks[finding.level]} [bold]{finding.subject}[/]: {finding.sentence}")
         if finding.remedy:
-            console.print(f"        {finding.remedy}", soft_wrap=True)
+            say(f"        {finding.remedy}")

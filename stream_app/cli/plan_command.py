@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.adversary import (
+from stream_app.cli.shared import (
     CROWD,
+    NOTHING_KNOWN,
     AdversaryOption,
     AloneOption,
     CompanionsOption,
-    KnownOption,
-    crowd_adversary,
-    with_adversary,
-)
-from stream_app.cli.shared import (
     ConfigOption,
     HorizonOption,
     JsonOption,
+    KnownOption,
     MistakesOption,
     VaryOption,
+    crowd_adversary,
     print_json,
     progress,
+    say,
+    setting_option,
+    settings_of,
     stderr,
     stdout,
 )
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from models.releases import StepSchedule
     from stream_app.analysis.crowd import PlannedCrowd
     from stream_app.analysis.planning import ReleasePlan
-    from stream_app.setup.settings import Settings
 
 
 def plan(
@@ -42,14 +42,10 @@ def plan(
     ],
     priors: Annotated[Path, typer.Option(help="Movement priors, .json or .parquet.")],
     config: ConfigOption = None,
-    share: Annotated[
-        float | None, typer.Option(help="Risk budget: share of people who may be over the limit.")
-    ] = None,
-    risk: Annotated[float | None, typer.Option(help="Risk budget: limit on the certified risk.")] = None,
-    added: Annotated[float | None, typer.Option(help="Risk budget: limit on the added risk.")] = None,
-    look_ahead: Annotated[
-        int | None, typer.Option(help="Risk budget: coming steps to share what is left with.")
-    ] = None,
+    share: Annotated[float | None, setting_option("release.budget.share")] = None,
+    risk: Annotated[float | None, setting_option("release.budget.risk")] = None,
+    added: Annotated[float | None, setting_option("release.budget.added")] = None,
+    look_ahead: Annotated[int | None, setting_option("release.budget.look_ahead")] = None,
     horizon: HorizonOption = None,
     mistakes: MistakesOption = None,
     vary: VaryOption = None,
@@ -79,14 +75,31 @@ def plan(
     """
     from models.prior_files import load_population
     from stream_app.analysis.planning import plan_releases
-    from stream_app.cli.shared import settings_of
     from stream_app.setup.given_priors import as_set
+    from stream_app.setup.release_settings import BUDGET
 
     crowd = crowd_adversary(adversary, known, companions, alone)
-    budget = {"share": share, "risk": risk, "added": added, "look_ahead": look_ahead}
-    settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes})
-    settings = _with_budget(settings, {key: value for key, value in budget.items() if value is not None})
-    settings = with_adversary(settings, adversary, crowd)
+    known_of_crowd = {"crowd.known": known, "crowd.companions": companions, "crowd.alone": alone}
+    budget = {
+        "release.budget.share": share,
+        "release.budget.risk": risk,
+        "release.budget.added": added,
+        "release.budget.look_ahead": look_ahead,
+    }
+    is_limited = any(value is not None for value in budget.values())
+    settings = settings_of(
+        config,
+        {
+            "horizon": horizon,
+            "mistakes": mistakes,
+            **budget,
+            "release.mechanism": BUDGET if is_limited else None,
+            "adversary": adversary,
+            "crowd.on": None if adversary is None else crowd is not None,
+            # Where no option says what this adversary knows, the settings do.
+            **({} if (known, companions, alone) == NOTHING_KNOWN else known_of_crowd),
+        },
+    )
     population = as_set(settings, load_population(priors))
     with progress() as bar:
         task = bar.add_task("planning", total=None)
@@ -107,23 +120,13 @@ def plan(
         _print_plan(planned)
 
 
-def _with_budget(settings: Settings, budget: dict[str, float | int]) -> Settings:
-    """The settings with the limits given on the command line, which ask for a budget."""
-    if not budget:
-        return settings
-    limits = settings.release.budget.model_copy(update=budget)
-    release = settings.release.model_copy(update={"mechanism": "budget", "budget": limits})
-    return settings.model_copy(update={"release": release})
-
-
 def _print_shares(found: SharesOfPeople) -> None:
     from stream_app.watching.wording import in_a_hundred
 
     shares = "; ".join(f"{level:g} or more: {in_a_hundred(share)}" for level, share in found.shares.items())
-    stdout().print(
+    say(
         f"Of {found.people:,.0f} people, by weight, so many behave like a persona whose ceiling after the "
-        f"last step reaches {shares}.",
-        soft_wrap=True,
+        f"last step reaches {shares}."
     )
 
 
@@ -157,7 +160,7 @@ def _print_plan(planned: ReleasePlan) -> None:
             "configured" if why is None else why.reason.value,
         )
     if planned.note is not None:
-        console.print(f"Note: {planned.note}.", soft_wrap=True)
+        say(f"Note: {planned.note}.")
     console.print(table)
     sensors = Table(box=SIMPLE_HEAD, pad_edge=False)
     sensors.add_column("Sensor")
@@ -167,14 +170,13 @@ def _print_plan(planned: ReleasePlan) -> None:
         error = "" if sensor.mean_error is None else f"{sensor.mean_error:.2f}"
         sensors.add_row(sensor.sensor, str(sensor.steps), str(sensor.released), str(sensor.raw), error)
     console.print(sensors)
-    console.print(
+    say(
         "Error: mean expected absolute error of what is released, in people. Forecast: people whom the "
         "decision counts as over the limit of the risk budget, then or in silence after it, largely by the "
         f"fast bound, and how many may be. Guess, {beside}, Ceiling: means over people after the step, "
         f"of the best guess without counts, of {_beside_in_words(planned)}, and of the certified risk; "
         f"Highest: the highest certified risk. {_attack_in_words(planned) if crowd is None else ''}".rstrip()
-        + (f" {DISTANCE}" if crowd is None else ""),
-        soft_wrap=True,
+        + (f" {DISTANCE}" if crowd is None else "")
     )
     if crowd is not None:
         _print_crowd(crowd)
@@ -183,12 +185,11 @@ def _print_plan(planned: ReleasePlan) -> None:
     if planned.alternatives:
         _print_alternatives(planned)
         if crowd is not None:
-            console.print("Alternatives are against whoever knows where the others are.", soft_wrap=True)
+            say("Alternatives are against whoever knows where the others are.")
     if not planned.as_run:
-        console.print(
+        say(
             f"Planned without the run's pseudonym_key: {_without_key(planned)}, the run may decide "
-            "otherwise. Name the key to plan what it does.",
-            soft_wrap=True,
+            "otherwise. Name the key to plan what it does."
         )
 
 
@@ -207,9 +208,9 @@ def _print_alternatives(planned: ReleasePlan) -> None:
     for answer in planned.alternatives:
         table.add_row(*answer.in_words())
     console.print(table)
-    console.print(EXPLAINED, soft_wrap=True)
+    say(EXPLAINED)
     for answer in planned.alternatives:
-        console.print(f"{answer.name}: ceilings hold {answer.rests_on}.", soft_wrap=True)
+        say(f"{answer.name}: ceilings hold {answer.rests_on}.")
 
 
 def _without_key(planned: ReleasePlan) -> str:
@@ -239,7 +240,7 @@ def _print_crowd(crowd: PlannedCrowd) -> None:
     from rich.table import Table
 
     console = stdout()
-    console.print(f"In the crowd: {crowd.condition}.", soft_wrap=True)
+    say(f"In the crowd: {crowd.condition}.")
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("Sensor", overflow="fold", min_width=len("Sensor"))
     for name in ("Hides most as sigma", "in slot", "Least", "in slot"):
@@ -250,10 +251,9 @@ def _print_crowd(crowd: PlannedCrowd) -> None:
         ends = (_hidden_in_words(most.sigma), str(most.slot), _hidden_in_words(least.sigma), str(least.slot))
         table.add_row(sensor, *ends)
     console.print(table)
-    console.print(
+    say(
         "What the crowd hides of a raw count, as if noised with so many people of Gaussian noise; slots are "
-        "those of the priors' cycle, hours of the day if it has 24.",
-        soft_wrap=True,
+        "those of the priors' cycle, hours of the day if it has 24."
     )
 
 

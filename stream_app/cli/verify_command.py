@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, say, settings_of
 
 if TYPE_CHECKING:
     from stream_app.analysis.checked_run import CheckedRun
@@ -17,8 +17,7 @@ def verify(
     run: Annotated[Path | None, typer.Argument(help="Output folder of a run; none on Kafka.")] = None,
     config: ConfigOption = None,
     head: Annotated[
-        str | None,
-        typer.Option(help="Digest that a filed report names: must be in the record."),
+        str | None, typer.Option(help="Digest that a filed report names: must be in the record.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -63,21 +62,16 @@ def verify(
             }
         )
     else:
-        console = stdout()
         for each in changes:
             why = f": {each.reason}" if each.reason else ""
-            console.print(
-                f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}",
-                markup=False,
-                soft_wrap=True,
-            )
+            say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}", markup=False)
         if run is not None:
             words = checked.in_words()
-            console.print(f"{words[:1].upper()}{words[1:]}.", soft_wrap=True)
+            say(f"{words[:1].upper()}{words[1:]}.")
         if not faults:
-            console.print(f"The record is whole; its last entry is {checked.head}.", soft_wrap=True)
+            say(f"The record is whole; its last entry is {checked.head}.")
         for fault in faults:
-            console.print(f"Not whole: {fault}.", markup=False, soft_wrap=True)
+            say(f"Not whole: {fault}.", markup=False)
     if faults:
         raise SystemExit(1)
 
@@ -85,7 +79,6 @@ def verify(
 def _check_deployment(config: Path | None) -> CheckedRun:
     """The record of a deployment on Kafka."""
     from stream_app.analysis.checked_run import NO_RECORD, CheckedRun
-    from stream_app.cli.shared import settings_of
     from stream_app.kafka.deployment.deployment import Deployment
     from stream_app.setup.run_folder.record import RecordError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import own_command, progress, stderr, stdout
+from stream_app.cli.shared import own_command, progress, say, stderr, stdout
 
 if TYPE_CHECKING:
     from models.priors import Population
@@ -62,8 +62,7 @@ def init(
         float, typer.Option(min=0.01, help="Differential privacy of everything together; it sets the noise.")
     ] = 5.0,
     sigma: Annotated[
-        float | None,
-        typer.Option(min=0.05, help="Noise in people, instead of --epsilon."),
+        float | None, typer.Option(min=0.05, help="Noise in people, instead of --epsilon.")
     ] = None,
     habits: Annotated[Habits | None, typer.Option(help="Account nobody, or invented people.")] = None,
 ) -> None:
@@ -164,16 +163,15 @@ def _print_reading(deployment: Deployment, steps: int) -> None:
     from stream_app.starting.counts.read import NOT_COUNTED
     from stream_app.watching.wording import duration
 
-    console, counts = stdout(), deployment.counts
+    counts = deployment.counts
     counted = int((counts.table != NOT_COUNTED).sum())
-    console.print(
+    say(
         f"Read {len(counts.sensors):,} sensors, every {duration(counts.step_seconds)}. "
         f"Took {len(counts.table):,} of {steps:,} steps (--days), {counted:,} counts, "
-        f"{counts.table.size - counted:,} cells without one. Step 0 is {counts.origin:%Y-%m-%d %H:%M} UTC.",
-        soft_wrap=True,
+        f"{counts.table.size - counted:,} cells without one. Step 0 is {counts.origin:%Y-%m-%d %H:%M} UTC."
     )
     for remark in counts.remarks:
-        console.print(f"  {remark}", soft_wrap=True)
+        say(f"  {remark}")
 
 
 def _print_unknown(deployment: Deployment) -> None:
@@ -197,7 +195,7 @@ def _print_unknown(deployment: Deployment) -> None:
             else []
         ),
     ):
-        console.print(f"  - {sentence}", soft_wrap=True)
+        say(f"  - {sentence}")
 
 
 def _error(deployment: Deployment) -> str:
@@ -246,10 +244,9 @@ def _print_dependence(table: tuple[Dependence, ...]) -> None:
     from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 
     console = stdout()
-    console.print(
+    say(
         f"\nHow much the answer depends on assumed habits: chances that each of the last {HORIZON} steps is "
-        f"reconstructed, over {TABLE_STEPS} steps at most, from 8 in the morning on",
-        soft_wrap=True,
+        f"reconstructed, over {TABLE_STEPS} steps at most, from 8 in the morning on"
     )
     shown = Table(box=SIMPLE_HEAD, pad_edge=False)
     shown.add_column("Habits")
@@ -259,7 +256,7 @@ def _print_dependence(table: tuple[Dependence, ...]) -> None:
         means = in_a_hundred(row.mean_guess), ceiling_in_words(row.mean_ceiling)
         shown.add_row(row.habits, *means, in_points(row.most_added, UP))
     console.print(shown)
-    console.print(DEPENDS, soft_wrap=True)
+    say(DEPENDS)
 
 
 def _print_next(output: Path, has_priors: bool) -> None:
@@ -273,10 +270,9 @@ def _print_next(output: Path, has_priors: bool) -> None:
         f"ledger {output}/out {settings}",
         f"report {output}/out --output {output}/report.html",
     ):
-        console.print(f"  {command} {line}", soft_wrap=True)
+        say(f"  {command} {line}")
     if not has_priors:
-        console.print(
+        say(
             "No risk of persons is computed without priors: fit some to check-ins "
-            "(docs/how-to/get-a-prior.md), or start again with --habits assumed.",
-            soft_wrap=True,
+            "(docs/how-to/get-a-prior.md), or start again with --habits assumed."
         )

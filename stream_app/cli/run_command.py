@@ -20,6 +20,8 @@ from stream_app.cli.shared import (
     ReasonOption,
     print_json,
     progress,
+    say,
+    settings_of,
     stderr,
     stdout,
 )
@@ -51,12 +53,10 @@ def run(
     output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.")],
     priors: PriorsOption = None,
     input_file: Annotated[
-        Path | None,
-        typer.Option("--input", help="Messages, .jsonl or .csv; standard input if left out."),
+        Path | None, typer.Option("--input", help="Messages, .jsonl or .csv; standard input if left out.")
     ] = None,
     schedule: Annotated[
-        Path | None,
-        typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand."),
+        Path | None, typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.")
     ] = None,
     config: ConfigOption = None,
     horizon: HorizonOption = None,
@@ -67,7 +67,7 @@ def run(
     ] = RiskFile.JSONL,
     csv: Annotated[
         bool | None,
-        typer.Option("--csv/--jsonl", help="Input format; by file name if left out."),
+        typer.Option("--csv/--jsonl", help="Input format; by file name if left out.", show_default=False),
     ] = None,
     keep_open: Annotated[
         bool, typer.Option("--keep-open", help="Leave unfinished steps open at the end of the input.")
@@ -112,7 +112,6 @@ def run(
       tallyguard run --config tallyguard.toml --input from-http/messages.jsonl --follow --output out
       tallyguard run --config other.toml --output out --accept-changes --reason "the trial is over"
     """
-    from stream_app.cli.shared import settings_of
     from stream_app.embedded import RunOptions
     from stream_app.steps import RiskFormat
 
@@ -188,7 +187,7 @@ def print_report(report: RunReport, output: Path, delta: float, json: bool) -> N
         console.print(f"  rejected, {reason}: {count:,}")
     console.print(f"Results are in {output}.")
     if report.note is not None:
-        console.print(f"Note: {report.note}.", soft_wrap=True)
+        say(f"Note: {report.note}.")
     if load_run(output).get("people") == 0:
         _print_spent(output, delta)
 
@@ -211,7 +210,7 @@ def _print_spent(output: Path, delta: float) -> None:
             if isfinite(epsilon)
             else f"No differential privacy guarantee: {why_no_epsilon(spend, delta)}"
         )
-        stdout().print(f"{said}.", soft_wrap=True)
+        say(f"{said}.")
 
 
 # ``tallyguard backfill``: an archive of counts published in step order, as a run would have.
@@ -225,8 +224,7 @@ def backfill(
     priors: PriorsOption = None,
     config: ConfigOption = None,
     schedule: Annotated[
-        Path | None,
-        typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand."),
+        Path | None, typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.")
     ] = None,
     risk_format: Annotated[
         RiskFile, typer.Option("--format", help="Format of per-person risks.")
@@ -253,7 +251,6 @@ def backfill(
       tallyguard backfill messages.jsonl --config tallyguard.toml --output out --create-keys
       tallyguard backfill 2024.jsonl --config tallyguard.toml --priors priors.parquet --output out
     """
-    from stream_app.cli.shared import settings_of
     from stream_app.embedded import RunOptions
     from stream_app.steps import RiskFormat
 

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import ConfigOption, JsonOption, own_command, print_json, progress, stderr, stdout
+from stream_app.cli.shared import (
+    ConfigOption,
+    JsonOption,
+    command_group,
+    own_command,
+    print_json,
+    progress,
+    say,
+    setting_option,
+    settings_of,
+    stderr,
+    stdout,
+)
 
 if TYPE_CHECKING:
     from stream_app.setup.sections import FilesMap
@@ -21,17 +33,9 @@ if TYPE_CHECKING:
 
 
 def http(
-    output: Annotated[
-        Path,
-        typer.Option(help="The connector's own folder; continued if it exists."),
-    ],
+    output: Annotated[Path, typer.Option(help="The connector's own folder; continued if it exists.")],
     config: ConfigOption = None,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            help="Address to listen on, host:port. 127.0.0.1:9470 unless the settings say otherwise.",
-        ),
-    ] = None,
+    listen: Annotated[str | None, setting_option("connect.http.listen")] = None,
 ) -> None:
     """Receive payloads over HTTP by a declared mapping.
 
@@ -47,17 +51,14 @@ def http(
       tallyguard connect http --config tallyguard.toml --output from-http
       tallyguard run --config tallyguard.toml --input from-http/messages.jsonl --follow --output out
     """
-    from stream_app.cli.shared import settings_of
     from stream_app.starting.connect import resolved_map
     from stream_app.starting.connect.http import Receiver
     from stream_app.starting.connect.intake import open_dead_letters
     from stream_app.starting.connect.journal import MESSAGES, announced_sensors, journal_of
     from stream_app.starting.connect.payloads import PayloadMap
 
-    settings = settings_of(config)
+    settings = settings_of(config, {"connect.http.listen": listen})
     chosen = settings.connect.http
-    if listen is not None:
-        chosen = chosen.model_copy(update={"listen": listen})
     mapping = resolved_map(chosen.map)
     sensors = announced_sensors(settings, mapping, "connect.http.map")
     with journal_of(output, settings, mapping, sensors) as journal:
@@ -74,22 +75,18 @@ def http(
         receiver.run(say)
         ends = journal.ends
     taken = receiver.answered.pop(200, 0)
-    stdout().print(
-        f"{taken:,} payloads taken, {receiver.answered.total():,} refused.", soft_wrap=True, highlight=False
-    )
+    say(f"{taken:,} payloads taken, {receiver.answered.total():,} refused.")
     if ends is not None:
-        stdout().print(ends, soft_wrap=True)
+        say(ends)
 
 
 # ``tallyguard connect mqtt`` and ``connect sensorthings``: counts and releases while they happen.
 
 FolderOption = Annotated[
-    Path,
-    typer.Option("--output", help="The connector's own folder; continued if it exists."),
+    Path, typer.Option("--output", help="The connector's own folder; continued if it exists.")
 ]
 ReleasesOption = Annotated[
-    Path | None,
-    typer.Option("--releases", help="Output folder of a run whose releases are sent as well."),
+    Path | None, typer.Option("--releases", help="Output folder of a run whose releases are sent as well.")
 ]
 
 
@@ -106,7 +103,6 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
       tallyguard connect mqtt --config tallyguard.toml --output from-broker
       tallyguard connect mqtt --config tallyguard.toml --output from-broker --releases out
     """
-    from stream_app.cli.shared import settings_of
     from stream_app.setup.this_process import stop_on_signals
     from stream_app.starting.connect import resolved_map
     from stream_app.starting.connect.intake import open_intake
@@ -128,7 +124,7 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
         relay(session, None if intake is None else intake.take, sent, stop)
         _say(intake, sent.steps if sent else None)
         for sentence in session.weaker:
-            stdout().print(sentence, soft_wrap=True)
+            say(sentence)
 
 
 def sensorthings(
@@ -148,7 +144,6 @@ def sensorthings(
       tallyguard connect sensorthings --config tallyguard.toml --output from-frost
       tallyguard connect sensorthings --config tallyguard.toml --output from-frost --releases out --once
     """
-    from stream_app.cli.shared import settings_of
     from stream_app.setup.this_process import stop_on_signals
     from stream_app.starting.connect.intake import open_intake
     from stream_app.starting.connect.sensorthings import Way, exchange, observation_map
@@ -164,14 +159,10 @@ def sensorthings(
         written = exchange(settings, way, stop, once=once)
         _say(intake, written.steps if releases else None)
         if releases is not None:
-            stdout().print(
-                f"Of them {written.values:,} values have a datastream; {written.sent:,} were sent now.",
-                soft_wrap=True,
-            )
+            say(f"Of them {written.values:,} values have a datastream; {written.sent:,} were sent now.")
         for sensor in written.silent:
-            stdout().print(
+            say(
                 f"Nothing is released of {sensor!r}, which [connect.sensorthings.releases] names.",
-                soft_wrap=True,
                 markup=False,
             )
 
@@ -195,14 +186,12 @@ def _say(intake: PayloadIntake | None, sent: int | None) -> None:
         parts.append(f"{intake.taken:,} counts taken, {intake.refused:,} payloads refused")
     if sent is not None:
         parts.append(f"the releases of {sent:,} steps are there")
-    stdout().print(f"{'; '.join(parts)}.", soft_wrap=True)
+    say(f"{'; '.join(parts)}.")
     if intake is not None and intake.ends is not None:
-        stdout().print(intake.ends, soft_wrap=True)
+        say(intake.ends)
 
 
-connect = typer.Typer(
-    name="connect", help="Bring in counts as your city has them, and send releases.", no_args_is_help=True
-)
+connect = command_group("connect", "Bring in counts as your city has them, and send releases.")
 _MEGABYTE = 1e6
 
 
@@ -217,29 +206,19 @@ connect.command()(mqtt)
 connect.command()(sensorthings)
 
 
-@connect.callback()
-def _group() -> None:
-    """Bring in counts as your city has them, and send releases."""
-
-
 @connect.command()
 def files(
     counts: Annotated[list[Path], typer.Argument(help="Counts, .csv (also .gz) or .parquet.")],
     output: Annotated[
         Path,
         typer.Option(
-            help="New file: .jsonl for messages of the deployment of --config, .parquet or .csv for a table.",
+            help="New file: .jsonl for messages of the deployment of --config, .parquet or .csv for a table."
         ),
     ],
     config: ConfigOption = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(help="A name of `connect presets`, or your own .toml file."),
-    ] = None,
-    timezone: Annotated[
-        str | None, typer.Option(help="Time zone of wall-clock times: Europe/Vienna.")
-    ] = None,
-    channels: Annotated[Channels | None, typer.Option(help="Several channels of a sensor.")] = None,
+    preset: Annotated[str | None, setting_option("connect.files.preset")] = None,
+    timezone: Annotated[str | None, setting_option("connect.files.timezone")] = None,
+    channels: Annotated[Channels | None, setting_option("connect.files.channels")] = None,
     json: JsonOption = False,
 ) -> None:
     """Bring in files of counts by a declared mapping.
@@ -259,7 +238,6 @@ def files(
     """
     import time
 
-    from stream_app.cli.shared import settings_of
     from stream_app.starting.connect import (
         MESSAGES,
         ArchiveSteps,
@@ -270,9 +248,15 @@ def files(
     )
 
     require_new_file(output)
-    settings = settings_of(config)
-    said = {"preset": preset, "timezone": timezone, "channels": channels and channels.value}
-    mapping = resolved_map(settings.connect.files, said)
+    settings = settings_of(
+        config,
+        {
+            "connect.files.preset": preset,
+            "connect.files.timezone": timezone,
+            "connect.files.channels": channels and channels.value,
+        },
+    )
+    mapping = resolved_map(settings.connect.files)
     is_messages = output.suffix.lower() == MESSAGES
     steps = ArchiveSteps(settings.origin_seconds, settings.step_seconds) if is_messages else None
     sizes = [path.stat().st_size for path in counts if path.is_file()]
@@ -320,9 +304,9 @@ def presets(
     of_files = preset_names()
     width = max(map(len, (*of_files, *payloads)))
     for title, known in (("files", of_files), ("payloads", payloads)):
-        stdout().print(f"{title}:", soft_wrap=True)
+        say(f"{title}:")
         for each, about in known.items():
-            stdout().print(f"  {each:{width}}  {about}", soft_wrap=True)
+            say(f"  {each:{width}}  {about}")
 
 
 def _check_deployment(settings: Settings, found: Counts, mapping: FilesMap) -> None:
@@ -378,14 +362,13 @@ def _print_summary(found: Counts, output: Path, config: Path | None) -> None:
     from stream_app.watching.wording import duration
 
     console, said = stdout(), _summary(found, output)
-    console.print(
+    say(
         f"Read {said['counts']:,} counts of {said['sensors']:,} sensors in {said['steps']:,} steps of "
         f"{duration(found.step_seconds)}, {said['not_counted']:,} cells without one. Step 0 is "
-        f"{found.origin:%Y-%m-%d %H:%M} UTC.",
-        soft_wrap=True,
+        f"{found.origin:%Y-%m-%d %H:%M} UTC."
     )
     for remark in found.remarks:
-        console.print(f"  {remark}", soft_wrap=True, markup=False)  # it may name a table: [connect.files]
+        say(f"  {remark}", markup=False)  # it may name a table: [connect.files]
     settings = f"--config {config} " if config else ""
     if output.suffix.lower() == MESSAGES:
         lines = [f"run {settings}--input {output} --output out", f"produce {settings}--input {output}"]
@@ -393,4 +376,4 @@ def _print_summary(found: Counts, output: Path, config: Path | None) -> None:
         lines = [f"init {output} --timezone {found.zone} --output city"]
     console.print(f"\nWritten to {output}. Next:")
     for line in lines:
-        console.print(f"  {own_command()} {line}", soft_wrap=True)
+        say(f"  {own_command()} {line}")
