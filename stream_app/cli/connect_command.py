@@ -146,7 +146,7 @@ def sensorthings(
     """
     from stream_app.setup.this_process import stop_on_signals
     from stream_app.starting.connect.intake import open_intake
-    from stream_app.starting.connect.sensorthings import Way, exchange, observation_map
+    from stream_app.starting.connect.sensorthings import exchange, observation_map
 
     settings = settings_of(config)
     chosen = settings.connect.sensorthings
@@ -155,8 +155,8 @@ def sensorthings(
     mapping = observation_map(chosen) if is_read else None
     sensors = tuple(chosen.datastreams.values())
     with open_intake(output, settings, mapping, sensors) as intake, stop_on_signals() as stop:
-        way = Way(None if intake is None else intake.take, output, releases)
-        written = exchange(settings, way, stop, once=once)
+        take = None if intake is None else intake.take
+        written = exchange(settings, take, releases, output, stop, once=once)
         _say(intake, written.steps if releases else None)
         if releases is not None:
             say(f"Of them {written.values:,} values have a datastream; {written.sent:,} were sent now.")

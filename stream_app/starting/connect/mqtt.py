@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import paho.mqtt.client as paho
@@ -24,6 +24,7 @@ from models.exceptions import TallyguardError
 from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.sections import MqttSettings
 from stream_app.setup.settings import Settings
+from stream_app.starting.connect.intake import Pauses, Stop, client_tls
 from stream_app.starting.connect.released import PublishedLog, StepTimes
 from stream_app.wire import SensorValue, StepRelease
 
@@ -59,16 +60,7 @@ class BrokerAddress:
             )
         tls = None
         if parts.scheme == "mqtts":
-            try:
-                tls = ssl.create_default_context(cafile=mqtt.ca_file)
-                if mqtt.certificate_file is not None:
-                    tls.load_cert_chain(mqtt.certificate_file)
-            except OSError as error:  # ssl.SSLError is one
-                raise SettingsError(
-                    "connect.mqtt.ca_file and certificate_file must be readable PEM files",
-                    error,
-                    "check paths and contents",
-                ) from error
+            tls = client_tls("connect.mqtt", mqtt.ca_file, mqtt.certificate_file)
         name = settings.deployment
         return cls(
             parts.hostname,
@@ -100,9 +92,9 @@ logger = logging.getLogger(__name__)
 _AT_MOST_ONCE, _AT_LEAST_ONCE = 0, 1
 _MOST_IN_FLIGHT = 1000
 _HEAD_BYTES = 64  # of a packet that publishes, beside topic and payload
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _CONNECT_SECONDS = 20.0
-_LASTING_SECONDS = 10.0  # a connection of less was none: the pauses go on growing
+_LASTING_SECONDS = 10.0  # a shorter connection does not count: the pauses keep growing
 _OTHER_VERSION, _TAKEN_OVER, _NO_RETAIN, _OTHER_QUALITY = 0x84, 0x8E, 0x9A, 0x9B
 _OF_A_TOPIC = frozenset({0x87, 0x90, 0x95, 0x99})  # not authorised, name, too large, format: trying is no use
 _FORBIDDEN_SECONDS = 600.0
@@ -172,7 +164,8 @@ class BrokerSession:
         self._fault: PeerError | None = None
         self._why = ""  # the broker's own words about the end of this connection
         self._code: int | None = None  # of a refused connection
-        self._retry_at, self._pause, self._since = 0.0, _FIRST_PAUSE, float("inf")
+        self._pauses = Pauses(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+        self._retry_at, self._since = 0.0, float("inf")
         self._most = settings.most_unacknowledged
         self._begin_connection()
 
@@ -184,9 +177,7 @@ class BrokerSession:
         self._refused: dict[int, ReasonCode] = {}
         self._window, self._most_bytes = _MOST_IN_FLIGHT, self._settings.packet_bytes
         self._is_ready, self._code, self._why = False, None, ""
-        self._client = self._made_client(self._settings)
-
-    def _made_client(self, settings: MqttSettings) -> paho.Client:
+        settings = self._settings
         is_old = self._terms.version == MQTTProtocolVersion.MQTTv311
         client = paho.Client(
             CallbackAPIVersion.VERSION2,
@@ -209,7 +200,7 @@ class BrokerSession:
         client.on_subscribe = self._on_subscribe
         client.on_publish = self._on_publish
         client.on_message = self._on_message
-        return client
+        self._client = client
 
     def _connect(self) -> None:
         """Begin to connect; ``OSError`` where nobody is there."""
@@ -369,7 +360,7 @@ class BrokerSession:
         return True
 
     def _lowered(self) -> bool:
-        """Whether a broker that did not let us in is to be asked again on lower terms, where those may be.
+        """Whether to ask a broker that refused us again with fewer demands, as far as the settings allow.
 
         Not every broker says what it refuses: some close the connection.
         """
@@ -397,14 +388,12 @@ class BrokerSession:
     def _lost(self, why: str) -> None:
         """Remember when to try again; not every broker says why it closed."""
         if time.monotonic() - self._since > _LASTING_SECONDS:
-            self._pause = _FIRST_PAUSE
-        hint = "; is another connector using this client id?" if self._pause > 2 * _FIRST_PAUSE else ""
+            self._pauses.reset()
         self._is_ready, self._since = False, float("inf")
-        logger.warning(
-            "broker %s is gone (%s); trying again in %.1f s%s", self._address, why, self._pause, hint
-        )
-        self._retry_at = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        pause = self._pauses.take()
+        hint = "; is another connector using this client id?" if pause > 2 * _FIRST_PAUSE_SECONDS else ""
+        logger.warning("broker %s is gone (%s); trying again in %.1f s%s", self._address, why, pause, hint)
+        self._retry_at = time.monotonic() + pause
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:
@@ -423,12 +412,14 @@ class BrokerSession:
         )
 
     def _refuse(self, fault: PeerError) -> None:
-        """End where the broker has never let us do this; later it may not be itself yet: go on trying."""
+        """End if the broker has never let us do this; if it has, it may be starting up, so keep trying."""
         if self._was_ready:
             self._why = str(fault)
             self._client.disconnect()
         else:
             self._fault = fault
+
+    # Paho's callbacks; what one of them does not use of its arguments is an `object`.
 
     def _on_connect(
         self,
@@ -492,12 +483,7 @@ class BrokerSession:
         client.subscribe([(topic, once) for topic in self._topics])
 
     def _on_subscribe(
-        self,
-        client: paho.Client,
-        userdata: object,
-        number: int,
-        reasons: list[ReasonCode],
-        properties: Properties | None,
+        self, client: object, userdata: object, number: int, reasons: list[ReasonCode], properties: object
     ) -> None:
         for topic, reason in zip(self._topics, reasons, strict=True):
             if reason.is_failure:
@@ -535,12 +521,7 @@ class BrokerSession:
         self.publish(self._status, ONLINE)
 
     def _on_publish(
-        self,
-        client: paho.Client,
-        userdata: object,
-        number: int,
-        reason: ReasonCode,
-        properties: Properties | None,
+        self, client: object, userdata: object, number: int, reason: ReasonCode, properties: object
     ) -> None:
         topic = self._in_flight.pop(number, "")
         if not reason.is_failure:
@@ -557,7 +538,7 @@ class BrokerSession:
 
     def _on_disconnect(
         self,
-        client: paho.Client,
+        client: object,
         userdata: object,
         flags: paho.DisconnectFlags,
         reason: ReasonCode,
@@ -590,7 +571,7 @@ def _elsewhere(properties: Properties | None) -> str:
 
 # Releases as retained messages: whoever subscribes gets the last one of each sensor at once.
 
-_FIRST_RETRY_PAUSE, _LONGEST_RETRY_PAUSE = 1.0, 60.0
+_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 1.0, 60.0
 
 
 class _Message(NamedTuple):
@@ -616,11 +597,12 @@ class RetainedReleases:
         self._log = PublishedLog(run, place)
         self._unsent: deque[_Message] = deque()
         self._sent: deque[tuple[_Message, Sent | None]] = deque()
-        self._again_at = self._pause = 0.0
+        self._pauses = Pauses(_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS, at_once=True)
+        self._again_at = 0.0
         self.steps = 0
 
     def advance(self) -> None:
-        """Note what the broker has; send what is released and not sent yet, as much of it as it takes."""
+        """Note what the broker has received, then send what was released since, as much as it takes."""
         self._note()
         if time.monotonic() < self._again_at:
             return
@@ -651,12 +633,14 @@ class RetainedReleases:
             refusal = None if sent is None else self._session.refusal(sent)
             if refusal is not None:
                 logger.warning(
-                    'the broker does not take releases now ("%s"); trying again in %g s', refusal, self._pause
+                    'the broker does not take releases now ("%s"); trying again in %g s',
+                    refusal,
+                    self._pauses.seconds,
                 )
                 self._take_back()
                 break
             self._sent.popleft()
-            self._pause = 0.0
+            self._pauses.reset()
             if message.reached is not None:
                 reached = message.reached
                 self.steps += not message.is_late
@@ -664,13 +648,12 @@ class RetainedReleases:
             self._log.keep(reached)
 
     def _take_back(self) -> None:
-        """Send again what is not known to be there, in its order: a topic's last value must come last.
+        """Send again what the broker is not known to have, in its order: a topic's last value must come last.
 
-        The longer the oldest of it has been in vain, the more rarely: a broker that hangs up at it has time
-        to give counts in between.
+        Attempts become rarer while the oldest message keeps failing, so that a broker that hangs up at it
+        still has time to deliver counts in between.
         """
-        self._again_at = time.monotonic() + self._pause
-        self._pause = min(max(2 * self._pause, _FIRST_RETRY_PAUSE), _LONGEST_RETRY_PAUSE)
+        self._again_at = time.monotonic() + self._pauses.take()
         self._unsent.extendleft(message for message, _ in reversed(self._sent))
         self._sent.clear()
 
@@ -695,14 +678,6 @@ def one_value(times: StepTimes, step: int, entry: SensorValue) -> bytes:
 _WAIT_SECONDS = 0.2
 
 
-class Stop(Protocol):
-    """Says when to stop."""
-
-    @property
-    def is_set(self) -> bool:
-        """Whether somebody asked to."""
-
-
 def relay(
     session: BrokerSession,
     take: Callable[[Sequence[Arrived]], object] | None,
@@ -712,7 +687,7 @@ def relay(
     """Acknowledge messages once they are durable, and send releases, until ``stop`` is set.
 
     What ``take`` has taken is durable; where it raises, nothing is acknowledged. Releases that cannot be read
-    end no intake: what is wrong with them is logged, and raised at the end.
+    do not stop the intake: the error is logged, and raised at the end.
     """
     session.open()
     fault: TallyguardError | None = None

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import re
-import ssl
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -15,7 +14,7 @@ from math import inf, isfinite
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 from zoneinfo import ZoneInfo
 
 import aiohttp
@@ -28,6 +27,7 @@ from stream_app.setup.run_folder.manifest import load_document
 from stream_app.setup.sections import PayloadSettings, SensorThingsSettings
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect import resolved_map
+from stream_app.starting.connect.intake import Pauses, Stop, client_tls
 from stream_app.starting.connect.payloads import iso_duration
 from stream_app.starting.connect.released import PublishedLog, StepTimes
 from stream_app.wire import SensorValue, StepRelease
@@ -78,7 +78,7 @@ def _seconds(text: str, zone: tzinfo | None) -> float:
     return at.timestamp()
 
 
-# Requests to a SensorThings service: bounded, tried again where the service or the network is not itself.
+# Requests to a SensorThings service: bounded, and repeated where service or network fail for a while.
 #
 # Source: OGC SensorThings API Part 1: Sensing, version 1.1 (OGC 18-088), sections 9 (requests) and 10
 # (create).
@@ -117,7 +117,8 @@ class SensorThings:
         self._login = None
         if settings.username is not None and settings.password is not None:
             self._login = aiohttp.BasicAuth(settings.username, settings.password.get_secret_value())
-        self._tls = _tls(settings) if self._root.scheme == "https" else None
+        is_encrypted = self._root.scheme == "https"
+        self._tls = client_tls("connect.sensorthings", settings.ca_file) if is_encrypted else None
         self._timeout = aiohttp.ClientTimeout(total=settings.answer_seconds)
         self._session: aiohttp.ClientSession
 
@@ -160,8 +161,18 @@ class SensorThings:
         return url
 
     async def get(self, url: URL) -> dict[str, Any]:
-        """A document."""
-        text = await self._answer("GET", url, None)
+        """A document, in as many attempts as it takes: reading may be repeated."""
+        pauses = Pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
+        for attempt in range(_TRIES):
+            try:
+                text = await self._once("GET", url)
+                break
+            except UnknownOutcomeError as error:
+                if attempt == _TRIES - 1:
+                    raise
+                wait = max(pauses.take(), error.wait_seconds)
+                logger.warning("%s; trying again in %.1f s", error, wait)
+                await asyncio.sleep(wait)
         try:
             document = parse_json(text)
         except DocumentError:
@@ -173,25 +184,10 @@ class SensorThings:
         return document
 
     async def create(self, url: URL, document: Mapping[str, Any]) -> None:
-        """Create an entity, with one try; :class:`UnknownOutcomeError` where no answer came."""
+        """Create an entity, in one attempt; :class:`UnknownOutcomeError` where no answer came."""
         await self._once("POST", url, document)
 
-    async def _answer(self, method: str, url: URL, document: Mapping[str, Any] | None) -> bytes:
-        """The answer, in as many tries as it takes; of requests that may be repeated."""
-        pause = _FIRST_PAUSE
-        for attempt in range(_TRIES):
-            try:
-                return await self._once(method, url, document)
-            except UnknownOutcomeError as error:
-                if attempt == _TRIES - 1:
-                    raise
-                wait = max(pause, error.wait_seconds)
-                logger.warning("%s; trying again in %.1f s", error, wait)
-                await asyncio.sleep(wait)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-        raise AssertionError("the last try returns or raises")
-
-    async def _once(self, method: str, url: URL, document: Mapping[str, Any] | None) -> bytes:
+    async def _once(self, method: str, url: URL, document: Mapping[str, Any] | None = None) -> bytes:
         try:
             async with self._session.request(
                 method, url, json=document, allow_redirects=method == "GET"
@@ -232,15 +228,6 @@ def _root(url: str) -> URL:
             "set it in [connect.sensorthings]; user, password and token have keys of their own",
         )
     return root
-
-
-def _tls(settings: SensorThingsSettings) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=settings.ca_file)
-    except OSError as error:  # ssl.SSLError is one
-        raise SettingsError(
-            "connect.sensorthings.ca_file must be a readable PEM file", error, "check path and content"
-        ) from error
 
 
 async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
@@ -678,25 +665,6 @@ _WAIT_SECONDS = 0.2
 _STEPS_AT_ONCE = 50
 
 
-class Stop(Protocol):
-    """Says when to stop."""
-
-    @property
-    def is_set(self) -> bool:
-        """Whether somebody asked to."""
-
-
-class Way(NamedTuple):
-    """What to do: ``take`` counts; write the releases of ``run``; either may be None.
-
-    ``folder`` is the connector's own, where it keeps how far it came with both.
-    """
-
-    take: Take | None
-    folder: Path
-    run: Path | None
-
-
 class Exchanged(NamedTuple):
     """What was written: steps gone through, values that are there, and those of them sent by this process.
 
@@ -709,23 +677,28 @@ class Exchanged(NamedTuple):
     silent: tuple[str, ...] = ()
 
 
-def exchange(settings: Settings, way: Way, stop: Stop, *, once: bool) -> Exchanged:
-    """Read and write until ``stop`` is set, or all that is there ``once``.
+def exchange(
+    settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: Stop, *, once: bool
+) -> Exchanged:
+    """``take`` counts and write the releases of ``run`` until ``stop`` is set, or all that is there ``once``.
 
-    A service that does not answer ends it only ``once``; else it is asked again after ``poll_seconds``, and
-    what one of both ways lacks does not hold up the other.
+    Either may be None. ``folder`` is the connector's own, where it keeps how far it came with both. Without
+    ``once`` a service that does not answer is asked again after ``poll_seconds``, and what fails in one
+    direction does not hold up the other.
     """
-    return asyncio.run(_exchange(settings, way, stop, once))
+    return asyncio.run(_exchange(settings, take, run, folder, stop, once))
 
 
-async def _exchange(settings: Settings, way: Way, stop: Stop, once: bool) -> Exchanged:
+async def _exchange(
+    settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: Stop, once: bool
+) -> Exchanged:
     chosen = settings.connect.sensorthings
     async with SensorThings(chosen) as service:
         reader = writer = None
-        if way.take is not None:
-            reader = ObservationReader(service, settings, way.take, way.folder / "read.json")
-        if way.run is not None:
-            writer = ObservationWriter(service, chosen, way.run, way.folder / "written.json")
+        if take is not None:
+            reader = ObservationReader(service, settings, take, folder / "read.json")
+        if run is not None:
+            writer = ObservationWriter(service, chosen, run, folder / "written.json")
         reading, writing = (_Attempts(chosen.poll_seconds, stop, once=once) for _ in range(2))
         look_at = 0.0
         while not stop.is_set:
@@ -750,10 +723,10 @@ async def _written(writer: ObservationWriter) -> int:
 
 
 class _Attempts:
-    """One of the two ways: what it lacks ends the process at its first attempt only, or ``once``.
+    """One of the two directions: an error in it ends the process at its first attempt only, or ``once``.
 
-    A service that does not answer ends it ``once`` only. Asked to stop, it waits for no service: what was
-    begun is asked for by the next process.
+    A service that does not answer ends the process ``once`` only. When somebody asks to stop, no answer is
+    waited for: the next process finds out what became of what was begun.
     """
 
     def __init__(self, pause_seconds: float, stop: Stop, *, once: bool) -> None:

@@ -280,7 +280,7 @@ def test_a_refusal_or_a_loss_anywhere_leaves_the_last_value_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str, before: int
 ) -> None:
     """After any number of messages: all go again in their order, and the place is behind none of them."""
-    monkeypatch.setattr("stream_app.starting.connect.mqtt._FIRST_RETRY_PAUSE", 0.0)
+    monkeypatch.setattr("stream_app.starting.connect.mqtt._FIRST_RETRY_SECONDS", 0.0)
     run, broker, place = run_folder(tmp_path / "run"), ScriptedSession(), tmp_path / "place.json"
     add_steps(run, 0, (1, 2))
     releases = RetainedReleases(broker, UNDER, run, place)  # type: ignore[arg-type]
