@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from stream_app.starting.demo import DemoOptions, DemoReport, ExposedPerson, WayOfLife
+    from stream_app.starting.demo import DemoReport, ExposedPerson, WayOfLife
 
 
 def demo(
@@ -40,28 +40,30 @@ def demo(
       tallyguard demo
       tallyguard demo --people 20000 --steps 72 --seconds-per-step 0
     """
-    from stream_app.starting.demo import DemoOptions
-
-    options = DemoOptions(steps, people, seed, seconds_per_step, output, listen)
-    report = _run(options)
-    if json:
-        print_json(report_json(report))
-    else:
-        print_report(stdout(), report)
-
-
-def _run(options: DemoOptions) -> DemoReport:
     from stream_app.starting.demo import run_demo
     from stream_app.watching.events import Observer, StepClosed
 
     with progress() as bar:
-        task = bar.add_task("simulated hours", total=options.steps)
+        task = bar.add_task("simulated hours", total=steps)
 
         class Advance(Observer):
             def closed(self, event: StepClosed) -> None:
                 bar.update(task, completed=event.step + 1)
 
-        return run_demo(options, announce=bar.console.print, observer=Advance())
+        report = run_demo(
+            output=output,
+            steps=steps,
+            people=people,
+            seed=seed,
+            seconds_per_step=seconds_per_step,
+            listen=listen,
+            announce=bar.console.print,
+            observer=Advance(),
+        )
+    if json:
+        print_json(report_json(report))
+    else:
+        print_report(stdout(), report)
 
 
 def report_json(report: DemoReport) -> dict[str, Any]:

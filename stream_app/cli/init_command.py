@@ -80,25 +80,23 @@ def init(
       tallyguard init counts.csv --sensors sensors.csv --timezone Europe/Vienna --output city
       tallyguard init counts.parquet --time-column time --habits assumed --days 7 --output city
     """
-    from stream_app.starting.counts import CountsQuestions, Deployment, read_counts, write_deployment
+    from stream_app.starting.counts import Deployment, read_counts, write_deployment
     from stream_app.starting.counts.deployment_files import least_sigma, require_new, sensor_places
 
     require_new(output)
     timezone = timezone or _prompted("Time zone of the times, if they show the clock on the wall", "")
     read = read_counts(
         counts,
-        CountsQuestions(
-            time_column=time_column,
-            sensor_column=sensor_column,
-            count_column=count_column,
-            timezone=timezone or None,
-            time_format=time_format,
-            wall_clock=wall_clock,
-            ignore=tuple(ignore or ()),
-            drop_repeated=drop_repeated,
-            skip_missing_hour=skip_missing_hour,
-            most_counts=most_counts,
-        ),
+        time_column=time_column,
+        sensor_column=sensor_column,
+        count_column=count_column,
+        timezone=timezone or None,
+        time_format=time_format,
+        wall_clock=wall_clock,
+        ignore=ignore or (),
+        drop_repeated=drop_repeated,
+        skip_missing_hour=skip_missing_hour,
+        most_counts=most_counts,
     )
     taken = read.last_days(days)
     places = sensor_places(sensors, taken.sensors)

@@ -13,7 +13,6 @@ from stream_app.cli.shared import JsonOption, own_command, print_json, say, stde
 if TYPE_CHECKING:
     from models.fitting.personas import MissedCell
     from stream_app.starting.aggregates import MadePersonas
-    from stream_app.starting.counts import Counts
 
 _SHOWN = 5
 
@@ -83,6 +82,7 @@ def personas(
     """
     from models.prior_files import save_population
     from stream_app.starting.aggregates import PersonaQuestions, make_personas
+    from stream_app.starting.counts import read_counts
 
     questions = PersonaQuestions(
         zones=zones,
@@ -90,7 +90,7 @@ def personas(
         within_km=within_km,
         activities=activities,
         flows=flows,
-        counts=None if counts is None else _counts(counts, timezone),
+        counts=None if counts is None else read_counts(counts, timezone=timezone),
         people=people,
         slots=slots,
         week=cycle is Cycle.WEEK,
@@ -110,12 +110,6 @@ def personas(
         print_json({**_document(made), "output": str(output)})
     else:
         _print(made, output)
-
-
-def _counts(path: Path, timezone: str | None) -> Counts:
-    from stream_app.starting.counts import CountsQuestions, read_counts
-
-    return read_counts(path, CountsQuestions(timezone=timezone))
 
 
 def _document(made: MadePersonas) -> dict[str, Any]:

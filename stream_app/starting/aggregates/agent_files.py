@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from models.fitting.personas import HOME, NO_WORK, WORK, Classes, DayType, Flows, grouped
 from stream_app.exceptions import InputError
-from stream_app.starting.aggregates.zone_files import needed, numbers, texts, usual
-from stream_app.starting.counts.tables import read_table
+from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, needed, numbers, read_table, texts, usual
 
 # Days of synthetic agents, or of a survey's people, as aggregates: nobody's day leaves this module whole.
 
@@ -276,7 +275,7 @@ def _of_uva(path: Path, table: pa.Table) -> AgentEvents:
         path, table, "pid" if "pid" in table.column_names else needed(path, table, ("pid",), "of persons")
     )
     begin = _starts(path, table)
-    if usual(table, ("latitude", "lat")) is None:
+    if usual(table, LATITUDES) is None:
         north, east = _uva_places(path, table, types)
         is_globe = True
     else:
@@ -324,14 +323,14 @@ def _places(path: Path, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[n
         points = [_point(path, blob) for blob in table[geometry].to_pylist()]
         at = np.array(points, dtype=np.float64).reshape(-1, 2)
         return at[:, 1], at[:, 0], False
-    is_globe = usual(table, ("lat", "latitude")) is not None
+    is_globe = usual(table, LATITUDES) is not None
     north = needed(
         path,
         table,
-        ("lat", "latitude") if is_globe else ("y",),
+        LATITUDES if is_globe else ("y",),
         "of places (lat and lon, x and y, or geometry)",
     )
-    east = needed(path, table, ("lon", "longitude") if is_globe else ("x",), "of places")
+    east = needed(path, table, LONGITUDES if is_globe else ("x",), "of places")
     return numbers(path, table, north), numbers(path, table, east), is_globe
 
 

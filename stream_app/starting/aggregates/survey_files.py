@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from models.fitting.personas import HOME, WORK, Activity, DayType, Flows
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates.agent_files import AT_HOME, WORKS, numbered
-from stream_app.starting.aggregates.zone_files import needed, numbers, texts, usual
-from stream_app.starting.counts.tables import read_table
+from stream_app.starting.counts.tables import needed, numbers, read_table, texts, usual
 
 # Days that are assumed where no survey says what people do: what they are, hour by hour.
 #

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from accounting.continuous import ContinuousAccountant
 from accounting.ledgers import ZcdpSpend, epsilon_from_zcdp
@@ -25,13 +24,11 @@ from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.run_folder.durable import PUBLIC_MODE, make_folder, replace_file
 from stream_app.starting.counts.read import NOT_COUNTED, Counts
-from stream_app.starting.counts.tables import read_table, text_column
+from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, numbers, read_table, texts, usual
 from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 from stream_app.wire import Activation, Reading
 
 # Where sensors stand, from a city's own list of them.
-
-_LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
 
 
 @dataclass(frozen=True)
@@ -51,9 +48,9 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
     if path is None:
         return tuple(map(SensorPlace, sensors))
     table = read_table(path)
-    texts = {name: _texts(table, name) for name in table.column_names}
-    key = max(texts, key=lambda name: len(set(sensors) & set(texts[name])))
-    row_of = {name: row for row, name in enumerate(texts[key])}
+    columns = {name: _texts(path, table, name) for name in table.column_names}
+    key = max(columns, key=lambda name: len(set(sensors) & set(columns[name])))
+    row_of = {name: row for row, name in enumerate(columns[key])}
     missing = [name for name in sensors if name not in row_of]
     if missing:
         raise InputError(
@@ -61,37 +58,22 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
             f"{len(missing)} of {len(sensors)} missing in column {key!r}, such as {missing[0]!r}",
             "add them, or leave columns that are no sensor out with --ignore",
         )
-    repeated = [name for name in sensors if texts[key].count(name) > 1]
+    repeated = [name for name in sensors if columns[key].count(name) > 1]
     if repeated:
         raise InputError(f"sensors file {path} must name each sensor once", repr(repeated[0]), "drop one")
-    at = [_column(table, usual) for usual in (_LATITUDES, _LONGITUDES)]
-    if None in at:
+    north, east = usual(table, LATITUDES), usual(table, LONGITUDES)
+    if north is None or east is None:
         return tuple(map(SensorPlace, sensors))
-    latitude, longitude = (_degrees(path, table, str(name)) for name in at)
-    return tuple(SensorPlace(name, latitude[row_of[name]], longitude[row_of[name]]) for name in sensors)
+    degrees = [numbers(path, table, name).tolist() for name in (north, east)]
+    return tuple(SensorPlace(name, *(each[row_of[name]] for each in degrees)) for name in sensors)
 
 
-def _texts(table: pa.Table, name: str) -> list[str]:
+def _texts(path: Path, table: pa.Table, name: str) -> list[str]:
+    """The cells of a column; none where they are no texts, so that it names no sensor."""
     try:
-        return [str(text).strip() for text in text_column(table, name).to_pylist()]
-    except (InputError, UnicodeDecodeError):
+        return texts(path, table, name)
+    except InputError:
         return []
-
-
-def _column(table: pa.Table, usual: tuple[str, ...]) -> str | None:
-    return next((name for name in table.column_names if name.strip().lower() in usual), None)
-
-
-def _degrees(path: Path, table: pa.Table, name: str) -> list[float]:
-    try:
-        values = pc.cast(table[name], pa.float64())
-    except pa.ArrowException:
-        values = None
-    if values is None or values.null_count:
-        raise InputError(
-            f"column {name!r} of {path} must hold degrees", "another text or none", "correct or rename it"
-        )
-    return [float(value) for value in values.to_pylist() if value is not None]
 
 
 # Habits assumed where nobody was measured: what they are, and how much the answer depends on them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -117,22 +118,6 @@ _COUNT_NAMES = ("count", "counts", "hourly_counts", "value", "n", "total_of_dire
 
 
 @dataclass(frozen=True)
-class CountsQuestions:
-    """What is to be known of a file besides the file; None where it is to be found out."""
-
-    time_column: str | None = None
-    sensor_column: str | None = None
-    count_column: str | None = None
-    timezone: str | None = None
-    time_format: str | None = None
-    wall_clock: bool = False
-    ignore: tuple[str, ...] = ()
-    drop_repeated: bool = False
-    skip_missing_hour: bool = False
-    most_counts: int = 1
-
-
-@dataclass(frozen=True)
 class _Cells:
     """One count a row: of which time, which sensor (index into ``names``)."""
 
@@ -142,32 +127,50 @@ class _Cells:
     names: tuple[str, ...]
 
 
-def read_counts(path: Path, questions: CountsQuestions) -> Counts:
-    """The counts of a file; :class:`InputError` says what is wrong, with its row, and never shows a count."""
-    if questions.timezone is not None:
-        check_zone(questions.timezone)
+def read_counts(
+    path: Path,
+    *,
+    time_column: str | None = None,
+    sensor_column: str | None = None,
+    count_column: str | None = None,
+    timezone: str | None = None,
+    time_format: str | None = None,
+    wall_clock: bool = False,
+    ignore: Sequence[str] = (),
+    drop_repeated: bool = False,
+    skip_missing_hour: bool = False,
+    most_counts: int = 1,
+) -> Counts:
+    """The counts of a file; what is None is found out.
+
+    :class:`InputError` says what is wrong, with its row, and never shows a count.
+    """
+    if timezone is not None:
+        check_zone(timezone)
     table = read_table(path)
-    for name in questions.ignore:
+    for name in ignore:
         _column(table, name, "--ignore")
-    table = table.drop_columns(list(questions.ignore))
-    table, most_counts = _without_most_counts(table, questions)
-    time = _named(table, questions.time_column, _TIME_NAMES, "--time-column")
+    table = table.drop_columns(list(ignore))
+    if MOST_COUNTS in table.column_names:  # as `connect files` writes it for counts that were scaled
+        most_counts = max(most_counts, int(_whole(table, MOST_COUNTS).max(initial=1)))
+        table = table.drop_columns([MOST_COUNTS])
+    time = _named(table, time_column, _TIME_NAMES, "--time-column")
     if time is None:
         raise InputError(
             "the column of times must be known",
             columns_in_words(table),
             "name it with --time-column, or add a header line",
         )
-    seconds, is_local, are_numbers = parse_times(table, time, questions.time_format, questions.wall_clock)
-    if is_local and questions.timezone is None:
+    seconds, is_local, are_numbers = parse_times(table, time, time_format, wall_clock)
+    if is_local and timezone is None:
         raise InputError(
             f"the time zone of {column_in_words(table, time)} must be known, as its times are those of a "
             "clock on the wall",
             "nothing",
             "name it with --timezone, e.g. Australia/Melbourne; UTC if that is what they are",
         )
-    sensor = _named(table, questions.sensor_column, _SENSOR_NAMES, "--sensor-column")
-    count = _named(table, questions.count_column, _COUNT_NAMES, "--count-column")
+    sensor = _named(table, sensor_column, _SENSOR_NAMES, "--sensor-column")
+    count = _named(table, count_column, _COUNT_NAMES, "--count-column")
     if sensor is not None and count is not None:
         cells, left_out = _long(table, sensor, count), set(table.column_names) - {time, sensor, count}
     else:
@@ -175,17 +178,11 @@ def read_counts(path: Path, questions: CountsQuestions) -> Counts:
     remarks = [f"Columns left out: {', '.join(sorted(left_out))}."] if left_out else []
     if are_numbers and not is_local:
         remarks.append(f"Numbers of {column_in_words(table, time)} are taken as unix seconds; {_WALL_CLOCK}.")
-    if questions.timezone is None:
+    if timezone is None:
         remarks.append("Hours of the day are those of UTC, as no --timezone was given.")
-    return replace(_counts(cells, seconds, is_local, questions, remarks), most_counts=most_counts)
-
-
-def _without_most_counts(table: pa.Table, questions: CountsQuestions) -> tuple[pa.Table, int]:
-    """The table without what `connect files` says in it of scaled counts, and the most that one adds."""
-    if MOST_COUNTS not in table.column_names:
-        return table, questions.most_counts
-    said = _whole(table, MOST_COUNTS)
-    return table.drop_columns([MOST_COUNTS]), max(questions.most_counts, int(said.max(initial=1)))
+    return _counts(
+        cells, seconds, is_local, timezone or "UTC", drop_repeated, skip_missing_hour, most_counts, remarks
+    )
 
 
 def _long(table: pa.Table, sensor: str, count: str) -> _Cells:
@@ -243,12 +240,19 @@ def _whole(table: pa.Table, name: str) -> NDArray[np.int64]:
 
 
 def _counts(
-    cells: _Cells, seconds: NDArray[np.int64], is_local: bool, questions: CountsQuestions, remarks: list[str]
+    cells: _Cells,
+    seconds: NDArray[np.int64],
+    is_local: bool,
+    zone: str,
+    drop_repeated: bool,
+    skip_missing_hour: bool,
+    most_counts: int,
+    remarks: list[str],
 ) -> Counts:
-    zone = questions.timezone or "UTC"
+    """The counts by step and sensor; ``seconds`` are the times of all rows, also of those without a count."""
     times = seconds[cells.row]
     kept = np.ones(times.size, dtype=bool)
-    if is_local and questions.skip_missing_hour:
+    if is_local and skip_missing_hour:
         kept = exists(times, zone)
         remarks.append(f"Left out {int((~kept).sum()):,} counts of hours that the clock skips.")
     order = np.lexsort((cells.row[kept], times[kept], cells.sensor[kept]))
@@ -270,7 +274,7 @@ def _counts(
         sensor, times, count = sensor[again], times[again], count[again]
     twice = _same(sensor, times)
     hint = "" if is_local else f"; {_WALL_CLOCK}"
-    if twice.any() and not questions.drop_repeated:
+    if twice.any() and not drop_repeated:
         raise InputError(
             "each sensor must be counted once at a time",
             f"{int(twice.sum())} counts more, the first at "
@@ -294,7 +298,7 @@ def _counts(
     table = np.full((steps, len(cells.names)), NOT_COUNTED, dtype=np.int64)
     table[(times - first) // step_seconds, sensor] = count
     origin = datetime.fromtimestamp(first, UTC)
-    return Counts(cells.names, table, origin, step_seconds, zone, tuple(remarks))
+    return Counts(cells.names, table, origin, step_seconds, zone, tuple(remarks), most_counts)
 
 
 def _same(sensor: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.bool_]:

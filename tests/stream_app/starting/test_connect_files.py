@@ -27,7 +27,7 @@ from stream_app.starting.connect import (
     resolved_map,
     write_counts,
 )
-from stream_app.starting.counts import Counts, CountsQuestions, read_counts
+from stream_app.starting.counts import Counts, read_counts
 from stream_app.starting.counts.read import NOT_COUNTED
 from stream_app.wire import Activation, Reading, parse
 from tests.shared_files import shared
@@ -330,7 +330,7 @@ def test_a_table_is_what_init_takes(tmp_path: Path, form: str) -> None:
     path = tmp_path / f"counts.{form}"
     counts = brought("eco-counter", timezone="Europe/Paris")
     write_counts(path, counts)
-    again = read_counts(path, CountsQuestions(timezone="Europe/Paris"))
+    again = read_counts(path, timezone="Europe/Paris")
     assert columns(again) == columns(counts)
     assert again.origin == counts.origin
 
