@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.shared import JsonOption, own_command, print_json, progress, stdout
+from stream_app.cli.shared import (
+    JsonOption,
+    add_numbers,
+    new_table,
+    own_command,
+    print_json,
+    progress,
+    stdout,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -175,16 +183,10 @@ def _print_alternatives(console: Console, report: DemoReport) -> None:
 def _table(
     title: str, words: tuple[str, ...], numbers: tuple[str, ...] = ("Guess", "Ceiling", "Added")
 ) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(
-        title=f"\n{title}", title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
-    )
+    table = new_table(title=f"\n{title}", title_justify="left", title_style="bold")
     for name in words:
         table.add_column(name, no_wrap=True)
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
+    add_numbers(table, *numbers)
     return table
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import own_command, progress, say, stderr, stdout
+from stream_app.cli.shared import add_numbers, new_table, own_command, progress, say, stderr, stdout
 
 if TYPE_CHECKING:
     from models.priors import Population
@@ -235,9 +235,6 @@ def _spent(deployment: Deployment) -> str:
 
 
 def _print_dependence(table: tuple[Dependence, ...]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from stream_app.starting.counts.deployment_files import DEPENDS, HORIZON, TABLE_STEPS
     from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 
@@ -246,10 +243,9 @@ def _print_dependence(table: tuple[Dependence, ...]) -> None:
         f"\nHow much the answer depends on assumed habits: chances that each of the last {HORIZON} steps is "
         f"reconstructed, over {TABLE_STEPS} steps at most, from 8 in the morning on"
     )
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    shown = new_table()
     shown.add_column("Habits")
-    for name in ("Mean guess", "Mean ceiling", "Most added to anybody"):
-        shown.add_column(name, justify="right", no_wrap=True)
+    add_numbers(shown, "Mean guess", "Mean ceiling", "Most added to anybody")
     for row in table:
         means = in_a_hundred(row.mean_guess), ceiling_in_words(row.mean_ceiling)
         shown.add_row(row.habits, *means, in_points(row.most_added, UP))

@@ -19,7 +19,9 @@ from stream_app.cli.shared import (
     KnownOption,
     MistakesOption,
     VaryOption,
+    add_numbers,
     crowd_adversary,
+    new_table,
     print_json,
     progress,
     say,
@@ -131,19 +133,15 @@ def _print_shares(found: SharesOfPeople) -> None:
 
 
 def _print_plan(planned: ReleasePlan) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from stream_app.watching.wording import DISTANCE, UP, forecast_in_words, shortened
 
     console = stdout()
     if planned.warning:
         stderr().print(f"warning: {planned.warning}", soft_wrap=True)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
+    table = new_table(padding=0)
     crowd, beside = planned.crowd, _beside(planned)
     names = ("Step", "Raw", "Noised", "Silent", "Error", "Forecast", "Guess", beside, "Ceiling", "Highest")
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
+    add_numbers(table, *names)
     table.add_column("Because", no_wrap=True)
     for index, step in enumerate(planned.steps):
         risks = planned.ceilings[index]
@@ -162,10 +160,9 @@ def _print_plan(planned: ReleasePlan) -> None:
     if planned.note is not None:
         say(f"Note: {planned.note}.")
     console.print(table)
-    sensors = Table(box=SIMPLE_HEAD, pad_edge=False)
+    sensors = new_table()
     sensors.add_column("Sensor")
-    for name in ("Steps", "Released", "Raw", "Mean error"):
-        sensors.add_column(name, justify="right", no_wrap=True)
+    add_numbers(sensors, "Steps", "Released", "Raw", "Mean error")
     for sensor in planned.sensors():
         error = "" if sensor.mean_error is None else f"{sensor.mean_error:.2f}"
         sensors.add_row(sensor.sensor, str(sensor.steps), str(sensor.released), str(sensor.raw), error)
@@ -195,16 +192,12 @@ def _print_plan(planned: ReleasePlan) -> None:
 
 def _print_alternatives(planned: ReleasePlan) -> None:
     """The same releases where habits are otherwise."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from stream_app.analysis.alternatives import EXPLAINED
 
     console = stdout()
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
+    table = new_table(padding=0)
     table.add_column("If habits are", overflow="fold", min_width=len("If habits are"))
-    for name in ("Guess", "Ceiling", "Highest", "Added", "Over", "Rule kept"):
-        table.add_column(name, justify="right", no_wrap=True)
+    add_numbers(table, "Guess", "Ceiling", "Highest", "Added", "Over", "Rule kept")
     for answer in planned.alternatives:
         table.add_row(*answer.in_words())
     console.print(table)
@@ -236,15 +229,11 @@ def _beside_in_words(planned: ReleasePlan) -> str:
 
 def _print_crowd(crowd: PlannedCrowd) -> None:
     """Under which condition ceilings hold, and where raw counts hide people among the others."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     console = stdout()
     say(f"In the crowd: {crowd.condition}.")
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = new_table()
     table.add_column("Sensor", overflow="fold", min_width=len("Sensor"))
-    for name in ("Hides most as sigma", "in slot", "Least", "in slot"):
-        table.add_column(name, justify="right", no_wrap=True)
+    add_numbers(table, "Hides most as sigma", "in slot", "Least", "in slot")
     for sensor in dict.fromkeys(each.sensor for each in crowd.hidden):
         own = [each for each in crowd.hidden if each.sensor == sensor]
         most, least = max(own, key=lambda each: each.sigma), min(own, key=lambda each: each.sigma)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from accounting.settings import HORIZON, MISTAKES
-from stream_app.cli.shared import JsonOption, PriorsArgument, print_json, progress, say, stdout
+from stream_app.cli.shared import JsonOption, PriorsArgument, new_table, print_json, progress, say, stdout
 
 if TYPE_CHECKING:
     from accounting.audit.calibration import GroupedCheck
@@ -146,12 +146,9 @@ def _print_check(checked: CheckedPriors) -> None:
 
 def _print_groups(title: str, grouped: GroupedCheck) -> None:
     """A row for everybody and one a group."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from stream_app.watching.wording import DOWN, UP, shortened, significant
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0, title=title, title_justify="left")
+    table = new_table(padding=0, title=title, title_justify="left")
     for name in ("Group", "People", "Predicted", "Realised", "p more", "p fewer", "Radius"):
         table.add_column(name, justify="left" if name == "Group" else "right", no_wrap=True)
     table.add_column("Verdict", no_wrap=True)

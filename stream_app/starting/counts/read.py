@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from models.text import cell_text
 from stream_app.exceptions import InputError
 from stream_app.starting.counts.tables import (
-    EMPTY_CELLS,
     check_zone,
     column_in_words,
     columns_in_words,
+    count_cells,
     exists,
     named_columns,
     parse_times,
@@ -220,8 +220,7 @@ def _wide(table: pa.Table, time: str) -> _Cells:
 
 def _whole(table: pa.Table, name: str) -> NDArray[np.int64]:
     """Counts of a column, :data:`NOT_COUNTED` where a cell is empty."""
-    text: Any = pc.utf8_trim_whitespace(text_column(table, name))
-    text = pc.if_else(pc.is_in(text, value_set=pa.array(EMPTY_CELLS)), None, text)
+    text = count_cells(table, name)
     good: Any = pc.fill_null(pc.match_substring_regex(text, r"^[0-9]{1,13}(\.0+)?$"), True)
     if not pc.all(good).as_py():
         row = pc.index(good, False).as_py()

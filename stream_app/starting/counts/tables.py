@@ -20,7 +20,7 @@ from stream_app.exceptions import InputError
 _HEAD_BYTES = 65_536
 UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 """What reading a file that is no table raises."""
-EMPTY_CELLS = ("", "NA", "NaN", "nan", "null")
+_EMPTY_CELLS = ("", "NA", "NaN", "nan", "null")
 """How cells without a count are written."""
 _DIGIT = re.compile(r"\d")
 
@@ -91,6 +91,12 @@ def text_column(table: pa.Table, name: str) -> pa.ChunkedArray[Any]:
         raise InputError(
             f"{column_in_words(table, name)} must hold texts or numbers", type(error).__name__, "correct it"
         ) from None
+
+
+def count_cells(table: pa.Table, name: str) -> Any:
+    """The cells of a column of counts as trimmed text, None where nobody counted."""
+    text: Any = pc.utf8_trim_whitespace(text_column(table, name))
+    return pc.if_else(pc.is_in(text, value_set=pa.array(_EMPTY_CELLS)), None, text)
 
 
 def column_in_words(table: pa.Table, name: str) -> str:
