@@ -142,8 +142,8 @@ def audit(
     if json:
         document = answers.documents(audits, explanations, later, within, sure, verdict, crowd, others)
         if adversary is None:
-            for each in document:
-                del each["adversary"], each["certified_informed"]
+            for one in document:
+                del one["adversary"], one["certified_informed"]
         print_json(document)
         return
     answers.print_audits(audits, within, crowd, others, population.assumed, verdict)

@@ -29,11 +29,16 @@ if TYPE_CHECKING:
     from stream_app.starting.counts import Counts
 
 
+FolderOption = Annotated[
+    Path, typer.Option("--output", help="The connector's own folder; continued if it exists.")
+]
+
+
 # ``tallyguard connect http``: payloads that counters and context brokers send.
 
 
 def http(
-    output: Annotated[Path, typer.Option(help="The connector's own folder; continued if it exists.")],
+    output: FolderOption,
     config: ConfigOption = None,
     listen: Annotated[str | None, setting_option("connect.http.listen")] = None,
 ) -> None:
@@ -64,7 +69,7 @@ def http(
     with journal_of(output, settings, mapping, sensors) as journal:
         receiver = Receiver(chosen, PayloadMap(mapping), journal, open_dead_letters(output))
 
-        def say(address: str) -> None:
+        def announce(address: str) -> None:
             stderr().print(f"receiving at {address}", soft_wrap=True)
             given = f"--config {config} " if config else ""
             stderr().print(
@@ -72,7 +77,7 @@ def http(
                 soft_wrap=True,
             )
 
-        receiver.run(say)
+        receiver.run(announce)
         ends = journal.ends
     taken = receiver.answered.pop(200, 0)
     say(f"{taken:,} payloads taken, {receiver.answered.total():,} refused.")
@@ -82,9 +87,6 @@ def http(
 
 # ``tallyguard connect mqtt`` and ``connect sensorthings``: counts and releases while they happen.
 
-FolderOption = Annotated[
-    Path, typer.Option("--output", help="The connector's own folder; continued if it exists.")
-]
 ReleasesOption = Annotated[
     Path | None, typer.Option("--releases", help="Output folder of a run whose releases are sent as well.")
 ]
@@ -111,7 +113,7 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
 
     settings = settings_of(config)
     chosen = settings.connect.mqtt
-    _require_a_way(bool(chosen.topics), releases, "connect.mqtt.topics")
+    _require_direction(bool(chosen.topics), releases, "connect.mqtt.topics")
     address = BrokerAddress.of(settings)
     is_known = bool(chosen.topics) and (output / MESSAGES).exists()
     session = BrokerSession(address, chosen, chosen.topics, is_known=is_known)
@@ -122,7 +124,7 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
         if releases is not None:
             sent = RetainedReleases(session, address.under, releases, output / "published.json")
         relay(session, None if intake is None else intake.take, sent, stop)
-        _say(intake, sent.steps if sent else None)
+        _print_done(intake, sent.steps if sent else None)
         for sentence in session.weaker:
             say(sentence)
 
@@ -151,13 +153,13 @@ def sensorthings(
     settings = settings_of(config)
     chosen = settings.connect.sensorthings
     is_read = bool(chosen.datastreams)
-    _require_a_way(is_read, releases, "connect.sensorthings.datastreams")
+    _require_direction(is_read, releases, "connect.sensorthings.datastreams")
     mapping = observation_map(chosen) if is_read else None
     sensors = tuple(chosen.datastreams.values())
     with open_intake(output, settings, mapping, sensors) as intake, stop_on_signals() as stop:
         take = None if intake is None else intake.take
         written = exchange(settings, take, releases, output, stop, once=once)
-        _say(intake, written.steps if releases else None)
+        _print_done(intake, written.steps if releases else None)
         if releases is not None:
             say(f"Of them {written.values:,} values have a datastream; {written.sent:,} were sent now.")
         for sensor in written.silent:
@@ -167,7 +169,7 @@ def sensorthings(
             )
 
 
-def _require_a_way(is_read: bool, releases: Path | None, key: str) -> None:
+def _require_direction(is_read: bool, releases: Path | None, key: str) -> None:
     """:class:`SettingsError` where there is nothing to take and nothing to send."""
     from stream_app.exceptions import SettingsError
 
@@ -179,7 +181,7 @@ def _require_a_way(is_read: bool, releases: Path | None, key: str) -> None:
         )
 
 
-def _say(intake: PayloadIntake | None, sent: int | None) -> None:
+def _print_done(intake: PayloadIntake | None, sent: int | None) -> None:
     """What was done, on stdout."""
     parts = []
     if intake is not None:

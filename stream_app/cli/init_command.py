@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.shared import add_numbers, new_table, own_command, progress, say, stderr, stdout
+from stream_app.setup.option_settings import OPTION_SETTINGS
 
 if TYPE_CHECKING:
     from models.priors import Population
     from stream_app.starting.counts.deployment_files import Dependence, Deployment
 
+_DELTA: float = OPTION_SETTINGS["delta"].default
 _YEAR_SECONDS = 365 * 86_400
 _REMEDY = "fewer days or more noise (--days, --epsilon)"
 _USEFUL_EPSILON = 10.0  # beyond it a guarantee lets odds change 20,000-fold
@@ -102,7 +104,7 @@ def init(
     places = sensor_places(sensors, taken.sensors)
     deployment = Deployment(output.resolve().name, taken, places, sigma or 1.0)
     if sigma is None:
-        least = least_sigma(deployment.steps_with_releases, epsilon, _delta(), taken.most_counts)
+        least = least_sigma(deployment.steps_with_releases, epsilon, _DELTA, taken.most_counts)
         deployment = replace(deployment, sigma=least)
     if habits is None:
         habits = Habits(_prompted("Account risk with habits: none or assumed", "none") or "none")
@@ -143,13 +145,6 @@ def _assumed(deployment: Deployment) -> tuple[Population, tuple[Dependence, ...]
     return population, table
 
 
-def _delta() -> float:
-    """Delta of differential privacy as the settings have it unless they are changed."""
-    from stream_app.setup.settings import Settings
-
-    return float(Settings.model_fields["delta"].default)
-
-
 def _prompted(question: str, default: str) -> str:
     """The answer of whoever sits at a terminal; the default where nobody does."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -173,44 +168,30 @@ def _print_reading(deployment: Deployment, steps: int) -> None:
 
 
 def _print_unknown(deployment: Deployment) -> None:
+    from models.mechanisms import Gaussian
     from stream_app.watching.wording import duration
 
-    console = stdout()
-    console.print("\nWhat the file cannot say, and what was assumed:")
-    for sentence in (
+    error, change = Gaussian(deployment.sigma).expected_absolute_error(), deployment.counts.clock_change
+    stdout().print("\nWhat the file cannot say, and what was assumed:")
+    sentences = [
         "A time is the start of its interval. If it is the end, set origin in tallyguard.toml a step back.",
         "A missing count means that nobody counted. If your system leaves out zeros, write them first.",
         "A sensor is announced from its first count to its last; where it did not count in between, nothing "
         "is published.",
         f"Nobody is counted by two sensors within {duration(deployment.counts.step_seconds)}. Whoever is has "
         "less protection than priors and epsilon say: count in shorter intervals, or add noise.",
-        f"Noise of sigma {deployment.sigma:g} people on every count: off by {_error(deployment)} people on "
+        f"Noise of sigma {deployment.sigma:g} people on every count: off by {error:.2g} people on "
         f"average. In differential privacy, all these releases together cost {_spent(deployment)}.",
-        *_clock_change(deployment),
-        *(
-            ["Where the sensors stand is not known: the page draws no map."]
-            if deployment.places[0].latitude is None
-            else []
-        ),
-    ):
-        say(f"  - {sentence}")
-
-
-def _error(deployment: Deployment) -> str:
-    from models.mechanisms import Gaussian
-
-    return f"{Gaussian(deployment.sigma).expected_absolute_error():.2g}"
-
-
-def _clock_change(deployment: Deployment) -> list[str]:
-    """What is to be known where the clocks change during the counts."""
-    change = deployment.counts.clock_change
-    if change is None:
-        return []
-    return [
-        f"The clocks change on {change:%Y-%m-%d}. A daily cycle of habits counts steps, so from then on it "
-        "is an hour off."
     ]
+    if change is not None:
+        sentences.append(
+            f"The clocks change on {change:%Y-%m-%d}. A daily cycle of habits counts steps, so from then on "
+            "it is an hour off."
+        )
+    if deployment.places[0].latitude is None:
+        sentences.append("Where the sensors stand is not known: the page draws no map.")
+    for sentence in sentences:
+        say(f"  - {sentence}")
 
 
 def _spent(deployment: Deployment) -> str:
@@ -219,17 +200,16 @@ def _spent(deployment: Deployment) -> str:
     from models.mechanisms import Gaussian
     from stream_app.watching.wording import epsilon_in_words
 
-    delta = _delta()
-    epsilon = deployment.epsilon(delta)
+    epsilon = deployment.epsilon(_DELTA)
     if epsilon == float("inf"):
         return f"no epsilon, as noise so small leaves counts as they are: {_REMEDY}"
     if epsilon > _USEFUL_EPSILON:
-        return f"epsilon {epsilon_in_words(epsilon)} at delta {delta:g}, which protects nobody: {_REMEDY}"
+        return f"epsilon {epsilon_in_words(epsilon)} at delta {_DELTA:g}, which protects nobody: {_REMEDY}"
     rho = Gaussian(deployment.sigma).zcdp_rho() * deployment.counts.most_counts**2
     a_year = _YEAR_SECONDS / deployment.counts.step_seconds * rho
     return (
-        f"epsilon {epsilon_in_words(epsilon)} at delta {delta:g}; a whole year would cost "
-        f"{epsilon_in_words(epsilon_from_zcdp(a_year, delta))}. --epsilon or --sigma choose otherwise, "
+        f"epsilon {epsilon_in_words(epsilon)} at delta {_DELTA:g}; a whole year would cost "
+        f"{epsilon_in_words(epsilon_from_zcdp(a_year, _DELTA))}. --epsilon or --sigma choose otherwise, "
         "docs/explanation/guarantees.md says what epsilon promises"
     )
 

@@ -135,13 +135,18 @@ def _print_shares(found: SharesOfPeople) -> None:
 def _print_plan(planned: ReleasePlan) -> None:
     from stream_app.watching.wording import DISTANCE, UP, forecast_in_words, shortened
 
-    console = stdout()
+    console, crowd = stdout(), planned.crowd
+    if crowd is None:
+        compared, meaning = "Attack", "an attack tried on drawn people"
+    elif planned.adversary == CROWD:
+        compared, meaning = "Informed", "the certified risk if everybody else's place is known"
+    else:
+        compared, meaning = "In crowd", "the certified risk if nobody knows where the others are"
     if planned.warning:
         stderr().print(f"warning: {planned.warning}", soft_wrap=True)
     table = new_table(padding=0)
-    crowd, beside = planned.crowd, _beside(planned)
-    names = ("Step", "Raw", "Noised", "Silent", "Error", "Forecast", "Guess", beside, "Ceiling", "Highest")
-    add_numbers(table, *names)
+    add_numbers(table, "Step", "Raw", "Noised", "Silent", "Error", "Forecast")
+    add_numbers(table, "Guess", compared, "Ceiling", "Highest")
     table.add_column("Because", no_wrap=True)
     for index, step in enumerate(planned.steps):
         risks = planned.ceilings[index]
@@ -170,8 +175,8 @@ def _print_plan(planned: ReleasePlan) -> None:
     say(
         "Error: mean expected absolute error of what is released, in people. Forecast: people whom the "
         "decision counts as over the limit of the risk budget, then or in silence after it, largely by the "
-        f"fast bound, and how many may be. Guess, {beside}, Ceiling: means over people after the step, "
-        f"of the best guess without counts, of {_beside_in_words(planned)}, and of the certified risk; "
+        f"fast bound, and how many may be. Guess, {compared}, Ceiling: means over people after the step, "
+        f"of the best guess without counts, of {meaning}, and of the certified risk; "
         f"Highest: the highest certified risk. {_attack_in_words(planned) if crowd is None else ''}".rstrip()
         + (f" {DISTANCE}" if crowd is None else "")
     )
@@ -184,9 +189,15 @@ def _print_plan(planned: ReleasePlan) -> None:
         if crowd is not None:
             say("Alternatives are against whoever knows where the others are.")
     if not planned.as_run:
+        why_otherwise = (
+            "Who is hidden in the crowd depends on pseudonyms, so the run may decide otherwise."
+            if planned.adversary == CROWD
+            else "The run may decide otherwise if the slower, tighter bound needs more work in a step than "
+            "sharpen_operations allows."
+        )
         say(
-            f"Planned without the run's pseudonym_key: {_without_key(planned)}, the run may decide "
-            "otherwise. Name the key to plan what it does."
+            f"Planned without the run's pseudonym_key. {why_otherwise} Name the key to plan what the run "
+            "does."
         )
 
 
@@ -206,30 +217,10 @@ def _print_alternatives(planned: ReleasePlan) -> None:
         say(f"{answer.name}: ceilings hold {answer.rests_on}.")
 
 
-def _without_key(planned: ReleasePlan) -> str:
-    if planned.adversary == CROWD:
-        return "whom the crowd hides goes by pseudonyms"
-    return "if the slower, tighter bound needs more work in a step than sharpen_operations allows"
-
-
-def _beside(planned: ReleasePlan) -> str:
-    """What stands beside the ceilings."""
-    if planned.crowd is None:
-        return "Attack"
-    return "Informed" if planned.adversary == CROWD else "In crowd"
-
-
-def _beside_in_words(planned: ReleasePlan) -> str:
-    if planned.crowd is None:
-        return "an attack tried on drawn people"
-    if planned.adversary == CROWD:
-        return "the certified risk if everybody else's place is known"
-    return "the certified risk if nobody knows where the others are"
-
-
 def _print_crowd(crowd: PlannedCrowd) -> None:
     """Under which condition ceilings hold, and where raw counts hide people among the others."""
-    console = stdout()
+    from stream_app.watching.wording import DOWN, shortened
+
     say(f"In the crowd: {crowd.condition}.")
     table = new_table()
     table.add_column("Sensor", overflow="fold", min_width=len("Sensor"))
@@ -237,19 +228,16 @@ def _print_crowd(crowd: PlannedCrowd) -> None:
     for sensor in dict.fromkeys(each.sensor for each in crowd.hidden):
         own = [each for each in crowd.hidden if each.sensor == sensor]
         most, least = max(own, key=lambda each: each.sigma), min(own, key=lambda each: each.sigma)
-        ends = (_hidden_in_words(most.sigma), str(most.slot), _hidden_in_words(least.sigma), str(least.slot))
-        table.add_row(sensor, *ends)
-    console.print(table)
+        cells: list[str] = []
+        for each in (most, least):
+            hides = shortened(each.sigma, 1, DOWN) if each.sigma > 0.0 else "hides nobody"
+            cells += (hides, str(each.slot))
+        table.add_row(sensor, *cells)
+    stdout().print(table)
     say(
-        "What the crowd hides of a raw count, as if noised with so many people of Gaussian noise; slots are "
-        "those of the priors' cycle, hours of the day if it has 24."
+        "The crowd hides as much of a raw count as Gaussian noise of so many people would. Slots are those "
+        "of the priors' cycle, hours of the day if it has 24."
     )
-
-
-def _hidden_in_words(sigma: float) -> str:
-    from stream_app.watching.wording import DOWN, shortened
-
-    return shortened(sigma, 1, DOWN) if sigma > 0.0 else "hides nobody"
 
 
 def _attack_in_words(planned: ReleasePlan) -> str:

@@ -26,7 +26,6 @@ from stream_app.cli.shared import (
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
-    from models.mechanisms import Designs
     from stream_app.analysis.alternatives import VariedRisks
     from stream_app.analysis.crowd import PlannedCrowd
     from stream_app.analysis.report import Priors
@@ -71,7 +70,9 @@ def report(
       tallyguard audit priors.json --schedule day.json --mistakes 2 --json > audit.json
       tallyguard report audit.json --output audit.html
     """
-    from stream_app.analysis.report import check_can_print, is_pdf, make_report, save_report
+    from models.prior_files import load_population
+    from stream_app.analysis.report import check_can_print, is_pdf, load_priors, make_report, save_report
+    from stream_app.setup.given_priors import as_set
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
     crowd = crowd_adversary(adversary, known, companions, alone)
@@ -86,7 +87,9 @@ def report(
         settings = settings_of_run(source, settings)
     if priors is not None and not source.is_dir():
         raise typer.BadParameter("--priors belongs to the output folder of a run")
-    run_priors = None if priors is None else _priors(source, priors, settings, designs)
+    run_priors = None
+    if priors is not None:
+        run_priors = load_priors(source, settings, as_set(settings, load_population(priors)), designs)
     if (vary or crowd is not None) and run_priors is None:
         raise typer.BadParameter("--vary and --adversary crowd need the run's --priors")
     varied = () if run_priors is None else _varied(source, run_priors, settings, vary or [])
@@ -127,11 +130,3 @@ def _in_crowd(folder: Path, known: Priors, settings: Settings, adversary: CrowdA
     with progress() as bar:
         task = bar.add_task("accounting", total=len(steps))
         return plan_in_crowd(known.population, steps, horizon, adversary, lambda: bar.advance(task))
-
-
-def _priors(folder: Path, priors: Path, settings: Settings, designs: Designs) -> Priors:
-    from models.prior_files import load_population
-    from stream_app.analysis.report import load_priors
-    from stream_app.setup.given_priors import as_set
-
-    return load_priors(folder, settings, as_set(settings, load_population(priors)), designs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -114,6 +114,7 @@ def run(
     """
     from stream_app.embedded import RunOptions
     from stream_app.steps import RiskFormat
+    from stream_app.wire import mostly_refused
 
     settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes, "listen": listen})
     options = RunOptions(
@@ -134,7 +135,9 @@ def run(
     report = run_watched(settings, options, priors)
     print_report(report, output, settings.delta, json)
     if report.is_in_vain and not (keep_open and not report.rejected):
-        _exit_in_vain(report, output)
+        why = mostly_refused(report.lines, report.rejected) or "the input held no message that closes a step"
+        print(f"tallyguard: no step could be closed: {why}; see {output / 'rejected.jsonl'}", file=sys.stderr)
+        raise SystemExit(3)
 
 
 def run_watched(
@@ -157,15 +160,6 @@ def run_watched(
             stderr().print(f"watch it at {watch.address} (metrics at {watch.address}metrics)")
         observer = watch.observer if more is None else Observers([watch.observer, more])
         return embedded.run(settings, options, population, observer=observer)
-
-
-def _exit_in_vain(report: RunReport, output: Path) -> NoReturn:
-    """Say why no step could be closed, and exit with 3."""
-    from stream_app.wire import mostly_refused
-
-    why = mostly_refused(report.lines, report.rejected) or "the input held no message that closes a step"
-    print(f"tallyguard: no step could be closed: {why}; see {output / 'rejected.jsonl'}", file=sys.stderr)
-    raise SystemExit(3)
 
 
 def print_report(report: RunReport, output: Path, delta: float, json: bool) -> None:

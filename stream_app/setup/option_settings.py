@@ -16,15 +16,15 @@ from accounting.settings import HORIZON, MISTAKES
 class OptionSetting(NamedTuple):
     """A setting: its default, what it means, and its bounds by the names that pydantic has for them."""
 
-    default: object
+    default: Any
     description: str
-    bounds: Mapping[str, float] = {}
+    bounds: Mapping[str, Any] = {}
 
     def field(self) -> Any:
         """The field of a section."""
         from pydantic import Field
 
-        return Field(default=self.default, description=self.description, **self.bounds)  # type: ignore[arg-type]
+        return Field(default=self.default, description=self.description, **self.bounds)
 
 
 OPTION_SETTINGS: Mapping[str, OptionSetting] = {
