@@ -73,7 +73,7 @@ def audit_people(
 def documents(
     audits: Sequence[Audit],
     explanations: Sequence[Explanation],
-    later: Sequence[InHindsight | None],
+    later: Sequence[PersonInHindsight | None],
     radius: Radius | None,
     sure: Sequence[PosteriorCeiling],
     verdict: PriorsVerdict | None,
@@ -216,7 +216,7 @@ def past_horizon(text: str, planned: Schedule, mistakes: int) -> PastHorizon:
     return PastHorizon(first, last, mistakes)
 
 
-class InHindsight(NamedTuple):
+class PersonInHindsight(NamedTuple):
     """One person's risk of past steps against the adversary asked for, and against the informed one."""
 
     found: Hindsight
@@ -241,21 +241,23 @@ def people_in_hindsight(
     chosen: Sequence[int],
     effort: Effort,
     adversary: CrowdAdversary | None = None,
-) -> list[InHindsight | None]:
+) -> list[PersonInHindsight | None]:
     """Each chosen person's risk of these steps; None where it cannot be computed."""
     crowd = None if adversary is None else seen_among(population, planned, adversary)
-    people: list[InHindsight | None] = []
+    people: list[PersonInHindsight | None] = []
     with progress() as bar:
         for person in bar.track(chosen, description="in hindsight"):
             question = population, person, planned.steps, planned.first_slot, past, effort
             informed = hindsight(*question)
             found = informed if crowd is None else hindsight(*question, crowd)
-            people.append(None if found is None else InHindsight(found, None if crowd is None else informed))
+            people.append(
+                None if found is None else PersonInHindsight(found, None if crowd is None else informed)
+            )
     return people
 
 
 def print_hindsight(
-    people: Sequence[str], found: Sequence[InHindsight | None], past: PastHorizon, radius: Radius | None
+    people: Sequence[str], found: Sequence[PersonInHindsight | None], past: PastHorizon, radius: Radius | None
 ) -> None:
     """A table for people, with the condition under which it holds."""
     steps = past.last - past.first + 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stream_app.setup.sections import FilesMap
     from stream_app.setup.settings import Settings
     from stream_app.starting.connect.intake import PayloadIntake
-    from stream_app.starting.counts import Counts
+    from stream_app.starting.counts import CountTable
 
 
 FolderOption = Annotated[
@@ -311,7 +311,7 @@ def presets(
             say(f"  {each:{width}}  {about}")
 
 
-def _check_deployment(settings: Settings, found: Counts, mapping: FilesMap) -> None:
+def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) -> None:
     """:class:`InputError` for what the deployment would refuse, line by line, later."""
     from stream_app.exceptions import InputError
     from stream_app.setup.declared import require_most_counts
@@ -344,7 +344,7 @@ def _check_deployment(settings: Settings, found: Counts, mapping: FilesMap) -> N
         )
 
 
-def _summary(found: Counts, output: Path) -> dict[str, object]:
+def _summary(found: CountTable, output: Path) -> dict[str, object]:
     from stream_app.starting.counts.read import NOT_COUNTED
 
     return {
@@ -359,7 +359,7 @@ def _summary(found: Counts, output: Path) -> dict[str, object]:
     }
 
 
-def _print_summary(found: Counts, output: Path, config: Path | None) -> None:
+def _print_summary(found: CountTable, output: Path, config: Path | None) -> None:
     from stream_app.starting.connect import MESSAGES
     from stream_app.watching.wording import duration
 

@@ -15,7 +15,7 @@ from stream_app.setup.option_settings import OPTION_SETTINGS
 
 if TYPE_CHECKING:
     from models.priors import Population
-    from stream_app.starting.counts.deployment_files import Dependence, Deployment
+    from stream_app.starting.counts.deployment_files import Dependence, NewDeployment
 
 _DELTA: float = OPTION_SETTINGS["delta"].default
 _YEAR_SECONDS = 365 * 86_400
@@ -23,7 +23,7 @@ _REMEDY = "fewer days or more noise (--days, --epsilon)"
 _USEFUL_EPSILON = 10.0  # beyond it a guarantee lets odds change 20,000-fold
 
 
-class Habits(StrEnum):
+class HabitsChoice(StrEnum):
     """What to account people's risk with where nobody was measured."""
 
     NONE = "none"
@@ -66,7 +66,7 @@ def init(
     sigma: Annotated[
         float | None, typer.Option(min=0.05, help="Noise in people, instead of --epsilon.")
     ] = None,
-    habits: Annotated[Habits | None, typer.Option(help="Account nobody, or invented people.")] = None,
+    habits: Annotated[HabitsChoice | None, typer.Option(help="Account nobody, or invented people.")] = None,
 ) -> None:
     """Make a deployment from counts and nothing else.
 
@@ -82,7 +82,7 @@ def init(
       tallyguard init counts.csv --sensors sensors.csv --timezone Europe/Vienna --output city
       tallyguard init counts.parquet --time-column time --habits assumed --days 7 --output city
     """
-    from stream_app.starting.counts import Deployment, read_counts, write_deployment
+    from stream_app.starting.counts import NewDeployment, read_counts, write_deployment
     from stream_app.starting.counts.deployment_files import least_sigma, require_new, sensor_places
 
     require_new(output)
@@ -102,13 +102,13 @@ def init(
     )
     taken = read.last_days(days)
     places = sensor_places(sensors, taken.sensors)
-    deployment = Deployment(output.resolve().name, taken, places, sigma or 1.0)
+    deployment = NewDeployment(output.resolve().name, taken, places, sigma or 1.0)
     if sigma is None:
         least = least_sigma(deployment.steps_with_releases, epsilon, _DELTA, taken.most_counts)
         deployment = replace(deployment, sigma=least)
     if habits is None:
-        habits = Habits(_prompted("Account risk with habits: none or assumed", "none") or "none")
-    population, table = _assumed(deployment) if habits is Habits.ASSUMED else (None, ())
+        habits = HabitsChoice(_prompted("Account risk with habits: none or assumed", "none") or "none")
+    population, table = _assumed(deployment) if habits is HabitsChoice.ASSUMED else (None, ())
     write_deployment(output, deployment, population, table)
     _print_reading(deployment, len(read.table))
     _print_unknown(deployment)
@@ -117,7 +117,7 @@ def init(
     _print_next(output, population is not None)
 
 
-def _assumed(deployment: Deployment) -> tuple[Population, tuple[Dependence, ...]]:
+def _assumed(deployment: NewDeployment) -> tuple[Population, tuple[Dependence, ...]]:
     """The invented people, and how much the answer depends on them."""
     from accounting.settings import HorizonSettings
     from stream_app.starting.counts import deployment_files
@@ -152,7 +152,7 @@ def _prompted(question: str, default: str) -> str:
     return str(typer.prompt(question, default=default, show_default=bool(default)))
 
 
-def _print_reading(deployment: Deployment, steps: int) -> None:
+def _print_reading(deployment: NewDeployment, steps: int) -> None:
     from stream_app.starting.counts.read import NOT_COUNTED
     from stream_app.watching.wording import duration
 
@@ -167,7 +167,7 @@ def _print_reading(deployment: Deployment, steps: int) -> None:
         say(f"  {remark}")
 
 
-def _print_unknown(deployment: Deployment) -> None:
+def _print_unknown(deployment: NewDeployment) -> None:
     from models.mechanisms import Gaussian
     from stream_app.watching.wording import duration
 
@@ -194,7 +194,7 @@ def _print_unknown(deployment: Deployment) -> None:
         say(f"  - {sentence}")
 
 
-def _spent(deployment: Deployment) -> str:
+def _spent(deployment: NewDeployment) -> str:
     """The differential privacy of everything that is to be released, in words."""
     from accounting.ledgers import epsilon_from_zcdp
     from models.mechanisms import Gaussian

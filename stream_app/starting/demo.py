@@ -195,7 +195,7 @@ class WayOfLife:
 
 
 @dataclass(frozen=True)
-class Alternative:
+class UnderOtherNoise:
     """One row of the table of what noise would do; errors are in people, None where nothing is published."""
 
     name: str
@@ -232,7 +232,7 @@ class DemoReport:
     mistakes: int
     exposed: tuple[ExposedPerson, ...]
     ways_of_life: tuple[WayOfLife, ...]
-    alternatives: tuple[Alternative, ...]
+    alternatives: tuple[UnderOtherNoise, ...]
     example_person: str
     warning: str | None
     scenario: Scenario
@@ -388,7 +388,7 @@ def _ways_of_life(city: City, worst: WorstMoments) -> list[WayOfLife]:
 
 def _alternatives(
     population: Population, steps: list[StepSchedule], horizon: HorizonSettings
-) -> list[Alternative]:
+) -> list[UnderOtherNoise]:
     """The schedule as it was and under other noise, for the first people of the city."""
     some = population.subset(range(min(COMPARED_PEOPLE, len(population))))
     horizon = replace(horizon, operations=COMPARED_OPERATIONS)
@@ -399,8 +399,8 @@ def _alternatives(
     return rows
 
 
-def _row(name: str, accounted: Account, steps: list[StepSchedule]) -> Alternative:
-    return Alternative(
+def _row(name: str, accounted: Account, steps: list[StepSchedule]) -> UnderOtherNoise:
+    return UnderOtherNoise(
         name,
         accounted.mean_baseline,
         accounted.mean_attack,

@@ -46,7 +46,7 @@ from stream_app.starting.counts.deployment_files import (
     SensorPlace,
     assumed_population,
 )
-from stream_app.starting.counts.read import NOT_COUNTED, Counts
+from stream_app.starting.counts.read import NOT_COUNTED, CountTable
 from stream_app.starting.counts.tables import columns_in_words, read_table
 
 OUTSIDE = "outside"
@@ -67,7 +67,7 @@ class PersonaQuestions:
     within_km: float = 1.0
     activities: Path | None = None
     flows: Path | None = None
-    counts: Counts | None = None
+    counts: CountTable | None = None
     people: float | None = None
     slots: int = 24
     week: bool = False
@@ -367,7 +367,7 @@ def _finished(
     return MadePersonas(replace(made, assumed=label), calibration, tuple(remarks))
 
 
-def mean_counts(counts: Counts, locations: Sequence[str], slots: int) -> MeanCounts:
+def mean_counts(counts: CountTable, locations: Sequence[str], slots: int) -> MeanCounts:
     """What each sensor counts on average in each slot of the cycle; slots of nobody's count are left out."""
     if slots % counts.slots:
         raise InputError(

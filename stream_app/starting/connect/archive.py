@@ -25,7 +25,7 @@ from stream_app.setup.run_folder.durable import make_folder
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive_file import ArchiveTable, Progress, SiteNames
 from stream_app.starting.counts.deployment_files import announced_steps
-from stream_app.starting.counts.read import MOST_COUNTS, NOT_COUNTED, Counts, interval_seconds
+from stream_app.starting.counts.read import MOST_COUNTS, NOT_COUNTED, CountTable, interval_seconds
 from stream_app.starting.counts.tables import check_zone, count_cells, exists, parse_times
 from stream_app.wire import MAX_COUNT, Activation
 
@@ -265,7 +265,7 @@ def read_archive(
     steps: ArchiveSteps | None = None,
     progress: Progress = lambda size: None,
     latest_seconds: float = math.inf,
-) -> Counts:
+) -> CountTable:
     """The counts of all files together; :class:`InputError` says what is wrong, and never shows a count.
 
     An interval that ends after ``latest_seconds`` is not over: what a file says of it is no count yet.
@@ -321,7 +321,7 @@ def read_archive(
         remarks.append(
             f"One person moves a count by up to {most}: the sensors declare most_counts of {most}."
         )
-    return Counts(names.sensors, table, origin, grid.step_seconds, zone, tuple(remarks), most)
+    return CountTable(names.sensors, table, origin, grid.step_seconds, zone, tuple(remarks), most)
 
 
 def _check_uptime(mapping: FilesMap) -> None:
@@ -499,7 +499,7 @@ def require_new_file(path: Path) -> None:
         raise OutputError("--output must be a new file", path, "choose another name, or remove it")
 
 
-def write_counts(path: Path, counts: Counts) -> None:
+def write_counts(path: Path, counts: CountTable) -> None:
     """Write them as the name's end says, whole or not at all, readable by the owner only."""
     require_new_file(path)
     make_folder(path.parent)
@@ -513,7 +513,7 @@ def write_counts(path: Path, counts: Counts) -> None:
             pq.write_table(_table(counts), file)
 
 
-def message_lines(counts: Counts) -> Iterator[bytes]:
+def message_lines(counts: CountTable) -> Iterator[bytes]:
     """An activation and the readings of each step, in order: the bytes that the messages' own models write.
 
     Every step is announced, an empty one, too: so a run takes an archive of any length.
@@ -528,7 +528,7 @@ def message_lines(counts: Counts) -> Iterator[bytes]:
             yield b"%b%b%d}\n" % (start, heads[index], count)
 
 
-def _table(counts: Counts) -> pa.Table:
+def _table(counts: CountTable) -> pa.Table:
     """``time`` (start, UTC), ``sensor`` and ``count``, what was counted only; ``most_counts`` above 1."""
     step, sensor = np.nonzero(counts.table != NOT_COUNTED)
     seconds = int(counts.origin.timestamp()) + step * counts.step_seconds

@@ -28,7 +28,7 @@ from stream_app.starting.connect.intake import Pauses, Stop, client_tls
 from stream_app.starting.connect.released import PublishedLog, StepTimes
 from stream_app.wire import SensorValue, StepRelease
 
-# Where an MQTT broker is, how it is spoken to and who we are there: settings that were checked.
+# Where an MQTT broker is, how to connect to it, and which client we are there: settings that were checked.
 
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
 
@@ -101,7 +101,7 @@ _FORBIDDEN_SECONDS = 600.0
 ONLINE, OFFLINE = b"online", b"offline"
 
 
-class Arrived(NamedTuple):
+class ArrivedMessage(NamedTuple):
     """A message, the number to acknowledge it by, and which connection it came on."""
 
     topic: str
@@ -118,10 +118,10 @@ class Sent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What is spoken with a broker: less than we want where it grants no more.
+class SessionTerms:
+    """The protocol and guarantees of a session: fewer than we ask for where the broker grants no more.
 
-    ``quality`` is the one that we publish with: 1 = at least once, 0 = at most once.
+    ``quality`` is the quality of service that we publish with: 1 = at least once, 0 = at most once.
     """
 
     version: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5
@@ -153,13 +153,15 @@ class BrokerSession:
         self._own = tuple(f"{address.under}/{name}/" for name in ("status", "releases", "revised"))
         self._is_known = is_known
         chosen = MQTTProtocolVersion.MQTTv311 if settings.protocol == "3.1.1" else MQTTProtocolVersion.MQTTv5
-        self._terms = Terms(chosen, settings.least_quality if settings.qos is not None else _AT_LEAST_ONCE)
+        self._terms = SessionTerms(
+            chosen, settings.least_quality if settings.qos is not None else _AT_LEAST_ONCE
+        )
         self._granted = _AT_LEAST_ONCE  # the least of the topics
         self._said: set[str] = set()
         self._forbidden: dict[str, float] = {}  # until when nothing is sent to these topics
         self._passed_over: set[str] = set()
         self._connection = -1
-        self._arrived: list[Arrived] = []
+        self._arrived: list[ArrivedMessage] = []
         self._is_ready = self._was_ready = False
         self._fault: PeerError | None = None
         self._why = ""  # the broker's own words about the end of this connection
@@ -267,10 +269,10 @@ class BrokerSession:
         """How many messages the broker takes now; 0 while there is no connection."""
         return max(self._window - len(self._in_flight), 0) if self._is_ready and self._is_connected() else 0
 
-    def turn(self, wait_seconds: float) -> list[Arrived]:
-        """Speak with the broker, waiting so long for the first message: those that came, at most a window.
+    def turn(self, wait_seconds: float) -> list[ArrivedMessage]:
+        """The messages that came, at most a window of them, after waiting so long for the first.
 
-        A lost connection is made again, with pauses; :class:`PeerError` where that makes no sense.
+        A lost connection is made again, with pauses; :class:`PeerError` where that cannot help.
         """
         if not self._is_connected() and not self._reconnected(wait_seconds):
             return []
@@ -288,8 +290,8 @@ class BrokerSession:
         arrived, self._arrived = self._arrived, []
         return arrived
 
-    def acknowledge(self, arrived: Sequence[Arrived]) -> None:
-        """Let the broker forget them; those of an earlier connection it sends again anyway."""
+    def acknowledge(self, arrived: Sequence[ArrivedMessage]) -> None:
+        """Tell the broker that they are durable; those of an earlier connection it sends again anyway."""
         for message in arrived:
             if message.connection == self._connection and message.number:
                 self._client.ack(message.number, _AT_LEAST_ONCE)
@@ -322,16 +324,16 @@ class BrokerSession:
         return sent.connection != self._connection or not self._is_connected()
 
     def is_there(self, sent: Sent) -> bool:
-        """Whether the broker has it (at QoS 0: whether it was handed to the network), or refuses it."""
+        """Whether the broker has it (at QoS 0: whether it was handed to the network), or refused it."""
         return not self.is_lost(sent) and sent.number not in self._in_flight
 
     def refusal(self, sent: Sent) -> str | None:
-        """Why the broker does not take it now; what it never takes is passed over, with a warning."""
+        """Why the broker does not take it now; None also for what it never takes, which is skipped."""
         reason = self._refused.get(sent.number) if sent.connection == self._connection else None
         return None if reason is None else str(reason)
 
     def close(self) -> None:
-        """Say goodbye; the broker keeps the session and what arrives until the next time."""
+        """Publish that we are offline, and disconnect; the broker keeps the session and what arrives."""
         if self._is_connected():
             said = self.publish(self._status, OFFLINE)
             deadline = time.monotonic() + 2.0
@@ -431,7 +433,10 @@ class BrokerSession:
     ) -> None:
         if reason.is_failure:
             self._code = reason.value
-            what, remedy = "accept", "check username, password_file and certificate_file, and whom it lets in"
+            what, remedy = (
+                "accept",
+                "check username, password_file and certificate_file, and which clients it accepts",
+            )
             if reason.value == _OTHER_VERSION:
                 what, remedy = "speak our MQTT with", 'set protocol = "auto" in [connect.mqtt]'
             if reason.value == _OTHER_QUALITY:
@@ -460,7 +465,7 @@ class BrokerSession:
             self._ready()
 
     def _keep_to(self, properties: Properties | None) -> None:
-        """What the broker says at the beginning that it grants (MQTT 5.0, section 3.2.2.3)."""
+        """Keep to what the broker grants when it accepts us (MQTT 5.0, section 3.2.2.3)."""
         asked = self._settings.session_seconds
         keeps = getattr(properties, "SessionExpiryInterval", asked)
         if keeps < asked:
@@ -502,7 +507,7 @@ class BrokerSession:
             self._ready()
 
     def _take_at_most_once(self, said: str) -> None:
-        """The broker delivers at most once: on its terms where the settings take that, else not at all."""
+        """Accept a broker that delivers at most once where the settings allow that; refuse it otherwise."""
         if self._settings.least_quality == _AT_MOST_ONCE:
             self._terms = replace(self._terms, quality=_AT_MOST_ONCE)
             return
@@ -560,7 +565,7 @@ class BrokerSession:
             if number:
                 client.ack(number, _AT_LEAST_ONCE)
             return
-        self._arrived.append(Arrived(message.topic, bytes(message.payload), number, self._connection))
+        self._arrived.append(ArrivedMessage(message.topic, bytes(message.payload), number, self._connection))
 
 
 def _elsewhere(properties: Properties | None) -> str:
@@ -621,7 +626,7 @@ class RetainedReleases:
         return not self._sent and not self._unsent
 
     def _note(self) -> None:
-        """Forget what is at the broker, in order; what a lost connection or a refusal left goes again."""
+        """Forget, in order, what the broker has; what a lost connection or a refusal left is sent again."""
         reached = None
         while self._sent:
             message, sent = self._sent[0]
@@ -680,7 +685,7 @@ _WAIT_SECONDS = 0.2
 
 def relay(
     session: BrokerSession,
-    take: Callable[[Sequence[Arrived]], object] | None,
+    take: Callable[[Sequence[ArrivedMessage]], object] | None,
     releases: RetainedReleases | None,
     stop: Stop,
 ) -> None:

@@ -41,7 +41,7 @@ class StepTimes:
         return self.start(step + 1)
 
 
-class ReleaseLog:
+class FollowedReleases:
     """What everybody may read of each closed step, in order; of tiered readings the least informed tier.
 
     ``saved`` is :attr:`reached` of an earlier process; the log of another run is taken from its beginning.
@@ -86,7 +86,7 @@ class PublishedLog:
         saved: dict[str, Any] = load_document(place) if place is not None and place.is_file() else {}
         if "line_count" in saved:  # as it was kept before late values were sent
             saved = {_RELEASES: saved}
-        self._logs = {name: ReleaseLog(folder, saved.get(name), name) for name in (_RELEASES, _REVISED)}
+        self._logs = {name: FollowedReleases(folder, saved.get(name), name) for name in (_RELEASES, _REVISED)}
         self._place, self._at = place, _RELEASES
 
     @property

@@ -35,14 +35,14 @@ from stream_app.wire import SensorValue, StepRelease
 # ``phenomenonTime``: an instant or interval of ISO 8601 (OGC 18-088, table 12), as text and in seconds.
 
 
-class Interval(NamedTuple):
+class PhenomenonTime(NamedTuple):
     """Unix seconds; ``end`` is exclusive, and None for an instant, even one written as an interval."""
 
     start: float
     end: float | None
 
     @classmethod
-    def parse(cls, text: object, zone: tzinfo | None = None) -> Interval:
+    def parse(cls, text: object, zone: tzinfo | None = None) -> PhenomenonTime:
         """``ValueError`` where it is none, ends before it starts, or lacks an offset and there is no zone.
 
         One of the two ends may be a duration (``PT1H``).
@@ -139,7 +139,7 @@ class SensorThings:
         return URL(f"{self._root}/{path}").with_query(query)
 
     def next_link(self, document: Mapping[str, Any]) -> URL | None:
-        """Where the answer goes on; :class:`PeerError` for a link that leads to another host.
+        """The next page of the answer; :class:`PeerError` for a link that leads to another host.
 
         By ``links = "here"`` its path below the service root and its query are asked for at our own root.
         """
@@ -286,14 +286,14 @@ _TOPIC = "v1.1/{}/Observations"
 _FIELDS = "phenomenonTime,result"  # nothing else enters: parameters may name people
 
 
-class Observed(NamedTuple):
+class ObservationMessage(NamedTuple):
     """An Observation as if it had come on a topic."""
 
     topic: str
     payload: bytes
 
 
-Take = Callable[[Sequence[Observed]], object]
+Take = Callable[[Sequence[ObservationMessage]], object]
 
 
 def observation_map(settings: SensorThingsSettings) -> PayloadSettings:
@@ -318,8 +318,8 @@ class ObservationReader:
 
     ``take`` makes payloads durable; it may be given the same one again. Each look begins a little before the
     last interval (``look_back_seconds``), for what came late. Observations of several datastreams are taken
-    in the order of their intervals: a run that reads an archive closes its steps one after the other.
-    An Observation of the future, by ``now_seconds``, moves no place: those of today come after it.
+    in the order of their intervals, because a run that reads an archive closes its steps one after the other.
+    An Observation of the future, by ``now_seconds``, does not move the place: those of today come after it.
     """
 
     def __init__(
@@ -369,7 +369,7 @@ class ObservationReader:
             found = sorted((each for stream in streams for each in stream.taken(until, now)), key=_by_start)
             counted = [each for each in found if each.is_counted]
             if counted:
-                self._take([Observed(each.topic, each.payload) for each in counted])
+                self._take([ObservationMessage(each.topic, each.payload) for each in counted])
             taken += len(counted)
             self._keep(streams)
 
@@ -384,7 +384,7 @@ class ObservationReader:
         return _Stream(self._service, identity, query, self._settings)
 
     def _keep(self, streams: Sequence[_Stream]) -> None:
-        """Keep the place behind what is durable; of an order that is not ours, once all of it is."""
+        """Keep the place behind what is durable; for answers that are not in order, once all are durable."""
         before = dict(self._reached)
         for stream in streams:
             is_sure = stream.is_in_order or stream.is_over
@@ -466,7 +466,7 @@ class _Stream:
         lasting = self._settings.interval_seconds
         if isinstance(document, dict) and at is not None and at.end is None and lasting is not None:
             start = at.start - lasting if self._settings.instant == "end" else at.start
-            at = Interval(start, start + lasting)
+            at = PhenomenonTime(start, start + lasting)
             document = document | {"phenomenonTime": f"{in_words(start)}/{in_words(start + lasting)}"}
         if at is not None:
             self.is_in_order &= at.start >= self.last
@@ -475,22 +475,22 @@ class _Stream:
         return _Observation(self.last, _TOPIC.format(self._name), json.dumps(document).encode(), is_counted)
 
 
-def _interval(document: object, zone: ZoneInfo | None) -> Interval | None:
-    """When it was counted; None where it does not say it as it must."""
+def _interval(document: object, zone: ZoneInfo | None) -> PhenomenonTime | None:
+    """When it was counted; None where that is not said in the form of the standard."""
     if not isinstance(document, dict):
         return None
     try:
-        return Interval.parse(document.get("phenomenonTime"), zone)
+        return PhenomenonTime.parse(document.get("phenomenonTime"), zone)
     except (ValueError, OverflowError):
         return None
 
 
 # Releases as Observations of datastreams of our own; the service itself knows which of them are there.
 #
-# An Observation cannot be taken back from whoever read it. So where one may be there already the datastream
-# is asked for its intervals and values: after a restart, after an answer that never came, and of late
-# values, whose intervals lie before others. What somebody else wrote there is none of ours, whatever its
-# time.
+# An Observation that somebody has read cannot be taken back. So wherever one may be there already (after a
+# restart, after an answer that never came, and for late values, whose intervals lie before others) the
+# datastream is asked for its intervals and values first. What others wrote there does not count as ours,
+# whatever its time.
 
 _PAUSE_SECONDS, _POST_TRIES = 2.0, 30
 _OF_ALL = frozenset({"sensor", "value", "tiers", "version"})
@@ -579,7 +579,7 @@ class ObservationWriter:
             if entry.value is None:
                 continue
             values += 1
-            start = Interval.parse(times.start(entry.first_step(release.step))).start
+            start = PhenomenonTime.parse(times.start(entry.first_step(release.step))).start
             key = (start, float(entry.value), entry.version)
             if not await self._is_there(entry.sensor, key):
                 await self._write_one(entry.sensor, key, observation(times, release.step, entry))
@@ -635,7 +635,7 @@ class ObservationWriter:
             values = document.get("value")
             for each in values if isinstance(values, list) else ():
                 try:
-                    start, value = Interval.parse(each["phenomenonTime"]).start, float(each["result"])
+                    start, value = PhenomenonTime.parse(each["phenomenonTime"]).start, float(each["result"])
                 except (TypeError, KeyError, ValueError, OverflowError):
                     continue  # nothing that we wrote
                 found |= {(start, value, None), (start, value, (each.get("parameters") or {}).get("version"))}
@@ -650,7 +650,7 @@ class ObservationWriter:
         if values == []:
             return float("-inf")
         try:
-            return Interval.parse(values[0]["phenomenonTime"]).start  # type: ignore[index]
+            return PhenomenonTime.parse(values[0]["phenomenonTime"]).start  # type: ignore[index]
         except (TypeError, KeyError, IndexError, ValueError):
             raise PeerError(
                 f"the datastream of {sensor!r} must hold Observations with a phenomenonTime",

@@ -23,7 +23,7 @@ from models.private_files import OPEN_FOLDER, new_file, private_file
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.run_folder.durable import PUBLIC_MODE, make_folder, replace_file
-from stream_app.starting.counts.read import NOT_COUNTED, Counts
+from stream_app.starting.counts.read import NOT_COUNTED, CountTable
 from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, numbers, read_table, texts, usual
 from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 from stream_app.wire import Activation, Reading
@@ -222,11 +222,11 @@ _MOST_SIGMA = 10_000
 
 
 @dataclass(frozen=True)
-class Deployment:
+class NewDeployment:
     """Counts, where they were made, and by how much noise they are to be released."""
 
     name: str
-    counts: Counts
+    counts: CountTable
     places: tuple[SensorPlace, ...]
     sigma: float
 
@@ -260,7 +260,7 @@ class Deployment:
         return Sensor(name, (location,), most_counts=self.counts.most_counts)
 
 
-def announced_steps(counts: Counts) -> Iterator[tuple[str, ...]]:
+def announced_steps(counts: CountTable) -> Iterator[tuple[str, ...]]:
     """The sensors of each step: each from its first count to its last; no gap reveals a count."""
     counted = counts.table != NOT_COUNTED
     first = counted.argmax(axis=0)
@@ -295,7 +295,7 @@ def require_new(folder: Path) -> None:
 
 def write_deployment(
     folder: Path,
-    deployment: Deployment,
+    deployment: NewDeployment,
     assumed: Population | None = None,
     table: Sequence[Dependence] = (),
 ) -> None:
@@ -343,7 +343,7 @@ def assumption_text(label: str, table: Sequence[Dependence]) -> str:
     )
 
 
-def _write(folder: Path, deployment: Deployment) -> None:
+def _write(folder: Path, deployment: NewDeployment) -> None:
     names = deployment.counts.sensors
     rows = [_sensor_row(place) for place in deployment.places]
     most = deployment.counts.most_counts
@@ -377,7 +377,7 @@ def _sensor_row(place: SensorPlace) -> dict[str, object]:
     return row if place.latitude is None else {**row, "lat": place.latitude, "lon": place.longitude}
 
 
-def _settings(deployment: Deployment) -> str:
+def _settings(deployment: NewDeployment) -> str:
     counts = deployment.counts
     return "\n".join(
         [

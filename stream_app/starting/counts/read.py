@@ -41,7 +41,7 @@ MOST_COUNTS = "most_counts"
 
 
 @dataclass(frozen=True)
-class Counts:
+class CountTable:
     """``table`` (steps, sensors) of counts, :data:`NOT_COUNTED` where there is none.
 
     Step 0 begins at ``origin``; hours of the day are those of ``zone``. ``remarks`` say how the file was
@@ -74,7 +74,7 @@ class Counts:
         times = (self._time_of(step) for step in range(len(self.table)))
         return next((time for time in times if time.utcoffset() != self._time_of(0).utcoffset()), None)
 
-    def last_days(self, days: int) -> Counts:
+    def last_days(self, days: int) -> CountTable:
         """The last days alone; everything for 0 or more days than there are."""
         steps = days * _DAY // self.step_seconds
         if steps == 0 or steps >= len(self.table):
@@ -118,7 +118,7 @@ _COUNT_NAMES = ("count", "counts", "hourly_counts", "value", "n", "total_of_dire
 
 
 @dataclass(frozen=True)
-class _Cells:
+class _CountRows:
     """One count a row: of which time, which sensor (index into ``names``)."""
 
     row: NDArray[np.int64]
@@ -140,7 +140,7 @@ def read_counts(
     drop_repeated: bool = False,
     skip_missing_hour: bool = False,
     most_counts: int = 1,
-) -> Counts:
+) -> CountTable:
     """The counts of a file; what is None is found out.
 
     :class:`InputError` says what is wrong, with its row, and never shows a count.
@@ -185,7 +185,7 @@ def read_counts(
     )
 
 
-def _long(table: pa.Table, sensor: str, count: str) -> _Cells:
+def _long(table: pa.Table, sensor: str, count: str) -> _CountRows:
     names = text_column(table, sensor)
     if names.null_count:
         raise InputError(
@@ -194,10 +194,10 @@ def _long(table: pa.Table, sensor: str, count: str) -> _Cells:
     found, index = np.unique(np.asarray(names.to_pylist(), dtype=str), return_inverse=True)
     values = _whole(table, count)
     row = np.flatnonzero(values != NOT_COUNTED)
-    return _Cells(row, index[row], values[row], tuple(map(cell_text, found.tolist())))
+    return _CountRows(row, index[row], values[row], tuple(map(cell_text, found.tolist())))
 
 
-def _wide(table: pa.Table, time: str) -> _Cells:
+def _wide(table: pa.Table, time: str) -> _CountRows:
     names = tuple(name for name in table.column_names if name != time)
     if not names:
         raise InputError("the file must have a column for each sensor", "none", "give a file with counts")
@@ -215,7 +215,7 @@ def _wide(table: pa.Table, time: str) -> _Cells:
                 "leave it out with --ignore and its name",
             )
     row, sensor = np.nonzero(values != NOT_COUNTED)
-    return _Cells(row, sensor, values[row, sensor], names)
+    return _CountRows(row, sensor, values[row, sensor], names)
 
 
 def _whole(table: pa.Table, name: str) -> NDArray[np.int64]:
@@ -239,7 +239,7 @@ def _whole(table: pa.Table, name: str) -> NDArray[np.int64]:
 
 
 def _counts(
-    cells: _Cells,
+    cells: _CountRows,
     seconds: NDArray[np.int64],
     is_local: bool,
     zone: str,
@@ -247,7 +247,7 @@ def _counts(
     skip_missing_hour: bool,
     most_counts: int,
     remarks: list[str],
-) -> Counts:
+) -> CountTable:
     """The counts by step and sensor; ``seconds`` are the times of all rows, also of those without a count."""
     times = seconds[cells.row]
     kept = np.ones(times.size, dtype=bool)
@@ -297,7 +297,7 @@ def _counts(
     table = np.full((steps, len(cells.names)), NOT_COUNTED, dtype=np.int64)
     table[(times - first) // step_seconds, sensor] = count
     origin = datetime.fromtimestamp(first, UTC)
-    return Counts(cells.names, table, origin, step_seconds, zone, tuple(remarks), most_counts)
+    return CountTable(cells.names, table, origin, step_seconds, zone, tuple(remarks), most_counts)
 
 
 def _same(sensor: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.bool_]:

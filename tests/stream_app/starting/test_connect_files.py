@@ -27,7 +27,7 @@ from stream_app.starting.connect import (
     resolved_map,
     write_counts,
 )
-from stream_app.starting.counts import Counts, read_counts
+from stream_app.starting.counts import CountTable, read_counts
 from stream_app.starting.counts.read import NOT_COUNTED
 from stream_app.wire import Activation, Reading, parse
 from tests.shared_files import shared
@@ -42,20 +42,20 @@ def written(folder: Path, text: str, name: str = "counts.csv") -> Path:
     return path
 
 
-def brought(name: str, **more: object) -> Counts:
+def brought(name: str, **more: object) -> CountTable:
     """A fixture by the preset of its name."""
     return read_archive(
         [FIXTURES / f"{name}.csv"], resolved_map(FilesMap.model_validate({"preset": name, **more}))
     )
 
 
-def long(folder: Path, rows: str, **more: object) -> Counts:
+def long(folder: Path, rows: str, **more: object) -> CountTable:
     """A long file with the columns t, s, n (and more where ``header`` says so)."""
     header = str(more.pop("header", "t,s,n"))
     return read_archive([written(folder, f"{header}\n{rows}")], FilesMap.model_validate({**LONG, **more}))
 
 
-def columns(counts: Counts) -> dict[str, list[int]]:
+def columns(counts: CountTable) -> dict[str, list[int]]:
     return {name: counts.table[:, index].tolist() for index, name in enumerate(counts.sensors)}
 
 
@@ -442,7 +442,7 @@ def test_ends_are_recognised_by_all_of_a_file_only(tmp_path: Path) -> None:
     """One interval alone, ends of two kinds, and intervals that do last 59:59 stay what they are."""
     hourly = ArchiveSteps(1_772_409_600, 3600)
 
-    def read(rows: str, **more: object) -> Counts:
+    def read(rows: str, **more: object) -> CountTable:
         file = written(tmp_path, f"t,e,s,n\n{rows}")
         return read_archive([file], FilesMap.model_validate({**LONG, "end": "e", **more}), hourly)
 

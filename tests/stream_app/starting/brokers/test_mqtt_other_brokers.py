@@ -16,7 +16,7 @@ import pytest
 from stream_app.exceptions import OutputError, PeerError
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect.mqtt import (
-    Arrived,
+    ArrivedMessage,
     BrokerAddress,
     BrokerSession,
     RetainedReleases,
@@ -51,7 +51,7 @@ def session(settings: Settings) -> Iterator[BrokerSession]:
 
 def turned(broker: BrokerSession, number: int) -> list[bytes]:
     """The payloads of so many messages, or fewer within ten seconds."""
-    found: list[Arrived] = []
+    found: list[ArrivedMessage] = []
     deadline = time.monotonic() + 10
     while len(found) < number and time.monotonic() < deadline:
         arrived = broker.turn(0.1)
@@ -330,7 +330,7 @@ def test_releases_that_cannot_be_read_end_no_intake(tmp_path: Path, caplog: pyte
                 sender.close()
             return bool(taken)
 
-    def take(arrived: Sequence[Arrived]) -> None:
+    def take(arrived: Sequence[ArrivedMessage]) -> None:
         taken.extend(each.payload for each in arrived)
 
     with broker.running(), pytest.raises(OutputError, match="must only grow"):

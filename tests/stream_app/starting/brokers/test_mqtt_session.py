@@ -15,7 +15,7 @@ from stream_app.setup.settings import Settings
 from stream_app.starting.connect.mqtt import (
     OFFLINE,
     ONLINE,
-    Arrived,
+    ArrivedMessage,
     BrokerAddress,
     BrokerSession,
     topic_level,
@@ -36,9 +36,9 @@ def session(settings: Settings) -> Iterator[BrokerSession]:
         made.close()
 
 
-def turned(broker: BrokerSession, number: int) -> list[Arrived]:
+def turned(broker: BrokerSession, number: int) -> list[ArrivedMessage]:
     """So many messages, or fewer within ten seconds."""
-    found: list[Arrived] = []
+    found: list[ArrivedMessage] = []
     for _ in range(40):
         found += broker.turn(0.25)
         if len(found) >= number:
@@ -46,7 +46,7 @@ def turned(broker: BrokerSession, number: int) -> list[Arrived]:
     return found
 
 
-def payloads(arrived: list[Arrived]) -> list[bytes]:
+def payloads(arrived: list[ArrivedMessage]) -> list[bytes]:
     """What they say."""
     return [each.payload for each in arrived]
 
