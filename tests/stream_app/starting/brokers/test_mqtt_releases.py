@@ -12,7 +12,7 @@ import pytest
 from stream_app.exceptions import OutputError
 from stream_app.starting.connect.mqtt import BrokerAddress, BrokerSession, RetainedReleases
 from stream_app.starting.connect.released import FollowedReleases
-from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, settings_for
+from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, publish_all, session, settings_for
 from tests.stream_app.starting.brokers.run_folder import add_steps, noised, released, run_folder
 from tests.watching.services import wait_until
 
@@ -22,26 +22,9 @@ UNDER = "tallyguard/default/releases"
 @contextmanager
 def publishing(broker: Mosquitto, run: Path, place: Path) -> Iterator[tuple[BrokerSession, RetainedReleases]]:
     """A process that publishes the run's releases while the block runs."""
-    settings = settings_for(broker)
-    address = BrokerAddress.of(settings)
-    session = BrokerSession(address, settings.connect.mqtt)
-    session.open()
-    try:
-        yield session, RetainedReleases(session, address.under, run, place)
-    finally:
-        session.close()
-
-
-def publish_all(session: BrokerSession, releases: RetainedReleases, steps: int) -> None:
-    """Until the broker has so many steps."""
-
-    def is_done() -> bool:
-        releases.advance()
-        session.turn(0.05)
-        releases.advance()
-        return releases.steps == steps and releases.is_acknowledged
-
-    wait_until(f"{steps} steps are at the broker", is_done, 20)
+    settings = settings_for(broker, topics=[])
+    with session(settings) as opened:
+        yield opened, RetainedReleases(opened, BrokerAddress.of(settings).under, run, place)
 
 
 def test_late_readers_see_the_last_release_of_each_sensor(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,20 +18,8 @@ from stream_app.starting.connect.mqtt import (
     BrokerSession,
     topic_level,
 )
-from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, certificates, settings_for
+from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, certificates, session, settings_for
 from tests.watching.services import wait_until
-
-
-@contextmanager
-def session(settings: Settings) -> Iterator[BrokerSession]:
-    """A session of these settings, closed at the end."""
-    mqtt = settings.connect.mqtt
-    made = BrokerSession(BrokerAddress.of(settings), mqtt, mqtt.topics)
-    made.open()
-    try:
-        yield made
-    finally:
-        made.close()
 
 
 def turned(broker: BrokerSession, number: int) -> list[ArrivedMessage]:
