@@ -12,10 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from models.exceptions import TallyguardError
-from stream_app.cli.app import app
 from stream_app.exceptions import InputError, OutputError, SettingsError
 from stream_app.setup.sections import FilesMap
 from stream_app.setup.settings_sources import load_settings
@@ -31,6 +29,7 @@ from stream_app.starting.counts import CountTable, read_counts
 from stream_app.starting.counts.read import NOT_COUNTED
 from stream_app.wire import Activation, Reading, parse
 from tests.shared_files import shared
+from tests.stream_app.command_line import invoked
 
 FIXTURES = Path(__file__).parent / "connect_fixtures"
 LONG = {"start": "t", "sensor": "s", "count": "n", "timezone": "UTC"}
@@ -351,12 +350,6 @@ def test_settings_begin_with_a_preset_and_change_it(tmp_path: Path) -> None:
         resolved_map(load_settings(settings).connect.files)
     with pytest.raises(SettingsError, match="did you mean 'france'"):
         resolved_map(FilesMap(preset="frence"))
-
-
-def invoked(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    error = "" if result.exception is None else str(result.exception)
-    return result.exit_code, " ".join(f"{result.output} {error}".split())
 
 
 def test_an_archive_becomes_releases(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from stream_app.starting.counts.deployment_files import (
 )
 from stream_app.starting.counts.read import NOT_COUNTED
 from tests.shared_files import shared
+from tests.stream_app.command_line import invoked
 
 WIDE = "date,north,south\n" + "".join(
     f"2026-03-02 {hour:02d}:00,{hour},{'' if hour == 2 else hour + 1}\n" for hour in range(6)
@@ -44,12 +45,6 @@ def written(folder: Path, text: str, name: str = "counts.csv") -> Path:
     path = folder / name
     path.write_text(text)
     return path
-
-
-def invoked(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    error = "" if result.exception is None else str(result.exception)
-    return result.exit_code, " ".join(f"{result.output} {error}".split())
 
 
 @pytest.mark.parametrize("shape", ["wide", "long"])
