@@ -68,5 +68,5 @@ def export(
     stated = "No ceiling of the period" if shown is None else f"Ceiling of the period {shown}"
     say(f"{stated}: {found.ceiling['condition']}.")
     if found.verdict["answer"] == "no":
-        stdout().print("The verdict on this run is No: to publish these files breaks its rule.")
+        stdout().print("The verdict on this run is No: publishing these files breaks its rule.")
     say(f"May this be published? {found.verdict['sentence']}", markup=False)

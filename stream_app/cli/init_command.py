@@ -42,13 +42,13 @@ def init(
     ] = None,
     time_format: Annotated[str | None, typer.Option(help="How times are written: %d/%m/%Y %H:%M.")] = None,
     wall_clock: Annotated[
-        bool, typer.Option("--wall-clock", help="Times that are numbers show the clock on the wall.")
+        bool, typer.Option("--wall-clock", help="Times that are numbers are wall-clock times, no instants.")
     ] = False,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="Column that is no sensor; may be repeated.")
+        list[str] | None, typer.Option(help="Column that is not a sensor; may be repeated.")
     ] = None,
     drop_repeated: Annotated[
-        bool, typer.Option("--drop-repeated", help="Several counts at one time are no count.")
+        bool, typer.Option("--drop-repeated", help="Treat several counts at one time as not counted.")
     ] = False,
     skip_missing_hour: Annotated[
         bool, typer.Option("--skip-missing-hour", help="Leave out the hour that the clock skips in spring.")
@@ -66,7 +66,9 @@ def init(
     sigma: Annotated[
         float | None, typer.Option(min=0.05, help="Noise in people, instead of --epsilon.")
     ] = None,
-    habits: Annotated[HabitsChoice | None, typer.Option(help="Account nobody, or invented people.")] = None,
+    habits: Annotated[
+        HabitsChoice | None, typer.Option(help="Account for nobody, or for invented people.")
+    ] = None,
 ) -> None:
     """Make a deployment from counts and nothing else.
 
@@ -178,7 +180,7 @@ def _print_unknown(deployment: NewDeployment) -> None:
         "A missing count means that nobody counted. If your system leaves out zeros, write them first.",
         "A sensor is announced from its first count to its last; where it did not count in between, nothing "
         "is published.",
-        f"Nobody is counted by two sensors within {duration(deployment.counts.step_seconds)}. Whoever is has "
+        f"Nobody is counted by two sensors within {duration(deployment.counts.step_seconds)}. Anyone who is has "
         "less protection than priors and epsilon say: count in shorter intervals, or add noise.",
         f"Noise of sigma {deployment.sigma:g} people on every count: off by {error:.2g} people on "
         f"average. In differential privacy, all these releases together cost {_spent(deployment)}.",

@@ -132,11 +132,11 @@ def load(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Send everybody's prior to the account workers.
+    """Send the priors of all people to the account workers.
 
     By pseudonym: ids stay in this process. A person who is there already gets the new prior and keeps their
     first step: all that was released since is accounted again under it. --effective-from is for people who
-    were not here before; load who was removed and comes back without it. Needs the pseudonym key; workers
+    were not here before; leave it out for people who were removed and come back. Needs the pseudonym key; workers
     do not have it.
 
     \b
@@ -187,7 +187,7 @@ def remove(
     """Delete people: their priors at once, their accounts soon.
 
     Accounts go with the next snapshots. Nobody is removed if one of them is not there. Needs the pseudonym
-    key. When a person has left the brokers' disks says docs/how-to/run-a-cluster.md.
+    key. docs/how-to/run-a-cluster.md says when a person has left the brokers' disks.
 
     \b
     Examples:
@@ -419,7 +419,7 @@ def tail(
     what: Annotated[Tailed, typer.Argument(help="Which messages.")],
     config: ConfigOption = None,
     last: Annotated[int, typer.Option(help="How many of each partition to begin with.", min=0)] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing what comes.")] = False,
 ) -> None:
     """Print messages, one JSON a line; committed ones only.
 
@@ -494,7 +494,7 @@ def list_letters(
 ) -> None:
     """Show refused messages with reason and hint.
 
-    Payloads hold counts: not for everybody's eyes.
+    Payloads hold counts: do not show them to everybody.
 
     \b
     Examples:
@@ -527,7 +527,7 @@ def resubmit(
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Send refused messages again, once the cause is mended.
+    """Send refused messages again, once the cause is fixed.
 
     They go to the topics they came from. What was entered meanwhile is recognised as a repetition; what is
     too late stays refused.

@@ -28,7 +28,7 @@ def create(
     """Make a new noise key, in a file that only you may read.
 
     Counts that are published a second time, in another folder, need a key of their own: with the first one
-    the run is refused. Of real counts that is a second look at them, which no ledger adds to the first.
+    the run is refused. For real counts that is a second look at them, which no ledger adds to the first.
 
     \b
     Examples:

@@ -65,8 +65,8 @@ def check(
 
     Holds them against windows they were not fitted to: is the best guess, and one attack, right as often as
     the priors say, for everybody and in groups of people? The verdict is the worst group's. Choose horizon,
-    attack and groups before you look. Which windows were fitted stands in the priors file; priors from
-    elsewhere need the options. Exit status 1 if ceilings are too low.
+    attack and groups before you look. The priors file says which windows were fitted; for priors from
+    elsewhere give the options. Exit status 1 if ceilings are too low.
 
     \b
     Examples:

@@ -32,16 +32,6 @@ if TYPE_CHECKING:
     from stream_app.watching.events import Observer
 
 
-TakeOverOption = Annotated[
-    str | None,
-    typer.Option(
-        "--take-over",
-        help="Go on although more was published with the noise key than OUTPUT holds, and why; on record.",
-        metavar="REASON",
-    ),
-]
-
-
 class RiskFile(StrEnum):
     """Formats of the per-person risks."""
 
@@ -49,22 +39,38 @@ class RiskFile(StrEnum):
     PARQUET = "parquet"
 
 
+# Options of both commands.
+
+OutputOption = Annotated[Path, typer.Option(help="Output folder; continued if it exists.")]
+ScheduleOption = Annotated[
+    Path | None, typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.")
+]
+RiskFormatOption = Annotated[RiskFile, typer.Option("--format", help="Format of per-person risks.")]
+CreateKeysOption = Annotated[
+    bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
+]
+TakeOverOption = Annotated[
+    str | None,
+    typer.Option(
+        "--take-over",
+        help="Continue although more was published with the noise key than OUTPUT holds; why, for the record.",
+        metavar="REASON",
+    ),
+]
+
+
 def run(
-    output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.")],
+    output: OutputOption,
     priors: PriorsOption = None,
     input_file: Annotated[
         Path | None, typer.Option("--input", help="Messages, .jsonl or .csv; standard input if left out.")
     ] = None,
-    schedule: Annotated[
-        Path | None, typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.")
-    ] = None,
+    schedule: ScheduleOption = None,
     config: ConfigOption = None,
     horizon: HorizonOption = None,
     mistakes: MistakesOption = None,
     listen: ListenOption = None,
-    risk_format: Annotated[
-        RiskFile, typer.Option("--format", help="Format of per-person risks.")
-    ] = RiskFile.JSONL,
+    risk_format: RiskFormatOption = RiskFile.JSONL,
     csv: Annotated[
         bool | None,
         typer.Option("--csv/--jsonl", help="Input format; by file name if left out.", show_default=False),
@@ -75,12 +81,11 @@ def run(
     follow: Annotated[
         bool,
         typer.Option(
-            "--follow", help="Go on with what is appended to --input, turned over or not, until stopped."
+            "--follow",
+            help="Keep reading what is appended to --input, also after log rotation, until stopped.",
         ),
     ] = False,
-    create_keys: Annotated[
-        bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
-    ] = False,
+    create_keys: CreateKeysOption = False,
     accept_changes: Annotated[
         bool,
         typer.Option(
@@ -214,19 +219,13 @@ _MEGABYTE = 1e6
 
 def backfill(
     archive: Annotated[Path, typer.Argument(help="Messages (.jsonl), as `connect files` writes them.")],
-    output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.")],
+    output: OutputOption,
     priors: PriorsOption = None,
     config: ConfigOption = None,
-    schedule: Annotated[
-        Path | None, typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.")
-    ] = None,
-    risk_format: Annotated[
-        RiskFile, typer.Option("--format", help="Format of per-person risks.")
-    ] = RiskFile.JSONL,
+    schedule: ScheduleOption = None,
+    risk_format: RiskFormatOption = RiskFile.JSONL,
     listen: ListenOption = None,
-    create_keys: Annotated[
-        bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
-    ] = False,
+    create_keys: CreateKeysOption = False,
     by: ByOption = None,
     reason: ReasonOption = None,
     take_over: TakeOverOption = None,
@@ -237,8 +236,8 @@ def backfill(
     The same engine, decisions, accounts and files as `tallyguard run`: a release of old counts costs as much
     as one of new counts. The whole archive is looked through first. It is refused where its readings are out
     of order, or where another input, such as a live run, has released its steps to OUTPUT already. Stop it
-    with Ctrl-C, or kill it: the same command goes on, and ends in the same files. Steps close as the archive
-    goes on, not by the clock, whatever grace_seconds says. A live run may continue the same OUTPUT.
+    with Ctrl-C, or kill it: the same command continues, and ends with the same files. Steps close as the
+    archive is read, not by the clock, whatever grace_seconds says. A live run may continue the same OUTPUT.
 
     \b
     Examples:

@@ -25,9 +25,9 @@ def verify(
 
     The record (record.jsonl) says under which rule each step was published, since when, by whom and why.
     Exit status 0 if nothing is missing and nothing was changed; else 1, with a sentence for each thing that
-    is. Who can rewrite the whole folder can rewrite the record, too: file the digest that is shown here, or
-    the report that names it, elsewhere, and give it back with --head. Without RUN: the record in the topic
-    `deployment` of a deployment on Kafka, whose logs the workers check as they read them.
+    is. Anybody who can rewrite the whole folder can rewrite the record as well: keep the digest that is shown
+    here, or the report that names it, in another place, and check it with --head. Without RUN: the record in
+    the topic `deployment` of a deployment on Kafka, whose logs the workers check as they read them.
 
     \\b
     Examples:

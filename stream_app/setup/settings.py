@@ -265,8 +265,8 @@ class Settings(BaseSettings):
     )
     adversary: AdversaryName = Field(
         default=INFORMED,
-        description="whom a risk budget is kept against: informed = who knows where everybody else is; crowd "
-        "= who only knows how they live",
+        description="which adversary a risk budget holds against: informed = knows where everybody else is; "
+        "crowd = only knows how they live",
     )
     crowd: CrowdSettings = Field(
         default=CrowdSettings(), description="the adversary who only knows how people live"
@@ -285,7 +285,7 @@ class Settings(BaseSettings):
     )
     page_token_file: Path | None = Field(default=None, description="file with the access token")
     connect: ConnectSettings = Field(
-        default=ConnectSettings(), description="how counts come in that are no messages"
+        default=ConnectSettings(), description="how counts come in that are not messages"
     )
     log: LogSettings = Field(default=LogSettings(), description="log on stderr")
     kafka: KafkaSettings = Field(default=KafkaSettings(), description="broker")
