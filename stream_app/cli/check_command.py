@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from stream_app.cli.shared import ConfigOption, JsonOption, print_json, say
-
-if TYPE_CHECKING:
-    from stream_app.analysis.preflight import Finding
 
 
 def check(
@@ -39,14 +36,10 @@ def check(
     if json:
         print_json([finding.as_json() for finding in findings])
     else:
-        _print_findings(findings)
+        marks = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "problem": "[red]problem[/]"}
+        for finding in findings:
+            say(f"{marks[finding.level]} [bold]{finding.subject}[/]: {finding.sentence}")
+            if finding.remedy:
+                say(f"        {finding.remedy}")
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)
-
-
-def _print_findings(findings: list[Finding]) -> None:
-    marks = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "problem": "[red]problem[/]"}
-    for finding in findings:
-        say(f"{marks[finding.level]} [bold]{finding.subject}[/]: {finding.sentence}")
-        if finding.remedy:
-            say(f"        {finding.remedy}")

@@ -100,13 +100,14 @@ def _print_question(console: Console, report: DemoReport) -> None:
 
     attack = report.mean_attack
     tried = "not measured" if attack is None else in_interval(attack.success, attack.low, attack.high)
+    how_many = f"at least {report.horizon_steps - report.mistakes}" if report.mistakes else "each"
     counts = f"{report.releases:,} counts of {report.people:,} people were published in {report.steps} hours"
     console.print(
         f"""
 [bold]{counts}[/], raw, but
 with noise of sigma 1 at homes. Could somebody who sees every count, knows a
 person's habits and where everybody else is, tell where that person was in
-{_how_many(report)} of the last {report.horizon_steps} hours?
+{how_many} of the last {report.horizon_steps} hours?
 
   [bold]Guess[/]    how often the best guess without any count is right: on average
            {in_a_hundred(report.mean_baseline)}. Habits alone give that much away.
@@ -119,10 +120,6 @@ person's habits and where everybody else is, tell where that person was in
 {DISTANCE}""",
         soft_wrap=True,
     )
-
-
-def _how_many(report: DemoReport) -> str:
-    return f"at least {report.horizon_steps - report.mistakes}" if report.mistakes else "each"
 
 
 def _print_exposed(console: Console, report: DemoReport) -> None:

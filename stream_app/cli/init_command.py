@@ -180,8 +180,8 @@ def _print_unknown(deployment: NewDeployment) -> None:
         "A missing count means that nobody counted. If your system leaves out zeros, write them first.",
         "A sensor is announced from its first count to its last; where it did not count in between, nothing "
         "is published.",
-        f"Nobody is counted by two sensors within {duration(deployment.counts.step_seconds)}. Anyone who is has "
-        "less protection than priors and epsilon say: count in shorter intervals, or add noise.",
+        f"Nobody is counted by two sensors within {duration(deployment.counts.step_seconds)}. Anyone who is "
+        "has less protection than priors and epsilon say: count in shorter intervals, or add noise.",
         f"Noise of sigma {deployment.sigma:g} people on every count: off by {error:.2g} people on "
         f"average. In differential privacy, all these releases together cost {_spent(deployment)}.",
     ]

@@ -136,8 +136,8 @@ def load(
 
     By pseudonym: ids stay in this process. A person who is there already gets the new prior and keeps their
     first step: all that was released since is accounted again under it. --effective-from is for people who
-    were not here before; leave it out for people who were removed and come back. Needs the pseudonym key; workers
-    do not have it.
+    were not here before; leave it out for people who were removed and come back. Needs the pseudonym key;
+    workers do not have it.
 
     \b
     Examples:

@@ -53,7 +53,8 @@ TakeOverOption = Annotated[
     str | None,
     typer.Option(
         "--take-over",
-        help="Continue although more was published with the noise key than OUTPUT holds; why, for the record.",
+        help="Continue although more was published with the noise key than OUTPUT holds; why, for the "
+        "record.",
         metavar="REASON",
     ),
 ]

@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from models.fitting.personas import HOME, NO_WORK, WORK, Classes, DayType, Flows, grouped
@@ -232,7 +231,7 @@ def read_agents(path: Path) -> AgentEvents:
         path = found[0]
     if path.suffix.lower() == ".gpkg":
         return _of_eqasim(path, _geopackage(path))
-    table = read_table(path) if path.suffix.lower() != ".parquet" else _parquet(path)
+    table = read_table(path)
     return _of_uva(path, table) if usual(table, ("pid",)) else _of_eqasim(path, table)
 
 
@@ -361,14 +360,6 @@ def _geopackage(path: Path) -> pa.Table:
             else pa.array([None if c is None else str(c) for c in cells], pa.string())
         )
     return pa.table(columns)
-
-
-def _parquet(path: Path) -> pa.Table:
-    """A Parquet table with its geometry as bytes."""
-    try:
-        return pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} must be a Parquet file", type(error).__name__, "write it again") from None
 
 
 def _point(path: Path, blob: object) -> tuple[float, float]:

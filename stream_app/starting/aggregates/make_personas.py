@@ -150,12 +150,16 @@ def _of_home_work(
     numbered = table.numbered(city.zones.names)
     away = (numbered.home == city.outside) | (numbered.work == city.outside)
     if away.any():
-        remarks.append(_outside_in_words(float(numbered.people[away].sum()), float(numbered.people.sum())))
+        remarks.append(
+            f"{numbered.people[away].sum():,.0f} of {numbered.people.sum():,.0f} people live or work in "
+            f"zones without a place on the map; there they are {OUTSIDE}."
+        )
     if questions.activities is None:
         days = assumed_days(questions.slots, questions.week)
     else:
         days = read_days(questions.activities, questions.week)
-    days = _usable(days, bool((numbered.work >= 0).any()), bool((numbered.work < 0).any()))
+    is_lived = {True: (numbered.work >= 0).any(), False: (numbered.work < 0).any()}  # with work, without
+    days = tuple(day for day in days if is_lived[day.works])
     classes = classes_of(numbered, days, questions.least_people)
     jobs = np.bincount(
         numbered.work[numbered.work >= 0], numbered.people[numbered.work >= 0], city.outside + 1
@@ -285,18 +289,6 @@ def _known(column: Sequence[str], city: _City) -> list[str]:
     """Zones by name, outside where they are not known; empty stays empty."""
     names = set(city.zones.names)
     return [zone if zone in names or not zone else OUTSIDE for zone in column]
-
-
-def _outside_in_words(away: float, people: float) -> str:
-    return (
-        f"{away:,.0f} of {people:,.0f} people live or work in zones without a place on the map; "
-        f"there they are {OUTSIDE}."
-    )
-
-
-def _usable(days: Sequence[DayType], with_work: bool, without: bool) -> tuple[DayType, ...]:
-    """The days that somebody has."""
-    return tuple(day for day in days if (day.works and with_work) or (not day.works and without))
 
 
 def _surroundings(

@@ -123,6 +123,12 @@ class Sender:
     certificate: str | None = None
     sensors: tuple[re.Pattern[str], ...] | None = None
 
+    def is_known_by(self, token: bytes, names: frozenset[str]) -> bool:
+        """Whether it is the sender with this token, compared in constant time, or with these names."""
+        if self.token is not None:
+            return hmac.compare_digest(token, self.token)
+        return self.certificate is None or self.certificate in names
+
     def may_count(self, sensors: Iterable[str]) -> bool:
         """Whether it may send for all of these, whether or not there are such sensors."""
         if self.sensors is None:
@@ -161,19 +167,13 @@ class Senders:
         are compared, so that the time taken does not tell which token was nearly right.
         """
         said, names = _said(authorization), _names_of(certificate)
-        found = [each for each in self._senders if _is_known(each, said, names)]
+        found = [each for each in self._senders if each.is_known_by(said, names)]
         return found[0] if found else None
 
 
 def _pattern(name: str) -> re.Pattern[str]:
     """What a name with stars matches; fnmatch does not backtrack, so the time grows with the text alone."""
     return re.compile(fnmatch.translate(re.sub(r"[\[?]", r"[\g<0>]", name)))
-
-
-def _is_known(sender: Sender, said: bytes, names: frozenset[str]) -> bool:
-    if sender.token is not None:
-        return hmac.compare_digest(said, sender.token)
-    return sender.certificate is None or sender.certificate in names
 
 
 def _names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:

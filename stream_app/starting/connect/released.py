@@ -68,13 +68,6 @@ class FollowedReleases:
         tiers = {name for entry in release.releases for name in entry.tiers or ()}
         return public_release(release, tiers)
 
-    def some(self, most: int) -> list[StepRelease]:
-        """The releases that are waiting, at most so many."""
-        found: list[StepRelease] = []
-        while len(found) < most and (release := self.next()) is not None:
-            found.append(release)
-        return found
-
 
 class PublishedLog:
     """All that a run has published, as it comes: its releases, and behind them late and corrected values.

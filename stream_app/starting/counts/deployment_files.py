@@ -248,16 +248,16 @@ class NewDeployment:
 
     def schedule(self, steps: range) -> list[StepSchedule]:
         """What these steps release."""
-        index = {name: number for number, name in enumerate(self.counts.sensors)}
-        noise = Gaussian(self.sigma)
+        noise, most = Gaussian(self.sigma), self.counts.most_counts
+        release = {
+            name: SensorRelease(Sensor(name, (location,), most_counts=most), noise)
+            for location, name in enumerate(self.counts.sensors)
+        }
         return [
-            StepSchedule(step, tuple(SensorRelease(self._sensor(name, index[name]), noise) for name in names))
+            StepSchedule(step, tuple(release[name] for name in names))
             for step, names in enumerate(self.announced())
             if step in steps
         ]
-
-    def _sensor(self, name: str, location: int) -> Sensor:
-        return Sensor(name, (location,), most_counts=self.counts.most_counts)
 
 
 def announced_steps(counts: CountTable) -> Iterator[tuple[str, ...]]:

@@ -48,7 +48,8 @@ def opened_table(path: Path) -> OpenedTable:
                 opened = OpenedTable(list(reader.schema.names), separator)
     except UNREADABLE as error:
         raise no_table(path, error) from None
-    _require_names(path, opened.names)
+    if len(set(opened.names)) < len(opened.names):
+        raise InputError(f"columns of {path} must have different names", "a name twice", "rename one")
     return opened
 
 
@@ -76,11 +77,6 @@ def no_table(path: Path, error: Exception) -> InputError:
         type(error).__name__,
         "save it so, the same number of cells in each line",
     )
-
-
-def _require_names(path: Path, names: list[str]) -> None:
-    if len(set(names)) < len(names):
-        raise InputError(f"columns of {path} must have different names", "a name twice", "rename one")
 
 
 def text_column(table: pa.Table, name: str) -> pa.ChunkedArray[Any]:
