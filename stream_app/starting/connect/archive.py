@@ -26,7 +26,7 @@ from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive_file import ArchiveTable, Progress, SiteNames
 from stream_app.starting.counts.deployment_files import announced_steps
 from stream_app.starting.counts.read import MOST_COUNTS, NOT_COUNTED, CountTable, interval_seconds
-from stream_app.starting.counts.tables import check_zone, count_cells, exists, parse_times
+from stream_app.starting.counts.tables import check_zone, count_cells, local_times, parse_times
 from stream_app.wire import MAX_COUNT, Activation
 
 # When each row's interval starts: instants, also where a clock shows an hour twice or never.
@@ -128,7 +128,7 @@ def _short_by(starts: Integers, shown: Integers, length: int) -> int:
 
 
 def _is_second(rows: Integers, shown: Integers, channel: Integers | None) -> NDArray[np.bool_]:
-    """Which of these rows follow another of their channel and time; newest-first files are read backwards."""
+    """Which of these rows are the second of their channel and time; newest-first files are read backwards."""
     place = -rows if shown[0] > shown[-1] else rows
     of = np.zeros_like(rows) if channel is None else channel[rows]
     order = np.lexsort((place, of, shown[rows]))
@@ -149,12 +149,8 @@ def _clock(values: pa.Table, name: str, mapping: FilesMap) -> _Clock:
             'set timezone = "Europe/Vienna" in [connect.files], or give --timezone; UTC if they are of it',
         )
     check_zone(mapping.timezone)
-    naive: Any = pa.array(times.seconds, pa.timestamp("s"))
-    zone = mapping.timezone
-    early = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
-    late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
-    first, second = (np.asarray(pc.cast(each, pa.int64())) for each in (early, late))
-    return _Clock(times.seconds, first, second, exists(times.seconds, mapping.timezone))
+    found = local_times(times.seconds, mapping.timezone)
+    return _Clock(times.seconds, found.early, found.late, found.is_shown)
 
 
 def _length(
@@ -237,7 +233,8 @@ def least_share(table: ArchiveTable, name: str, least: float) -> NDArray[np.bool
 
 
 _ABSENT = NOT_COUNTED - 1  # no row at all; :data:`NOT_COUNTED` is a row with an empty cell
-_CELLS, _CELLS_A_ROW = 10_000_000, 1000  # intervals times channels: one wrong year would fill the memory
+# Intervals times channels, at most: one time with a wrong year would fill the memory otherwise.
+_CELLS, _CELLS_A_ROW = 10_000_000, 1000
 
 
 @dataclass(frozen=True)
@@ -325,7 +322,7 @@ def read_archive(
 
 
 def _check_uptime(mapping: FilesMap) -> None:
-    """Who scales by uptime multiplies by what one divided by the least of it is, at most."""
+    """A count that was scaled by uptime was multiplied by up to 1 / least_uptime."""
     factor = mapping.largest_factor
     if mapping.uptime is not None and factor is not None and mapping.least_uptime * factor < 1.0 - 1e-9:
         raise SettingsError(
@@ -476,7 +473,7 @@ def _by_sensor(table: Integers, names: SiteNames) -> tuple[Integers, int]:
 
 
 def _is_at_work(table: Integers) -> NDArray[np.bool_]:
-    """Where each channel lies between its first count and its last row, an empty one included."""
+    """Where each channel is between its first count and its last row, whether that row is empty or not."""
     begun = np.logical_or.accumulate(table >= 0, axis=0)
     goes_on = np.logical_or.accumulate((table != _ABSENT)[::-1], axis=0)[::-1]
     return begun & goes_on

@@ -17,7 +17,7 @@ from stream_app.setup.run_folder.run_settings import load_run
 from stream_app.steps import public_release
 from stream_app.wire import LineReader, StepRelease
 
-# The releases of an output folder, followed while a run goes on, from where an earlier process left them.
+# The releases of an output folder, followed while a run continues, from where an earlier process stopped.
 
 _CHUNK_BYTES = 1 << 18
 _RELEASES, _REVISED = "releases.jsonl", "revised.jsonl"

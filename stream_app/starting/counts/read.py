@@ -23,7 +23,7 @@ from stream_app.starting.counts.tables import (
     column_in_words,
     columns_in_words,
     count_cells,
-    exists,
+    local_times,
     named_columns,
     parse_times,
     read_table,
@@ -110,7 +110,8 @@ def interval_seconds(instants: NDArray[np.int64]) -> int:
     return int(usual)
 
 
-_CELLS, _CELLS_A_ROW = 10_000_000, 1000  # steps times sensors: one wrong year would fill the memory
+# Steps times sensors, at most: one time with a wrong year would fill the memory otherwise.
+_CELLS, _CELLS_A_ROW = 10_000_000, 1000
 _WALL_CLOCK = "if they show the clock on the wall, add --wall-clock"
 _TIME_NAMES = ("time", "date", "datetime", "date_time", "timestamp", "time_local", "date & time")
 _SENSOR_NAMES = ("sensor", "sensor_id", "sensor id", "sensor_name", "site", "counter", "location")
@@ -252,12 +253,14 @@ def _counts(
     times = seconds[cells.row]
     kept = np.ones(times.size, dtype=bool)
     if is_local and skip_missing_hour:
-        kept = exists(times, zone)
+        kept = local_times(times, zone).is_shown
         remarks.append(f"Left out {int((~kept).sum()):,} counts of hours that the clock skips.")
     order = np.lexsort((cells.row[kept], times[kept], cells.sensor[kept]))
     index = np.flatnonzero(kept)[order]
     sensor, times, count = cells.sensor[index], times[index], cells.count[index]
-    if seconds.size > 1 and seconds[0] > seconds[-1]:  # newest first: a repeated hour stands reversed
+    if (
+        seconds.size > 1 and seconds[0] > seconds[-1]
+    ):  # newest first: the later of two equal hours comes first
         same = np.lexsort((-cells.row[index], times, sensor))
         sensor, times, count = sensor[same], times[same], count[same]
     if is_local:

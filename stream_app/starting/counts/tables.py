@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -241,6 +242,29 @@ def _without_24_hours(column: Any) -> tuple[Any, Any]:
     return begins, np.asarray(pc.cast(is_end, pa.int64())) * _DAY
 
 
+class LocalTimes(NamedTuple):
+    """The two instants (unix seconds) that each of many times on the clock on the wall may mean.
+
+    They differ in the hour that the clock shows twice in autumn. ``is_shown`` is False in the hour that it
+    skips in spring.
+    """
+
+    early: NDArray[np.int64]
+    late: NDArray[np.int64]
+    is_shown: NDArray[np.bool_]
+
+
+def local_times(local: NDArray[np.int64], zone: str) -> LocalTimes:
+    """What times mean that a clock in a time zone shows; ``local`` is in seconds, as if in UTC."""
+    naive: Any = pa.array(local, pa.timestamp("s"))
+    early = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
+    late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
+    is_shown = np.asarray(
+        pc.equal(pc.local_timestamp(late), naive)
+    )  # a skipped time is moved, and shows another
+    return LocalTimes(*(np.asarray(pc.cast(each, pa.int64())) for each in (early, late)), is_shown)
+
+
 def to_instants(
     local: NDArray[np.int64], repeat: NDArray[np.int64], zone: str
 ) -> tuple[NDArray[np.int64], int]:
@@ -248,29 +272,18 @@ def to_instants(
 
     ``repeat`` is 1 where a row is a sensor's second one of that time: it is of the later of the two hours.
     """
-    naive: Any = pa.array(local, pa.timestamp("s"))
-    early = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
-    late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
-    never = np.asarray(pc.not_equal(pc.local_timestamp(late), naive))
-    if never.any():
-        first = naive[int(np.flatnonzero(never)[0])].as_py()
+    times = local_times(local, zone)
+    if not times.is_shown.all():
+        first = datetime.fromtimestamp(int(local[~times.is_shown][0]), UTC)
         raise InputError(
             f"every time must exist on a clock in {zone}",
-            f"{int(never.sum())} that the clock skips in spring, the first {first:%Y-%m-%d %H:%M}",
+            f"{int((~times.is_shown).sum())} that the clock skips in spring, the first {first:%Y-%m-%d %H:%M}",
             "correct --timezone, name one without daylight saving such as Etc/GMT+8 if the counter keeps "
             "one time all year, or drop the rows with --skip-missing-hour",
         )
-    first_of, second_of = np.asarray(pc.cast(early, pa.int64())), np.asarray(pc.cast(late, pa.int64()))
-    twice = first_of != second_of
+    twice = times.early != times.late
     unpaired = int(twice.sum()) - 2 * int((twice & (repeat == 1)).sum())
-    return np.where(repeat == 1, second_of, first_of), unpaired
-
-
-def exists(local: NDArray[np.int64], zone: str) -> NDArray[np.bool_]:
-    """Where a local time is one that the clock shows."""
-    naive: Any = pa.array(local, pa.timestamp("s"))
-    late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
-    return np.asarray(pc.equal(pc.local_timestamp(late), naive))
+    return np.where(repeat == 1, times.late, times.early), unpaired
 
 
 def _seconds(column: Any) -> NDArray[np.int64]:
