@@ -258,9 +258,7 @@ def _counts(
     order = np.lexsort((cells.row[kept], times[kept], cells.sensor[kept]))
     index = np.flatnonzero(kept)[order]
     sensor, times, count = cells.sensor[index], times[index], cells.count[index]
-    if (
-        seconds.size > 1 and seconds[0] > seconds[-1]
-    ):  # newest first: the later of two equal hours comes first
+    if seconds.size > 1 and seconds[0] > seconds[-1]:  # newest first: the later hour comes first
         same = np.lexsort((-cells.row[index], times, sensor))
         sensor, times, count = sensor[same], times[same], count[same]
     if is_local:

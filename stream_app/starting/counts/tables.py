@@ -259,9 +259,8 @@ def local_times(local: NDArray[np.int64], zone: str) -> LocalTimes:
     naive: Any = pa.array(local, pa.timestamp("s"))
     early = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
     late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
-    is_shown = np.asarray(
-        pc.equal(pc.local_timestamp(late), naive)
-    )  # a skipped time is moved, and shows another
+    # "latest" moves a skipped time forward: the clock then shows another one.
+    is_shown = np.asarray(pc.equal(pc.local_timestamp(late), naive))
     return LocalTimes(*(np.asarray(pc.cast(each, pa.int64())) for each in (early, late)), is_shown)
 
 
@@ -273,11 +272,12 @@ def to_instants(
     ``repeat`` is 1 where a row is a sensor's second one of that time: it is of the later of the two hours.
     """
     times = local_times(local, zone)
-    if not times.is_shown.all():
-        first = datetime.fromtimestamp(int(local[~times.is_shown][0]), UTC)
+    skipped = local[~times.is_shown]
+    if skipped.size:
+        first = datetime.fromtimestamp(int(skipped[0]), UTC)
         raise InputError(
             f"every time must exist on a clock in {zone}",
-            f"{int((~times.is_shown).sum())} that the clock skips in spring, the first {first:%Y-%m-%d %H:%M}",
+            f"{skipped.size} that the clock skips in spring, the first {first:%Y-%m-%d %H:%M}",
             "correct --timezone, name one without daylight saving such as Etc/GMT+8 if the counter keeps "
             "one time all year, or drop the rows with --skip-missing-hour",
         )
