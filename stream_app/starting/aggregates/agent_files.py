@@ -18,7 +18,7 @@ from models.fitting.personas import HOME, NO_WORK, WORK, Classes, DayType, Flows
 from stream_app.exceptions import InputError
 from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, needed, numbers, read_table, texts, usual
 
-# Days of synthetic agents, or of a survey's people, as aggregates: nobody's day leaves this module whole.
+# Days of synthetic agents, or of people in a survey, as aggregates: no single day leaves this module.
 
 _STUDIES = ("school", "education", "college", "university")
 AT_HOME, WORKS, STUDIES = "at home", "works", "studies"
@@ -36,7 +36,7 @@ class AgentDays:
 
 @dataclass(frozen=True, eq=False)
 class AgentAggregates:
-    """What all of them make together: classes, days, visits of zones by activity, and trips by slot."""
+    """What the agents add up to: classes, days, visits of zones by activity, and trips by slot."""
 
     classes: Classes
     days: tuple[DayType, ...]
@@ -186,7 +186,7 @@ class AgentEvents:
     is_globe: bool
 
     def days(self, slots: int, zone_of: ZoneOf, outside: int) -> AgentDays:
-        """Everybody's day in slots; ``zone_of`` north and east is at most the number ``outside``.
+        """The day of each agent in slots; ``zone_of`` gives zones up to the number ``outside``.
 
         Of a week, the five weekdays are five days of which each counts a fifth.
         """

@@ -1,4 +1,4 @@
-"""Everything a city has of all people together becomes personas, with words on what they rest on."""
+"""Makes personas of what a city knows about all people together, and says what they rest on."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ _DAY = 86_400
 
 @dataclass(frozen=True)
 class PersonaQuestions:
-    """What there is besides the source; ``penalty`` None meets tables exactly. Counts are of ``people``.
+    """What personas are made of besides the source; the counts are of ``people`` people.
 
-    ``reach`` is how many times as far as assumed people go for other activities; ``habits`` names the habits
-    of invented people, where there are sensors alone.
+    With ``penalty`` None the tables are met exactly. ``reach`` is a factor on the distances that people go
+    for other activities; ``habits`` names the habits of invented people, where there are sensors alone.
     """
 
     zones: Path | None = None
@@ -91,7 +91,7 @@ class MadePersonas:
 
 @dataclass(frozen=True, eq=False)
 class _City:
-    """Where everybody lives: zones on a map, the last one for all that is outside, and their locations."""
+    """Zones on a map, the last one for everything outside it, and the location that each belongs to."""
 
     zones: Zones
     location: NDArray[np.int64]
@@ -141,7 +141,7 @@ def _require_days(questions: PersonaQuestions) -> None:
 def _of_home_work(
     table: NamedHomeWork, questions: PersonaQuestions, progress: Callable[[float], None]
 ) -> MadePersonas:
-    """Classes of a home-work table, with days of a survey or assumed ones."""
+    """Personas of a home-work table, with days of a survey or assumed ones."""
     if questions.zones is not None:
         table = table.coarse(_digits(table, questions.zones))
     named = sorted({zone for zone in (*table.home, *table.work) if zone})
@@ -171,13 +171,14 @@ def _of_home_work(
         classes,
         questions,
         city,
-        (basis, remarks),
+        basis,
+        remarks,
         progress,
     )
 
 
 def _of_agents(source: Path, questions: PersonaQuestions, progress: Callable[[float], None]) -> MadePersonas:
-    """Classes, days, visits and trips of synthetic agents; their own days go no further."""
+    """Personas of synthetic agents; no single agent's day is kept."""
     if questions.zones is None and questions.sensors is None:
         raise InputError(
             "synthetic agents must have zones that their points lie in", "none", "give --zones, or --sensors"
@@ -209,7 +210,7 @@ def _of_agents(source: Path, questions: PersonaQuestions, progress: Callable[[fl
     around = _surroundings(city, questions.reach, found.days, found.visits, found.visits.get(WORK))
     made = personas(found.classes, found.days, around, questions.places)
     basis = "days of synthetic agents, added up"
-    return _finished(made, found.classes, questions, city, (basis, remarks), progress, found.trips)
+    return _finished(made, found.classes, questions, city, basis, remarks, progress, found.trips)
 
 
 def _of_counts(questions: PersonaQuestions, progress: Callable[[float], None]) -> MadePersonas:
@@ -236,7 +237,7 @@ def _of_counts(questions: PersonaQuestions, progress: Callable[[float], None]) -
     city = _City(zones, np.arange(count + 1), people.location_names, points)
     nobody = np.zeros(0, dtype=np.int64)
     classes = Classes(nobody, nobody, nobody, np.zeros(0))
-    return _finished(made, classes, questions, city, (people.assumed or "", []), progress)
+    return _finished(made, classes, questions, city, people.assumed or "", [], progress)
 
 
 def _digits(table: NamedHomeWork, zones: Path) -> int:
@@ -319,12 +320,12 @@ def _finished(
     classes: Classes,
     questions: PersonaQuestions,
     city: _City,
-    words: tuple[str, list[str]],
+    basis: str,
+    remarks: list[str],
     progress: Callable[[float], None],
     trips: Flows | None = None,
 ) -> MadePersonas:
     """Weights scaled to the people asked for, calibrated, and labelled."""
-    basis, remarks = words
     assert made.weights is not None
     scale = 1.0 if questions.people is None else questions.people / float(made.weights.sum())
     made = replace(made, weights=made.weights * scale)

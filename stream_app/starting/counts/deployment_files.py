@@ -78,7 +78,7 @@ def _texts(path: Path, table: pa.Table, name: str) -> list[str]:
 
 # Habits assumed where nobody was measured: what they are, and how much the answer depends on them.
 #
-# They use the sensors' positions and the hour of the day, and no count: risk never depends on one.
+# They use the sensors' positions and the hour of the day. They use no count, as risk never depends on one.
 
 ELSEWHERE = "elsewhere"
 _HOURS, _DAY, _MORNING = 24, 86_400, 8
@@ -87,7 +87,7 @@ _SEED = 1
 PEOPLE, _LEAST_PEOPLE = 100, 10
 _MATRICES = 28_800  # of everybody together: 100 people at steps of 5 minutes
 TABLE_STEPS = 24
-OPERATIONS = 200_000_000  # of recomputing in a step: some tenths of a second, enough for invented people
+OPERATIONS = 200_000_000  # work of recomputing in a step: some tenths of a second, enough for these people
 HORIZON, MISTAKES = 10, 0
 DEPENDS = (
     "These people are invented. A ceiling holds if habits are as assumed; nobody's were measured. Where the "
