@@ -261,7 +261,8 @@ def local_times(local: NDArray[np.int64], zone: str) -> LocalTimes:
     late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
     # "latest" moves a skipped time forward: the clock then shows another one.
     is_shown = np.asarray(pc.equal(pc.local_timestamp(late), naive))
-    return LocalTimes(*(np.asarray(pc.cast(each, pa.int64())) for each in (early, late)), is_shown)
+    first, second = (np.asarray(pc.cast(each, pa.int64())) for each in (early, late))
+    return LocalTimes(first, second, is_shown)
 
 
 def to_instants(
