@@ -22,8 +22,8 @@ from models.mechanisms import parse
 from models.releases import SensorRelease, StepSchedule
 from stream_app.analysis.accounted_again import account, released_with
 from stream_app.city import CityOptions, build_city
-from stream_app.cli.start.demo_command import print_report
-from stream_app.starting.demo import MISTAKES, DemoOptions, run_demo
+from stream_app.cli.demo_command import print_report
+from stream_app.starting.demo import MISTAKES, run_demo
 
 STEPS = 72
 PEOPLE = 1000
@@ -96,8 +96,8 @@ def demo_summary() -> str:
 
     text = io.StringIO()
     with tempfile.TemporaryDirectory() as folder:
-        options = DemoOptions(seconds_per_step=0.0, output=Path(folder) / "demo-output", listen="")
-        report = run_demo(options, announce=lambda text: None)
+        output = Path(folder) / "demo-output"
+        report = run_demo(output=output, seconds_per_step=0.0, listen="", announce=lambda text: None)
         print_report(Console(file=text, width=80, highlight=False), report)
     lines = [line.rstrip() for line in text.getvalue().split("Where to look next")[0].splitlines()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")

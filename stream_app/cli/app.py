@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from stream_app.cli.on_kafka.persons_command import persons
-from stream_app.cli.on_kafka.produce_command import produce
-from stream_app.cli.on_kafka.rejected_command import rejected
-from stream_app.cli.on_kafka.replay_command import replay
-from stream_app.cli.on_kafka.tail_command import tail
-from stream_app.cli.on_kafka.topics_command import topics
-from stream_app.cli.on_kafka.worker_command import worker
-from stream_app.cli.start.check_command import check
-from stream_app.cli.start.config_command import config
-from stream_app.cli.start.connect_command import connect
-from stream_app.cli.start.demo_command import demo
-from stream_app.cli.start.init_command import init
-from stream_app.cli.start.keys_command import keys
-from stream_app.cli.start.run_command import backfill, run
-from stream_app.cli.study.audit_command import audit
-from stream_app.cli.study.explain_command import explain
-from stream_app.cli.study.export_command import export
-from stream_app.cli.study.ledger_command import ledger
-from stream_app.cli.study.noise_command import noise
-from stream_app.cli.study.on_priors.priors_command import priors
-from stream_app.cli.study.plan_command import plan
-from stream_app.cli.study.report_command import report
-from stream_app.cli.study.verify_command import verify
-
-# Help in groups: what to begin with first, what only some need last.
+from stream_app.cli.audit_command import audit
+from stream_app.cli.check_command import check
+from stream_app.cli.config_command import config
+from stream_app.cli.connect_command import connect
+from stream_app.cli.demo_command import demo
+from stream_app.cli.explain_command import explain
+from stream_app.cli.export_command import export
+from stream_app.cli.init_command import init
+from stream_app.cli.kafka_commands import persons, produce, rejected, replay, tail, topics, worker
+from stream_app.cli.keys_command import keys
+from stream_app.cli.ledger_command import ledger
+from stream_app.cli.noise_command import noise
+from stream_app.cli.plan_command import plan
+from stream_app.cli.priors_command import priors
+from stream_app.cli.report_command import report
+from stream_app.cli.run_command import backfill, run
+from stream_app.cli.verify_command import verify
 
 
 class GroupedCommands(TyperGroup):
@@ -51,8 +44,6 @@ class GroupedCommands(TyperGroup):
             with formatter.section(heading):
                 formatter.write_dl(rows)
 
-
-START, DECIDE, RUN, KAFKA, RESEARCH = ("Start here", "Decide", "Run", "Kafka", "Research")
 
 app = typer.Typer(
     name="tallyguard",
@@ -86,33 +77,25 @@ def _options(
     """Options of the program itself."""
 
 
-app.command(rich_help_panel=START)(demo)
-app.command(rich_help_panel=START)(explain)
-app.command(rich_help_panel=START)(init)
-app.add_typer(connect, rich_help_panel=START)
-app.command(rich_help_panel=START)(check)
-app.add_typer(config, rich_help_panel=START)
-app.add_typer(priors, rich_help_panel=DECIDE)
-app.command(rich_help_panel=DECIDE)(plan)
-app.command(rich_help_panel=RUN)(run)
-app.command(rich_help_panel=RUN)(backfill)
-app.command(rich_help_panel=RUN)(report)
-app.command(rich_help_panel=RUN)(ledger)
-app.command(rich_help_panel=RUN)(export)
-app.command(rich_help_panel=RUN)(verify)
-app.add_typer(keys, rich_help_panel=RUN)
-app.add_typer(topics, rich_help_panel=KAFKA)
-app.add_typer(persons, rich_help_panel=KAFKA)
-app.add_typer(worker, rich_help_panel=KAFKA)
-app.command(rich_help_panel=KAFKA)(produce)
-app.command(rich_help_panel=KAFKA)(tail)
-app.command(rich_help_panel=KAFKA)(replay)
-app.add_typer(rejected, rich_help_panel=KAFKA)
-app.command(rich_help_panel=RESEARCH)(audit)
-app.add_typer(noise, rich_help_panel=RESEARCH)
+COMMANDS: Mapping[str, tuple[typer.Typer | Callable[..., None], ...]] = {
+    "Start here": (demo, explain, init, connect, check, config),
+    "Decide": (priors, plan),
+    "Run": (run, backfill, report, ledger, export, verify, keys),
+    "Kafka": (topics, persons, worker, produce, tail, replay, rejected),
+    "Research": (audit, noise),
+}
+"""By the heading that the help shows them under: what to begin with first, what only some need last."""
+
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=panel)
+        else:
+            app.command(rich_help_panel=panel)(command)
 
 program = get_command(app)
-"""What a process runs; built here, once, for those that are copies of another.
+"""What ``tallyguard`` runs; built once here, so that processes forked from a prepared one have it already.
 
-A command that was used remembers its help option: whoever looks at several builds its own from ``app``.
+Typer keeps a command's help option after its first use: whoever looks at several commands in one process
+builds a program of its own from ``app``.
 """

@@ -1,6 +1,6 @@
 """What commands share: options, output, settings.
 
-Modules are imported singly: this is what every `--help` waits for.
+Every ``--help`` loads this module, so what is slow to import is imported where it is used.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from accounting.settings import HORIZON, MISTAKES
 from models.exceptions import TallyguardError
+from stream_app.setup.option_settings import OPTION_SETTINGS
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+    from rich.table import Table
 
+    from accounting.exposure.crowd import CrowdAdversary
     from models.mechanisms import Designs
     from stream_app.kafka.broker.connection import Connection
     from stream_app.kafka.broker.topics import Topics
@@ -31,75 +33,61 @@ if TYPE_CHECKING:
 
 # Arguments and options that several commands share.
 
-PriorsArgument = Annotated[
-    Path, typer.Argument(help="Movement priors, .json or .parquet.", show_default=False)
-]
+
+def setting_option(name: str, *declarations: str) -> Any:
+    """The option that overrides a setting, described by the setting's own words and default.
+
+    The value goes to :func:`settings_of` under the same name, and is checked there as any setting is.
+    """
+    default, description, _ = OPTION_SETTINGS[name]
+    words = f"{description[:1].upper()}{description[1:]}."
+    if default is not None:
+        shown = f"{default:g}" if isinstance(default, float) else default
+        words += f" {shown} unless the settings say otherwise."
+    return typer.Option(*declarations, help=words)
+
+
+PriorsArgument = Annotated[Path, typer.Argument(help="Movement priors, .json or .parquet.")]
 PriorsOption = Annotated[
     Path | None,
     typer.Option(
-        "--priors",
-        help="Movement priors, .json or .parquet; without them nobody's risk is computed.",
-        show_default=False,
+        "--priors", help="Movement priors, .json or .parquet; without them nobody's risk is computed."
     ),
 ]
 ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", help="Settings file (TOML); environment and flags override it.", show_default=False
-    ),
+    Path | None, typer.Option("--config", help="Settings file (TOML); environment and flags override it.")
 ]
 CovarianceOption = Annotated[
     list[Path] | None,
     typer.Option(
-        metavar="<path>",
-        help="Covariance (.npy) of the correlated noise that was used; may be repeated.",
-        show_default=False,
+        metavar="<path>", help="Covariance (.npy) of the correlated noise that was used; may be repeated."
     ),
 ]
-ListenOption = Annotated[
-    str | None,
-    typer.Option(
-        help='Address of metrics and page, host:port; "" for none. '
-        "127.0.0.1:9464 unless the settings say otherwise.",
-        show_default=False,
-    ),
-]
+ListenOption = Annotated[str | None, setting_option("listen")]
 VaryOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="<name=nats|file>",
         help="Also the answer if habits are otherwise: a radius in nats, or other priors; may be repeated.",
-        show_default=False,
     ),
 ]
 ByOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Who decides this, for the record; your account's name if left out.", show_default=False
-    ),
+    str | None, typer.Option(help="Who decides this, for the record; your account's name if left out.")
 ]
 ReasonOption = Annotated[
     str | None,
-    typer.Option(
-        help="Why, for the record; needed for a change that may weaken what was promised.",
-        show_default=False,
-    ),
+    typer.Option(help="Why, for the record; needed for a change that may weaken what was promised."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-HorizonOption = Annotated[
-    int | None,
-    typer.Option(
-        help=f"Steps the adversary tries to reconstruct (T); {HORIZON} unless the settings say otherwise.",
-        show_default=False,
-    ),
-]
-MistakesOption = Annotated[
-    int | None,
-    typer.Option(
-        help=f"How many of them it may get wrong (s); {MISTAKES} unless the settings say otherwise.",
-        show_default=False,
-    ),
-]
+HorizonOption = Annotated[int | None, setting_option("horizon")]
+MistakesOption = Annotated[int | None, setting_option("mistakes")]
+
+
+def command_group(name: str, help_text: str) -> typer.Typer:
+    """Commands behind one word; the empty callback keeps the word also where there is one command only."""
+    group = typer.Typer(name=name, help=help_text, no_args_is_help=True)
+    group.callback()(lambda: None)
+    return group
 
 
 def given_designs(paths: list[Path] | None) -> Designs:
@@ -107,6 +95,45 @@ def given_designs(paths: list[Path] | None) -> Designs:
     from models.mechanisms import Designs
 
     return Designs.load(paths or [])
+
+
+# Whom ceilings hold against: the adversary who knows where everybody else is, or the one in the crowd.
+
+INFORMED, CROWD = "informed", "crowd"
+NOTHING_KNOWN = (0, 0, 1.0)
+"""Nobody known, no companions, everybody alone: what the crowd adversary knows unless options say more."""
+
+
+def _crowd_option(name: str) -> Any:
+    """The option of what the crowd adversary knows, with the words and bounds of the setting."""
+    _, description, bounds = OPTION_SETTINGS[f"crowd.{name}"]
+    help_text = f"With --adversary crowd: {description}."
+    return typer.Option(help=help_text, min=bounds.get("ge"), max=bounds.get("le"))
+
+
+AdversaryOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="<informed|crowd>",
+        help="Whether the adversary knows where everybody else is, as by default, or only how they live.",
+    ),
+]
+KnownOption = Annotated[int, _crowd_option("known")]
+CompanionsOption = Annotated[int, _crowd_option("companions")]
+AloneOption = Annotated[float, _crowd_option("alone")]
+
+
+def crowd_adversary(name: str | None, known: int, companions: int, alone: float) -> CrowdAdversary | None:
+    """None for the informed adversary; a sentence for another name, or for options that say nothing."""
+    if name not in (None, INFORMED, CROWD):
+        raise typer.BadParameter(f"--adversary must be {INFORMED} or {CROWD}, got {name!r}")
+    if name != CROWD:
+        if (known, companions, alone) != NOTHING_KNOWN:
+            raise typer.BadParameter("--known, --companions and --alone need --adversary crowd")
+        return None
+    from accounting.exposure.crowd import CrowdAdversary
+
+    return CrowdAdversary(known, companions, alone)
 
 
 # What commands print: results on stdout, everything else on stderr, errors as one sentence.
@@ -119,6 +146,25 @@ def stdout() -> Console:
     from rich.console import Console
 
     return Console(highlight=False)
+
+
+def say(sentence: str, *, markup: bool = True) -> None:
+    """Print a sentence on stdout, however long: the terminal breaks it where it must."""
+    stdout().print(sentence, soft_wrap=True, markup=markup)
+
+
+def new_table(**style: Any) -> Table:
+    """A table without lines between its cells, narrow enough for a terminal of 80 columns."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    return Table(box=SIMPLE_HEAD, pad_edge=False, **style)
+
+
+def add_numbers(table: Table, *headings: str) -> None:
+    """Columns of numbers: at the right, and never broken."""
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
 
 
 def stderr() -> Console:
@@ -176,12 +222,15 @@ def exit_on_known_errors() -> Iterator[None]:
 # A command's settings, and what follows from them before it does anything.
 
 
-def settings_of(config: Path | None, flags: Mapping[str, object] | None = None) -> Settings:
-    """The settings of file, environment and flags; from here on the command logs as they say."""
+def settings_of(config: Path | None, options: Mapping[str, object] | None = None) -> Settings:
+    """The settings of file, environment and options; from here on the command logs as they say.
+
+    ``options`` are by the name of the setting that each overrides; one that is None was not given.
+    """
     from stream_app.setup.settings_sources import load_settings
     from stream_app.setup.this_process import start_logging
 
-    settings = load_settings(config, flags)
+    settings = load_settings(config, options)
     start_logging(settings.log)
     return settings
 

@@ -21,6 +21,7 @@ from models.releases import (
 )
 from models.text import DocumentError, parse_toml
 from stream_app.exceptions import SettingsError
+from stream_app.setup.option_settings import OPTION_SETTINGS
 from stream_app.setup.sections import NumberList, Section
 
 if TYPE_CHECKING:
@@ -161,16 +162,9 @@ class SensorPolicy(Section):
 class BudgetSettings(Section):
     """A risk budget, for `release.mechanism = "budget"`."""
 
-    share: float = Field(default=0.0, ge=0, le=1, description="share of people who may be over the limit")
-    risk: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="limit of the ceiling: chance of being traced through the horizon",
-    )
-    added: float | None = Field(
-        default=None, ge=0, le=1, description="limit of added risk: how much releases may raise that chance"
-    )
+    share: float = OPTION_SETTINGS["release.budget.share"].field()
+    risk: float | None = OPTION_SETTINGS["release.budget.risk"].field()
+    added: float | None = OPTION_SETTINGS["release.budget.added"].field()
     habits: Literal["count", "apart"] = Field(
         default="count",
         description="people over the limit by habit alone: count, or apart = only if releases add to it",
@@ -191,12 +185,7 @@ class BudgetSettings(Section):
         description="noise beyond which nothing is better; none = the largest of the sigmas",
     )
     raw: RawWish = Field(default="allowed", description="may counts be raw: allowed, always or never")
-    look_ahead: int = Field(
-        default=0,
-        ge=0,
-        le=10_000,
-        description="announced steps to save some of the budget for; 0 = first come, first served",
-    )
+    look_ahead: int = OPTION_SETTINGS["release.budget.look_ahead"].field()
     most_sensors: int | None = Field(
         default=None, ge=1, description="release at most this many sensors in a step; none = all"
     )
@@ -286,18 +275,9 @@ class CrowdSettings(Section):
         description="compute every ceiling against an adversary, too, who does not know where everybody else "
         "is; holds if others move as their priors say, each alone; adversary = crowd does so anyway",
     )
-    known: int = Field(
-        default=0, ge=0, description="people whose movements this adversary knows all the same, any of them"
-    )
-    companions: int = Field(
-        default=0, ge=0, description="people who always move with whoever is traced, as in a family"
-    )
-    alone: float = Field(
-        default=1.0,
-        ge=0,
-        le=1,
-        description="share of the people, at each sensor, who move independently of all others",
-    )
+    known: int = OPTION_SETTINGS["crowd.known"].field()
+    companions: int = OPTION_SETTINGS["crowd.companions"].field()
+    alone: float = OPTION_SETTINGS["crowd.alone"].field()
 
     @property
     def adversary(self) -> CrowdAdversary:

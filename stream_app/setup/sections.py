@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from models.private_files import readable_by_others
+from stream_app.setup.option_settings import OPTION_SETTINGS
 
 # What all sections of the settings share: nothing unknown in them, lists and secrets as people give them.
 
@@ -88,6 +89,35 @@ def take_secret(section: BaseModel, name: str) -> None:
     except (OSError, UnicodeDecodeError):
         raise ValueError(f"{name}_file must be a readable text file, got {path}; check the path") from None
     object.__setattr__(section, name, SecretStr(secret))
+
+
+# What every mapping of a city's own counts declares, whether they come in files, payloads or Observations.
+
+Decimals = Annotated[
+    Literal["refuse", "round"],
+    Field(description="counts with decimals: round takes the nearest, and needs largest_factor"),
+]
+LargestFactor = Annotated[
+    Annotated[float, Field(gt=0, le=1000)] | None,
+    Field(
+        description="by how much one person moves a count at most, where counts were scaled, converted or "
+        "averaged before they came; sensors must declare most_counts of it, rounded up"
+    ),
+]
+ShorterIntervals = Annotated[
+    Literal["refuse", "sum"],
+    Field(description="intervals shorter than a step: sum adds them where all of a step were counted"),
+]
+IntervalEnds = Annotated[
+    Literal["recognise", "exclusive", "inclusive"],
+    Field(
+        description="what an interval's end is: the next one's start, or the last second (millisecond) that "
+        "belongs to it; recognise = inclusive where intervals, two at least, all end so"
+    ),
+]
+Tolerance = Annotated[
+    int, Field(ge=0, description="how far a time may be off the bound of a step and be taken for it")
+]
 
 
 # How payloads in JSON, as counters and brokers send them, become counts: what stands where.
@@ -162,15 +192,8 @@ class PayloadSettings(Section):
     count_more: NameList = Field(
         default=(), description="paths of further counts that are added to it (out beside in); all of them"
     )
-    decimals: Literal["refuse", "round"] = Field(
-        default="refuse",
-        description="counts with decimals: round takes the nearest, and needs largest_factor",
-    )
-    largest_factor: Annotated[float, Field(gt=0, le=1000)] | None = Field(
-        default=None,
-        description="by how much one person moves a count at most, where counts were scaled, converted or "
-        "averaged before they came; sensors must declare most_counts of it, rounded up",
-    )
+    decimals: Decimals = "refuse"
+    largest_factor: LargestFactor = None
     kind: Literal["periodic", "total"] = Field(
         default="periodic",
         description="periodic = what was counted in the interval; total = what was counted since the counter "
@@ -180,18 +203,9 @@ class PayloadSettings(Section):
         default="not_counted",
         description="a total below the one before: the step was not counted, or the counter began again at 0",
     )
-    shorter: Literal["refuse", "sum"] = Field(
-        default="refuse",
-        description="intervals shorter than a step: sum adds them where all of a step were counted",
-    )
-    ends: Literal["recognise", "exclusive", "inclusive"] = Field(
-        default="recognise",
-        description="what an interval's end is: the next one's start, or the last second (millisecond) that "
-        "belongs to it; recognise = inclusive where intervals, two at least, all end so",
-    )
-    tolerance_seconds: int = Field(
-        default=0, ge=0, description="how far a time may be off the bound of a step and be taken for it"
-    )
+    shorter: ShorterIntervals = "refuse"
+    ends: IntervalEnds = "recognise"
+    tolerance_seconds: Tolerance = 0
     own_addresses: NameList = Field(
         default=(),
         description="paths from the payload, without indices, of addresses that are the counter's own; other "
@@ -230,7 +244,7 @@ class SenderSettings(Section):
 class HttpSettings(Section):
     """A receiver needs a token, or certificates of those who send."""
 
-    listen: str = Field(default="127.0.0.1:9470", description="address of the receiver, host:port")
+    listen: str = OPTION_SETTINGS["connect.http.listen"].field()
     map: PayloadSettings = Field(default=PayloadSettings(), description="where things stand in the payloads")
     token: SecretStr | None = Field(
         default=None,
@@ -379,33 +393,17 @@ class SensorThingsSettings(Section):
     instant: Literal["start", "end"] = Field(
         default="start", description="which end of its interval a phenomenonTime of one instant is"
     )
-    ends: Literal["recognise", "exclusive", "inclusive"] = Field(
-        default="recognise",
-        description="what an interval's end is: the next one's start, or the last second (millisecond) that "
-        "belongs to it; recognise = inclusive where intervals, two at least, all end so",
-    )
-    tolerance_seconds: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="how far a time may be off the bound of a step and be taken for it"
-    )
-    shorter: Literal["refuse", "sum"] = Field(
-        default="refuse",
-        description="intervals shorter than a step: sum adds them where all of a step were counted",
-    )
+    ends: IntervalEnds = "recognise"
+    tolerance_seconds: Tolerance = 0
+    shorter: ShorterIntervals = "refuse"
     timezone: str | None = Field(
         default=None, description="time zone of a phenomenonTime without an offset, like Europe/Vienna"
     )
     ambiguous: Literal["refuse", "earlier", "later"] = Field(
         default="refuse", description="with timezone: times that the clock shows twice in autumn"
     )
-    decimals: Literal["refuse", "round"] = Field(
-        default="refuse",
-        description="results with decimals: round takes the nearest, and needs largest_factor",
-    )
-    largest_factor: Annotated[float, Field(gt=0, le=1000)] | None = Field(
-        default=None,
-        description="by how much one person moves a count at most, where counts were scaled, converted or "
-        "averaged before they came; sensors must declare most_counts of it, rounded up",
-    )
+    decimals: Decimals = "refuse"
+    largest_factor: LargestFactor = None
     look_back_seconds: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
         description="how far each look goes back behind the last interval, for what came late; none = "
@@ -469,10 +467,7 @@ class SensorThingsSettings(Section):
 class FilesMap(Section):
     """What stands where in files of counts; a preset has the same keys. What is undecided is refused."""
 
-    preset: str | None = Field(
-        default=None,
-        description="mapping to begin with: one of `tallyguard connect presets`, or a TOML file",
-    )
+    preset: str | None = OPTION_SETTINGS["connect.files.preset"].field()
     start: NameList = Field(
         default=(), description="column of the intervals' starts; of several names the first that is there"
     )
@@ -485,9 +480,7 @@ class FilesMap(Section):
     interval_seconds: int | None = Field(
         default=None, ge=1, description="length of an interval; none = by `end`, or as most starts are apart"
     )
-    timezone: str | None = Field(
-        default=None, description="time zone of times that show the clock on the wall, like Europe/Vienna"
-    )
+    timezone: str | None = OPTION_SETTINGS["connect.files.timezone"].field()
     time_format: str | None = Field(default=None, description="how times are written, like %d/%m/%Y %H:%M")
     wall_clock: bool = Field(
         default=False, description="times that are numbers show the clock on the wall, and are no instants"
@@ -529,25 +522,13 @@ class FilesMap(Section):
     lookup_name: str | None = Field(
         default=None, description="its column of the sensor that is meant; several keys of one are channels"
     )
-    channels: Literal["refuse", "sum", "apart"] = Field(
-        default="refuse", description="several channels of a sensor: one count, or a sensor each"
-    )
-    decimals: Literal["refuse", "round"] = Field(
-        default="refuse",
-        description="counts with decimals: round takes the nearest, and needs largest_factor",
-    )
-    largest_factor: Annotated[float, Field(gt=0, le=1000)] | None = Field(
-        default=None,
-        description="by how much one person moves a count at most, where counts were scaled, converted or "
-        "averaged before they came; sensors must declare most_counts of it, rounded up",
-    )
+    channels: Literal["refuse", "sum", "apart"] = OPTION_SETTINGS["connect.files.channels"].field()
+    decimals: Decimals = "refuse"
+    largest_factor: LargestFactor = None
     repeated: Literal["refuse", "drop"] = Field(
         default="refuse", description="several counts of one channel and interval: drop takes none of them"
     )
-    shorter: Literal["refuse", "sum"] = Field(
-        default="refuse",
-        description="intervals shorter than a step: sum adds them where all of a step were counted",
-    )
+    shorter: ShorterIntervals = "refuse"
     uptime: str | None = Field(
         default=None, description="column with the share of the interval in which the counter worked"
     )

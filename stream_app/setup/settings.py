@@ -13,8 +13,9 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from accounting.settings import HORIZON, MISTAKES, OPERATIONS, HorizonSettings, RiskBudget
+from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from models.priors import MOST_DRAWS
+from stream_app.setup.option_settings import OPTION_SETTINGS
 from stream_app.setup.priors_verdict import PriorsCheckSetting
 from stream_app.setup.release_settings import (
     BUDGET,
@@ -162,16 +163,8 @@ class Settings(BaseSettings):
         "the broker's: a count of an interval that is not over is refused. For clocks that differ; raise it "
         "where times are simulated",
     )
-    horizon: int = Field(
-        default=HORIZON,
-        ge=1,
-        description="T: how many of the latest steps the adversary tries to reconstruct",
-    )
-    mistakes: int = Field(
-        default=MISTAKES,
-        ge=0,
-        description="s: how many of these steps the adversary may get wrong; with many, habits alone succeed",
-    )
+    horizon: int = OPTION_SETTINGS["horizon"].field()
+    mistakes: int = OPTION_SETTINGS["mistakes"].field()
     thresholds: NumberList = Field(
         default=(0.01, 0.05, 0.1, 0.25, 0.5), description="risks at which people are counted and reported"
     )
@@ -210,7 +203,7 @@ class Settings(BaseSettings):
         ge=0,
         description="time between snapshots of the accounts for a quick restart; 0 = none",
     )
-    delta: float = Field(default=1e-6, gt=0, lt=1, description="delta of the differential-privacy account")
+    delta: float = OPTION_SETTINGS["delta"].field()
     confidence: float = Field(
         default=0.95, gt=0, lt=1, description="confidence of intervals and sampled bounds"
     )
@@ -272,16 +265,14 @@ class Settings(BaseSettings):
     )
     adversary: AdversaryName = Field(
         default=INFORMED,
-        description="whom a risk budget is kept against: informed = who knows where everybody else is; crowd "
-        "= who only knows how they live",
+        description="which adversary a risk budget holds against: informed = knows where everybody else is; "
+        "crowd = only knows how they live",
     )
     crowd: CrowdSettings = Field(
         default=CrowdSettings(), description="the adversary who only knows how people live"
     )
     release: ReleaseSettings = Field(default=ReleaseSettings(), description="release policy")
-    listen: str = Field(
-        default="127.0.0.1:9464", description="address of metrics, health and page; empty = none"
-    )
+    listen: str = OPTION_SETTINGS["listen"].field()
     listen_names: NameList = Field(
         default=(),
         description="names by which browsers and scrapers call it, beside localhost and addresses; requests "
@@ -294,7 +285,7 @@ class Settings(BaseSettings):
     )
     page_token_file: Path | None = Field(default=None, description="file with the access token")
     connect: ConnectSettings = Field(
-        default=ConnectSettings(), description="how counts come in that are no messages"
+        default=ConnectSettings(), description="how counts come in that are not messages"
     )
     log: LogSettings = Field(default=LogSettings(), description="log on stderr")
     kafka: KafkaSettings = Field(default=KafkaSettings(), description="broker")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -20,25 +21,14 @@ from pydantic_settings import SettingsError as PydanticSettingsError
 
 from models.text import parse_toml
 from stream_app.exceptions import SettingsError
+from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.setup.sections import Section
 from stream_app.setup.settings import ENVIRONMENT_PREFIX, Settings
 
 CONFIG_VARIABLE = "TALLYGUARD_CONFIG"
 _NOT_SETTINGS = {
     CONFIG_VARIABLE,  # names the settings file
     "TALLYGUARD_SHARED",  # where the tests find reference material
-}
-_FILES = (
-    *("noise_key", "key_record", "pseudonym_key", "page_token_file", "sensors", "locations"),
-    *("priors_check", "evidence", "panel"),
-)
-_FILES_IN = {
-    "kafka": ("ca_file", "certificate_file", "password_file"),
-    "release": ("covariance", "recipients"),
-}
-_FILES_OF_CONNECTORS = {
-    "http": ("token_file", "certificate_file", "client_ca_file"),
-    "mqtt": ("ca_file", "certificate_file", "password_file"),
-    "sensorthings": ("ca_file", "password_file", "token_file"),
 }
 
 
@@ -57,14 +47,23 @@ def load_settings(path: Path | None = None, flags: Mapping[str, object] | None =
     """Settings from a TOML file, the environment and flags, in rising order of precedence.
 
     ``path`` defaults to the file that ``TALLYGUARD_CONFIG`` names, if any; paths in the file are relative to
-    it. Flags that are None were not given. ``model_fields_set`` names what any of them set.
+    it. Flags are by the names of settings, with dots between levels; those that are None were not given.
+    ``model_fields_set`` names what any of them set.
     :class:`SettingsError` for everything unknown or out of range.
     """
     if path is None and os.environ.get(CONFIG_VARIABLE):
         path = Path(os.environ[CONFIG_VARIABLE])
     check_environment(os.environ)
     from_file = {} if path is None else _read_toml(path)
-    given = {key: value for key, value in (flags or {}).items() if value is not None}
+    given: dict[str, Any] = {}
+    for name, value in (flags or {}).items():
+        if value is None:
+            continue
+        *sections, key = name.split(".")
+        table = given
+        for section in sections:
+            table = table.setdefault(section, {})
+        table[key] = value
 
     class Loaded(Settings):
         @classmethod
@@ -134,12 +133,15 @@ def _describe(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[Settin
             variable=ENVIRONMENT_PREFIX + "__".join(path).upper(),
             default=_shown(default),
             description=field.description or "",
-            is_secret=SecretStr in getattr(field.annotation, "__args__", ()),
+            is_secret=_is_secret(field),
         )
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    """The settings of a TOML file, its paths made relative to it."""
+    """The settings of a TOML file, its paths taken from its folder.
+
+    :class:`SettingsError` for a secret in it: such files are copied and shown.
+    """
     try:
         values = parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -148,83 +150,61 @@ def _read_toml(path: Path) -> dict[str, Any]:
         ) from error
     except ValueError as error:
         raise SettingsError(f"settings file {path} must be TOML", error, "correct it there") from error
-    _check_no_secret(values)
-    return _relative_to(path.parent, values)
-
-
-def _check_no_secret(values: Mapping[str, Any]) -> None:
-    """:class:`SettingsError` for a settings file with a secret in it: such files are copied and shown."""
-    for row in describe():
-        *sections, key = row.name.split(".")
-        table: Any = values
-        for section in sections:
-            table = table.get(section) if isinstance(table, Mapping) else None
-        if row.is_secret and isinstance(table, Mapping) and key in table:
-            file = row.name.removesuffix("_secret") if key.endswith("_secret") else f"{row.name}_file"
+    for place, name, field, table in _entries(Settings, values, ""):
+        if _is_secret(field):
+            # Tables with names of the user's own, as those of senders, have no variables.
+            variable = next((row.variable for row in describe() if row.name == place + name), None)
+            key = name if variable is None else place + name
+            file = key.removesuffix("_secret") if name.endswith("_secret") else f"{key}_file"
+            remedy = f"name a file that only its owner may read with {file}"
             raise SettingsError(
                 "secrets must not stand in the settings file",
-                row.name,
-                f"set {row.variable}, or name a file that only its owner may read with {file}",
+                place + name,
+                remedy if variable is None else f"set {variable}, or {remedy}",
             )
-    for name, sender in _senders_of(values).items():
-        if "token" in sender:
-            raise SettingsError(
-                "secrets must not stand in the settings file",
-                f"connect.http.senders.{name}.token",
-                "name a file that only its owner may read with token_file",
-            )
+        text = table[name]
+        is_file = _names_file(field) or (name == "preset" and str(text).endswith(".toml"))
+        if is_file and isinstance(text, str):
+            table[name] = str(path.parent / text)
+    return values
 
 
-def _senders_of(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The tables of those who send over HTTP, as far as they are tables."""
-    table: Any = values
-    for section in ("connect", "http", "senders"):
-        table = table.get(section) if isinstance(table, Mapping) else None
-    found = table.items() if isinstance(table, Mapping) else ()
-    return {name: sender for name, sender in found if isinstance(sender, dict)}
+def _entries(
+    model: type[BaseModel], table: dict[str, Any], place: str
+) -> Iterator[tuple[str, str, FieldInfo, dict[str, Any]]]:
+    """What a settings file says: the place of each key, its name, its field, and the table it stands in.
+
+    What is unknown, or no table where one should be, is left to the validation.
+    """
+    for name, field in model.model_fields.items():
+        value = table.get(name)
+        section = _section_in(field.annotation)
+        if section is None:
+            if name in table:
+                yield place, name, field, table
+        elif isinstance(value, dict):
+            is_by_name = field.annotation is not section
+            for key, each in value.items() if is_by_name else [("", value)]:
+                if isinstance(each, dict):
+                    inner = f"{place}{name}.{key}." if is_by_name else f"{place}{name}."
+                    yield from _entries(section, each, inner)
 
 
-def _relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
-    """The values with file names taken from the settings file's own folder."""
-    placed = dict(values)
-    for key in _FILES:
-        if isinstance(placed.get(key), str):
-            placed[key] = folder / placed[key]
-    for section, keys in _FILES_IN.items():
-        table = placed.get(section)
-        if isinstance(table, dict):
-            files = {key: folder / table[key] for key in keys if isinstance(table.get(key), str)}
-            placed[section] = {**table, **files}
-    connect = placed.get("connect")
-    if isinstance(connect, dict):
-        placed["connect"] = _placed_connectors(folder, connect)
-    return placed
+def _section_in(annotation: Any) -> type[BaseModel] | None:
+    """The section that a field is, or of which it has one by name (``dict[str, SenderSettings]``)."""
+    for kind in (annotation, *get_args(annotation)):
+        if isinstance(kind, type) and issubclass(kind, Section):
+            return kind
+    return None
 
 
-def _placed_connectors(folder: Path, connect: dict[str, Any]) -> dict[str, Any]:
-    """The connectors' tables, files in their mappings included."""
-    placed = dict(connect)
-    if isinstance(placed.get("files"), dict):
-        placed["files"] = _placed_map(folder, placed["files"])
-    for name, keys in _FILES_OF_CONNECTORS.items():
-        table = placed.get(name)
-        if isinstance(table, dict):
-            files = {key: str(folder / table[key]) for key in keys if isinstance(table.get(key), str)}
-            mapping = table.get("map")
-            more = {"map": _placed_map(folder, mapping)} if isinstance(mapping, dict) else {}
-            placed[name] = {**table, **files, **more}
-    for sender in _senders_of({"connect": placed}).values():
-        if isinstance(sender.get("token_file"), str):
-            sender["token_file"] = str(folder / sender["token_file"])
-    return placed
+def _is_secret(field: FieldInfo) -> bool:
+    return SecretStr in get_args(field.annotation)
 
 
-def _placed_map(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
-    """A mapping of files or payloads: its preset may be a name, and is a file where it ends so."""
-    files = {"lookup_file": values.get("lookup_file"), "preset": values.get("preset")}
-    if not str(files["preset"]).endswith(".toml"):
-        del files["preset"]
-    return {**values, **{key: str(folder / name) for key, name in files.items() if isinstance(name, str)}}
+def _names_file(field: FieldInfo) -> bool:
+    """Whether a text there is the name of a file; ``priors_check`` is read from the one it names."""
+    return not {Path, PriorsVerdict}.isdisjoint({field.annotation, *get_args(field.annotation)})
 
 
 def settings_error(error: ValidationError) -> SettingsError:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from accounting.continuous import WorstMoments
 from accounting.settings import HORIZON, HorizonSettings
+from models.keys import Pseudonymiser
 from models.mechanisms import parse
 from models.prior_files import save_population
 from models.priors import Population
@@ -41,6 +42,7 @@ from stream_app.wire import RiskSummary
 # The files of a demo deployment, as an operator has them: priors, sensors, messages, settings, keys.
 
 MARKER = "demo.json"
+SEED = 20260
 HOME_GROUPS = ("homes north", "homes south")
 HOME_SIGMA = 1.0
 RAW = {"mechanism": "raw"}
@@ -51,46 +53,18 @@ ORIGIN = "2026-03-02T00:00:00Z"
 AUDITED_FROM = 8  # the hour at which the schedule for an audit begins: the working day
 
 
-@dataclass(frozen=True)
 class Scenario:
     """Where everything of a demo lies."""
 
-    folder: Path
-
-    @property
-    def priors(self) -> Path:
-        """Everybody's movement prior."""
-        return self.folder / "priors.parquet"
-
-    @property
-    def sensors(self) -> Path:
-        """The city's sensors."""
-        return self.folder / "sensors.json"
-
-    @property
-    def messages(self) -> Path:
-        """Activations and readings as they were sent."""
-        return self.folder / "messages.jsonl"
-
-    @property
-    def settings(self) -> Path:
-        """Settings of the deployment."""
-        return self.folder / "tallyguard.toml"
-
-    @property
-    def schedule(self) -> Path:
-        """What is released over the first working day, to audit."""
-        return self.folder / "working-day.json"
-
-    @property
-    def report(self) -> Path:
-        """The report on the run, one HTML file."""
-        return self.folder / "report.html"
-
-    @property
-    def output(self) -> Path:
-        """What the engine writes."""
-        return self.folder / "output"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.priors = folder / "priors.parquet"  # everybody's movement prior
+        self.sensors = folder / "sensors.json"
+        self.messages = folder / "messages.jsonl"  # activations and readings as they were sent
+        self.settings = folder / "tallyguard.toml"
+        self.schedule = folder / "working-day.json"  # what is released over the first working day, to audit
+        self.report = folder / "report.html"
+        self.output = folder / "output"  # what the engine writes
 
 
 def prepare(folder: Path, city: City) -> Scenario:
@@ -198,18 +172,6 @@ ALTERNATIVES: tuple[
 
 
 @dataclass(frozen=True)
-class DemoOptions:
-    """What may be chosen: the city, how long it runs, how fast, and where the results go."""
-
-    steps: int = 48
-    people: int = 2000
-    seed: int = 20260
-    seconds_per_step: float = 0.1
-    output: Path = Path("demo-output")
-    listen: str = "127.0.0.1:0"
-
-
-@dataclass(frozen=True)
 class ExposedPerson:
     """One row of the table of the most exposed: the step at which the releases added most."""
 
@@ -233,7 +195,7 @@ class WayOfLife:
 
 
 @dataclass(frozen=True)
-class Alternative:
+class UnderOtherNoise:
     """One row of the table of what noise would do; errors are in people, None where nothing is published."""
 
     name: str
@@ -270,56 +232,51 @@ class DemoReport:
     mistakes: int
     exposed: tuple[ExposedPerson, ...]
     ways_of_life: tuple[WayOfLife, ...]
-    alternatives: tuple[Alternative, ...]
+    alternatives: tuple[UnderOtherNoise, ...]
     example_person: str
     warning: str | None
     scenario: Scenario
     run: RunReport
 
 
-@dataclass(frozen=True)
-class PreparedDemo:
-    """A city, the files made of it, and the settings it is run with."""
-
-    city: City
-    scenario: Scenario
-    settings: Settings
-
-
 def run_demo(
-    options: DemoOptions,
     *,
+    output: Path = Path("demo-output"),
+    steps: int = 48,
+    people: int = 2000,
+    seed: int = SEED,
+    seconds_per_step: float = 0.1,
+    listen: str = "127.0.0.1:0",
     announce: Callable[[str], None],
     observer: Observer | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> DemoReport:
     """Simulate, release, account and sum up; ``announce`` gets a sentence about each part of it."""
-    for name, value in (("steps", options.steps), ("people", options.people)):
+    for name, value in (("steps", steps), ("people", people)):
         if value < 1:
             raise SettingsError(f"{name} must be at least 1", value, f"leave --{name} out for a good demo")
-    announce(f"building a city of {options.people:,} people (seed {options.seed})")
-    city = build_city(CityOptions(people=options.people, seed=options.seed))
-    scenario = prepare(options.output, city)
+    announce(f"building a city of {people:,} people (seed {seed})")
+    city = build_city(CityOptions(people=people, seed=seed))
+    scenario = prepare(output, city)
     token = secrets.token_urlsafe(12)  # made for this run, shown to whoever started it, stored nowhere
-    settings = load_settings(scenario.settings, {"listen": options.listen, "page_token": token})
+    settings = load_settings(scenario.settings, {"listen": listen, "page_token": token})
     announce(
         "starting the engine; the first time, kernels are compiled for this machine, which takes a while"
     )
-    write_audit_schedule(scenario, city, options.steps)
-    demo = PreparedDemo(city, scenario, settings)
-    chunks = paced_messages(scenario, city, options.steps, pace(options.seconds_per_step, sleep))
-    report, people = _run_engine(demo, chunks, announce, observer)
+    write_audit_schedule(scenario, city, steps)
+    chunks = paced_messages(scenario, city, steps, pace(seconds_per_step, sleep))
+    report, view = _run_engine(city, scenario, settings, chunks, announce, observer)
     announce("writing the report")
     priors = load_priors(scenario.output, settings, city.population)
     write_report(scenario.output, scenario.report, priors=priors)
     announce("accounting the same hours for some of them, as they were and under other noise")
-    return _sum_up(demo, report, people)
+    return _sum_up(city, scenario, settings, report, view)
 
 
 def pace(
     seconds: float, sleep: Callable[[float], None], now_seconds: Callable[[], float] = time.monotonic
 ) -> Callable[[], None]:
-    """Sleeps after a step for what is left of so many seconds since the last; what took longer is let be."""
+    """Sleeps after each step until so many seconds after the last; a longer step is not made up for."""
     due = now_seconds()
 
     def pause() -> None:
@@ -332,18 +289,21 @@ def pace(
 
 
 def _run_engine(
-    demo: PreparedDemo,
+    city: City,
+    scenario: Scenario,
+    settings: Settings,
     chunks: Iterable[bytes],
     announce: Callable[[str], None],
     observer: Observer | None,
 ) -> tuple[RunReport, PeopleView]:
     """The embedded engine on the city's messages, watched; and the people as it leaves them."""
-    city, settings, kept = demo.city, demo.settings, _KeptView()
-    options = embedded.RunOptions(output=demo.scenario.output)
+    kept = _KeptView()
+    options = embedded.RunOptions(output=scenario.output)
     with watching(settings, city.registry.sensors, [kept, *([observer] if observer else [])]) as watch:
         if watch.address:
             announce(f"page {watch.address}   metrics {watch.address}metrics")
-            announce(f"access token for single people on the page: {_token(settings)}")
+            token = settings.page_token.get_secret_value() if settings.page_token else "none"
+            announce(f"access token for single people on the page: {token}")
             announce("both end with the demo; --seconds-per-step 2 (make demo PAUSE=2) leaves time to look")
         report = embedded.run(settings, options, city.population, observer=watch.observer, chunks=chunks)
     assert kept.view is not None, "a run that ended has begun"
@@ -359,13 +319,11 @@ class _KeptView(Observer):
         self.view = event.view
 
 
-def _token(settings: Settings) -> str:
-    return settings.page_token.get_secret_value() if settings.page_token else "none"
-
-
-def _sum_up(demo: PreparedDemo, report: RunReport, people: PeopleView) -> DemoReport:
+def _sum_up(
+    city: City, scenario: Scenario, settings: Settings, report: RunReport, people: PeopleView
+) -> DemoReport:
     """What the run itself says of its people, and its log once more under other noise."""
-    city, scenario, settings = demo.city, demo.scenario, demo.settings
+    pseudonyms = load_keys(settings, scenario.output).pseudonyms
     steps = read_decisions(scenario.output / "decisions.jsonl", city.registry)
     summaries = read_run(scenario.output).summaries
     worst = people.standing().worst
@@ -382,7 +340,7 @@ def _sum_up(demo: PreparedDemo, report: RunReport, people: PeopleView) -> DemoRe
         mean_risk=float(np.mean([summary.mean_risk for summary in summaries])),
         horizon_steps=settings.horizon,
         mistakes=settings.mistakes,
-        exposed=tuple(_exposed(demo, worst, ranked[:MOST_EXPOSED])),
+        exposed=tuple(_exposed(city, pseudonyms, worst, ranked[:MOST_EXPOSED])),
         ways_of_life=tuple(_ways_of_life(city, worst)),
         alternatives=tuple(_alternatives(city.population, steps, horizon)),
         example_person=city.population.people[ranked[0]],
@@ -401,9 +359,9 @@ def _attack(summaries: Sequence[RiskSummary]) -> MeanOfRun | None:
     return MeanOfRun(*means.tolist())
 
 
-def _exposed(demo: PreparedDemo, worst: WorstMoments, chosen: NDArray[np.int64]) -> list[ExposedPerson]:
-    city = demo.city
-    pseudonyms = load_keys(demo.settings, demo.scenario.output).pseudonyms
+def _exposed(
+    city: City, pseudonyms: Pseudonymiser, worst: WorstMoments, chosen: NDArray[np.int64]
+) -> list[ExposedPerson]:
     return [
         ExposedPerson(
             pseudonyms.pseudonym(city.population.people[person]),
@@ -430,7 +388,7 @@ def _ways_of_life(city: City, worst: WorstMoments) -> list[WayOfLife]:
 
 def _alternatives(
     population: Population, steps: list[StepSchedule], horizon: HorizonSettings
-) -> list[Alternative]:
+) -> list[UnderOtherNoise]:
     """The schedule as it was and under other noise, for the first people of the city."""
     some = population.subset(range(min(COMPARED_PEOPLE, len(population))))
     horizon = replace(horizon, operations=COMPARED_OPERATIONS)
@@ -441,8 +399,8 @@ def _alternatives(
     return rows
 
 
-def _row(name: str, accounted: Account, steps: list[StepSchedule]) -> Alternative:
-    return Alternative(
+def _row(name: str, accounted: Account, steps: list[StepSchedule]) -> UnderOtherNoise:
+    return UnderOtherNoise(
         name,
         accounted.mean_baseline,
         accounted.mean_attack,

@@ -26,7 +26,7 @@ from models.releases import Schedule
 from stream_app.analysis.planning import plan_releases
 from stream_app.setup.release_settings import BUDGET, BudgetSettings, ReleaseSettings
 from stream_app.setup.settings import Settings
-from stream_app.starting.demo import DemoOptions, Scenario, run_demo
+from stream_app.starting.demo import Scenario, run_demo
 
 _TIGHT = BudgetSettings(added=0.01, habits="apart")
 
@@ -35,11 +35,11 @@ def main() -> None:
     """Run the smallest demo, plan its day under a risk budget, and throw the results away."""
     other = subprocess.Popen([sys.executable, "-m", "stream_app.starting.warm_up", *PARTS])
     with other, tempfile.TemporaryDirectory() as folder:
-        options = DemoOptions(
-            steps=12, people=30, seconds_per_step=0.0, output=Path(folder) / "demo", listen=""
+        output = Path(folder) / "demo"
+        run_demo(
+            output=output, steps=12, people=30, seconds_per_step=0.0, listen="", announce=lambda text: None
         )
-        run_demo(options, announce=lambda text: None)
-        scenario = Scenario(options.output)
+        scenario = Scenario(output)
         release = ReleaseSettings(mechanism=BUDGET, budget=_TIGHT)
         settings = Settings(release=release, sensors=scenario.sensors)
         plan_releases(settings, scenario.schedule, load_population(scenario.priors))

@@ -47,7 +47,7 @@ from models.priors.stationary import spectral_gap, stationary_distribution
 from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.city import City, CityOptions, build_city
 from stream_app.starting.aggregates import PersonaQuestions, make_personas
-from stream_app.starting.demo import DemoOptions, run_demo
+from stream_app.starting.demo import run_demo
 from tests.accounting.crowd.both import BothAccounts
 
 STEPS = 8
@@ -221,10 +221,10 @@ def chains(city: City) -> object:
 def demo(city: City) -> object:
     """The tables at the demo's end."""
     with tempfile.TemporaryDirectory() as folder:
-        options = DemoOptions(
-            steps=12, people=30, seconds_per_step=0.0, output=Path(folder) / "demo", listen=""
+        output = Path(folder) / "demo"
+        report = run_demo(
+            output=output, steps=12, people=30, seconds_per_step=0.0, listen="", announce=lambda text: None
         )
-        report = run_demo(options, announce=lambda text: None)
     return [asdict(row) for row in (*report.exposed, *report.ways_of_life, *report.alternatives)]
 
 

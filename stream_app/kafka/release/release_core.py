@@ -276,7 +276,7 @@ _Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 
 class OpenStepRecord(BaseModel):
-    """An open step with its counts: secret. :meth:`stream_app.steps.window.StepWindow.take_changed` gives it."""
+    """An open step with its counts, so secret; :class:`stream_app.steps.window.StepWindow` saves it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -12,16 +12,14 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from models.fitting.calibration import Flows
 from models.fitting.personas import HOME, NO_WORK, WORK, Classes, DayType, grouped
 from stream_app.exceptions import InputError
-from stream_app.starting.aggregates.zone_files import needed, numbers, texts, usual
-from stream_app.starting.counts.tables import read_table
+from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, needed, numbers, read_table, texts, usual
 
-# Days of synthetic agents, or of a survey's people, as aggregates: nobody's day leaves this module whole.
+# Days of synthetic agents, or of people in a survey, as aggregates: no single day leaves this module.
 
 _STUDIES = ("school", "education", "college", "university")
 AT_HOME, WORKS, STUDIES = "at home", "works", "studies"
@@ -39,7 +37,7 @@ class AgentDays:
 
 @dataclass(frozen=True, eq=False)
 class AgentAggregates:
-    """What all of them make together: classes, days, visits of zones by activity, and trips by slot."""
+    """What the agents add up to: classes, days, visits of zones by activity, and trips by slot."""
 
     classes: Classes
     days: tuple[DayType, ...]
@@ -189,7 +187,7 @@ class AgentEvents:
     is_globe: bool
 
     def days(self, slots: int, zone_of: ZoneOf, outside: int) -> AgentDays:
-        """Everybody's day in slots; ``zone_of`` north and east is at most the number ``outside``.
+        """The day of each agent in slots; ``zone_of`` gives zones up to the number ``outside``.
 
         Of a week, the five weekdays are five days of which each counts a fifth.
         """
@@ -234,7 +232,7 @@ def read_agents(path: Path) -> AgentEvents:
         path = found[0]
     if path.suffix.lower() == ".gpkg":
         return _of_eqasim(path, _geopackage(path))
-    table = read_table(path) if path.suffix.lower() != ".parquet" else _parquet(path)
+    table = read_table(path)
     return _of_uva(path, table) if usual(table, ("pid",)) else _of_eqasim(path, table)
 
 
@@ -277,7 +275,7 @@ def _of_uva(path: Path, table: pa.Table) -> AgentEvents:
         path, table, "pid" if "pid" in table.column_names else needed(path, table, ("pid",), "of persons")
     )
     begin = _starts(path, table)
-    if usual(table, ("latitude", "lat")) is None:
+    if usual(table, LATITUDES) is None:
         north, east = _uva_places(path, table, types)
         is_globe = True
     else:
@@ -325,14 +323,14 @@ def _places(path: Path, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[n
         points = [_point(path, blob) for blob in table[geometry].to_pylist()]
         at = np.array(points, dtype=np.float64).reshape(-1, 2)
         return at[:, 1], at[:, 0], False
-    is_globe = usual(table, ("lat", "latitude")) is not None
+    is_globe = usual(table, LATITUDES) is not None
     north = needed(
         path,
         table,
-        ("lat", "latitude") if is_globe else ("y",),
+        LATITUDES if is_globe else ("y",),
         "of places (lat and lon, x and y, or geometry)",
     )
-    east = needed(path, table, ("lon", "longitude") if is_globe else ("x",), "of places")
+    east = needed(path, table, LONGITUDES if is_globe else ("x",), "of places")
     return numbers(path, table, north), numbers(path, table, east), is_globe
 
 
@@ -363,14 +361,6 @@ def _geopackage(path: Path) -> pa.Table:
             else pa.array([None if c is None else str(c) for c in cells], pa.string())
         )
     return pa.table(columns)
-
-
-def _parquet(path: Path) -> pa.Table:
-    """A Parquet table with its geometry as bytes."""
-    try:
-        return pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} must be a Parquet file", type(error).__name__, "write it again") from None
 
 
 def _point(path: Path, blob: object) -> tuple[float, float]:

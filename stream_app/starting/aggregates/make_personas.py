@@ -1,4 +1,4 @@
-"""Everything a city has of all people together becomes personas, with words on what they rest on."""
+"""Makes personas of what a city knows about all people together, and says what they rest on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from stream_app.starting.counts.deployment_files import (
     SensorPlace,
     assumed_population,
 )
-from stream_app.starting.counts.read import NOT_COUNTED, Counts
+from stream_app.starting.counts.read import NOT_COUNTED, CountTable
 from stream_app.starting.counts.tables import columns_in_words, read_table
 
 OUTSIDE = "outside"
@@ -53,10 +53,10 @@ _DAY = 86_400
 
 @dataclass(frozen=True)
 class PersonaQuestions:
-    """What there is besides the source; ``penalty`` None meets tables exactly. Counts are of ``people``.
+    """What personas are made of besides the source; the counts are of ``people`` people.
 
-    ``reach`` is how many times as far as assumed people go for other activities; ``habits`` names the habits
-    of invented people, where there are sensors alone.
+    With ``penalty`` None the tables are met exactly. ``reach`` is a factor on the distances that people go
+    for other activities; ``habits`` names the habits of invented people, where there are sensors alone.
     """
 
     zones: Path | None = None
@@ -64,7 +64,7 @@ class PersonaQuestions:
     within_km: float = 1.0
     activities: Path | None = None
     flows: Path | None = None
-    counts: Counts | None = None
+    counts: CountTable | None = None
     people: float | None = None
     slots: int = 24
     week: bool = False
@@ -88,7 +88,7 @@ class MadePersonas:
 
 @dataclass(frozen=True, eq=False)
 class _City:
-    """Where everybody lives: zones on a map, the last one for all that is outside, and their locations."""
+    """Zones on a map, the last one for everything outside it, and the location that each belongs to."""
 
     zones: Zones
     location: NDArray[np.int64]
@@ -138,7 +138,7 @@ def _require_days(questions: PersonaQuestions) -> None:
 def _of_home_work(
     table: NamedHomeWork, questions: PersonaQuestions, progress: Callable[[float], None]
 ) -> MadePersonas:
-    """Classes of a home-work table, with days of a survey or assumed ones."""
+    """Personas of a home-work table, with days of a survey or assumed ones."""
     if questions.zones is not None:
         table = table.coarse(_digits(table, questions.zones))
     named = sorted({zone for zone in (*table.home, *table.work) if zone})
@@ -147,12 +147,16 @@ def _of_home_work(
     numbered = table.numbered(city.zones.names)
     away = (numbered.home == city.outside) | (numbered.work == city.outside)
     if away.any():
-        remarks.append(_outside_in_words(float(numbered.people[away].sum()), float(numbered.people.sum())))
+        remarks.append(
+            f"{numbered.people[away].sum():,.0f} of {numbered.people.sum():,.0f} people live or work in "
+            f"zones without a place on the map; there they are {OUTSIDE}."
+        )
     if questions.activities is None:
         days = assumed_days(questions.slots, questions.week)
     else:
         days = read_days(questions.activities, questions.week)
-    days = _usable(days, bool((numbered.work >= 0).any()), bool((numbered.work < 0).any()))
+    is_lived = {True: (numbered.work >= 0).any(), False: (numbered.work < 0).any()}  # with work, without
+    days = tuple(day for day in days if is_lived[day.works])
     classes = classes_of(numbered, days, questions.least_people)
     jobs = np.bincount(
         numbered.work[numbered.work >= 0], numbered.people[numbered.work >= 0], city.outside + 1
@@ -164,13 +168,14 @@ def _of_home_work(
         classes,
         questions,
         city,
-        (basis, remarks),
+        basis,
+        remarks,
         progress,
     )
 
 
 def _of_agents(source: Path, questions: PersonaQuestions, progress: Callable[[float], None]) -> MadePersonas:
-    """Classes, days, visits and trips of synthetic agents; their own days go no further."""
+    """Personas of synthetic agents; no single agent's day is kept."""
     if questions.zones is None and questions.sensors is None:
         raise InputError(
             "synthetic agents must have zones that their points lie in", "none", "give --zones, or --sensors"
@@ -202,7 +207,7 @@ def _of_agents(source: Path, questions: PersonaQuestions, progress: Callable[[fl
     around = _surroundings(city, questions.reach, found.days, found.visits, found.visits.get(WORK))
     made = personas(found.classes, found.days, around, questions.places)
     basis = "days of synthetic agents, added up"
-    return _finished(made, found.classes, questions, city, (basis, remarks), progress, found.trips)
+    return _finished(made, found.classes, questions, city, basis, remarks, progress, found.trips)
 
 
 def _of_counts(questions: PersonaQuestions, progress: Callable[[float], None]) -> MadePersonas:
@@ -229,7 +234,7 @@ def _of_counts(questions: PersonaQuestions, progress: Callable[[float], None]) -
     city = _City(zones, np.arange(count + 1), people.location_names, points)
     nobody = np.zeros(0, dtype=np.int64)
     classes = Classes(nobody, nobody, nobody, np.zeros(0))
-    return _finished(made, classes, questions, city, (people.assumed or "", []), progress)
+    return _finished(made, classes, questions, city, people.assumed or "", [], progress)
 
 
 def _digits(table: NamedHomeWork, zones: Path) -> int:
@@ -284,18 +289,6 @@ def _known(column: Sequence[str], city: _City) -> list[str]:
     return [zone if zone in names or not zone else OUTSIDE for zone in column]
 
 
-def _outside_in_words(away: float, people: float) -> str:
-    return (
-        f"{away:,.0f} of {people:,.0f} people live or work in zones without a place on the map; "
-        f"there they are {OUTSIDE}."
-    )
-
-
-def _usable(days: Sequence[DayType], with_work: bool, without: bool) -> tuple[DayType, ...]:
-    """The days that somebody has."""
-    return tuple(day for day in days if (day.works and with_work) or (not day.works and without))
-
-
 def _surroundings(
     city: _City,
     reach: float,
@@ -324,12 +317,12 @@ def _finished(
     classes: Classes,
     questions: PersonaQuestions,
     city: _City,
-    words: tuple[str, list[str]],
+    basis: str,
+    remarks: list[str],
     progress: Callable[[float], None],
     trips: Flows | None = None,
 ) -> MadePersonas:
     """Weights scaled to the people asked for, calibrated, and labelled."""
-    basis, remarks = words
     assert made.weights is not None
     scale = 1.0 if questions.people is None else questions.people / float(made.weights.sum())
     made = replace(made, weights=made.weights * scale)
@@ -364,7 +357,7 @@ def _finished(
     return MadePersonas(replace(made, assumed=label), calibration, tuple(remarks))
 
 
-def mean_counts(counts: Counts, locations: Sequence[str], slots: int) -> MeanCounts:
+def mean_counts(counts: CountTable, locations: Sequence[str], slots: int) -> MeanCounts:
     """What each sensor counts on average in each slot of the cycle; slots of nobody's count are left out."""
     if slots % counts.slots:
         raise InputError(

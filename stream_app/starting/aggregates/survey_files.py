@@ -13,12 +13,11 @@ from models.fitting.calibration import Flows
 from models.fitting.personas import HOME, WORK, Activity, DayType
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates.agent_files import AT_HOME, WORKS, numbered
-from stream_app.starting.aggregates.zone_files import needed, numbers, texts, usual
-from stream_app.starting.counts.tables import read_table
+from stream_app.starting.counts.tables import needed, numbers, read_table, texts, usual
 
-# Days that are assumed where no survey says what people do: what they are, hour by hour.
+# Days that are assumed where no survey says what people do, hour by hour.
 #
-# Weights of what one wants to do in each hour; who does not linger draws from those of the next hour.
+# The weights say what people want to do in each hour. Who does not stay draws from those of the next hour.
 
 HOURS = 24
 WEEK = (5, 2)
@@ -69,11 +68,12 @@ _WEEKEND = {"weekend", "saturday", "sunday", *"67"}
 
 
 def read_days(path: Path, week: bool = False) -> tuple[DayType, ...]:
-    """A type of day of who works in it, and one of who does not.
+    """A type of day for people who work on it, and one for people who do not.
 
-    Columns 0, 1, ... name what each person does in that slot; ``weight`` may say how many the person stands
-    for. For a ``week`` the column ``day`` says which day the row is of: then five weekdays and two days of a
-    weekend follow each other. Who works on weekdays has the weekends of all, others those without work.
+    Columns 0, 1, ... name what each person does in that slot; ``weight`` may say how many people the row
+    stands for. For a ``week`` the column ``day`` says which day the row is of: five weekdays are then
+    followed by two days of a weekend. People who work on weekdays have any of the weekends, others those
+    without work.
     """
     table = read_table(path)
     slots = sum(name.strip().isdecimal() for name in table.column_names)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,15 +13,21 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from stream_app.exceptions import InputError, SettingsError
+from models.private_files import private_file
+from models.text import safe_cell
+from stream_app.exceptions import InputError, OutputError, SettingsError
 from stream_app.setup.declared import most_counts_of
+from stream_app.setup.run_folder.durable import make_folder
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive_file import ArchiveTable, Progress, SiteNames
-from stream_app.starting.counts.read import NOT_COUNTED, Counts, interval_seconds
-from stream_app.starting.counts.tables import EMPTY_CELLS, check_zone, exists, parse_times, text_column
-from stream_app.wire import MAX_COUNT
+from stream_app.starting.counts.deployment_files import announced_steps
+from stream_app.starting.counts.read import MOST_COUNTS, NOT_COUNTED, CountTable, interval_seconds
+from stream_app.starting.counts.tables import check_zone, count_cells, local_times, parse_times
+from stream_app.wire import MAX_COUNT, Activation
 
 # When each row's interval starts: instants, also where a clock shows an hour twice or never.
 
@@ -121,7 +128,7 @@ def _short_by(starts: Integers, shown: Integers, length: int) -> int:
 
 
 def _is_second(rows: Integers, shown: Integers, channel: Integers | None) -> NDArray[np.bool_]:
-    """Which of these rows follow another of their channel and time; newest-first files are read backwards."""
+    """Which of these rows are the second of their channel and time; newest-first files are read backwards."""
     place = -rows if shown[0] > shown[-1] else rows
     of = np.zeros_like(rows) if channel is None else channel[rows]
     order = np.lexsort((place, of, shown[rows]))
@@ -142,12 +149,8 @@ def _clock(values: pa.Table, name: str, mapping: FilesMap) -> _Clock:
             'set timezone = "Europe/Vienna" in [connect.files], or give --timezone; UTC if they are of it',
         )
     check_zone(mapping.timezone)
-    naive: Any = pa.array(times.seconds, pa.timestamp("s"))
-    zone = mapping.timezone
-    early = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
-    late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
-    first, second = (np.asarray(pc.cast(each, pa.int64())) for each in (early, late))
-    return _Clock(times.seconds, first, second, exists(times.seconds, mapping.timezone))
+    found = local_times(times.seconds, mapping.timezone)
+    return _Clock(times.seconds, found.early, found.late, found.is_shown)
 
 
 def _length(
@@ -188,8 +191,7 @@ def whole_counts(
 ) -> tuple[NDArray[np.int64], int]:
     """The count of each row, :data:`NOT_COUNTED` where a cell is empty, and how many were rounded."""
     coded = table.coded(name)
-    text: Any = pc.utf8_trim_whitespace(text_column(coded.values, name))
-    text = pc.if_else(pc.is_in(text, value_set=pa.array(EMPTY_CELLS)), None, text)
+    text = count_cells(coded.values, name)
     form = r"^[0-9]{1,13}(\.0+)?$" if decimals == "refuse" else r"^[0-9]{1,13}(\.[0-9]{1,20})?$"
     good = np.asarray(pc.fill_null(pc.match_substring_regex(text, form), True), dtype=bool)
     if not good.all():
@@ -231,7 +233,8 @@ def least_share(table: ArchiveTable, name: str, least: float) -> NDArray[np.bool
 
 
 _ABSENT = NOT_COUNTED - 1  # no row at all; :data:`NOT_COUNTED` is a row with an empty cell
-_CELLS, _CELLS_A_ROW = 10_000_000, 1000  # intervals times channels: one wrong year would fill the memory
+# Intervals times channels, at most: one time with a wrong year would fill the memory otherwise.
+_CELLS, _CELLS_A_ROW = 10_000_000, 1000
 
 
 @dataclass(frozen=True)
@@ -259,7 +262,7 @@ def read_archive(
     steps: ArchiveSteps | None = None,
     progress: Progress = lambda size: None,
     latest_seconds: float = math.inf,
-) -> Counts:
+) -> CountTable:
     """The counts of all files together; :class:`InputError` says what is wrong, and never shows a count.
 
     An interval that ends after ``latest_seconds`` is not over: what a file says of it is no count yet.
@@ -269,11 +272,17 @@ def read_archive(
     names = SiteNames(mapping)
     parts = [_cells(ArchiveTable(path, mapping, progress), mapping, names) for path in paths]
     lengths = {part.seconds for part in parts}
+    if len(lengths) > 1:
+        raise InputError(
+            "all files must have intervals of one length",
+            " and ".join(f"{length} s" for length in sorted(filter(None, lengths))),
+            "bring in each resolution on its own; the same people would be published twice",
+        )
     cells = _Cells(
         np.concatenate([part.instants for part in parts]),
         np.concatenate([part.channel for part in parts]),
         np.concatenate([part.count for part in parts]),
-        lengths.pop() if len(lengths) == 1 else _one_length(lengths),
+        lengths.pop(),
         tuple(remark for part in parts for remark in part.remarks),
     )
     interval = cells.seconds or interval_seconds(cells.instants)
@@ -284,7 +293,13 @@ def read_archive(
         found = "intervals that are not over only" if early.any() else "empty cells only"
         raise InputError("the files must hold counts", found, "check `count` of the mapping, and its times")
     grid = steps or ArchiveSteps(int(counted.min()), interval)
-    cells = _between(cells, int(counted.min()), int(counted.max()))
+    inside = (cells.instants >= counted.min()) & (cells.instants <= counted.max())
+    cells = replace(
+        cells,
+        instants=cells.instants[inside],
+        channel=cells.channel[inside],
+        count=cells.count[inside],
+    )
     table, dropped = _by_interval(cells, grid, interval, names, mapping)
     table, partial = _by_step(table, grid.step_seconds // interval)
     table, without = _by_sensor(table, names)
@@ -303,11 +318,11 @@ def read_archive(
         remarks.append(
             f"One person moves a count by up to {most}: the sensors declare most_counts of {most}."
         )
-    return Counts(names.sensors, table, origin, grid.step_seconds, zone, tuple(remarks), most)
+    return CountTable(names.sensors, table, origin, grid.step_seconds, zone, tuple(remarks), most)
 
 
 def _check_uptime(mapping: FilesMap) -> None:
-    """Who scales by uptime multiplies by what one divided by the least of it is, at most."""
+    """A count that was scaled by uptime was multiplied by up to 1 / least_uptime."""
     factor = mapping.largest_factor
     if mapping.uptime is not None and factor is not None and mapping.least_uptime * factor < 1.0 - 1e-9:
         raise SettingsError(
@@ -315,22 +330,6 @@ def _check_uptime(mapping: FilesMap) -> None:
             f"{factor:g}, with counts of intervals counted in {mapping.least_uptime:g} of them",
             "set it so, or a larger least_uptime",
         )
-
-
-def _between(cells: _Cells, first: int, last: int) -> _Cells:
-    """The cells from the first count to the last one."""
-    inside = (cells.instants >= first) & (cells.instants <= last)
-    return _Cells(
-        cells.instants[inside], cells.channel[inside], cells.count[inside], cells.seconds, cells.remarks
-    )
-
-
-def _one_length(lengths: set[int | None]) -> int:
-    raise InputError(
-        "all files must have intervals of one length",
-        " and ".join(f"{length} s" for length in sorted(filter(None, lengths))),
-        "bring in each resolution on its own; the same people would be published twice",
-    )
 
 
 def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
@@ -474,7 +473,69 @@ def _by_sensor(table: Integers, names: SiteNames) -> tuple[Integers, int]:
 
 
 def _is_at_work(table: Integers) -> NDArray[np.bool_]:
-    """Where each channel lies between its first count and its last row, an empty one included."""
+    """Where each channel is between its first count and its last row, whether that row is empty or not."""
     begun = np.logical_or.accumulate(table >= 0, axis=0)
     goes_on = np.logical_or.accumulate((table != _ABSENT)[::-1], axis=0)[::-1]
     return begun & goes_on
+
+
+# Counts that were understood, as files: messages for a deployment, or a table for `tallyguard init`.
+
+MESSAGES, TABLES = ".jsonl", (".parquet", ".csv")
+
+
+def require_new_file(path: Path) -> None:
+    """:class:`OutputError` for a file that is there already, or is of no kind that can be written."""
+    if path.suffix.lower() not in (MESSAGES, *TABLES):
+        raise OutputError(
+            "--output must end in .jsonl (messages) or .parquet or .csv (a table)",
+            path.name,
+            "choose one of them",
+        )
+    if path.exists():
+        raise OutputError("--output must be a new file", path, "choose another name, or remove it")
+
+
+def write_counts(path: Path, counts: CountTable) -> None:
+    """Write them as the name's end says, whole or not at all, readable by the owner only."""
+    require_new_file(path)
+    make_folder(path.parent)
+    with private_file(path) as file:
+        if path.suffix.lower() == MESSAGES:
+            file.writelines(message_lines(counts))
+        elif path.suffix.lower() == ".csv":
+            names = tuple(map(safe_cell, counts.sensors))
+            pa_csv.write_csv(_table(replace(counts, sensors=names)), file)
+        else:
+            pq.write_table(_table(counts), file)
+
+
+def message_lines(counts: CountTable) -> Iterator[bytes]:
+    """An activation and the readings of each step, in order: the bytes that the messages' own models write.
+
+    Every step is announced, an empty one, too: so a run takes an archive of any length.
+    """
+    heads = [b',"sensor":' + json.dumps(name).encode() + b',"count":' for name in counts.sensors]
+    for step, names in enumerate(announced_steps(counts)):
+        yield Activation(v=1, step=step, sensors=names).line()
+        row = counts.table[step]
+        counted = np.flatnonzero(row != NOT_COUNTED)
+        start = b'{"v":1,"type":"reading","step":%d' % step
+        for index, count in zip(counted.tolist(), row[counted].tolist(), strict=True):
+            yield b"%b%b%d}\n" % (start, heads[index], count)
+
+
+def _table(counts: CountTable) -> pa.Table:
+    """``time`` (start, UTC), ``sensor`` and ``count``, what was counted only; ``most_counts`` above 1."""
+    step, sensor = np.nonzero(counts.table != NOT_COUNTED)
+    seconds = int(counts.origin.timestamp()) + step * counts.step_seconds
+    again = {} if counts.most_counts == 1 else {MOST_COUNTS: pa.array(np.full(step.size, counts.most_counts))}
+    index, texts = pa.array(sensor, pa.int32()), pa.array(counts.sensors, pa.string())
+    return pa.table(
+        {
+            "time": pa.array(seconds, pa.timestamp("s", "UTC")),
+            "sensor": pa.DictionaryArray.from_arrays(index, texts).cast(pa.string()),
+            "count": pa.array(counts.table[step, sensor]),
+            **again,
+        }
+    )

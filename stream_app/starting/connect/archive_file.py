@@ -28,7 +28,7 @@ from stream_app.starting.counts.tables import (
     text_column,
 )
 
-# What must not enter: single people, images, addresses of devices. Known by names of columns and fields.
+# What must not be taken in: single people, images, addresses of devices. The names of columns tell.
 
 _PERSONS = (
     *("peopleid", "personid", "visitorid", "userid", "customerid", "passengerid", "pedestrianid", "trackid"),

@@ -25,25 +25,25 @@ from models.text import parse_json
 from stream_app.exceptions import InputError, OutputError, SettingsError
 from stream_app.setup.run_folder.durable import AppendFile
 from stream_app.setup.sections import HttpSettings
-from stream_app.starting.connect.journal import ContradictionError, CountJournal, NotOverError, Taken
+from stream_app.starting.connect.journal import ContradictionError, CountJournal, NotOverError, TakenCounts
 from stream_app.starting.connect.payloads import PayloadMap, SensorCount
 from stream_app.watching.web import HEADERS, Connections, listening_socket
 
-# Many payloads, one wait for the disk: those that come while it is busy are made durable together.
+# Payloads that come while the disk is busy are made durable together: one wait for many of them.
 
 logger = logging.getLogger(__name__)
 
 
 class _Waiting(NamedTuple):
     counts: Sequence[SensorCount]
-    answer: asyncio.Future[Taken]
+    answer: asyncio.Future[TakenCounts]
 
 
 class CommitQueue:
     """Gives payloads to a journal, which one thread at a time uses.
 
-    ``letters`` are for contradictions, written once everybody is answered: neither what a sender is answered
-    nor when depends on what was counted before.
+    ``letters`` are the dead letters of contradictions. They are written after all senders were answered, so
+    that neither an answer nor its time depends on what was counted before.
     """
 
     def __init__(self, journal: CountJournal, letters: AppendFile) -> None:
@@ -52,9 +52,9 @@ class CommitQueue:
         self._waiting: list[_Waiting] = []
         self._has_some = asyncio.Event()
 
-    async def take(self, counts: Sequence[SensorCount]) -> Taken:
+    async def take(self, counts: Sequence[SensorCount]) -> TakenCounts:
         """What became of a payload, once that is on disk; :class:`TallyguardError` where it was not taken."""
-        answer: asyncio.Future[Taken] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[TakenCounts] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(counts, answer))
         self._has_some.set()
         return await answer
@@ -76,8 +76,8 @@ class CommitQueue:
                 raise
             await asyncio.to_thread(self._write_letters, results)
 
-    def _commit(self, batch: Sequence[Sequence[SensorCount]]) -> list[Taken | TallyguardError]:
-        results: list[Taken | TallyguardError] = []
+    def _commit(self, batch: Sequence[Sequence[SensorCount]]) -> list[TakenCounts | TallyguardError]:
+        results: list[TakenCounts | TallyguardError] = []
         for counts in batch:
             try:
                 results.append(self._journal.take(counts))
@@ -89,7 +89,7 @@ class CommitQueue:
             return [each if isinstance(each, TallyguardError) else error for each in results]
         return results
 
-    def _write_letters(self, results: Sequence[Taken | TallyguardError]) -> None:
+    def _write_letters(self, results: Sequence[TakenCounts | TallyguardError]) -> None:
         for result in results:
             for letter in () if isinstance(result, TallyguardError) else result.letters:
                 self._letters.append(letter.line())
@@ -99,8 +99,8 @@ class CommitQueue:
             logger.error("%s", error)
 
 
-def _give(batch: Sequence[_Waiting], results: Sequence[Taken | TallyguardError]) -> None:
-    """Answer whoever still listens."""
+def _give(batch: Sequence[_Waiting], results: Sequence[TakenCounts | TallyguardError]) -> None:
+    """Answer the senders that are still waiting."""
     for each, result in zip(batch, results, strict=True):
         if each.answer.done():
             continue
@@ -117,11 +117,17 @@ _BEARER, _BASIC = "bearer ", "basic "
 
 @dataclass(frozen=True)
 class Sender:
-    """Who has shown a token or a certificate; ``sensors`` matches the names it may send for, None all."""
+    """A sender, by its token or certificate; ``sensors`` match the names it may send for, None all names."""
 
     token: bytes | None = None
     certificate: str | None = None
     sensors: tuple[re.Pattern[str], ...] | None = None
+
+    def is_known_by(self, token: bytes, names: frozenset[str]) -> bool:
+        """Whether it is the sender with this token, compared in constant time, or with these names."""
+        if self.token is not None:
+            return hmac.compare_digest(token, self.token)
+        return self.certificate is None or self.certificate in names
 
     def may_count(self, sensors: Iterable[str]) -> bool:
         """Whether it may send for all of these, whether or not there are such sensors."""
@@ -131,7 +137,7 @@ class Sender:
 
 
 class Senders:
-    """:class:`SettingsError` where anybody could send."""
+    """Everybody who may send; :class:`SettingsError` for settings by which anybody could."""
 
     def __init__(self, settings: HttpSettings) -> None:
         if settings.token is None and settings.client_ca_file is None and not settings.senders:
@@ -155,25 +161,19 @@ class Senders:
         self.tls = _tls(settings)
 
     def find(self, authorization: str, certificate: Mapping[str, Any] | None) -> Sender | None:
-        """Who has sent a header with its token: as Bearer, or as the password of anybody (Basic).
+        """The sender with this token (Bearer, or Basic with any user name), or with this certificate.
 
-        ``certificate`` is what the sender has shown, as :mod:`ssl` gives it; it was checked before any header
-        was read. All are looked at, so that the time does not say which token was nearly right.
+        ``certificate`` is in the form of :mod:`ssl`, which checked it before any header was read. All senders
+        are compared, so that the time taken does not tell which token was nearly right.
         """
         said, names = _said(authorization), _names_of(certificate)
-        found = [each for each in self._senders if _is_known(each, said, names)]
+        found = [each for each in self._senders if each.is_known_by(said, names)]
         return found[0] if found else None
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """What a name with stars matches, in a time that grows with the text: fnmatch looks back at no star."""
+    """What a name with stars matches; fnmatch does not backtrack, so the time grows with the text alone."""
     return re.compile(fnmatch.translate(re.sub(r"[\[?]", r"[\g<0>]", name)))
-
-
-def _is_known(sender: Sender, said: bytes, names: frozenset[str]) -> bool:
-    if sender.token is not None:
-        return hmac.compare_digest(said, sender.token)
-    return sender.certificate is None or sender.certificate in names
 
 
 def _names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:
@@ -295,7 +295,7 @@ class Receiver:
             self.answered[response.status] += 1
             return response
 
-    async def _receive(self, request: web.BaseRequest) -> Taken:
+    async def _receive(self, request: web.BaseRequest) -> TakenCounts:
         if request.method != "POST":
             raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "payloads must be sent by POST")
         shown = None if request.transport is None else request.transport.get_extra_info("peercert")

@@ -1,7 +1,8 @@
-"""Payloads of brokers and services, which are taken or become dead letters."""
+"""What connectors to brokers and services share: payloads are taken or become dead letters."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from models.text import parse_json
-from stream_app.exceptions import InputError
+from stream_app.exceptions import InputError, SettingsError
 from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, FolderLock, make_folder, whole_lines
 from stream_app.setup.sections import PayloadSettings
 from stream_app.setup.settings import Settings
@@ -17,7 +18,50 @@ from stream_app.starting.connect.journal import ContradictionError, CountJournal
 from stream_app.starting.connect.payloads import PayloadMap
 from stream_app.wire import Reason, reject
 
-# Payloads into the journal, or to the dead letters with the sentence that says why.
+
+class Stop(Protocol):
+    """Says when to stop."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether somebody asked to."""
+
+
+class Pauses:
+    """Waits between attempts, each twice as long as the one before, up to the longest."""
+
+    def __init__(self, first_seconds: float, longest_seconds: float, *, at_once: bool = False) -> None:
+        """With ``at_once`` there is no wait before the second attempt, and the first before the third."""
+        self._first, self._longest = first_seconds, longest_seconds
+        self._begin = 0.0 if at_once else first_seconds
+        self.seconds = self._begin
+        """The next one."""
+
+    def take(self) -> float:
+        """The next wait; the one after it is longer."""
+        now = self.seconds
+        self.seconds = min(max(2 * now, self._first), self._longest)
+        return now
+
+    def reset(self) -> None:
+        """Begin anew, after something has worked."""
+        self.seconds = self._begin
+
+
+def client_tls(section: str, ca_file: Path | None, certificate_file: Path | None = None) -> ssl.SSLContext:
+    """Encryption towards a broker or service, as the files of a section of the settings say."""
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+        if certificate_file is not None:
+            context.load_cert_chain(certificate_file)
+    except OSError as error:  # ssl.SSLError is one
+        raise SettingsError(
+            f"ca_file and certificate_file of [{section}] must be readable PEM files",
+            error,
+            "check paths and contents",
+        ) from error
+    return context
+
 
 _REJECTED = "rejected.jsonl"
 _MOST_KNOWN_LETTERS = 10_000
@@ -58,14 +102,14 @@ class PayloadIntake:
 
     @property
     def ends(self) -> str | None:
-        """How the intervals end, in a sentence, where that was recognised (:attr:`CountJournal.ends`)."""
+        """How the intervals end (:attr:`CountJournal.ends`)."""
         return self._journal.ends
 
     def take(self, payloads: Sequence[Payload]) -> None:
         """Make these durable, each as counts or as a dead letter; what stops that raises."""
         for each in payloads:
             try:
-                counts = self._map.read(_document(each.payload), each.topic)
+                counts = self._map.read(_parsed(each.payload), each.topic)
                 taken = self._journal.take(counts)
                 self.taken += taken.new
                 for letter in taken.letters:
@@ -82,7 +126,12 @@ class PayloadIntake:
         self._rejected_marks[mark] = None
         if len(self._rejected_marks) > _MOST_KNOWN_LETTERS:
             del self._rejected_marks[next(iter(self._rejected_marks))]
-        self._rejected.append(reject(payload.topic, b"", _reason(error), str(error)).line())
+        reason = Reason.INVALID_FIELD
+        if isinstance(error, ContradictionError):
+            reason = Reason.CONTRADICTING_READING
+        elif isinstance(error, NotOverError):
+            reason = Reason.NOT_OVER
+        self._rejected.append(reject(payload.topic, b"", reason, str(error)).line())
         self.refused += 1
 
 
@@ -90,9 +139,9 @@ class PayloadIntake:
 def open_intake(
     folder: Path, settings: Settings, mapping: PayloadSettings | None, sensors: Sequence[str]
 ) -> Iterator[PayloadIntake | None]:
-    """A connector's own folder while the block runs, for one process at a time.
+    """The intake of a connector's own folder, which is held for one process at a time while the block runs.
 
-    None of a connector that takes no counts.
+    None where there is no mapping: the connector takes no counts.
     """
     if mapping is None:
         make_folder(folder)
@@ -116,13 +165,7 @@ def open_dead_letters(folder: Path) -> AppendFile:
     return letters
 
 
-def _reason(error: InputError) -> Reason:
-    if isinstance(error, ContradictionError):
-        return Reason.CONTRADICTING_READING
-    return Reason.NOT_OVER if isinstance(error, NotOverError) else Reason.INVALID_FIELD
-
-
-def _document(payload: bytes) -> object:
+def _parsed(payload: bytes) -> object:
     try:
         return parse_json(payload)
     except ValueError:

@@ -41,10 +41,11 @@ from stream_app.wire import MAX_COUNT, Activation, Reading, Reason, Rejected, re
 def difference(
     totals: Mapping[int, int], start: int, end: int, resets: Literal["not_counted", "from_zero"]
 ) -> int | None:
-    """People counted from ``start`` to ``end``, by the totals at both and all in between.
+    """People counted from ``start`` to ``end``, by the totals at both times and all in between.
 
-    None where one of the two is not known, or a total is below the one before and ``resets`` does not say
-    that the counter begins at 0 then (what it counted before the reset is missing, so it is a least number).
+    None where one of the two totals is not known, or where a total is below the one before and ``resets``
+    does not say that the counter then began at 0. With ``from_zero`` the result is a lower bound: what was
+    counted between the last total and the reset is missing.
     """
     if start not in totals or end not in totals:
         return None
@@ -61,12 +62,12 @@ def difference(
 # Counts of intervals become counts of steps, whole ones only; the same count again changes nothing.
 #
 # Many feeds end an interval one second, or one millisecond, before the next one begins: 08:00:00 to
-# 08:59:59. That is not guessed of a single count: the first such interval waits for a second one, of
-# another time or sensor. Then the ends of the whole feed are inclusive from its beginning on, and one that
-# is not is refused.
+# 08:59:59. One count does not decide that: the first such interval waits for a second one, of another time
+# or sensor. From then on all ends of the feed count as inclusive, those before included, and an interval
+# that ends otherwise is refused.
 
 RECENT_STEPS = 500
-"""Steps for which a sensor's counts are known again; of older ones none is taken."""
+"""How far behind a sensor's newest step a repeated count is recognised; older counts are refused."""
 
 
 class StepCount(NamedTuple):
@@ -113,15 +114,16 @@ class _Sensor:
 class ContradictionError(InputError):
     """An interval that overlaps with one that was counted already: the first one stands.
 
-    Another count for the same interval is none: what a sender is answered must not depend on a count.
+    Another count for exactly the same interval does not raise this: the answer to a sender must not depend on
+    what was counted before.
     """
 
 
 class Folded(NamedTuple):
-    """What some counts came to: steps that are whole now, and the counts that are new.
+    """The steps that some counts completed (``whole``), and which of the counts were ``new``.
 
-    ``known`` are the others, whatever they say; of those with another count than was sent before
-    ``contradicting`` has the first of each interval.
+    ``known`` are counts of intervals that were counted before, whatever they say; ``contradicting`` are those
+    among them that differ from the first count, one for each interval.
     """
 
     whole: list[StepCount]
@@ -147,7 +149,7 @@ class StepFold:
         return bool(self._withheld)
 
     def take(self, counts: Sequence[SensorCount]) -> Folded:
-        """Take all that is new among the counts; for what is known the first count stands.
+        """Take the counts of intervals that are new; of an interval that is known the first count stands.
 
         :class:`InputError` for one that fits no step or is too old, :class:`ContradictionError` for one that
         overlaps with an earlier one; nothing has changed then. Neither depends on what was counted before.
@@ -226,7 +228,7 @@ class StepFold:
         return known == "inclusive" or (known is None and is_one_short and not is_exact)
 
     def _know(self, ends: Literal["exclusive", "inclusive"]) -> None:
-        """It is recognised; what had waited as if its end were inclusive is not counted where it is not."""
+        """Note how the feed's intervals end; the one that waited is dropped if they turn out exclusive."""
         before = self._withheld
         self.ends, self._withheld = ends, []
         self._undo += [partial(setattr, self, "ends", None), partial(setattr, self, "_withheld", before)]
@@ -239,7 +241,7 @@ class StepFold:
     def _given(
         self, sensor: _Sensor, interval: tuple[int, int], count: StepCount, *, is_whole: bool
     ) -> list[StepCount]:
-        """The step that an interval made whole, or with the second short one what had waited for it, too."""
+        """The steps to hand on after a short interval: none after the first, which waits for a second one."""
         found = [count] if is_whole else []
         if self._known_ends is not None:
             return found
@@ -300,7 +302,7 @@ class StepFold:
             last = {time: total for time, total in sensor.totals.get(step + 1, {}).items() if time == end}
             known = {**sensor.totals.get(step, {}), **last}
             counted = difference(known, step * length, end, self.rules.resets)
-            if counted is not None and counted <= MAX_COUNT:  # more are the resets of a counter gone wrong
+            if counted is not None and counted <= MAX_COUNT:  # more comes of a broken counter's resets
                 sensor.whole.add(step)
                 self._undo.append(lambda step=step: sensor.whole.discard(step))  # type: ignore[misc]
                 found.append(StepCount(step, count.sensor, counted))
@@ -315,7 +317,7 @@ class StepFold:
         count: SensorCount,
         folded: Folded,
     ) -> None:
-        """An interval that is known: the first count stands, and who sends another is not told."""
+        """An interval that is known: the first count stands, and the sender does not learn if it differs."""
         folded.known.append(count)
         contradicted = sensor.contradicted.setdefault(step, set())
         if known != count.people and interval not in contradicted:
@@ -378,15 +380,16 @@ ENDS_IN_WORDS = {
     "counted.",
 }
 _COUNTS = "counts.jsonl"
-_MOST_SILENT_STEPS = 100_000  # that are announced at once; more are a clock gone wrong
+_MOST_SILENT_STEPS = 100_000  # announced at once after a pause; a longer one means a wrong clock
 _PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Taken:
-    """How many counts of a payload were new, and how many were known already, whatever they say.
+class TakenCounts:
+    """How many counts of a payload were new, and how many were of intervals counted before.
 
-    ``letters`` are dead letters of those with another count, for the owner: no answer depends on them.
+    ``letters`` are dead letters about those that differ from the first count; they are for the owner of the
+    folder, and no answer to a sender depends on them.
     """
 
     new: int
@@ -452,12 +455,12 @@ class CountJournal:
         self._messages.close()
         self._lock.release()
 
-    def take(self, counts: Sequence[SensorCount]) -> Taken:
-        """Take what is new of a payload; durable after :meth:`commit`, also what was known already.
+    def take(self, counts: Sequence[SensorCount]) -> TakenCounts:
+        """Take what is new of a payload; after :meth:`commit` all of it is durable, new or known.
 
-        :class:`InputError` says what is wrong with one of its counts, and quotes nothing of it; nothing is
-        taken then. :class:`NotOverError` for one that came too early. :class:`OutputError`, that nothing can
-        be said while this machine's clock is wrong.
+        :class:`InputError` says what is wrong with one of its counts, without quoting it; nothing is taken
+        then. :class:`NotOverError` for a count that came too early. :class:`OutputError` while this machine's
+        clock is wrong, as no count can be judged then.
         """
         self._check_clock()
         self._check(counts)
@@ -469,7 +472,7 @@ class CountJournal:
             self._counts.append(json.dumps([list(each) for each in folded.new]).encode() + b"\n")
             for each in folded.whole:
                 self._unwritten += self._lines(each)
-        return Taken(len(folded.new), len(folded.known), tuple(map(_letter, folded.contradicting)))
+        return TakenCounts(len(folded.new), len(folded.known), tuple(map(_letter, folded.contradicting)))
 
     @property
     def ends(self) -> str | None:
@@ -493,7 +496,7 @@ class CountJournal:
         self._messages.flush()
 
     def _check_clock(self) -> None:
-        """A machine that comes up in 1970 would refuse every count as one of the future, for good."""
+        """A machine that starts with its clock in 1970 would refuse every count as one of the future."""
         if self._now_seconds() < self._fold.rules.origin_seconds:
             raise OutputError(
                 "this machine's clock must be right",
@@ -502,7 +505,7 @@ class CountJournal:
             )
 
     def _check(self, counts: Sequence[SensorCount]) -> None:
-        """What does not depend on earlier counts, and is not asked again at a restart."""
+        """The checks that depend on the clock, not on earlier counts; a restart does not repeat them."""
         latest = self._now_seconds() + self._ahead_seconds
         for each in counts:
             if each.sensor not in self._known_sensors:

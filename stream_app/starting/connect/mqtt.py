@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import paho.mqtt.client as paho
@@ -24,10 +24,11 @@ from models.exceptions import TallyguardError
 from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.sections import MqttSettings
 from stream_app.setup.settings import Settings
+from stream_app.starting.connect.intake import Pauses, Stop, client_tls
 from stream_app.starting.connect.released import PublishedLog, StepTimes
 from stream_app.wire import SensorValue, StepRelease
 
-# Where an MQTT broker is, how it is spoken to and who we are there: settings that were checked.
+# Where an MQTT broker is, how to connect to it, and which client we are there: settings that were checked.
 
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
 
@@ -59,16 +60,7 @@ class BrokerAddress:
             )
         tls = None
         if parts.scheme == "mqtts":
-            try:
-                tls = ssl.create_default_context(cafile=mqtt.ca_file)
-                if mqtt.certificate_file is not None:
-                    tls.load_cert_chain(mqtt.certificate_file)
-            except OSError as error:  # ssl.SSLError is one
-                raise SettingsError(
-                    "connect.mqtt.ca_file and certificate_file must be readable PEM files",
-                    error,
-                    "check paths and contents",
-                ) from error
+            tls = client_tls("connect.mqtt", mqtt.ca_file, mqtt.certificate_file)
         name = settings.deployment
         return cls(
             parts.hostname,
@@ -100,16 +92,16 @@ logger = logging.getLogger(__name__)
 _AT_MOST_ONCE, _AT_LEAST_ONCE = 0, 1
 _MOST_IN_FLIGHT = 1000
 _HEAD_BYTES = 64  # of a packet that publishes, beside topic and payload
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _CONNECT_SECONDS = 20.0
-_LASTING_SECONDS = 10.0  # a connection of less was none: the pauses go on growing
+_LASTING_SECONDS = 10.0  # a shorter connection does not count: the pauses keep growing
 _OTHER_VERSION, _TAKEN_OVER, _NO_RETAIN, _OTHER_QUALITY = 0x84, 0x8E, 0x9A, 0x9B
 _OF_A_TOPIC = frozenset({0x87, 0x90, 0x95, 0x99})  # not authorised, name, too large, format: trying is no use
 _FORBIDDEN_SECONDS = 600.0
 ONLINE, OFFLINE = b"online", b"offline"
 
 
-class Arrived(NamedTuple):
+class ArrivedMessage(NamedTuple):
     """A message, the number to acknowledge it by, and which connection it came on."""
 
     topic: str
@@ -126,10 +118,10 @@ class Sent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What is spoken with a broker: less than we want where it grants no more.
+class SessionTerms:
+    """The protocol and guarantees of a session: fewer than we ask for where the broker grants no more.
 
-    ``quality`` is the one that we publish with: 1 = at least once, 0 = at most once.
+    ``quality`` is the quality of service that we publish with: 1 = at least once, 0 = at most once.
     """
 
     version: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5
@@ -161,18 +153,21 @@ class BrokerSession:
         self._own = tuple(f"{address.under}/{name}/" for name in ("status", "releases", "revised"))
         self._is_known = is_known
         chosen = MQTTProtocolVersion.MQTTv311 if settings.protocol == "3.1.1" else MQTTProtocolVersion.MQTTv5
-        self._terms = Terms(chosen, settings.least_quality if settings.qos is not None else _AT_LEAST_ONCE)
+        self._terms = SessionTerms(
+            chosen, settings.least_quality if settings.qos is not None else _AT_LEAST_ONCE
+        )
         self._granted = _AT_LEAST_ONCE  # the least of the topics
         self._said: set[str] = set()
         self._forbidden: dict[str, float] = {}  # until when nothing is sent to these topics
         self._passed_over: set[str] = set()
         self._connection = -1
-        self._arrived: list[Arrived] = []
+        self._arrived: list[ArrivedMessage] = []
         self._is_ready = self._was_ready = False
         self._fault: PeerError | None = None
         self._why = ""  # the broker's own words about the end of this connection
         self._code: int | None = None  # of a refused connection
-        self._retry_at, self._pause, self._since = 0.0, _FIRST_PAUSE, float("inf")
+        self._pauses = Pauses(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+        self._retry_at, self._since = 0.0, float("inf")
         self._most = settings.most_unacknowledged
         self._begin_connection()
 
@@ -184,9 +179,7 @@ class BrokerSession:
         self._refused: dict[int, ReasonCode] = {}
         self._window, self._most_bytes = _MOST_IN_FLIGHT, self._settings.packet_bytes
         self._is_ready, self._code, self._why = False, None, ""
-        self._client = self._made_client(self._settings)
-
-    def _made_client(self, settings: MqttSettings) -> paho.Client:
+        settings = self._settings
         is_old = self._terms.version == MQTTProtocolVersion.MQTTv311
         client = paho.Client(
             CallbackAPIVersion.VERSION2,
@@ -209,7 +202,7 @@ class BrokerSession:
         client.on_subscribe = self._on_subscribe
         client.on_publish = self._on_publish
         client.on_message = self._on_message
-        return client
+        self._client = client
 
     def _connect(self) -> None:
         """Begin to connect; ``OSError`` where nobody is there."""
@@ -276,10 +269,10 @@ class BrokerSession:
         """How many messages the broker takes now; 0 while there is no connection."""
         return max(self._window - len(self._in_flight), 0) if self._is_ready and self._is_connected() else 0
 
-    def turn(self, wait_seconds: float) -> list[Arrived]:
-        """Speak with the broker, waiting so long for the first message: those that came, at most a window.
+    def turn(self, wait_seconds: float) -> list[ArrivedMessage]:
+        """The messages that came, at most a window of them, after waiting so long for the first.
 
-        A lost connection is made again, with pauses; :class:`PeerError` where that makes no sense.
+        A lost connection is made again, with pauses; :class:`PeerError` where that cannot help.
         """
         if not self._is_connected() and not self._reconnected(wait_seconds):
             return []
@@ -297,8 +290,8 @@ class BrokerSession:
         arrived, self._arrived = self._arrived, []
         return arrived
 
-    def acknowledge(self, arrived: Sequence[Arrived]) -> None:
-        """Let the broker forget them; those of an earlier connection it sends again anyway."""
+    def acknowledge(self, arrived: Sequence[ArrivedMessage]) -> None:
+        """Tell the broker that they are durable; those of an earlier connection it sends again anyway."""
         for message in arrived:
             if message.connection == self._connection and message.number:
                 self._client.ack(message.number, _AT_LEAST_ONCE)
@@ -331,16 +324,16 @@ class BrokerSession:
         return sent.connection != self._connection or not self._is_connected()
 
     def is_there(self, sent: Sent) -> bool:
-        """Whether the broker has it (at QoS 0: whether it was handed to the network), or refuses it."""
+        """Whether the broker has it (at QoS 0: whether it was handed to the network), or refused it."""
         return not self.is_lost(sent) and sent.number not in self._in_flight
 
     def refusal(self, sent: Sent) -> str | None:
-        """Why the broker does not take it now; what it never takes is passed over, with a warning."""
+        """Why the broker does not take it now; None also for what it never takes, which is skipped."""
         reason = self._refused.get(sent.number) if sent.connection == self._connection else None
         return None if reason is None else str(reason)
 
     def close(self) -> None:
-        """Say goodbye; the broker keeps the session and what arrives until the next time."""
+        """Publish that we are offline, and disconnect; the broker keeps the session and what arrives."""
         if self._is_connected():
             said = self.publish(self._status, OFFLINE)
             deadline = time.monotonic() + 2.0
@@ -369,7 +362,7 @@ class BrokerSession:
         return True
 
     def _lowered(self) -> bool:
-        """Whether a broker that did not let us in is to be asked again on lower terms, where those may be.
+        """Whether to ask a broker that refused us again with fewer demands, as far as the settings allow.
 
         Not every broker says what it refuses: some close the connection.
         """
@@ -397,14 +390,12 @@ class BrokerSession:
     def _lost(self, why: str) -> None:
         """Remember when to try again; not every broker says why it closed."""
         if time.monotonic() - self._since > _LASTING_SECONDS:
-            self._pause = _FIRST_PAUSE
-        hint = "; is another connector using this client id?" if self._pause > 2 * _FIRST_PAUSE else ""
+            self._pauses.reset()
         self._is_ready, self._since = False, float("inf")
-        logger.warning(
-            "broker %s is gone (%s); trying again in %.1f s%s", self._address, why, self._pause, hint
-        )
-        self._retry_at = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        pause = self._pauses.take()
+        hint = "; is another connector using this client id?" if pause > 2 * _FIRST_PAUSE_SECONDS else ""
+        logger.warning("broker %s is gone (%s); trying again in %.1f s%s", self._address, why, pause, hint)
+        self._retry_at = time.monotonic() + pause
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:
@@ -423,12 +414,14 @@ class BrokerSession:
         )
 
     def _refuse(self, fault: PeerError) -> None:
-        """End where the broker has never let us do this; later it may not be itself yet: go on trying."""
+        """End if the broker has never let us do this; if it has, it may be starting up, so keep trying."""
         if self._was_ready:
             self._why = str(fault)
             self._client.disconnect()
         else:
             self._fault = fault
+
+    # Paho's callbacks; what one of them does not use of its arguments is an `object`.
 
     def _on_connect(
         self,
@@ -440,7 +433,10 @@ class BrokerSession:
     ) -> None:
         if reason.is_failure:
             self._code = reason.value
-            what, remedy = "accept", "check username, password_file and certificate_file, and whom it lets in"
+            what, remedy = (
+                "accept",
+                "check username, password_file and certificate_file, and which clients it accepts",
+            )
             if reason.value == _OTHER_VERSION:
                 what, remedy = "speak our MQTT with", 'set protocol = "auto" in [connect.mqtt]'
             if reason.value == _OTHER_QUALITY:
@@ -469,7 +465,7 @@ class BrokerSession:
             self._ready()
 
     def _keep_to(self, properties: Properties | None) -> None:
-        """What the broker says at the beginning that it grants (MQTT 5.0, section 3.2.2.3)."""
+        """Keep to what the broker grants when it accepts us (MQTT 5.0, section 3.2.2.3)."""
         asked = self._settings.session_seconds
         keeps = getattr(properties, "SessionExpiryInterval", asked)
         if keeps < asked:
@@ -492,12 +488,7 @@ class BrokerSession:
         client.subscribe([(topic, once) for topic in self._topics])
 
     def _on_subscribe(
-        self,
-        client: paho.Client,
-        userdata: object,
-        number: int,
-        reasons: list[ReasonCode],
-        properties: Properties | None,
+        self, client: object, userdata: object, number: int, reasons: list[ReasonCode], properties: object
     ) -> None:
         for topic, reason in zip(self._topics, reasons, strict=True):
             if reason.is_failure:
@@ -516,7 +507,7 @@ class BrokerSession:
             self._ready()
 
     def _take_at_most_once(self, said: str) -> None:
-        """The broker delivers at most once: on its terms where the settings take that, else not at all."""
+        """Accept a broker that delivers at most once where the settings allow that; refuse it otherwise."""
         if self._settings.least_quality == _AT_MOST_ONCE:
             self._terms = replace(self._terms, quality=_AT_MOST_ONCE)
             return
@@ -535,12 +526,7 @@ class BrokerSession:
         self.publish(self._status, ONLINE)
 
     def _on_publish(
-        self,
-        client: paho.Client,
-        userdata: object,
-        number: int,
-        reason: ReasonCode,
-        properties: Properties | None,
+        self, client: object, userdata: object, number: int, reason: ReasonCode, properties: object
     ) -> None:
         topic = self._in_flight.pop(number, "")
         if not reason.is_failure:
@@ -557,7 +543,7 @@ class BrokerSession:
 
     def _on_disconnect(
         self,
-        client: paho.Client,
+        client: object,
         userdata: object,
         flags: paho.DisconnectFlags,
         reason: ReasonCode,
@@ -579,7 +565,7 @@ class BrokerSession:
             if number:
                 client.ack(number, _AT_LEAST_ONCE)
             return
-        self._arrived.append(Arrived(message.topic, bytes(message.payload), number, self._connection))
+        self._arrived.append(ArrivedMessage(message.topic, bytes(message.payload), number, self._connection))
 
 
 def _elsewhere(properties: Properties | None) -> str:
@@ -590,7 +576,7 @@ def _elsewhere(properties: Properties | None) -> str:
 
 # Releases as retained messages: whoever subscribes gets the last one of each sensor at once.
 
-_FIRST_RETRY_PAUSE, _LONGEST_RETRY_PAUSE = 1.0, 60.0
+_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 1.0, 60.0
 
 
 class _Message(NamedTuple):
@@ -616,11 +602,12 @@ class RetainedReleases:
         self._log = PublishedLog(run, place)
         self._unsent: deque[_Message] = deque()
         self._sent: deque[tuple[_Message, Sent | None]] = deque()
-        self._again_at = self._pause = 0.0
+        self._pauses = Pauses(_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS, at_once=True)
+        self._again_at = 0.0
         self.steps = 0
 
     def advance(self) -> None:
-        """Note what the broker has; send what is released and not sent yet, as much of it as it takes."""
+        """Note what the broker has received, then send what was released since, as much as it takes."""
         self._note()
         if time.monotonic() < self._again_at:
             return
@@ -639,7 +626,7 @@ class RetainedReleases:
         return not self._sent and not self._unsent
 
     def _note(self) -> None:
-        """Forget what is at the broker, in order; what a lost connection or a refusal left goes again."""
+        """Forget, in order, what the broker has; what a lost connection or a refusal left is sent again."""
         reached = None
         while self._sent:
             message, sent = self._sent[0]
@@ -651,12 +638,14 @@ class RetainedReleases:
             refusal = None if sent is None else self._session.refusal(sent)
             if refusal is not None:
                 logger.warning(
-                    'the broker does not take releases now ("%s"); trying again in %g s', refusal, self._pause
+                    'the broker does not take releases now ("%s"); trying again in %g s',
+                    refusal,
+                    self._pauses.seconds,
                 )
                 self._take_back()
                 break
             self._sent.popleft()
-            self._pause = 0.0
+            self._pauses.reset()
             if message.reached is not None:
                 reached = message.reached
                 self.steps += not message.is_late
@@ -664,13 +653,12 @@ class RetainedReleases:
             self._log.keep(reached)
 
     def _take_back(self) -> None:
-        """Send again what is not known to be there, in its order: a topic's last value must come last.
+        """Send again what the broker is not known to have, in its order: a topic's last value must come last.
 
-        The longer the oldest of it has been in vain, the more rarely: a broker that hangs up at it has time
-        to give counts in between.
+        Attempts become rarer while the oldest message keeps failing, so that a broker that hangs up at it
+        still has time to deliver counts in between.
         """
-        self._again_at = time.monotonic() + self._pause
-        self._pause = min(max(2 * self._pause, _FIRST_RETRY_PAUSE), _LONGEST_RETRY_PAUSE)
+        self._again_at = time.monotonic() + self._pauses.take()
         self._unsent.extendleft(message for message, _ in reversed(self._sent))
         self._sent.clear()
 
@@ -695,24 +683,16 @@ def one_value(times: StepTimes, step: int, entry: SensorValue) -> bytes:
 _WAIT_SECONDS = 0.2
 
 
-class Stop(Protocol):
-    """Says when to stop."""
-
-    @property
-    def is_set(self) -> bool:
-        """Whether somebody asked to."""
-
-
 def relay(
     session: BrokerSession,
-    take: Callable[[Sequence[Arrived]], object] | None,
+    take: Callable[[Sequence[ArrivedMessage]], object] | None,
     releases: RetainedReleases | None,
     stop: Stop,
 ) -> None:
     """Acknowledge messages once they are durable, and send releases, until ``stop`` is set.
 
     What ``take`` has taken is durable; where it raises, nothing is acknowledged. Releases that cannot be read
-    end no intake: what is wrong with them is logged, and raised at the end.
+    do not stop the intake: the error is logged, and raised at the end.
     """
     session.open()
     fault: TallyguardError | None = None

@@ -20,7 +20,7 @@ from stream_app.wire import MAX_COUNT
 # Paths into JSON: ``time_info.start``, ``lines[0].in``, ``['a.b']``; from the whole payload with ``$.``.
 
 ABSENT = object()
-"""What stands where nothing does; null is a value."""
+"""What a path that leads nowhere finds; null is a value, and means "not counted"."""
 _ROOT = "$"
 _STEP = re.compile(r"\.?([^.\[\]'$]+)|\[(\d{1,6})\]|\['([^']+)'\]")
 
@@ -145,7 +145,7 @@ class PayloadTimes:
     def seconds(self, time: object, payload: Any, record: Any, *, is_end: bool = False) -> int:
         """A time in whole unix seconds; :class:`InputError` for none, and for one that may mean two.
 
-        Of an end that is the last millisecond (or less) of a second: that second, as of one in whole seconds.
+        An end in the last millisecond of a second (08:59:59.999) becomes that second, as 08:59:59 does.
         """
         if isinstance(time, str) and self._map.time_format is None and _NUMBER.fullmatch(time.strip()):
             time = float(time)

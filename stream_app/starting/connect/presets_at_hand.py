@@ -36,16 +36,15 @@ def preset_text(name: str, kind: type[Section] = FilesMap) -> str:
     return str(file.read_text(encoding="utf-8"))
 
 
-def resolved_map(given: Map, flags: Mapping[str, object] | None = None) -> Map:
-    """The mapping in force: the preset's, overridden by what the settings set, overridden by flags.
+def resolved_map(given: Map) -> Map:
+    """The mapping in force: the preset's, overridden by what the settings set.
 
-    Flags that are None were not given. :class:`SettingsError` names the preset and what is wrong in it.
+    :class:`SettingsError` names the preset and what is wrong in it.
     """
-    said = {key: value for key, value in (flags or {}).items() if value is not None}
     own = {name: getattr(given, name) for name in given.model_fields_set}
-    name = str(said.get("preset") or own.get("preset") or "")
+    name = str(own.get("preset") or "")
     kind = type(given)
-    values = {**(_preset(name, kind) if name else {}), **own, **said}
+    values = {**(_preset(name, kind) if name else {}), **own}
     try:
         return kind.model_validate(values)
     except ValidationError as error:

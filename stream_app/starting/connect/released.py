@@ -15,7 +15,7 @@ from stream_app.setup.run_folder.run_settings import load_run
 from stream_app.steps import public_release
 from stream_app.wire import LineReader, StepRelease
 
-# The releases of an output folder, followed while a run goes on, from where an earlier process left them.
+# The releases of an output folder, followed while a run continues, from where an earlier process stopped.
 
 _CHUNK_BYTES = 1 << 18
 _RELEASES, _REVISED = "releases.jsonl", "revised.jsonl"
@@ -39,7 +39,7 @@ class StepTimes:
         return self.start(step + 1)
 
 
-class ReleaseLog:
+class FollowedReleases:
     """What everybody may read of each closed step, in order; of tiered readings the least informed tier.
 
     ``saved`` is :attr:`reached` of an earlier process; the log of another run is taken from its beginning.
@@ -66,13 +66,6 @@ class ReleaseLog:
         tiers = {name for entry in release.releases for name in entry.tiers or ()}
         return public_release(release, tiers)
 
-    def some(self, most: int) -> list[StepRelease]:
-        """The releases that are waiting, at most so many."""
-        found: list[StepRelease] = []
-        while len(found) < most and (release := self.next()) is not None:
-            found.append(release)
-        return found
-
 
 class PublishedLog:
     """All that a run has published, as it comes: its releases, and behind them late and corrected values.
@@ -84,7 +77,7 @@ class PublishedLog:
         saved: dict[str, Any] = load_document(place) if place is not None and place.is_file() else {}
         if "line_count" in saved:  # as it was kept before late values were sent
             saved = {_RELEASES: saved}
-        self._logs = {name: ReleaseLog(folder, saved.get(name), name) for name in (_RELEASES, _REVISED)}
+        self._logs = {name: FollowedReleases(folder, saved.get(name), name) for name in (_RELEASES, _REVISED)}
         self._place, self._at = place, _RELEASES
 
     @property

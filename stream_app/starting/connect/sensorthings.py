@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import re
-import ssl
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -15,7 +14,7 @@ from math import inf, isfinite
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 from zoneinfo import ZoneInfo
 
 import aiohttp
@@ -27,6 +26,7 @@ from stream_app.setup.run_folder.durable import load_document, replace_file
 from stream_app.setup.sections import PayloadSettings, SensorThingsSettings
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect import resolved_map
+from stream_app.starting.connect.intake import Pauses, Stop, client_tls
 from stream_app.starting.connect.payloads import iso_duration
 from stream_app.starting.connect.released import PublishedLog, StepTimes
 from stream_app.wire import SensorValue, StepRelease
@@ -34,14 +34,14 @@ from stream_app.wire import SensorValue, StepRelease
 # ``phenomenonTime``: an instant or interval of ISO 8601 (OGC 18-088, table 12), as text and in seconds.
 
 
-class Interval(NamedTuple):
+class PhenomenonTime(NamedTuple):
     """Unix seconds; ``end`` is exclusive, and None for an instant, even one written as an interval."""
 
     start: float
     end: float | None
 
     @classmethod
-    def parse(cls, text: object, zone: tzinfo | None = None) -> Interval:
+    def parse(cls, text: object, zone: tzinfo | None = None) -> PhenomenonTime:
         """``ValueError`` where it is none, ends before it starts, or lacks an offset and there is no zone.
 
         One of the two ends may be a duration (``PT1H``).
@@ -77,7 +77,7 @@ def _seconds(text: str, zone: tzinfo | None) -> float:
     return at.timestamp()
 
 
-# Requests to a SensorThings service: bounded, tried again where the service or the network is not itself.
+# Requests to a SensorThings service: bounded, and repeated where service or network fail for a while.
 #
 # Source: OGC SensorThings API Part 1: Sensing, version 1.1 (OGC 18-088), sections 9 (requests) and 10
 # (create).
@@ -116,7 +116,8 @@ class SensorThings:
         self._login = None
         if settings.username is not None and settings.password is not None:
             self._login = aiohttp.BasicAuth(settings.username, settings.password.get_secret_value())
-        self._tls = _tls(settings) if self._root.scheme == "https" else None
+        is_encrypted = self._root.scheme == "https"
+        self._tls = client_tls("connect.sensorthings", settings.ca_file) if is_encrypted else None
         self._timeout = aiohttp.ClientTimeout(total=settings.answer_seconds)
         self._session: aiohttp.ClientSession
 
@@ -137,7 +138,7 @@ class SensorThings:
         return URL(f"{self._root}/{path}").with_query(query)
 
     def next_link(self, document: Mapping[str, Any]) -> URL | None:
-        """Where the answer goes on; :class:`PeerError` for a link that leads to another host.
+        """The next page of the answer; :class:`PeerError` for a link that leads to another host.
 
         By ``links = "here"`` its path below the service root and its query are asked for at our own root.
         """
@@ -159,8 +160,18 @@ class SensorThings:
         return url
 
     async def get(self, url: URL) -> dict[str, Any]:
-        """A document."""
-        text = await self._answer("GET", url, None)
+        """A document, in as many attempts as it takes: reading may be repeated."""
+        pauses = Pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
+        for attempt in range(_TRIES):
+            try:
+                text = await self._once("GET", url)
+                break
+            except UnknownOutcomeError as error:
+                if attempt == _TRIES - 1:
+                    raise
+                wait = max(pauses.take(), error.wait_seconds)
+                logger.warning("%s; trying again in %.1f s", error, wait)
+                await asyncio.sleep(wait)
         try:
             document = parse_json(text)
         except DocumentError:
@@ -172,25 +183,10 @@ class SensorThings:
         return document
 
     async def create(self, url: URL, document: Mapping[str, Any]) -> None:
-        """Create an entity, with one try; :class:`UnknownOutcomeError` where no answer came."""
+        """Create an entity, in one attempt; :class:`UnknownOutcomeError` where no answer came."""
         await self._once("POST", url, document)
 
-    async def _answer(self, method: str, url: URL, document: Mapping[str, Any] | None) -> bytes:
-        """The answer, in as many tries as it takes; of requests that may be repeated."""
-        pause = _FIRST_PAUSE
-        for attempt in range(_TRIES):
-            try:
-                return await self._once(method, url, document)
-            except UnknownOutcomeError as error:
-                if attempt == _TRIES - 1:
-                    raise
-                wait = max(pause, error.wait_seconds)
-                logger.warning("%s; trying again in %.1f s", error, wait)
-                await asyncio.sleep(wait)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-        raise AssertionError("the last try returns or raises")
-
-    async def _once(self, method: str, url: URL, document: Mapping[str, Any] | None) -> bytes:
+    async def _once(self, method: str, url: URL, document: Mapping[str, Any] | None = None) -> bytes:
         try:
             async with self._session.request(
                 method, url, json=document, allow_redirects=method == "GET"
@@ -231,15 +227,6 @@ def _root(url: str) -> URL:
             "set it in [connect.sensorthings]; user, password and token have keys of their own",
         )
     return root
-
-
-def _tls(settings: SensorThingsSettings) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=settings.ca_file)
-    except OSError as error:  # ssl.SSLError is one
-        raise SettingsError(
-            "connect.sensorthings.ca_file must be a readable PEM file", error, "check path and content"
-        ) from error
 
 
 async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
@@ -298,14 +285,14 @@ _TOPIC = "v1.1/{}/Observations"
 _FIELDS = "phenomenonTime,result"  # nothing else enters: parameters may name people
 
 
-class Observed(NamedTuple):
+class ObservationMessage(NamedTuple):
     """An Observation as if it had come on a topic."""
 
     topic: str
     payload: bytes
 
 
-Take = Callable[[Sequence[Observed]], object]
+Take = Callable[[Sequence[ObservationMessage]], object]
 
 
 def observation_map(settings: SensorThingsSettings) -> PayloadSettings:
@@ -330,8 +317,8 @@ class ObservationReader:
 
     ``take`` makes payloads durable; it may be given the same one again. Each look begins a little before the
     last interval (``look_back_seconds``), for what came late. Observations of several datastreams are taken
-    in the order of their intervals: a run that reads an archive closes its steps one after the other.
-    An Observation of the future, by ``now_seconds``, moves no place: those of today come after it.
+    in the order of their intervals, because a run that reads an archive closes its steps one after the other.
+    An Observation of the future, by ``now_seconds``, does not move the place: those of today come after it.
     """
 
     def __init__(
@@ -381,7 +368,7 @@ class ObservationReader:
             found = sorted((each for stream in streams for each in stream.taken(until, now)), key=_by_start)
             counted = [each for each in found if each.is_counted]
             if counted:
-                self._take([Observed(each.topic, each.payload) for each in counted])
+                self._take([ObservationMessage(each.topic, each.payload) for each in counted])
             taken += len(counted)
             self._keep(streams)
 
@@ -396,7 +383,7 @@ class ObservationReader:
         return _Stream(self._service, identity, query, self._settings)
 
     def _keep(self, streams: Sequence[_Stream]) -> None:
-        """Keep the place behind what is durable; of an order that is not ours, once all of it is."""
+        """Keep the place behind what is durable; for answers that are not in order, once all are durable."""
         before = dict(self._reached)
         for stream in streams:
             is_sure = stream.is_in_order or stream.is_over
@@ -478,7 +465,7 @@ class _Stream:
         lasting = self._settings.interval_seconds
         if isinstance(document, dict) and at is not None and at.end is None and lasting is not None:
             start = at.start - lasting if self._settings.instant == "end" else at.start
-            at = Interval(start, start + lasting)
+            at = PhenomenonTime(start, start + lasting)
             document = document | {"phenomenonTime": f"{in_words(start)}/{in_words(start + lasting)}"}
         if at is not None:
             self.is_in_order &= at.start >= self.last
@@ -487,22 +474,22 @@ class _Stream:
         return _Observation(self.last, _TOPIC.format(self._name), json.dumps(document).encode(), is_counted)
 
 
-def _interval(document: object, zone: ZoneInfo | None) -> Interval | None:
-    """When it was counted; None where it does not say it as it must."""
+def _interval(document: object, zone: ZoneInfo | None) -> PhenomenonTime | None:
+    """When it was counted; None where that is not said in the form of the standard."""
     if not isinstance(document, dict):
         return None
     try:
-        return Interval.parse(document.get("phenomenonTime"), zone)
+        return PhenomenonTime.parse(document.get("phenomenonTime"), zone)
     except (ValueError, OverflowError):
         return None
 
 
 # Releases as Observations of datastreams of our own; the service itself knows which of them are there.
 #
-# An Observation cannot be taken back from whoever read it. So where one may be there already the datastream
-# is asked for its intervals and values: after a restart, after an answer that never came, and of late
-# values, whose intervals lie before others. What somebody else wrote there is none of ours, whatever its
-# time.
+# An Observation that somebody has read cannot be taken back. So wherever one may be there already (after a
+# restart, after an answer that never came, and for late values, whose intervals lie before others) the
+# datastream is asked for its intervals and values first. What others wrote there does not count as ours,
+# whatever its time.
 
 _PAUSE_SECONDS, _POST_TRIES = 2.0, 30
 _OF_ALL = frozenset({"sensor", "value", "tiers", "version"})
@@ -591,7 +578,7 @@ class ObservationWriter:
             if entry.value is None:
                 continue
             values += 1
-            start = Interval.parse(times.start(entry.first_step(release.step))).start
+            start = PhenomenonTime.parse(times.start(entry.first_step(release.step))).start
             key = (start, float(entry.value), entry.version)
             if not await self._is_there(entry.sensor, key):
                 await self._write_one(entry.sensor, key, observation(times, release.step, entry))
@@ -647,7 +634,7 @@ class ObservationWriter:
             values = document.get("value")
             for each in values if isinstance(values, list) else ():
                 try:
-                    start, value = Interval.parse(each["phenomenonTime"]).start, float(each["result"])
+                    start, value = PhenomenonTime.parse(each["phenomenonTime"]).start, float(each["result"])
                 except (TypeError, KeyError, ValueError, OverflowError):
                     continue  # nothing that we wrote
                 found |= {(start, value, None), (start, value, (each.get("parameters") or {}).get("version"))}
@@ -662,7 +649,7 @@ class ObservationWriter:
         if values == []:
             return float("-inf")
         try:
-            return Interval.parse(values[0]["phenomenonTime"]).start  # type: ignore[index]
+            return PhenomenonTime.parse(values[0]["phenomenonTime"]).start  # type: ignore[index]
         except (TypeError, KeyError, IndexError, ValueError):
             raise PeerError(
                 f"the datastream of {sensor!r} must hold Observations with a phenomenonTime",
@@ -677,25 +664,6 @@ _WAIT_SECONDS = 0.2
 _STEPS_AT_ONCE = 50
 
 
-class Stop(Protocol):
-    """Says when to stop."""
-
-    @property
-    def is_set(self) -> bool:
-        """Whether somebody asked to."""
-
-
-class Way(NamedTuple):
-    """What to do: ``take`` counts; write the releases of ``run``; either may be None.
-
-    ``folder`` is the connector's own, where it keeps how far it came with both.
-    """
-
-    take: Take | None
-    folder: Path
-    run: Path | None
-
-
 class Exchanged(NamedTuple):
     """What was written: steps gone through, values that are there, and those of them sent by this process.
 
@@ -708,23 +676,28 @@ class Exchanged(NamedTuple):
     silent: tuple[str, ...] = ()
 
 
-def exchange(settings: Settings, way: Way, stop: Stop, *, once: bool) -> Exchanged:
-    """Read and write until ``stop`` is set, or all that is there ``once``.
+def exchange(
+    settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: Stop, *, once: bool
+) -> Exchanged:
+    """``take`` counts and write the releases of ``run`` until ``stop`` is set, or all that is there ``once``.
 
-    A service that does not answer ends it only ``once``; else it is asked again after ``poll_seconds``, and
-    what one of both ways lacks does not hold up the other.
+    Either may be None. ``folder`` is the connector's own, where it keeps how far it came with both. Without
+    ``once`` a service that does not answer is asked again after ``poll_seconds``, and what fails in one
+    direction does not hold up the other.
     """
-    return asyncio.run(_exchange(settings, way, stop, once))
+    return asyncio.run(_exchange(settings, take, run, folder, stop, once))
 
 
-async def _exchange(settings: Settings, way: Way, stop: Stop, once: bool) -> Exchanged:
+async def _exchange(
+    settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: Stop, once: bool
+) -> Exchanged:
     chosen = settings.connect.sensorthings
     async with SensorThings(chosen) as service:
         reader = writer = None
-        if way.take is not None:
-            reader = ObservationReader(service, settings, way.take, way.folder / "read.json")
-        if way.run is not None:
-            writer = ObservationWriter(service, chosen, way.run, way.folder / "written.json")
+        if take is not None:
+            reader = ObservationReader(service, settings, take, folder / "read.json")
+        if run is not None:
+            writer = ObservationWriter(service, chosen, run, folder / "written.json")
         reading, writing = (_Attempts(chosen.poll_seconds, stop, once=once) for _ in range(2))
         look_at = 0.0
         while not stop.is_set:
@@ -749,10 +722,10 @@ async def _written(writer: ObservationWriter) -> int:
 
 
 class _Attempts:
-    """One of the two ways: what it lacks ends the process at its first attempt only, or ``once``.
+    """One of the two directions: an error in it ends the process at its first attempt only, or ``once``.
 
-    A service that does not answer ends it ``once`` only. Asked to stop, it waits for no service: what was
-    begun is asked for by the next process.
+    A service that does not answer ends the process ``once`` only. When somebody asks to stop, no answer is
+    waited for: the next process finds out what became of what was begun.
     """
 
     def __init__(self, pause_seconds: float, stop: Stop, *, once: bool) -> None:

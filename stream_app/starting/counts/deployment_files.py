@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from accounting.continuous import ContinuousAccountant
 from accounting.ledgers import ZcdpSpend, epsilon_from_zcdp
@@ -24,14 +23,12 @@ from models.private_files import OPEN_FOLDER, new_file, private_file
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.run_folder.durable import PUBLIC_MODE, make_folder, replace_file
-from stream_app.starting.counts.read import NOT_COUNTED, Counts
-from stream_app.starting.counts.tables import read_table, text_column
+from stream_app.starting.counts.read import NOT_COUNTED, CountTable
+from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, numbers, read_table, texts, usual
 from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 from stream_app.wire import Activation, Reading
 
 # Where sensors stand, from a city's own list of them.
-
-_LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
 
 
 @dataclass(frozen=True)
@@ -51,9 +48,9 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
     if path is None:
         return tuple(map(SensorPlace, sensors))
     table = read_table(path)
-    texts = {name: _texts(table, name) for name in table.column_names}
-    key = max(texts, key=lambda name: len(set(sensors) & set(texts[name])))
-    row_of = {name: row for row, name in enumerate(texts[key])}
+    columns = {name: _texts(path, table, name) for name in table.column_names}
+    key = max(columns, key=lambda name: len(set(sensors) & set(columns[name])))
+    row_of = {name: row for row, name in enumerate(columns[key])}
     missing = [name for name in sensors if name not in row_of]
     if missing:
         raise InputError(
@@ -61,42 +58,27 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
             f"{len(missing)} of {len(sensors)} missing in column {key!r}, such as {missing[0]!r}",
             "add them, or leave columns that are no sensor out with --ignore",
         )
-    repeated = [name for name in sensors if texts[key].count(name) > 1]
+    repeated = [name for name in sensors if columns[key].count(name) > 1]
     if repeated:
         raise InputError(f"sensors file {path} must name each sensor once", repr(repeated[0]), "drop one")
-    at = [_column(table, usual) for usual in (_LATITUDES, _LONGITUDES)]
-    if None in at:
+    north, east = usual(table, LATITUDES), usual(table, LONGITUDES)
+    if north is None or east is None:
         return tuple(map(SensorPlace, sensors))
-    latitude, longitude = (_degrees(path, table, str(name)) for name in at)
-    return tuple(SensorPlace(name, latitude[row_of[name]], longitude[row_of[name]]) for name in sensors)
+    degrees = [numbers(path, table, name).tolist() for name in (north, east)]
+    return tuple(SensorPlace(name, *(each[row_of[name]] for each in degrees)) for name in sensors)
 
 
-def _texts(table: pa.Table, name: str) -> list[str]:
+def _texts(path: Path, table: pa.Table, name: str) -> list[str]:
+    """The cells of a column; none where they are no texts, so that it names no sensor."""
     try:
-        return [str(text).strip() for text in text_column(table, name).to_pylist()]
-    except (InputError, UnicodeDecodeError):
+        return texts(path, table, name)
+    except InputError:
         return []
-
-
-def _column(table: pa.Table, usual: tuple[str, ...]) -> str | None:
-    return next((name for name in table.column_names if name.strip().lower() in usual), None)
-
-
-def _degrees(path: Path, table: pa.Table, name: str) -> list[float]:
-    try:
-        values = pc.cast(table[name], pa.float64())
-    except pa.ArrowException:
-        values = None
-    if values is None or values.null_count:
-        raise InputError(
-            f"column {name!r} of {path} must hold degrees", "another text or none", "correct or rename it"
-        )
-    return [float(value) for value in values.to_pylist() if value is not None]
 
 
 # Habits assumed where nobody was measured: what they are, and how much the answer depends on them.
 #
-# They use the sensors' positions and the hour of the day, and no count: risk never depends on one.
+# They use the sensors' positions and the hour of the day. They use no count, as risk never depends on one.
 
 ELSEWHERE = "elsewhere"
 _HOURS, _DAY, _MORNING = 24, 86_400, 8
@@ -105,7 +87,7 @@ _SEED = 1
 PEOPLE, _LEAST_PEOPLE = 100, 10
 _MATRICES = 28_800  # of everybody together: 100 people at steps of 5 minutes
 TABLE_STEPS = 24
-OPERATIONS = 200_000_000  # of recomputing in a step: some tenths of a second, enough for invented people
+OPERATIONS = 200_000_000  # work of recomputing in a step: some tenths of a second, enough for these people
 HORIZON, MISTAKES = 10, 0
 DEPENDS = (
     "These people are invented. A ceiling holds if habits are as assumed; nobody's were measured. Where the "
@@ -240,11 +222,11 @@ _MOST_SIGMA = 10_000
 
 
 @dataclass(frozen=True)
-class Deployment:
+class NewDeployment:
     """Counts, where they were made, and by how much noise they are to be released."""
 
     name: str
-    counts: Counts
+    counts: CountTable
     places: tuple[SensorPlace, ...]
     sigma: float
 
@@ -266,19 +248,19 @@ class Deployment:
 
     def schedule(self, steps: range) -> list[StepSchedule]:
         """What these steps release."""
-        index = {name: number for number, name in enumerate(self.counts.sensors)}
-        noise = Gaussian(self.sigma)
+        noise, most = Gaussian(self.sigma), self.counts.most_counts
+        release = {
+            name: SensorRelease(Sensor(name, (location,), most_counts=most), noise)
+            for location, name in enumerate(self.counts.sensors)
+        }
         return [
-            StepSchedule(step, tuple(SensorRelease(self._sensor(name, index[name]), noise) for name in names))
+            StepSchedule(step, tuple(release[name] for name in names))
             for step, names in enumerate(self.announced())
             if step in steps
         ]
 
-    def _sensor(self, name: str, location: int) -> Sensor:
-        return Sensor(name, (location,), most_counts=self.counts.most_counts)
 
-
-def announced_steps(counts: Counts) -> Iterator[tuple[str, ...]]:
+def announced_steps(counts: CountTable) -> Iterator[tuple[str, ...]]:
     """The sensors of each step: each from its first count to its last; no gap reveals a count."""
     counted = counts.table != NOT_COUNTED
     first = counted.argmax(axis=0)
@@ -313,7 +295,7 @@ def require_new(folder: Path) -> None:
 
 def write_deployment(
     folder: Path,
-    deployment: Deployment,
+    deployment: NewDeployment,
     assumed: Population | None = None,
     table: Sequence[Dependence] = (),
 ) -> None:
@@ -361,7 +343,7 @@ def assumption_text(label: str, table: Sequence[Dependence]) -> str:
     )
 
 
-def _write(folder: Path, deployment: Deployment) -> None:
+def _write(folder: Path, deployment: NewDeployment) -> None:
     names = deployment.counts.sensors
     rows = [_sensor_row(place) for place in deployment.places]
     most = deployment.counts.most_counts
@@ -395,7 +377,7 @@ def _sensor_row(place: SensorPlace) -> dict[str, object]:
     return row if place.latitude is None else {**row, "lat": place.latitude, "lon": place.longitude}
 
 
-def _settings(deployment: Deployment) -> str:
+def _settings(deployment: NewDeployment) -> str:
     counts = deployment.counts
     return "\n".join(
         [

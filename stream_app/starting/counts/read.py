@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -18,11 +19,11 @@ from numpy.typing import NDArray
 from models.text import cell_text
 from stream_app.exceptions import InputError
 from stream_app.starting.counts.tables import (
-    EMPTY_CELLS,
     check_zone,
     column_in_words,
     columns_in_words,
-    exists,
+    count_cells,
+    local_times,
     named_columns,
     parse_times,
     read_table,
@@ -40,7 +41,7 @@ MOST_COUNTS = "most_counts"
 
 
 @dataclass(frozen=True)
-class Counts:
+class CountTable:
     """``table`` (steps, sensors) of counts, :data:`NOT_COUNTED` where there is none.
 
     Step 0 begins at ``origin``; hours of the day are those of ``zone``. ``remarks`` say how the file was
@@ -73,7 +74,7 @@ class Counts:
         times = (self._time_of(step) for step in range(len(self.table)))
         return next((time for time in times if time.utcoffset() != self._time_of(0).utcoffset()), None)
 
-    def last_days(self, days: int) -> Counts:
+    def last_days(self, days: int) -> CountTable:
         """The last days alone; everything for 0 or more days than there are."""
         steps = days * _DAY // self.step_seconds
         if steps == 0 or steps >= len(self.table):
@@ -109,7 +110,8 @@ def interval_seconds(instants: NDArray[np.int64]) -> int:
     return int(usual)
 
 
-_CELLS, _CELLS_A_ROW = 10_000_000, 1000  # steps times sensors: one wrong year would fill the memory
+# Steps times sensors, at most: one time with a wrong year would fill the memory otherwise.
+_CELLS, _CELLS_A_ROW = 10_000_000, 1000
 _WALL_CLOCK = "if they show the clock on the wall, add --wall-clock"
 _TIME_NAMES = ("time", "date", "datetime", "date_time", "timestamp", "time_local", "date & time")
 _SENSOR_NAMES = ("sensor", "sensor_id", "sensor id", "sensor_name", "site", "counter", "location")
@@ -117,23 +119,7 @@ _COUNT_NAMES = ("count", "counts", "hourly_counts", "value", "n", "total_of_dire
 
 
 @dataclass(frozen=True)
-class CountsQuestions:
-    """What is to be known of a file besides the file; None where it is to be found out."""
-
-    time_column: str | None = None
-    sensor_column: str | None = None
-    count_column: str | None = None
-    timezone: str | None = None
-    time_format: str | None = None
-    wall_clock: bool = False
-    ignore: tuple[str, ...] = ()
-    drop_repeated: bool = False
-    skip_missing_hour: bool = False
-    most_counts: int = 1
-
-
-@dataclass(frozen=True)
-class _Cells:
+class _CountRows:
     """One count a row: of which time, which sensor (index into ``names``)."""
 
     row: NDArray[np.int64]
@@ -142,32 +128,50 @@ class _Cells:
     names: tuple[str, ...]
 
 
-def read_counts(path: Path, questions: CountsQuestions) -> Counts:
-    """The counts of a file; :class:`InputError` says what is wrong, with its row, and never shows a count."""
-    if questions.timezone is not None:
-        check_zone(questions.timezone)
+def read_counts(
+    path: Path,
+    *,
+    time_column: str | None = None,
+    sensor_column: str | None = None,
+    count_column: str | None = None,
+    timezone: str | None = None,
+    time_format: str | None = None,
+    wall_clock: bool = False,
+    ignore: Sequence[str] = (),
+    drop_repeated: bool = False,
+    skip_missing_hour: bool = False,
+    most_counts: int = 1,
+) -> CountTable:
+    """The counts of a file; what is None is found out.
+
+    :class:`InputError` says what is wrong, with its row, and never shows a count.
+    """
+    if timezone is not None:
+        check_zone(timezone)
     table = read_table(path)
-    for name in questions.ignore:
+    for name in ignore:
         _column(table, name, "--ignore")
-    table = table.drop_columns(list(questions.ignore))
-    table, most_counts = _without_most_counts(table, questions)
-    time = _named(table, questions.time_column, _TIME_NAMES, "--time-column")
+    table = table.drop_columns(list(ignore))
+    if MOST_COUNTS in table.column_names:  # as `connect files` writes it for counts that were scaled
+        most_counts = max(most_counts, int(_whole(table, MOST_COUNTS).max(initial=1)))
+        table = table.drop_columns([MOST_COUNTS])
+    time = _named(table, time_column, _TIME_NAMES, "--time-column")
     if time is None:
         raise InputError(
             "the column of times must be known",
             columns_in_words(table),
             "name it with --time-column, or add a header line",
         )
-    seconds, is_local, are_numbers = parse_times(table, time, questions.time_format, questions.wall_clock)
-    if is_local and questions.timezone is None:
+    seconds, is_local, are_numbers = parse_times(table, time, time_format, wall_clock)
+    if is_local and timezone is None:
         raise InputError(
             f"the time zone of {column_in_words(table, time)} must be known, as its times are those of a "
             "clock on the wall",
             "nothing",
             "name it with --timezone, e.g. Australia/Melbourne; UTC if that is what they are",
         )
-    sensor = _named(table, questions.sensor_column, _SENSOR_NAMES, "--sensor-column")
-    count = _named(table, questions.count_column, _COUNT_NAMES, "--count-column")
+    sensor = _named(table, sensor_column, _SENSOR_NAMES, "--sensor-column")
+    count = _named(table, count_column, _COUNT_NAMES, "--count-column")
     if sensor is not None and count is not None:
         cells, left_out = _long(table, sensor, count), set(table.column_names) - {time, sensor, count}
     else:
@@ -175,20 +179,14 @@ def read_counts(path: Path, questions: CountsQuestions) -> Counts:
     remarks = [f"Columns left out: {', '.join(sorted(left_out))}."] if left_out else []
     if are_numbers and not is_local:
         remarks.append(f"Numbers of {column_in_words(table, time)} are taken as unix seconds; {_WALL_CLOCK}.")
-    if questions.timezone is None:
+    if timezone is None:
         remarks.append("Hours of the day are those of UTC, as no --timezone was given.")
-    return replace(_counts(cells, seconds, is_local, questions, remarks), most_counts=most_counts)
+    return _counts(
+        cells, seconds, is_local, timezone or "UTC", drop_repeated, skip_missing_hour, most_counts, remarks
+    )
 
 
-def _without_most_counts(table: pa.Table, questions: CountsQuestions) -> tuple[pa.Table, int]:
-    """The table without what `connect files` says in it of scaled counts, and the most that one adds."""
-    if MOST_COUNTS not in table.column_names:
-        return table, questions.most_counts
-    said = _whole(table, MOST_COUNTS)
-    return table.drop_columns([MOST_COUNTS]), max(questions.most_counts, int(said.max(initial=1)))
-
-
-def _long(table: pa.Table, sensor: str, count: str) -> _Cells:
+def _long(table: pa.Table, sensor: str, count: str) -> _CountRows:
     names = text_column(table, sensor)
     if names.null_count:
         raise InputError(
@@ -197,10 +195,10 @@ def _long(table: pa.Table, sensor: str, count: str) -> _Cells:
     found, index = np.unique(np.asarray(names.to_pylist(), dtype=str), return_inverse=True)
     values = _whole(table, count)
     row = np.flatnonzero(values != NOT_COUNTED)
-    return _Cells(row, index[row], values[row], tuple(map(cell_text, found.tolist())))
+    return _CountRows(row, index[row], values[row], tuple(map(cell_text, found.tolist())))
 
 
-def _wide(table: pa.Table, time: str) -> _Cells:
+def _wide(table: pa.Table, time: str) -> _CountRows:
     names = tuple(name for name in table.column_names if name != time)
     if not names:
         raise InputError("the file must have a column for each sensor", "none", "give a file with counts")
@@ -218,13 +216,12 @@ def _wide(table: pa.Table, time: str) -> _Cells:
                 "leave it out with --ignore and its name",
             )
     row, sensor = np.nonzero(values != NOT_COUNTED)
-    return _Cells(row, sensor, values[row, sensor], names)
+    return _CountRows(row, sensor, values[row, sensor], names)
 
 
 def _whole(table: pa.Table, name: str) -> NDArray[np.int64]:
     """Counts of a column, :data:`NOT_COUNTED` where a cell is empty."""
-    text: Any = pc.utf8_trim_whitespace(text_column(table, name))
-    text = pc.if_else(pc.is_in(text, value_set=pa.array(EMPTY_CELLS)), None, text)
+    text = count_cells(table, name)
     good: Any = pc.fill_null(pc.match_substring_regex(text, r"^[0-9]{1,13}(\.0+)?$"), True)
     if not pc.all(good).as_py():
         row = pc.index(good, False).as_py()
@@ -243,18 +240,25 @@ def _whole(table: pa.Table, name: str) -> NDArray[np.int64]:
 
 
 def _counts(
-    cells: _Cells, seconds: NDArray[np.int64], is_local: bool, questions: CountsQuestions, remarks: list[str]
-) -> Counts:
-    zone = questions.timezone or "UTC"
+    cells: _CountRows,
+    seconds: NDArray[np.int64],
+    is_local: bool,
+    zone: str,
+    drop_repeated: bool,
+    skip_missing_hour: bool,
+    most_counts: int,
+    remarks: list[str],
+) -> CountTable:
+    """The counts by step and sensor; ``seconds`` are the times of all rows, also of those without a count."""
     times = seconds[cells.row]
     kept = np.ones(times.size, dtype=bool)
-    if is_local and questions.skip_missing_hour:
-        kept = exists(times, zone)
+    if is_local and skip_missing_hour:
+        kept = local_times(times, zone).is_shown
         remarks.append(f"Left out {int((~kept).sum()):,} counts of hours that the clock skips.")
     order = np.lexsort((cells.row[kept], times[kept], cells.sensor[kept]))
     index = np.flatnonzero(kept)[order]
     sensor, times, count = cells.sensor[index], times[index], cells.count[index]
-    if seconds.size > 1 and seconds[0] > seconds[-1]:  # newest first: a repeated hour stands reversed
+    if seconds.size > 1 and seconds[0] > seconds[-1]:  # newest first: the later hour comes first
         same = np.lexsort((-cells.row[index], times, sensor))
         sensor, times, count = sensor[same], times[same], count[same]
     if is_local:
@@ -270,7 +274,7 @@ def _counts(
         sensor, times, count = sensor[again], times[again], count[again]
     twice = _same(sensor, times)
     hint = "" if is_local else f"; {_WALL_CLOCK}"
-    if twice.any() and not questions.drop_repeated:
+    if twice.any() and not drop_repeated:
         raise InputError(
             "each sensor must be counted once at a time",
             f"{int(twice.sum())} counts more, the first at "
@@ -294,7 +298,7 @@ def _counts(
     table = np.full((steps, len(cells.names)), NOT_COUNTED, dtype=np.int64)
     table[(times - first) // step_seconds, sensor] = count
     origin = datetime.fromtimestamp(first, UTC)
-    return Counts(cells.names, table, origin, step_seconds, zone, tuple(remarks))
+    return CountTable(cells.names, table, origin, step_seconds, zone, tuple(remarks), most_counts)
 
 
 def _same(sensor: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from stream_app.exceptions import InputError
 _HEAD_BYTES = 65_536
 UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 """What reading a file that is no table raises."""
-EMPTY_CELLS = ("", "NA", "NaN", "nan", "null")
+_EMPTY_CELLS = ("", "NA", "NaN", "nan", "null")
 """How cells without a count are written."""
 _DIGIT = re.compile(r"\d")
 
@@ -48,7 +49,8 @@ def opened_table(path: Path) -> OpenedTable:
                 opened = OpenedTable(list(reader.schema.names), separator)
     except UNREADABLE as error:
         raise no_table(path, error) from None
-    _require_names(path, opened.names)
+    if len(set(opened.names)) < len(opened.names):
+        raise InputError(f"columns of {path} must have different names", "a name twice", "rename one")
     return opened
 
 
@@ -78,11 +80,6 @@ def no_table(path: Path, error: Exception) -> InputError:
     )
 
 
-def _require_names(path: Path, names: list[str]) -> None:
-    if len(set(names)) < len(names):
-        raise InputError(f"columns of {path} must have different names", "a name twice", "rename one")
-
-
 def text_column(table: pa.Table, name: str) -> pa.ChunkedArray[Any]:
     """A column as text; :class:`InputError` where its cells are none, such as lists."""
     try:
@@ -91,6 +88,12 @@ def text_column(table: pa.Table, name: str) -> pa.ChunkedArray[Any]:
         raise InputError(
             f"{column_in_words(table, name)} must hold texts or numbers", type(error).__name__, "correct it"
         ) from None
+
+
+def count_cells(table: pa.Table, name: str) -> Any:
+    """The cells of a column of counts as trimmed text, None where nobody counted."""
+    text: Any = pc.utf8_trim_whitespace(text_column(table, name))
+    return pc.if_else(pc.is_in(text, value_set=pa.array(_EMPTY_CELLS)), None, text)
 
 
 def column_in_words(table: pa.Table, name: str) -> str:
@@ -110,6 +113,58 @@ def columns_in_words(table: pa.Table) -> str:
     named = named_columns(table)
     found = ", ".join(named[:20])
     return f"{len(table.column_names)} columns: {found}" if named else f"{len(table.column_names)} columns"
+
+
+# Columns of tables that people bring along: found by their usual names, read as text or numbers.
+
+LATITUDES, LONGITUDES = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
+
+
+def usual(table: pa.Table, names: tuple[str, ...]) -> str | None:
+    """The column of one of these names, None where there is none; capitals do not matter."""
+    found = {name.strip().lower(): name for name in table.column_names}
+    return next((found[name] for name in names if name in found), None)
+
+
+def needed(path: Path, table: pa.Table, names: tuple[str, ...], what: str) -> str:
+    """The same; :class:`InputError` where there is none."""
+    found = usual(table, names)
+    if found is None:
+        raise InputError(
+            f"{path} must have a column {what}: {', '.join(names)}",
+            columns_in_words(table),
+            "rename the column, or give the file it is in",
+        )
+    return found
+
+
+def texts(path: Path, table: pa.Table, name: str) -> list[str]:
+    """Every cell as text, empty where there is none."""
+    try:
+        return ["" if cell is None else str(cell).strip() for cell in text_column(table, name).to_pylist()]
+    except UnicodeDecodeError:
+        raise InputError(
+            f"column {name!r} of {path} must be text", "other bytes", "save it as UTF-8"
+        ) from None
+
+
+def numbers(path: Path, table: pa.Table, name: str, otherwise: float | None = None) -> NDArray[np.float64]:
+    """Every cell as a number, ``otherwise`` where it is empty; :class:`InputError` names the row."""
+    found = np.empty(len(table))
+    for row, cell in enumerate(texts(path, table, name)):
+        try:
+            is_empty = otherwise is not None and cell.lower() in ("", "nan", "na", "null")
+            value = otherwise if is_empty else float(cell)
+        except ValueError:
+            value = None
+        if value is None or not np.isfinite(value):
+            raise InputError(
+                f"column {name!r} of {path} must hold numbers",
+                f"something else in row {row + 1}",
+                "correct it",
+            )
+        found[row] = value
+    return found
 
 
 # Times as cities write them: instants, or what the clock on the wall shows (two odd nights a year).
@@ -187,6 +242,29 @@ def _without_24_hours(column: Any) -> tuple[Any, Any]:
     return begins, np.asarray(pc.cast(is_end, pa.int64())) * _DAY
 
 
+class LocalTimes(NamedTuple):
+    """The two instants (unix seconds) that each of many times on the clock on the wall may mean.
+
+    They differ in the hour that the clock shows twice in autumn. ``is_shown`` is False in the hour that it
+    skips in spring.
+    """
+
+    early: NDArray[np.int64]
+    late: NDArray[np.int64]
+    is_shown: NDArray[np.bool_]
+
+
+def local_times(local: NDArray[np.int64], zone: str) -> LocalTimes:
+    """What times mean that a clock in a time zone shows; ``local`` is in seconds, as if in UTC."""
+    naive: Any = pa.array(local, pa.timestamp("s"))
+    early = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
+    late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
+    # "latest" moves a skipped time forward: the clock then shows another one.
+    is_shown = np.asarray(pc.equal(pc.local_timestamp(late), naive))
+    first, second = (np.asarray(pc.cast(each, pa.int64())) for each in (early, late))
+    return LocalTimes(first, second, is_shown)
+
+
 def to_instants(
     local: NDArray[np.int64], repeat: NDArray[np.int64], zone: str
 ) -> tuple[NDArray[np.int64], int]:
@@ -194,29 +272,19 @@ def to_instants(
 
     ``repeat`` is 1 where a row is a sensor's second one of that time: it is of the later of the two hours.
     """
-    naive: Any = pa.array(local, pa.timestamp("s"))
-    early = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
-    late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
-    never = np.asarray(pc.not_equal(pc.local_timestamp(late), naive))
-    if never.any():
-        first = naive[int(np.flatnonzero(never)[0])].as_py()
+    times = local_times(local, zone)
+    skipped = local[~times.is_shown]
+    if skipped.size:
+        first = datetime.fromtimestamp(int(skipped[0]), UTC)
         raise InputError(
             f"every time must exist on a clock in {zone}",
-            f"{int(never.sum())} that the clock skips in spring, the first {first:%Y-%m-%d %H:%M}",
+            f"{skipped.size} that the clock skips in spring, the first {first:%Y-%m-%d %H:%M}",
             "correct --timezone, name one without daylight saving such as Etc/GMT+8 if the counter keeps "
             "one time all year, or drop the rows with --skip-missing-hour",
         )
-    first_of, second_of = np.asarray(pc.cast(early, pa.int64())), np.asarray(pc.cast(late, pa.int64()))
-    twice = first_of != second_of
+    twice = times.early != times.late
     unpaired = int(twice.sum()) - 2 * int((twice & (repeat == 1)).sum())
-    return np.where(repeat == 1, second_of, first_of), unpaired
-
-
-def exists(local: NDArray[np.int64], zone: str) -> NDArray[np.bool_]:
-    """Where a local time is one that the clock shows."""
-    naive: Any = pa.array(local, pa.timestamp("s"))
-    late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
-    return np.asarray(pc.equal(pc.local_timestamp(late), naive))
+    return np.where(repeat == 1, times.late, times.early), unpaired
 
 
 def _seconds(column: Any) -> NDArray[np.int64]:

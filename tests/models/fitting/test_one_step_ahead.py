@@ -17,7 +17,7 @@ from models.fitting import (
 )
 from models.fitting.checkins import Checkins
 from models.priors import MovementPrior, Population
-from stream_app.cli.study.on_priors.priors_command import _surprise_in_words
+from stream_app.cli.priors_command import _surprise_in_words
 
 OPTIONS = FitOptions(window_seconds=10, top_places=3, min_windows=2, held_out_windows=3)
 

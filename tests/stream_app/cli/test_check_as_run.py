@@ -12,9 +12,8 @@ import pytest
 from models.mechanisms import MECHANISMS
 from stream_app.setup.release_settings import ReleaseSettings
 from tests.hex_keys import hex_key
-from tests.stream_app.cli.test_cli import TWO_PEOPLE, Tallyguard, tallyguard
-
-__all__ = ["tallyguard"]
+from tests.stream_app.cli.test_cli import TWO_PEOPLE
+from tests.stream_app.command_line import Tallyguard
 
 DAY = [
     {"v": 1, "type": "activation", "step": 0, "sensors": ["work"]},

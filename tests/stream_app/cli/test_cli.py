@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import tallyguard as tg
-from stream_app.cli import main
 from stream_app.watching.wording import ceiling_in_words, in_a_hundred
 from tests.hex_keys import hex_key
+from tests.stream_app.command_line import Tallyguard
 
 COMMANDS = (["demo"], ["run"], ["audit"], ["ledger"], ["check"], ["priors", "fit"], ["config", "show"])
 AUDIT_FIELDS = [
@@ -31,39 +28,6 @@ TWO_PEOPLE = {
     ],
 }
 SCHEDULE = {"first_slot": 0, "steps": [{"sensors": ["work"], "mechanism": "raw"}] * 3}
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        """The one JSON document on stdout."""
-        return json.loads(self.out)
-
-
-Tallyguard = Callable[..., Result]
-
-
-@pytest.fixture
-def tallyguard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Tallyguard:
-    """Runs the command as the shell would, within this process."""
-
-    def run(*arguments: str) -> Result:
-        monkeypatch.setattr(sys, "argv", ["tallyguard", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return Result(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture

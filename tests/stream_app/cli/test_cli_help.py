@@ -10,10 +10,8 @@ from typer.main import get_command
 from stream_app.cli.app import app
 from stream_app.setup.this_process import own_version
 from tests import ROOT
-from tests.stream_app.cli.test_cli import Tallyguard, tallyguard
+from tests.stream_app.command_line import Tallyguard
 from tests.stream_app.command_tree import leaves
-
-__all__ = ["tallyguard"]
 
 OUTPUT = ROOT / "docs" / "reference" / "output.md"
 LEAVES = dict(leaves(get_command(app)))

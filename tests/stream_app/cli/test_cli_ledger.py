@@ -18,9 +18,8 @@ from models.releases import SensorRegistry
 from stream_app.analysis.ledger_document import load_log
 from stream_app.exceptions import OutputError
 from tests.stream_app import engine_support
-from tests.stream_app.cli.test_cli import TWO_PEOPLE, Tallyguard, tallyguard
-
-__all__ = ["tallyguard"]
+from tests.stream_app.cli.test_cli import TWO_PEOPLE
+from tests.stream_app.command_line import Tallyguard
 
 NOISED = {"sensors": ["work", "park"], "mechanism": "gaussian", "sigma": 3.0}
 TIERS = {"sensors": ["work"], "mechanism": "tiered", "epsilon_public": 0.1, "epsilon_partner": 0.4}

@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from html import escape
-from json import dumps, loads
+from json import dumps
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import tallyguard as tg
-from stream_app.cli import main
 from stream_app.watching.wording import ceiling_in_words
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a command left behind."""
-
-    code: int
-    out: str
-
-    @property
-    def document(self) -> Any:
-        assert self.code == 0
-        return loads(self.out)
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
-    """Runs the command as the shell would, within this process."""
-
-    def run(*arguments: object) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["tallyguard", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return Answer(code, capsys.readouterr().out)
-
-    return run
+from tests.stream_app.command_line import Tallyguard
 
 
 @pytest.mark.slow
 def test_audit_in_a_crowd_shows_both_ceilings_with_the_condition(
-    tmp_path: Path, run: Callable[..., Answer]
+    tmp_path: Path, tallyguard: Tallyguard
 ) -> None:
     """Terminal, JSON and report say the same; what is not known of a crowd is refused."""
     coin = {"transition": [[0.5, 0.5], [0.5, 0.5]], "initial": None}
@@ -59,38 +26,40 @@ def test_audit_in_a_crowd_shows_both_ceilings_with_the_condition(
     (tmp_path / "day.json").write_text(dumps({"steps": steps}))
     command = ("audit", tmp_path / "crowd.json", "--schedule", tmp_path / "day.json", "--mistakes", "0")
     command += ("--person", "p7")
-    (plain,) = run(*command, "--adversary", "informed", "--json").document
-    assert "adversary" not in run(*command, "--json").document[0]
-    (crowd,) = run(*command, "--adversary", "crowd", "--json").document
+    (plain,) = tallyguard(*command, "--adversary", "informed", "--json").document
+    assert "adversary" not in tallyguard(*command, "--json").document[0]
+    (crowd,) = tallyguard(*command, "--adversary", "crowd", "--json").document
     assert (plain["adversary"], plain["certified_informed"]) == ("informed", plain["certified"])
     assert (crowd["adversary"], crowd["certified_informed"]) == ("crowd", plain["certified"])
     assert crowd["baseline"] < crowd["certified"] < plain["certified"]
     assert crowd["attacks"]["map"] is None
     assert crowd["attacks"]["prior"]["success"] <= crowd["certified"]
-    (known,) = run(*command, "--adversary", "crowd", "--known", "59", "--json").document
+    (known,) = tallyguard(*command, "--adversary", "crowd", "--known", "59", "--json").document
     assert known["certified"] == plain["certified"]
-    (few,) = run(*command, "--adversary", "crowd", "--alone", "0.3", "--companions", "1", "--json").document
+    (few,) = tallyguard(
+        *command, "--adversary", "crowd", "--alone", "0.3", "--companions", "1", "--json"
+    ).document
     assert crowd["certified"] < few["certified"] <= 1.0
-    shown = run(*command, "--adversary", "crowd").out
+    shown = tallyguard(*command, "--adversary", "crowd").out
     assert all(ceiling_in_words(crowd[name]) in shown for name in ("certified", "certified_informed"))
     assert crowd["crowd"]["condition"] in shown
     (tmp_path / "audit.json").write_text(dumps([crowd]))
-    assert run("report", tmp_path / "audit.json", "--output", tmp_path / "audit.html").code == 0
+    assert tallyguard("report", tmp_path / "audit.json", "--output", tmp_path / "audit.html").code == 0
     report = (tmp_path / "audit.html").read_text()
     assert f"<td>{ceiling_in_words(crowd['certified'])}</td>" in report
     assert f"<td>{ceiling_in_words(crowd['certified_informed'])}</td>" in report
     assert escape(crowd["crowd"]["condition"]) in report
     (tmp_path / "mixed.json").write_text(dumps([crowd, plain]))
-    assert run("report", tmp_path / "mixed.json", "--output", tmp_path / "no.html").code == 1
+    assert tallyguard("report", tmp_path / "mixed.json", "--output", tmp_path / "no.html").code == 1
     for wrong in (("--why",), ("--radius", "0.1"), ("--posterior", "5")):
-        assert run(*command, "--adversary", "crowd", *wrong).code == 2
-    assert run(*command, "--adversary", "nobody").code == 2
-    assert run(*command, "--known", "3").code == 2
+        assert tallyguard(*command, "--adversary", "crowd", *wrong).code == 2
+    assert tallyguard(*command, "--adversary", "nobody").code == 2
+    assert tallyguard(*command, "--known", "3").code == 2
 
 
 @pytest.mark.slow
 def test_past_steps_in_a_crowd_are_shown_beside_those_of_who_knows_all(
-    tmp_path: Path, run: Callable[..., Answer]
+    tmp_path: Path, tallyguard: Tallyguard
 ) -> None:
     """Then and now, in the crowd and if everybody's places are known; terminal and JSON alike."""
     stay = {"transition": [[0.8, 0.2], [0.3, 0.7]], "initial": None}
@@ -100,13 +69,13 @@ def test_past_steps_in_a_crowd_are_shown_beside_those_of_who_knows_all(
     (tmp_path / "day.json").write_text(dumps({"steps": steps}))
     command = ("audit", tmp_path / "crowd.json", "--schedule", tmp_path / "day.json", "--mistakes", "0")
     command += ("--person", "p7", "--hindsight", "2:3")
-    (plain,) = run(*command, "--json").document
-    (crowd,) = run(*command, "--adversary", "crowd", "--known", "2", "--json").document
+    (plain,) = tallyguard(*command, "--json").document
+    (crowd,) = tallyguard(*command, "--adversary", "crowd", "--known", "2", "--json").document
     found, informed = crowd["hindsight"], plain["hindsight"]
     assert (found["then_informed"], found["now_informed"]) == (informed["then"], informed["now"])
     assert found["baseline"] == informed["baseline"] < found["then"] <= found["now"] < informed["now"]
     assert found["then"] < informed["then"]
-    shown = run(*command, "--adversary", "crowd", "--known", "2").out
+    shown = tallyguard(*command, "--adversary", "crowd", "--known", "2").out
     assert "in the crowd under its condition above" in shown
     for name in ("then", "now", "then_informed", "now_informed"):
         assert ceiling_in_words(found[name]) in shown

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from models.gaussian_process import RBF, GaussianProcessPrior
 from models.noise_design import METHODS, loss_nats, secret_information
 from stream_app.cli.app import app
-from stream_app.cli.study.noise_command import MethodName
+from stream_app.cli.noise_command import MethodName
 
 FIELDS = ["method", "epsilon", "sigma_s2", "alpha", "trace", "posterior_2sigma", "solver", "seconds"]
 

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from stream_app.watching.wording import DOWN, significant
-from tests.stream_app.cli.test_cli import Tallyguard, tallyguard
-
-__all__ = ["tallyguard"]
+from tests.stream_app.command_line import Tallyguard
 
 WINDOW, TRAINING, HELD_OUT, PEOPLE = 100, 40, 4, 60
 FIT = ("--window-seconds", str(WINDOW), "--top-places", "3", "--held-out-windows", str(HELD_OUT))

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.hex_keys import hex_key
-from tests.stream_app.cli.test_cli import TWO_PEOPLE, Tallyguard, tallyguard
-
-__all__ = ["tallyguard"]
+from tests.stream_app.cli.test_cli import TWO_PEOPLE
+from tests.stream_app.command_line import Tallyguard
 
 SETTINGS = """
 deployment = "north"

@@ -12,10 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from models.exceptions import TallyguardError
-from stream_app.cli.app import app
 from stream_app.exceptions import InputError, OutputError, SettingsError
 from stream_app.setup.sections import FilesMap
 from stream_app.setup.settings_sources import load_settings
@@ -27,10 +25,11 @@ from stream_app.starting.connect import (
     resolved_map,
     write_counts,
 )
-from stream_app.starting.counts import Counts, CountsQuestions, read_counts
+from stream_app.starting.counts import CountTable, read_counts
 from stream_app.starting.counts.read import NOT_COUNTED
 from stream_app.wire import Activation, Reading, parse
 from tests.shared_files import shared
+from tests.stream_app.command_line import invoked
 
 FIXTURES = Path(__file__).parent / "connect_fixtures"
 LONG = {"start": "t", "sensor": "s", "count": "n", "timezone": "UTC"}
@@ -42,18 +41,20 @@ def written(folder: Path, text: str, name: str = "counts.csv") -> Path:
     return path
 
 
-def brought(name: str, **more: object) -> Counts:
+def brought(name: str, **more: object) -> CountTable:
     """A fixture by the preset of its name."""
-    return read_archive([FIXTURES / f"{name}.csv"], resolved_map(FilesMap(), {"preset": name, **more}))
+    return read_archive(
+        [FIXTURES / f"{name}.csv"], resolved_map(FilesMap.model_validate({"preset": name, **more}))
+    )
 
 
-def long(folder: Path, rows: str, **more: object) -> Counts:
+def long(folder: Path, rows: str, **more: object) -> CountTable:
     """A long file with the columns t, s, n (and more where ``header`` says so)."""
     header = str(more.pop("header", "t,s,n"))
     return read_archive([written(folder, f"{header}\n{rows}")], FilesMap.model_validate({**LONG, **more}))
 
 
-def columns(counts: Counts) -> dict[str, list[int]]:
+def columns(counts: CountTable) -> dict[str, list[int]]:
     return {name: counts.table[:, index].tolist() for index, name in enumerate(counts.sensors)}
 
 
@@ -109,7 +110,7 @@ def test_eco_counters_flows_are_summed_to_sites_and_a_total_is_left_out() -> Non
 def test_the_real_files_come_in_as_they_are() -> None:
     """Melbourne's and Seattle's years: every count is that of its row."""
     path = shared("data/melbourne_pedestrian_hourly.parquet")
-    counts = read_archive([path], resolved_map(FilesMap(), {"preset": "melbourne"}))
+    counts = read_archive([path], resolved_map(FilesMap(preset="melbourne")))
     table = pq.read_table(path)
     assert counts.table.shape[1] == 39
     step = (np.asarray(table["time"]) - int(counts.origin.timestamp())) // 3600
@@ -118,7 +119,7 @@ def test_the_real_files_come_in_as_they_are() -> None:
     assert (found[found != NOT_COUNTED] == wanted[found != NOT_COUNTED]).all()
     assert int((found == NOT_COUNTED).sum()) == 36  # two rows each for 18 hours after the skipped ones
     bridge = read_archive(
-        [shared("data/fremont_bridge_hourly.csv.gz")], resolved_map(FilesMap(), {"preset": "fremont"})
+        [shared("data/fremont_bridge_hourly.csv.gz")], resolved_map(FilesMap(preset="fremont"))
     )
     assert (bridge.table != NOT_COUNTED).sum() == 14_544
 
@@ -328,7 +329,7 @@ def test_a_table_is_what_init_takes(tmp_path: Path, form: str) -> None:
     path = tmp_path / f"counts.{form}"
     counts = brought("eco-counter", timezone="Europe/Paris")
     write_counts(path, counts)
-    again = read_counts(path, CountsQuestions(timezone="Europe/Paris"))
+    again = read_counts(path, timezone="Europe/Paris")
     assert columns(again) == columns(counts)
     assert again.origin == counts.origin
 
@@ -349,12 +350,6 @@ def test_settings_begin_with_a_preset_and_change_it(tmp_path: Path) -> None:
         resolved_map(load_settings(settings).connect.files)
     with pytest.raises(SettingsError, match="did you mean 'france'"):
         resolved_map(FilesMap(preset="frence"))
-
-
-def invoked(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    error = "" if result.exception is None else str(result.exception)
-    return result.exit_code, " ".join(f"{result.output} {error}".split())
 
 
 def test_an_archive_becomes_releases(tmp_path: Path) -> None:
@@ -440,7 +435,7 @@ def test_ends_are_recognised_by_all_of_a_file_only(tmp_path: Path) -> None:
     """One interval alone, ends of two kinds, and intervals that do last 59:59 stay what they are."""
     hourly = ArchiveSteps(1_772_409_600, 3600)
 
-    def read(rows: str, **more: object) -> Counts:
+    def read(rows: str, **more: object) -> CountTable:
         file = written(tmp_path, f"t,e,s,n\n{rows}")
         return read_archive([file], FilesMap.model_validate({**LONG, "end": "e", **more}), hourly)
 

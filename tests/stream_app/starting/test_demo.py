@@ -6,18 +6,17 @@ import json
 import sys
 import tempfile
 import urllib.request
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stream_app.analysis.accounted_again import account, read_decisions
 from stream_app.city import CityOptions, build_city
+from stream_app.cli.demo_command import print_report, report_json
 from stream_app.cli.shared import stdout
-from stream_app.cli.start.demo_command import print_report, report_json
 from stream_app.exceptions import OutputError
 from stream_app.setup.settings_sources import load_settings
-from stream_app.starting.demo import DemoOptions, DemoReport, pace, run_demo
+from stream_app.starting.demo import SEED, DemoReport, pace, run_demo
 from stream_app.watching.events import Observer, StepClosed
 from tests.stream_app.any_message import parse_any
 
@@ -56,8 +55,14 @@ class Visitor(Observer):
 def visit(tmp_path_factory: pytest.TempPathFactory) -> tuple[DemoReport, Visitor, list[float]]:
     """One short demo, watched."""
     visitor, pauses = Visitor(), []
-    options = DemoOptions(steps=14, people=150, output=tmp_path_factory.mktemp("demo") / "out")
-    report = run_demo(options, announce=visitor.announce, observer=visitor, sleep=pauses.append)
+    report = run_demo(
+        output=tmp_path_factory.mktemp("demo") / "out",
+        steps=14,
+        people=150,
+        announce=visitor.announce,
+        observer=visitor,
+        sleep=pauses.append,
+    )
     return report, visitor, pauses
 
 
@@ -99,8 +104,14 @@ def test_its_access_token_is_told_opens_the_people_and_is_kept_nowhere(visit: Vi
 def test_the_same_seed_gives_the_same_demo(visit: Visit, tmp_path: Path) -> None:
     """Releases, risks and tables repeat, noise and pseudonyms included."""
     report, _, _ = visit
-    options = DemoOptions(steps=14, people=150, seconds_per_step=0, output=tmp_path / "o", listen="")
-    again = run_demo(options, announce=lambda text: None)
+    again = run_demo(
+        output=tmp_path / "o",
+        steps=14,
+        people=150,
+        seconds_per_step=0,
+        listen="",
+        announce=lambda text: None,
+    )
     assert again.exposed == report.exposed
     assert again.alternatives == report.alternatives
     for name in ("releases.jsonl", "risks.jsonl"):
@@ -110,7 +121,7 @@ def test_the_same_seed_gives_the_same_demo(visit: Visit, tmp_path: Path) -> None
 def test_accounting_the_log_again_gives_the_risks_the_engine_showed(visit: Visit) -> None:
     """Means over the steps of the live summaries, and everybody's worst moment."""
     report, visitor, _ = visit
-    city = build_city(CityOptions(people=150, seed=DemoOptions().seed))
+    city = build_city(CityOptions(people=150, seed=SEED))
     settings = load_settings(report.scenario.settings, {})
     steps = read_decisions(report.scenario.output / "decisions.jsonl", city.registry)
     again = account(city.population, steps, settings.horizon_settings(settings.first_slot))
@@ -207,12 +218,16 @@ def test_the_commands_it_ends_with_can_be_copied(
 def test_an_own_folder_is_replaced_and_any_other_left_alone(visit: Visit, tmp_path: Path) -> None:
     """Somebody's files are never removed."""
     (tmp_path / "thesis.txt").write_text("three years of work")
-    options = DemoOptions(steps=2, people=20, seconds_per_step=0, output=tmp_path, listen="")
+
+    def demo(output: Path) -> DemoReport:
+        return run_demo(
+            output=output, steps=2, people=20, seconds_per_step=0, listen="", announce=lambda text: None
+        )
+
     with pytest.raises(OutputError, match="must be new or its own"):
-        run_demo(options, announce=lambda text: None)
+        demo(tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "three years of work"
-    own = replace(options, output=tmp_path / "fresh")
-    first, second = (run_demo(own, announce=lambda text: None) for _ in range(2))
+    first, second = (demo(tmp_path / "fresh") for _ in range(2))
     assert first.steps == second.steps == 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 from accounting.ledgers import epsilon_from_zcdp
 from stream_app.cli.app import app
 from stream_app.exceptions import InputError
-from stream_app.starting.counts import CountsQuestions, read_counts
+from stream_app.starting.counts import read_counts
 from stream_app.starting.counts.deployment_files import (
     ALTERNATIVES,
     TABLE_STEPS,
@@ -25,6 +26,7 @@ from stream_app.starting.counts.deployment_files import (
 )
 from stream_app.starting.counts.read import NOT_COUNTED
 from tests.shared_files import shared
+from tests.stream_app.command_line import invoked
 
 WIDE = "date,north,south\n" + "".join(
     f"2026-03-02 {hour:02d}:00,{hour},{'' if hour == 2 else hour + 1}\n" for hour in range(6)
@@ -43,12 +45,6 @@ def written(folder: Path, text: str, name: str = "counts.csv") -> Path:
     path = folder / name
     path.write_text(text)
     return path
-
-
-def invoked(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    error = "" if result.exception is None else str(result.exception)
-    return result.exit_code, " ".join(f"{result.output} {error}".split())
 
 
 @pytest.mark.parametrize("shape", ["wide", "long"])
@@ -86,7 +82,7 @@ def test_assumed_habits_are_called_so_and_shown_beside_others(tmp_path: Path) ->
 
 
 def test_an_empty_cell_is_not_counted_and_never_zero(tmp_path: Path) -> None:
-    counts = read_counts(written(tmp_path, WIDE), CountsQuestions(timezone="UTC"))
+    counts = read_counts(written(tmp_path, WIDE), timezone="UTC")
     assert counts.table[:, 1].tolist() == [1, 2, NOT_COUNTED, 4, 5, 6]
 
 
@@ -94,16 +90,16 @@ def test_the_hour_that_comes_twice_and_the_one_that_never_comes(tmp_path: Path) 
     autumn = "time,a\n" + "".join(
         f"2026-10-25 {t},{n}\n" for n, t in enumerate(("01:00", "02:00", "02:00", "03:00"))
     )
-    counts = read_counts(written(tmp_path, autumn), CountsQuestions(timezone="Europe/Vienna"))
+    counts = read_counts(written(tmp_path, autumn), timezone="Europe/Vienna")
     assert counts.table[:, 0].tolist() == [0, 1, 2, 3]
     assert counts.origin.hour == 23  # 01:00 in summer time
     newest_first = "time,a\n" + "\n".join(reversed(autumn.splitlines()[1:])) + "\n"
-    turned = read_counts(written(tmp_path, newest_first), CountsQuestions(timezone="Europe/Vienna"))
+    turned = read_counts(written(tmp_path, newest_first), timezone="Europe/Vienna")
     assert np.array_equal(turned.table, counts.table)
     spring = written(tmp_path, "time,a\n2026-03-29 01:00,1\n2026-03-29 02:00,2\n2026-03-29 03:00,3\n")
     with pytest.raises(InputError, match="the clock skips in spring"):
-        read_counts(spring, CountsQuestions(timezone="Europe/Vienna"))
-    skipped = read_counts(spring, CountsQuestions(timezone="Europe/Vienna", skip_missing_hour=True))
+        read_counts(spring, timezone="Europe/Vienna")
+    skipped = read_counts(spring, timezone="Europe/Vienna", skip_missing_hour=True)
     assert skipped.table[:, 0].tolist() == [1, 3]
 
 
@@ -181,7 +177,7 @@ def test_slots_are_those_of_the_local_day_also_after_the_clocks_have_changed(tmp
     """And a change of the clocks within the counts is told."""
     rows = [(day, hour) for day in range(22, 31) for hour in range(24) if (day, hour) != (29, 2)]
     text = "time,a\n" + "".join(f"2026-03-{day} {hour:02d}:00,{hour}\n" for day, hour in rows)
-    counts = read_counts(written(tmp_path, text), CountsQuestions(timezone="Europe/Vienna"))
+    counts = read_counts(written(tmp_path, text), timezone="Europe/Vienna")
     assert counts.first_slot == 0
     assert counts.last_days(1).first_slot == 0
     assert counts.clock_change is not None
@@ -222,21 +218,22 @@ def test_the_table_of_habits_begins_in_the_morning() -> None:
 def test_a_file_without_a_header_prints_no_count(tmp_path: Path) -> None:
     """Its first row is taken for names: what looks like a number is told by its place alone."""
     bare = written(tmp_path, "2026-01-01 00:00,4810397,2\n2026-01-01 01:00,3,4\n")
-    for given in (CountsQuestions(), CountsQuestions(time_column="4810396"), CountsQuestions(ignore=("48",))):
+    options: tuple[dict[str, Any], ...] = ({}, {"time_column": "4810396"}, {"ignore": ("48",)})
+    for given in options:
         with pytest.raises(InputError) as raised:
-            read_counts(bare, given)
+            read_counts(bare, **given)
         assert "3 columns" in str(raised.value)
         assert "4810397" not in str(raised.value)
     torn = written(tmp_path, "time,4810397\n2026-01-01 00:00,many\n")
     with pytest.raises(InputError, match="column 2 must hold whole counts"):
-        read_counts(torn, CountsQuestions(timezone="UTC"))
+        read_counts(torn, timezone="UTC")
 
 
 def test_one_wrong_year_does_not_fill_the_memory(tmp_path: Path) -> None:
     minutes = "".join(f"2026-01-01 00:{minute:02d},1\n" for minute in range(9))
     odd = written(tmp_path, f"time,north\n1826-01-01 00:00,1\n{minutes}")
     with pytest.raises(InputError, match=r"close together in time.*of another year"):
-        read_counts(odd, CountsQuestions(timezone="UTC"))
+        read_counts(odd, timezone="UTC")
 
 
 def test_columns_that_are_neither_text_nor_number_are_refused(tmp_path: Path) -> None:
@@ -244,4 +241,4 @@ def test_columns_that_are_neither_text_nor_number_are_refused(tmp_path: Path) ->
     for columns in ({"A": [[1]], "time": ["2026-01-01 00:00"]}, {"A": [1], "time": [["now"]]}):
         pq.write_table(pa.table(columns), path)
         with pytest.raises(InputError, match="must hold texts or numbers"):
-            read_counts(path, CountsQuestions(timezone="UTC"))
+            read_counts(path, timezone="UTC")

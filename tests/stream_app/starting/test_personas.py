@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from accounting.continuous import ContinuousAccountant
 from accounting.settings import HorizonSettings
@@ -23,12 +22,12 @@ from models.mechanisms import Gaussian
 from models.prior_files import load_population, save_population
 from models.priors import Population
 from models.releases import Sensor, SensorRelease, StepSchedule
-from stream_app.cli.app import app
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates import PersonaQuestions, make_personas
 from stream_app.starting.aggregates.survey_files import assumed_days, read_days
 from stream_app.starting.aggregates.zone_files import read_points
 from tests.shared_files import shared
+from tests.stream_app.command_line import invoked
 
 ZONES = "name,lat,lon,out\nnorth,48.00,2.00,1\nmill,48.01,2.00,4\nport,48.02,2.01,2\n"
 PLANE = "name,x,y\nnorth,0,0\nmill,0,1100\nport,800,2200\n"
@@ -52,12 +51,6 @@ def written(folder: Path, text: str, name: str) -> Path:
     path = folder / name
     path.write_text(text)
     return path
-
-
-def invoked(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    error = "" if result.exception is None else str(result.exception)
-    return result.exit_code, " ".join(f"{result.output} {error}".split())
 
 
 def lodes(folder: Path) -> list[object]:

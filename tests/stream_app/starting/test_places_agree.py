@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from stream_app.analysis.report import RunLog, read_run
-from stream_app.starting.demo import DemoOptions, DemoReport, run_demo
+from stream_app.starting.demo import DemoReport, run_demo
 from stream_app.watching.events import Observer, Observers, RunStarted, StepClosed
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web.answers import state_json
@@ -47,10 +47,15 @@ class Places(Observer):
 def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[DemoReport, RunLog, Places]:
     """A demo with what was seen of it everywhere."""
     places = Places()
-    options = DemoOptions(
-        steps=STEPS, people=PEOPLE, seconds_per_step=0, output=tmp_path_factory.mktemp("d") / "o", listen=""
+    report = run_demo(
+        output=tmp_path_factory.mktemp("d") / "o",
+        steps=STEPS,
+        people=PEOPLE,
+        seconds_per_step=0,
+        listen="",
+        announce=lambda text: None,
+        observer=places,
     )
-    report = run_demo(options, announce=lambda text: None, observer=places)
     return report, read_run(report.scenario.output), places
 
 

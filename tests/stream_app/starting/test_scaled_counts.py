@@ -140,10 +140,10 @@ def test_totals_are_taken_unscaled_only(more: dict[str, object]) -> None:
 
 
 def test_a_share_of_the_hour_below_what_the_factor_covers_is_refused(city: Path) -> None:
-    mapping = resolved_map(FilesMap(), {"preset": "telraam", "least_uptime": 0.25})
+    mapping = resolved_map(FilesMap(preset="telraam", least_uptime=0.25))
     with pytest.raises(SettingsError, match="at least 1 / least_uptime"):
         read_archive([city / "telraam.csv"], mapping)
-    wider = resolved_map(FilesMap(), {"preset": "telraam", "least_uptime": 0.25, "largest_factor": 4.0})
+    wider = resolved_map(FilesMap(preset="telraam", least_uptime=0.25, largest_factor=4.0))
     assert read_archive([city / "telraam.csv"], wider).most_counts == 4
 
 

@@ -6,9 +6,7 @@ import pytest
 
 from stream_app.watching.glossary import GLOSSARY, explained, markdown_page
 from tests import ROOT
-from tests.stream_app.cli.test_cli import Tallyguard, tallyguard
-
-__all__ = ["tallyguard"]
+from tests.stream_app.command_line import Tallyguard
 
 DOCS = ROOT / "docs"
 

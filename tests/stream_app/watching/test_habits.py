@@ -17,7 +17,7 @@ from models.priors import MovementPrior, Population
 from stream_app.analysis.planning import plan_releases
 from stream_app.analysis.preflight import check_files
 from stream_app.city import CityOptions, build_city
-from stream_app.cli.study.audit_command import audit
+from stream_app.cli.audit_command import audit
 from stream_app.embedded import RunOptions, run
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings

@@ -17,7 +17,7 @@ from stream_app.setup.priors_verdict import load_priors_check
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
-from stream_app.starting.counts import CountsQuestions, read_counts
+from stream_app.starting.counts import read_counts
 from stream_app.starting.counts.deployment_files import sensor_places
 from stream_app.starting.counts.read import NOT_COUNTED
 from stream_app.wire.inputs import load_activations, reading_parser
@@ -60,7 +60,7 @@ def registry(folder: Path) -> SensorRegistry:
 def test_counts_wide_and_long_and_their_sensors(tmp_path: Path) -> None:
     (_, wide), (_, long), (_, sensors) = examples("Counts")
     read = [
-        read_counts(saved(tmp_path, name, text), CountsQuestions(timezone="UTC"))
+        read_counts(saved(tmp_path, name, text), timezone="UTC")
         for name, text in (("wide.csv", wide), ("long.csv", long + "2026-03-02 09:00,north,38\n"))
     ]
     for counts in read:

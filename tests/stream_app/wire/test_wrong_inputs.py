@@ -15,9 +15,8 @@ from stream_app.wire.inputs import check_start
 from stream_app.wire.messages import PRIVATE_REASONS, Reason
 from stream_app.wire.parsing import FIRST_LOOK, mostly_refused
 from tests.stream_app import engine_support
-from tests.stream_app.cli.test_cli import TWO_PEOPLE, Tallyguard, tallyguard
-
-__all__ = ["tallyguard"]
+from tests.stream_app.cli.test_cli import TWO_PEOPLE
+from tests.stream_app.command_line import Tallyguard
 
 LATER = ("--listen", "", "--create-keys")
 

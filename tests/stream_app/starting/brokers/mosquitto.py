@@ -14,6 +14,7 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from stream_app.setup.settings import Settings
+from stream_app.starting.connect.mqtt import BrokerAddress, BrokerSession, RetainedReleases
 from tests.watching.services import free_port, program, running, wait_until
 
 
@@ -100,6 +101,35 @@ class Other:
     def _on_message(self, client: paho.Client, userdata: object, message: paho.MQTTMessage) -> None:
         self.seen[message.topic] = message.payload
         self.all.append((message.topic, message.payload))
+
+
+def made(settings: Settings, **more: bool) -> BrokerSession:
+    """A session that is not open yet."""
+    mqtt = settings.connect.mqtt
+    return BrokerSession(BrokerAddress.of(settings), mqtt, mqtt.topics, **more)
+
+
+@contextmanager
+def session(settings: Settings) -> Iterator[BrokerSession]:
+    """A session of these settings, closed at the end."""
+    opened = made(settings)
+    opened.open()
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def publish_all(broker: BrokerSession, releases: RetainedReleases, steps: int) -> None:
+    """Until so many steps are at the broker."""
+
+    def is_done() -> bool:
+        releases.advance()
+        broker.turn(0.02)
+        releases.advance()
+        return releases.steps == steps and releases.is_acknowledged
+
+    wait_until(f"{steps} steps are at the broker", is_done, 60)
 
 
 def wait_online(port: int, deployment: str = "default") -> None:

@@ -16,14 +16,21 @@ import pytest
 from stream_app.exceptions import OutputError, PeerError
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect.mqtt import (
-    Arrived,
-    BrokerAddress,
+    ArrivedMessage,
     BrokerSession,
     RetainedReleases,
     Sent,
     relay,
 )
-from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, certificates, settings_for
+from tests.stream_app.starting.brokers.mosquitto import (
+    Mosquitto,
+    Other,
+    certificates,
+    made,
+    publish_all,
+    session,
+    settings_for,
+)
 from tests.stream_app.starting.brokers.run_folder import add_late, add_steps, noised, released, run_folder
 from tests.watching.services import program, wait_until
 
@@ -32,44 +39,15 @@ OPEN = "allow_anonymous true"
 REFUSED_VERSION = bytes([0x20, 3, 0, 0x84, 0])
 
 
-def made(settings: Settings, **more: bool) -> BrokerSession:
-    """A session that is not open yet."""
-    mqtt = settings.connect.mqtt
-    return BrokerSession(BrokerAddress.of(settings), mqtt, mqtt.topics, **more)
-
-
-@contextmanager
-def session(settings: Settings) -> Iterator[BrokerSession]:
-    """A session, closed at the end."""
-    opened = made(settings)
-    opened.open()
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
 def turned(broker: BrokerSession, number: int) -> list[bytes]:
     """The payloads of so many messages, or fewer within ten seconds."""
-    found: list[Arrived] = []
+    found: list[ArrivedMessage] = []
     deadline = time.monotonic() + 10
     while len(found) < number and time.monotonic() < deadline:
         arrived = broker.turn(0.1)
         broker.acknowledge(arrived)
         found += arrived
     return [each.payload for each in found]
-
-
-def sent_all(broker: BrokerSession, releases: RetainedReleases, steps: int) -> None:
-    """Until so many steps are at the broker."""
-
-    def is_done() -> bool:
-        releases.advance()
-        broker.turn(0.02)
-        releases.advance()
-        return releases.steps == steps and releases.is_acknowledged
-
-    wait_until(f"{steps} steps are at the broker", is_done, 60)
 
 
 def talking(answers: Sequence[bytes]) -> tuple[int, threading.Thread]:
@@ -280,7 +258,7 @@ def test_a_refusal_or_a_loss_anywhere_leaves_the_last_value_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str, before: int
 ) -> None:
     """After any number of messages: all go again in their order, and the place is behind none of them."""
-    monkeypatch.setattr("stream_app.starting.connect.mqtt._FIRST_RETRY_PAUSE", 0.0)
+    monkeypatch.setattr("stream_app.starting.connect.mqtt._FIRST_RETRY_SECONDS", 0.0)
     run, broker, place = run_folder(tmp_path / "run"), ScriptedSession(), tmp_path / "place.json"
     add_steps(run, 0, (1, 2))
     releases = RetainedReleases(broker, UNDER, run, place)  # type: ignore[arg-type]
@@ -330,7 +308,7 @@ def test_releases_that_cannot_be_read_end_no_intake(tmp_path: Path, caplog: pyte
                 sender.close()
             return bool(taken)
 
-    def take(arrived: Sequence[Arrived]) -> None:
+    def take(arrived: Sequence[ArrivedMessage]) -> None:
         taken.extend(each.payload for each in arrived)
 
     with broker.running(), pytest.raises(OutputError, match="must only grow"):
@@ -375,7 +353,7 @@ def test_a_broker_that_grants_at_most_once_is_taken_by_declaration(
         with session(
             settings_for(broker, protocol=protocol, **({"qos": 0} if protocol == "auto" else {}))
         ) as it:
-            sent_all(it, RetainedReleases(it, UNDER, run, tmp_path / "place.json"), 2)
+            publish_all(it, RetainedReleases(it, UNDER, run, tmp_path / "place.json"), 2)
             sender = Other(broker.port, f"{UNDER}/#", quality=0)
             sender.publish("counts/a", b"5")
             assert turned(it, 1) == [b"5"]
@@ -395,7 +373,7 @@ def test_at_most_once_no_more_is_sent_at_a_time_either(tmp_path: Path) -> None:
         releases.advance()
         assert releases.steps == 0
         assert 0 < len(releases._sent) <= 1000
-        sent_all(opened, releases, 3)
+        publish_all(opened, releases, 3)
         reader = Other(broker.port, f"{UNDER}/releases/#", quality=0)
         wait_until("every sensor's last value", lambda: len(reader.seen) == 1501, 30)
         reader.close()
@@ -410,7 +388,7 @@ def test_a_broker_that_retains_nothing_is_taken(tmp_path: Path) -> None:
         reader = Other(broker.port, f"{UNDER}/releases")
         with session(settings_for(broker)) as opened:
             assert any("retains nothing" in each for each in opened.weaker)
-            sent_all(opened, RetainedReleases(opened, UNDER, run, tmp_path / "place.json"), 1)
+            publish_all(opened, RetainedReleases(opened, UNDER, run, tmp_path / "place.json"), 1)
             wait_until("the release", lambda: f"{UNDER}/releases" in reader.seen, 20)
         reader.close()
 
@@ -423,7 +401,7 @@ def test_a_step_that_is_too_long_for_the_broker_is_left_out_and_each_value_goes(
     (run / "releases.jsonl").write_bytes(released(0, *(noised(f"s{number}", 1) for number in range(60))))
     for more in ({}, {"protocol": "3.1.1", "packet_bytes": 2000}):
         with broker.running(), session(settings_for(broker, **more)) as opened:
-            sent_all(opened, RetainedReleases(opened, UNDER, run, tmp_path / f"{len(more)}.json"), 1)
+            publish_all(opened, RetainedReleases(opened, UNDER, run, tmp_path / f"{len(more)}.json"), 1)
             reader = Other(broker.port, f"{UNDER}/releases/#")
             wait_until("each value", lambda reader=reader: len(reader.seen) == 60, 20)  # type: ignore[misc]
             reader.close()
@@ -446,7 +424,7 @@ def test_topics_that_we_may_not_write_or_read_are_named(
     add_steps(run, 0, (1,))
     with broker.running():
         with session(settings_for(broker)) as opened:
-            sent_all(opened, RetainedReleases(opened, UNDER, run, tmp_path / "place.json"), 1)
+            publish_all(opened, RetainedReleases(opened, UNDER, run, tmp_path / "place.json"), 1)
             reader = Other(broker.port, f"{UNDER}/#")
             wait_until("what it may write", lambda: f"{UNDER}/releases/mill" in reader.seen, 20)
             reader.close()
@@ -511,7 +489,7 @@ def test_our_own_releases_are_no_counts(tmp_path: Path) -> None:
     with broker.running():
         for steps in (1, 0):
             with session(settings_for(broker, topics=["#"])) as opened:
-                sent_all(opened, RetainedReleases(opened, UNDER, run, tmp_path / "place.json"), steps)
+                publish_all(opened, RetainedReleases(opened, UNDER, run, tmp_path / "place.json"), steps)
                 sender = Other(broker.port)
                 sender.publish("tallyguard/default/counts", b"5")
                 sender.close()
@@ -538,10 +516,10 @@ def test_late_values_go_under_topics_of_their_own(tmp_path: Path) -> None:
         for steps in (2, 0):
             with session(settings_for(broker)) as opened:
                 releases = RetainedReleases(opened, UNDER, run, place)
-                sent_all(opened, releases, steps)
+                publish_all(opened, releases, steps)
                 if steps:
                     add_late(run, 0, noised("port", 3))
-                    sent_all(opened, releases, steps)
+                    publish_all(opened, releases, steps)
         wait_until("the late value", lambda: f"{UNDER}/revised/port" in reader.seen, 20)
         reader.close()
     assert json.loads(reader.seen[f"{UNDER}/releases/mill"])["value"] == 7
@@ -556,11 +534,11 @@ def test_an_earlier_place_is_understood(tmp_path: Path) -> None:
     add_steps(run, 0, (4, 7))
     with broker.running():
         with session(settings_for(broker)) as opened:
-            sent_all(opened, RetainedReleases(opened, UNDER, run, place), 2)
+            publish_all(opened, RetainedReleases(opened, UNDER, run, place), 2)
         place.write_text(json.dumps(json.loads(place.read_text())["releases.jsonl"]))
         add_steps(run, 2, (9,))
         with session(settings_for(broker)) as opened:
-            sent_all(opened, RetainedReleases(opened, UNDER, run, place), 1)
+            publish_all(opened, RetainedReleases(opened, UNDER, run, place), 1)
 
 
 @pytest.mark.slow

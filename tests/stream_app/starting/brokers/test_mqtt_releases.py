@@ -11,8 +11,8 @@ import pytest
 
 from stream_app.exceptions import OutputError
 from stream_app.starting.connect.mqtt import BrokerAddress, BrokerSession, RetainedReleases
-from stream_app.starting.connect.released import ReleaseLog
-from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, settings_for
+from stream_app.starting.connect.released import FollowedReleases
+from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, publish_all, session, settings_for
 from tests.stream_app.starting.brokers.run_folder import add_steps, noised, released, run_folder
 from tests.watching.services import wait_until
 
@@ -22,26 +22,9 @@ UNDER = "tallyguard/default/releases"
 @contextmanager
 def publishing(broker: Mosquitto, run: Path, place: Path) -> Iterator[tuple[BrokerSession, RetainedReleases]]:
     """A process that publishes the run's releases while the block runs."""
-    settings = settings_for(broker)
-    address = BrokerAddress.of(settings)
-    session = BrokerSession(address, settings.connect.mqtt)
-    session.open()
-    try:
-        yield session, RetainedReleases(session, address.under, run, place)
-    finally:
-        session.close()
-
-
-def publish_all(session: BrokerSession, releases: RetainedReleases, steps: int) -> None:
-    """Until the broker has so many steps."""
-
-    def is_done() -> bool:
-        releases.advance()
-        session.turn(0.05)
-        releases.advance()
-        return releases.steps == steps and releases.is_acknowledged
-
-    wait_until(f"{steps} steps are at the broker", is_done, 20)
+    settings = settings_for(broker, topics=[])
+    with session(settings) as opened:
+        yield opened, RetainedReleases(opened, BrokerAddress.of(settings).under, run, place)
 
 
 def test_late_readers_see_the_last_release_of_each_sensor(tmp_path: Path) -> None:
@@ -95,7 +78,7 @@ def test_of_tiers_only_what_is_for_everybody_goes_out(tmp_path: Path) -> None:
     tiers = {"public": {"epsilon": 0.1, "value": 5}, "city": {"epsilon": 1.0, "value": 9}}
     entry = {"sensor": "mill", "mechanism": "tiered", "epsilon": 0.1, "value": 5, "tiers": tiers}
     (run / "releases.jsonl").write_bytes(released(0, entry))
-    release = ReleaseLog(run).next()
+    release = FollowedReleases(run).next()
     assert release is not None
     assert b"9" not in release.line()
     assert release.releases[0].tiers is None
@@ -106,8 +89,8 @@ def test_a_log_that_was_cut_is_not_published_from(tmp_path: Path) -> None:
     """Releases only grow; another file in their place ends the connector with a sentence."""
     run = run_folder(tmp_path / "run")
     add_steps(run, 0, (1, 2))
-    log = ReleaseLog(run)
-    assert len(log.some(10)) == 2
+    log = FollowedReleases(run)
+    assert [log.next() is None for _ in range(3)] == [False, False, True]
     (run / "releases.jsonl").write_bytes(b"")
     with pytest.raises(OutputError, match="must only grow"):
         log.next()

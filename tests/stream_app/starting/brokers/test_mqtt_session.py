@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,30 +13,18 @@ from stream_app.setup.settings import Settings
 from stream_app.starting.connect.mqtt import (
     OFFLINE,
     ONLINE,
-    Arrived,
+    ArrivedMessage,
     BrokerAddress,
     BrokerSession,
     topic_level,
 )
-from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, certificates, settings_for
+from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, certificates, session, settings_for
 from tests.watching.services import wait_until
 
 
-@contextmanager
-def session(settings: Settings) -> Iterator[BrokerSession]:
-    """A session of these settings, closed at the end."""
-    mqtt = settings.connect.mqtt
-    made = BrokerSession(BrokerAddress.of(settings), mqtt, mqtt.topics)
-    made.open()
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-def turned(broker: BrokerSession, number: int) -> list[Arrived]:
+def turned(broker: BrokerSession, number: int) -> list[ArrivedMessage]:
     """So many messages, or fewer within ten seconds."""
-    found: list[Arrived] = []
+    found: list[ArrivedMessage] = []
     for _ in range(40):
         found += broker.turn(0.25)
         if len(found) >= number:
@@ -46,7 +32,7 @@ def turned(broker: BrokerSession, number: int) -> list[Arrived]:
     return found
 
 
-def payloads(arrived: list[Arrived]) -> list[bytes]:
+def payloads(arrived: list[ArrivedMessage]) -> list[bytes]:
     """What they say."""
     return [each.payload for each in arrived]
 

@@ -12,10 +12,10 @@ import pytest
 from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect.sensorthings import (
-    Interval,
+    ObservationMessage,
     ObservationReader,
     ObservationWriter,
-    Observed,
+    PhenomenonTime,
     SensorThings,
     entity,
 )
@@ -34,9 +34,9 @@ def settings_for(url: str, **given: object) -> Settings:
     return Settings.model_validate({"origin": "2026-01-01T00:00:00Z", "connect": {"sensorthings": values}})
 
 
-def looked(settings: Settings, place: Path) -> list[Observed]:
+def looked(settings: Settings, place: Path) -> list[ObservationMessage]:
     """What one look of a new process takes."""
-    found: list[Observed] = []
+    found: list[ObservationMessage] = []
 
     async def look() -> None:
         async with SensorThings(settings.connect.sensorthings) as service:
@@ -59,7 +59,7 @@ def written(settings: Settings, run: Path, place: Path | None = None) -> None:
     asyncio.run(write())
 
 
-def spoken(observed: list[Observed]) -> list[tuple[str, Any]]:
+def spoken(observed: list[ObservationMessage]) -> list[tuple[str, Any]]:
     """Interval and result of each."""
     documents = [json.loads(each.payload) for each in observed]
     return [(each["phenomenonTime"], each["result"]) for each in documents]
@@ -306,7 +306,7 @@ def test_a_datastream_that_was_deleted_holds_up_no_other(tmp_path: Path) -> None
     """At the first look an unknown id is an error; later the others are read on."""
     service, place = Datastreams(), tmp_path / "read.json"
     service.observations = {"7": hourly(0, [1]), "8": hourly(0, [2])}
-    found: list[Observed] = []
+    found: list[ObservationMessage] = []
 
     async def look() -> None:
         async with SensorThings(settings.connect.sensorthings) as peer:
@@ -346,7 +346,7 @@ def test_an_instant_may_be_the_end_of_its_interval(tmp_path: Path) -> None:
 )
 def test_an_interval_may_be_written_in_several_ways(text: str) -> None:
     """All of them the first hour of January."""
-    assert Interval.parse(text) == Interval(1_767_225_600.0, 1_767_229_200.0)
+    assert PhenomenonTime.parse(text) == PhenomenonTime(1_767_225_600.0, 1_767_229_200.0)
 
 
 def test_a_login_stays_with_its_service(tmp_path: Path) -> None:
@@ -429,4 +429,4 @@ def test_ids_are_numbers_or_texts(identity: str, path: str) -> None:
 def test_times_that_are_none_are_refused(text: object) -> None:
     """No offset, an end before the start, no time."""
     with pytest.raises(ValueError):
-        Interval.parse(text)
+        PhenomenonTime.parse(text)

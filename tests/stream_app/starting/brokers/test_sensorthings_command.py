@@ -14,7 +14,7 @@ import pytest
 from stream_app.cli import main
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.connect import sensorthings
-from stream_app.starting.connect.sensorthings import Observed, Way, exchange
+from stream_app.starting.connect.sensorthings import ObservationMessage, exchange
 from tests.stream_app.starting.brokers.run_folder import add_steps, run_folder
 from tests.stream_app.starting.brokers.sensorthings_service import Datastreams, serving
 
@@ -212,8 +212,8 @@ def test_a_service_that_goes_away_is_waited_for(tmp_path: Path, monkeypatch: pyt
         config = settings_file(tmp_path, url)
         config.write_text(config.read_text().replace("page = 3", "page = 3\npoll_seconds = 0.1"))
         settings = load_settings(config)
-        got: list[Observed] = []
-        written = exchange(settings, Way(got.extend, taken, run), Stop(), once=False)
+        got: list[ObservationMessage] = []
+        written = exchange(settings, got.extend, run, taken, Stop(), once=False)
     assert (written.steps, written.sent) == (2, 2)
     assert {json.loads(each.payload)["result"] for each in got} >= {1, 2, 3, 4, 5}
 
@@ -237,7 +237,7 @@ def test_who_is_asked_to_stop_waits_for_no_service(tmp_path: Path, kind: str) ->
 
     with serving(service) as url:
         settings = load_settings(settings_file(tmp_path, url))
-        assert exchange(settings, Way(None, taken, run), Stop(), once=False).steps == 0
+        assert exchange(settings, None, run, taken, Stop(), once=False).steps == 0
         assert time.monotonic() - began < 30
 
         class Never:
@@ -245,5 +245,5 @@ def test_who_is_asked_to_stop_waits_for_no_service(tmp_path: Path, kind: str) ->
 
             is_set = False
 
-        assert exchange(settings, Way(None, taken, run), Never(), once=True).steps == 1
+        assert exchange(settings, None, run, taken, Never(), once=True).steps == 1
     assert [each["result"] for each in service.observations["9"]] == [10]

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.shared import JsonOption, own_command, print_json, stderr, stdout
+from stream_app.cli.shared import JsonOption, own_command, print_json, say, stderr, stdout
 
 if TYPE_CHECKING:
     from models.fitting.calibration import MissedCell
     from stream_app.starting.aggregates import MadePersonas
-    from stream_app.starting.counts import Counts
 
 _SHOWN = 5
 
@@ -26,43 +25,30 @@ class Cycle(StrEnum):
 
 
 def personas(
-    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.", show_default=False)],
+    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.")],
     source: Annotated[
         Path | None,
         typer.Argument(
             help="Home-work table (LODES, MOBPRO, or origin, destination, flow) or synthetic agents ("
-            "eqasim's output folder, UVA's activity_location_assignment); nothing with counts alone.",
-            show_default=False,
+            "eqasim's output folder, UVA's activity_location_assignment); nothing with counts alone."
         ),
     ] = None,
     zones: Annotated[
-        Path | None,
-        typer.Option(help="Where zones are: CSV with lat, lon (or x, y in m), GeoJSON.", show_default=False),
+        Path | None, typer.Option(help="Where zones are: CSV with lat, lon (or x, y in m), GeoJSON.")
     ] = None,
     sensors: Annotated[
-        Path | None,
-        typer.Option(help="Where sensors stand: CSV, or sensors.json of a deployment.", show_default=False),
+        Path | None, typer.Option(help="Where sensors stand: CSV, or sensors.json of a deployment.")
     ] = None,
     within_km: Annotated[float, typer.Option(help="How near a zone must be to its sensor.")] = 1.0,
     activities: Annotated[
-        Path | None,
-        typer.Option(
-            help="A survey: what people do in slot 0, 1, 2, ... of a day (CSV).", show_default=False
-        ),
+        Path | None, typer.Option(help="A survey: what people do in slot 0, 1, 2, ... of a day (CSV).")
     ] = None,
     flows: Annotated[
-        Path | None,
-        typer.Option(help="Hourly flows: slot, origin, destination, people (CSV).", show_default=False),
+        Path | None, typer.Option(help="Hourly flows: slot, origin, destination, people (CSV).")
     ] = None,
-    counts: Annotated[
-        Path | None, typer.Option(help="Counts of earlier days, as for init.", show_default=False)
-    ] = None,
-    timezone: Annotated[
-        str | None, typer.Option(help="Time zone of the counts' times.", show_default=False)
-    ] = None,
-    people: Annotated[
-        float | None, typer.Option(help="How many people all personas stand for.", show_default=False)
-    ] = None,
+    counts: Annotated[Path | None, typer.Option(help="Counts of earlier days, as for init.")] = None,
+    timezone: Annotated[str | None, typer.Option(help="Time zone of the counts' times.")] = None,
+    people: Annotated[float | None, typer.Option(help="How many people all personas stand for.")] = None,
     slots: Annotated[int, typer.Option(min=1, help="Slots of a day.")] = 24,
     cycle: Annotated[Cycle, typer.Option(help="Cycle of assumed days, or of a survey.")] = Cycle.DAY,
     least_people: Annotated[
@@ -96,6 +82,7 @@ def personas(
     """
     from models.prior_files import save_population
     from stream_app.starting.aggregates import PersonaQuestions, make_personas
+    from stream_app.starting.counts import read_counts
 
     questions = PersonaQuestions(
         zones=zones,
@@ -103,7 +90,7 @@ def personas(
         within_km=within_km,
         activities=activities,
         flows=flows,
-        counts=None if counts is None else _counts(counts, timezone),
+        counts=None if counts is None else read_counts(counts, timezone=timezone),
         people=people,
         slots=slots,
         week=cycle is Cycle.WEEK,
@@ -123,12 +110,6 @@ def personas(
         print_json({**_document(made), "output": str(output)})
     else:
         _print(made, output)
-
-
-def _counts(path: Path, timezone: str | None) -> Counts:
-    from stream_app.starting.counts import CountsQuestions, read_counts
-
-    return read_counts(path, CountsQuestions(timezone=timezone))
 
 
 def _document(made: MadePersonas) -> dict[str, Any]:
@@ -153,34 +134,31 @@ def _document(made: MadePersonas) -> dict[str, Any]:
 
 def _print(made: MadePersonas, output: Path) -> None:
     console, found = stdout(), made.calibration
-    console.print(f"{made.population.assumed}.", soft_wrap=True)
+    say(f"{made.population.assumed}.")
     for remark in made.remarks:
-        console.print(remark, soft_wrap=True)
+        say(remark)
     if found is None:
         console.print("Not calibrated: no flows and no counts were given.")
     else:
         settled = "settled" if found.is_met else "not settled"
-        console.print(
+        say(
             f"Calibrated in {found.sweeps} sweeps ({settled}); slot {found.worst_slot} is off most, by "
-            f"{found.missed_people:,.4g} people over all its cells.",
-            soft_wrap=True,
+            f"{found.missed_people:,.4g} people over all its cells."
         )
         _print_cells("Furthest off", found.missed)
         _print_cells("No persona can go", found.impossible)
-    console.print(
+    say(
         "A figure computed with them is of whoever behaves like a persona, and of nobody who was measured.\n"
         f"Written to {output}. Next:\n"
-        f"  {own_command()} run --priors {output} --input messages.jsonl --output out --create-keys",
-        soft_wrap=True,
+        f"  {own_command()} run --priors {output} --input messages.jsonl --output out --create-keys"
     )
 
 
 def _print_cells(title: str, cells: tuple[MissedCell, ...]) -> None:
     for cell in cells[:_SHOWN]:
-        stdout().print(
+        say(
             f"  {title}: slot {cell.slot}, {cell.name}: {cell.wanted:,.4g} people wanted, "
-            f"{cell.found:,.4g} found",
-            soft_wrap=True,
+            f"{cell.found:,.4g} found"
         )
     if len(cells) > _SHOWN:
         stdout().print(f"  {title}: {len(cells) - _SHOWN} cells more (--json)")

@@ -7,24 +7,28 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared import ByOption, ConfigOption, JsonOption, ReasonOption, print_json, stdout
+from stream_app.cli.shared import (
+    ByOption,
+    ConfigOption,
+    JsonOption,
+    ReasonOption,
+    command_group,
+    print_json,
+    settings_of,
+    stdout,
+)
 
-keys = typer.Typer(name="keys", help="The secret keys of a deployment.", no_args_is_help=True)
-
-
-@keys.callback()
-def _group() -> None:
-    """The secret keys of a deployment."""
+keys = command_group("keys", "The secret keys of a deployment.")
 
 
 @keys.command()
 def create(
-    file: Annotated[Path, typer.Argument(help="The key's file, which must not exist.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="The key's file, which must not exist.")],
 ) -> None:
     """Make a new noise key, in a file that only you may read.
 
     Counts that are published a second time, in another folder, need a key of their own: with the first one
-    the run is refused. Of real counts that is a second look at them, which no ledger adds to the first.
+    the run is refused. For real counts that is a second look at them, which no ledger adds to the first.
 
     \b
     Examples:
@@ -40,7 +44,7 @@ def create(
 @keys.command()
 def advance(
     output: Annotated[
-        Path | None, typer.Option(help="Output folder of a stopped run; none on Kafka.", show_default=False)
+        Path | None, typer.Option(help="Output folder of a stopped run; none on Kafka.")
     ] = None,
     config: ConfigOption = None,
     by: ByOption = None,
@@ -64,7 +68,6 @@ def advance(
       tallyguard keys advance --output out --config tallyguard.toml
       TALLYGUARD_NOISE_KEY=noise.key tallyguard keys advance
     """
-    from stream_app.cli.shared import settings_of
     from stream_app.setup.run_folder.key_record import advance_noise_key
     from stream_app.setup.run_folder.record import Author
     from stream_app.setup.run_folder.run_settings import settings_of_run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from accounting.settings import HORIZON, MISTAKES
-from stream_app.cli.shared import JsonOption, PriorsArgument, print_json, progress, stdout
+from stream_app.cli.shared import JsonOption, PriorsArgument, new_table, print_json, progress, say, stdout
 
 if TYPE_CHECKING:
     from accounting.audit.calibration import GroupedCheck
@@ -22,22 +22,15 @@ _AS_FITTED = "as fitted by default"
 def check(
     priors: PriorsArgument,
     checkins: Annotated[
-        Path,
-        typer.Option(help="Check-ins of the same people, .parquet or .csv, as for fit.", show_default=False),
+        Path, typer.Option(help="Check-ins of the same people, .parquet or .csv, as for fit.")
     ],
     horizon: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Steps to guess (T); the windows there are, at most {HORIZON}.", show_default=False
-        ),
+        int | None, typer.Option(help=f"Steps to guess (T); the windows there are, at most {HORIZON}.")
     ] = None,
     mistakes: Annotated[int, typer.Option(help="How many of them may be wrong (s).")] = MISTAKES,
     schedule: Annotated[
         Path | None,
-        typer.Option(
-            help="What the attack sees (JSON); nothing by default. Its length is the horizon.",
-            show_default=False,
-        ),
+        typer.Option(help="What the attack sees (JSON); nothing by default. Its length is the horizon."),
     ] = None,
     attack: Annotated[
         str, typer.Option(help="The attack to try: map, prior, constant or marginal.")
@@ -46,47 +39,34 @@ def check(
     held_out_windows: Annotated[
         int | None,
         typer.Option(
-            help="Last windows of the file, if not all that were not fitted; 5 where that is not known.",
-            show_default=False,
+            help="Last windows of the file, if not all that were not fitted; 5 where that is not known."
         ),
     ] = None,
-    window_seconds: Annotated[
-        int | None, typer.Option(help=f"Length of a window; {_AS_FITTED}.", show_default=False)
-    ] = None,
+    window_seconds: Annotated[int | None, typer.Option(help=f"Length of a window; {_AS_FITTED}.")] = None,
     origin: Annotated[
         str | None,
-        typer.Option(
-            help=f"Start of window 0: earliest, midnight, epoch or unix seconds; {_AS_FITTED}.",
-            show_default=False,
-        ),
+        typer.Option(help=f"Start of window 0: earliest, midnight, epoch or unix seconds; {_AS_FITTED}."),
     ] = None,
     window_place: Annotated[
-        str | None, typer.Option(help=f"Check-in that stands for a window; {_AS_FITTED}.", show_default=False)
+        str | None, typer.Option(help=f"Check-in that stands for a window; {_AS_FITTED}.")
     ] = None,
     elsewhere: Annotated[
-        str | None,
-        typer.Option(
-            help=f"A window without check-in: location, bridge or skip; {_AS_FITTED}.", show_default=False
-        ),
+        str | None, typer.Option(help=f"A window without check-in: location, bridge or skip; {_AS_FITTED}.")
     ] = None,
-    elsewhere_name: Annotated[
-        str | None, typer.Option(help=f"Name of that location; {_AS_FITTED}.", show_default=False)
-    ] = None,
+    elsewhere_name: Annotated[str | None, typer.Option(help=f"Name of that location; {_AS_FITTED}.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the horizons chosen and of noise.")] = 0,
     reject_bad_rows: Annotated[
         bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
     ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Also draw predicted against realised (PNG).", show_default=False)
-    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw predicted against realised (PNG).")] = None,
     json: JsonOption = False,
 ) -> None:
     """Find out whether priors can be trusted.
 
     Holds them against windows they were not fitted to: is the best guess, and one attack, right as often as
     the priors say, for everybody and in groups of people? The verdict is the worst group's. Choose horizon,
-    attack and groups before you look. Which windows were fitted stands in the priors file; priors from
-    elsewhere need the options. Exit status 1 if ceilings are too low.
+    attack and groups before you look. The priors file says which windows were fitted; for priors from
+    elsewhere give the options. Exit status 1 if ceilings are too low.
 
     \b
     Examples:
@@ -148,18 +128,17 @@ def _print_check(checked: CheckedPriors) -> None:
     console = stdout()
     check = checked.check
     released = "under the schedule" if checked.is_released else "with nothing released"
-    console.print(
+    say(
         f"{check.guess.everybody.people:,} people, {check.steps} steps of which {check.mistakes} may be "
-        f"wrong, in {checked.windows:,} windows that were not fitted.",
-        soft_wrap=True,
+        f"wrong, in {checked.windows:,} windows that were not fitted."
     )
     if check.left_out:
         console.print(f"{check.left_out:,} people without so many known windows in a row are left out.")
     _print_groups("Best guess from habits alone", check.guess)
     _print_groups(f"Attack {check.attack_name} {released}, against ceilings", check.attack)
-    console.print(_surprise(checked), soft_wrap=True)
+    say(_surprise(checked))
     for sentence in checked.sentences():
-        console.print(sentence, soft_wrap=True)
+        say(sentence)
     for reason, count in checked.traces.dropped.items():
         if count:
             console.print(f"left out: {reason}: {count:,}")
@@ -167,12 +146,9 @@ def _print_check(checked: CheckedPriors) -> None:
 
 def _print_groups(title: str, grouped: GroupedCheck) -> None:
     """A row for everybody and one a group."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from stream_app.watching.wording import DOWN, UP, shortened, significant
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0, title=title, title_justify="left")
+    table = new_table(padding=0, title=title, title_justify="left")
     for name in ("Group", "People", "Predicted", "Realised", "p more", "p fewer", "Radius"):
         table.add_column(name, justify="left" if name == "Group" else "right", no_wrap=True)
     table.add_column("Verdict", no_wrap=True)

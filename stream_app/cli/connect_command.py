@@ -8,31 +8,39 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import ConfigOption, JsonOption, own_command, print_json, progress, stderr, stdout
+from stream_app.cli.shared import (
+    ConfigOption,
+    JsonOption,
+    command_group,
+    own_command,
+    print_json,
+    progress,
+    say,
+    setting_option,
+    settings_of,
+    stderr,
+    stdout,
+)
 
 if TYPE_CHECKING:
     from stream_app.setup.sections import FilesMap
     from stream_app.setup.settings import Settings
     from stream_app.starting.connect.intake import PayloadIntake
-    from stream_app.starting.counts import Counts
+    from stream_app.starting.counts import CountTable
+
+
+FolderOption = Annotated[
+    Path, typer.Option("--output", help="The connector's own folder; continued if it exists.")
+]
 
 
 # ``tallyguard connect http``: payloads that counters and context brokers send.
 
 
 def http(
-    output: Annotated[
-        Path,
-        typer.Option(help="The connector's own folder; continued if it exists.", show_default=False),
-    ],
+    output: FolderOption,
     config: ConfigOption = None,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            help="Address to listen on, host:port. 127.0.0.1:9470 unless the settings say otherwise.",
-            show_default=False,
-        ),
-    ] = None,
+    listen: Annotated[str | None, setting_option("connect.http.listen")] = None,
 ) -> None:
     """Receive payloads over HTTP by a declared mapping.
 
@@ -48,23 +56,20 @@ def http(
       tallyguard connect http --config tallyguard.toml --output from-http
       tallyguard run --config tallyguard.toml --input from-http/messages.jsonl --follow --output out
     """
-    from stream_app.cli.shared import settings_of
     from stream_app.starting.connect import resolved_map
     from stream_app.starting.connect.http import Receiver
     from stream_app.starting.connect.intake import open_dead_letters
     from stream_app.starting.connect.journal import MESSAGES, announced_sensors, journal_of
     from stream_app.starting.connect.payloads import PayloadMap
 
-    settings = settings_of(config)
+    settings = settings_of(config, {"connect.http.listen": listen})
     chosen = settings.connect.http
-    if listen is not None:
-        chosen = chosen.model_copy(update={"listen": listen})
     mapping = resolved_map(chosen.map)
     sensors = announced_sensors(settings, mapping, "connect.http.map")
     with journal_of(output, settings, mapping, sensors) as journal:
         receiver = Receiver(chosen, PayloadMap(mapping), journal, open_dead_letters(output))
 
-        def say(address: str) -> None:
+        def announce(address: str) -> None:
             stderr().print(f"receiving at {address}", soft_wrap=True)
             given = f"--config {config} " if config else ""
             stderr().print(
@@ -72,27 +77,18 @@ def http(
                 soft_wrap=True,
             )
 
-        receiver.run(say)
+        receiver.run(announce)
         ends = journal.ends
     taken = receiver.answered.pop(200, 0)
-    stdout().print(
-        f"{taken:,} payloads taken, {receiver.answered.total():,} refused.", soft_wrap=True, highlight=False
-    )
+    say(f"{taken:,} payloads taken, {receiver.answered.total():,} refused.")
     if ends is not None:
-        stdout().print(ends, soft_wrap=True)
+        say(ends)
 
 
 # ``tallyguard connect mqtt`` and ``connect sensorthings``: counts and releases while they happen.
 
-FolderOption = Annotated[
-    Path,
-    typer.Option("--output", help="The connector's own folder; continued if it exists.", show_default=False),
-]
 ReleasesOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--releases", help="Output folder of a run whose releases are sent as well.", show_default=False
-    ),
+    Path | None, typer.Option("--releases", help="Output folder of a run whose releases are sent as well.")
 ]
 
 
@@ -109,7 +105,6 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
       tallyguard connect mqtt --config tallyguard.toml --output from-broker
       tallyguard connect mqtt --config tallyguard.toml --output from-broker --releases out
     """
-    from stream_app.cli.shared import settings_of
     from stream_app.setup.this_process import stop_on_signals
     from stream_app.starting.connect import resolved_map
     from stream_app.starting.connect.intake import open_intake
@@ -118,7 +113,7 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
 
     settings = settings_of(config)
     chosen = settings.connect.mqtt
-    _require_a_way(bool(chosen.topics), releases, "connect.mqtt.topics")
+    _require_direction(bool(chosen.topics), releases, "connect.mqtt.topics")
     address = BrokerAddress.of(settings)
     is_known = bool(chosen.topics) and (output / MESSAGES).exists()
     session = BrokerSession(address, chosen, chosen.topics, is_known=is_known)
@@ -129,9 +124,9 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
         if releases is not None:
             sent = RetainedReleases(session, address.under, releases, output / "published.json")
         relay(session, None if intake is None else intake.take, sent, stop)
-        _say(intake, sent.steps if sent else None)
+        _print_done(intake, sent.steps if sent else None)
         for sentence in session.weaker:
-            stdout().print(sentence, soft_wrap=True)
+            say(sentence)
 
 
 def sensorthings(
@@ -151,35 +146,30 @@ def sensorthings(
       tallyguard connect sensorthings --config tallyguard.toml --output from-frost
       tallyguard connect sensorthings --config tallyguard.toml --output from-frost --releases out --once
     """
-    from stream_app.cli.shared import settings_of
     from stream_app.setup.this_process import stop_on_signals
     from stream_app.starting.connect.intake import open_intake
-    from stream_app.starting.connect.sensorthings import Way, exchange, observation_map
+    from stream_app.starting.connect.sensorthings import exchange, observation_map
 
     settings = settings_of(config)
     chosen = settings.connect.sensorthings
     is_read = bool(chosen.datastreams)
-    _require_a_way(is_read, releases, "connect.sensorthings.datastreams")
+    _require_direction(is_read, releases, "connect.sensorthings.datastreams")
     mapping = observation_map(chosen) if is_read else None
     sensors = tuple(chosen.datastreams.values())
     with open_intake(output, settings, mapping, sensors) as intake, stop_on_signals() as stop:
-        way = Way(None if intake is None else intake.take, output, releases)
-        written = exchange(settings, way, stop, once=once)
-        _say(intake, written.steps if releases else None)
+        take = None if intake is None else intake.take
+        written = exchange(settings, take, releases, output, stop, once=once)
+        _print_done(intake, written.steps if releases else None)
         if releases is not None:
-            stdout().print(
-                f"Of them {written.values:,} values have a datastream; {written.sent:,} were sent now.",
-                soft_wrap=True,
-            )
+            say(f"Of them {written.values:,} values have a datastream; {written.sent:,} were sent now.")
         for sensor in written.silent:
-            stdout().print(
+            say(
                 f"Nothing is released of {sensor!r}, which [connect.sensorthings.releases] names.",
-                soft_wrap=True,
                 markup=False,
             )
 
 
-def _require_a_way(is_read: bool, releases: Path | None, key: str) -> None:
+def _require_direction(is_read: bool, releases: Path | None, key: str) -> None:
     """:class:`SettingsError` where there is nothing to take and nothing to send."""
     from stream_app.exceptions import SettingsError
 
@@ -191,21 +181,19 @@ def _require_a_way(is_read: bool, releases: Path | None, key: str) -> None:
         )
 
 
-def _say(intake: PayloadIntake | None, sent: int | None) -> None:
+def _print_done(intake: PayloadIntake | None, sent: int | None) -> None:
     """What was done, on stdout."""
     parts = []
     if intake is not None:
         parts.append(f"{intake.taken:,} counts taken, {intake.refused:,} payloads refused")
     if sent is not None:
         parts.append(f"the releases of {sent:,} steps are there")
-    stdout().print(f"{'; '.join(parts)}.", soft_wrap=True)
+    say(f"{'; '.join(parts)}.")
     if intake is not None and intake.ends is not None:
-        stdout().print(intake.ends, soft_wrap=True)
+        say(intake.ends)
 
 
-connect = typer.Typer(
-    name="connect", help="Bring in counts as your city has them, and send releases.", no_args_is_help=True
-)
+connect = command_group("connect", "Bring in counts as your city has them, and send releases.")
 _MEGABYTE = 1e6
 
 
@@ -220,34 +208,19 @@ connect.command()(mqtt)
 connect.command()(sensorthings)
 
 
-@connect.callback()
-def _group() -> None:
-    """Bring in counts as your city has them, and send releases."""
-
-
 @connect.command()
 def files(
-    counts: Annotated[
-        list[Path], typer.Argument(help="Counts, .csv (also .gz) or .parquet.", show_default=False)
-    ],
+    counts: Annotated[list[Path], typer.Argument(help="Counts, .csv (also .gz) or .parquet.")],
     output: Annotated[
         Path,
         typer.Option(
-            help="New file: .jsonl for messages of the deployment of --config, .parquet or .csv for a table.",
-            show_default=False,
+            help="New file: .jsonl for messages of the deployment of --config, .parquet or .csv for a table."
         ),
     ],
     config: ConfigOption = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(help="A name of `connect presets`, or your own .toml file.", show_default=False),
-    ] = None,
-    timezone: Annotated[
-        str | None, typer.Option(help="Time zone of wall-clock times: Europe/Vienna.", show_default=False)
-    ] = None,
-    channels: Annotated[
-        Channels | None, typer.Option(help="Several channels of a sensor.", show_default=False)
-    ] = None,
+    preset: Annotated[str | None, setting_option("connect.files.preset")] = None,
+    timezone: Annotated[str | None, setting_option("connect.files.timezone")] = None,
+    channels: Annotated[Channels | None, setting_option("connect.files.channels")] = None,
     json: JsonOption = False,
 ) -> None:
     """Bring in files of counts by a declared mapping.
@@ -267,7 +240,6 @@ def files(
     """
     import time
 
-    from stream_app.cli.shared import settings_of
     from stream_app.starting.connect import (
         MESSAGES,
         ArchiveSteps,
@@ -278,9 +250,15 @@ def files(
     )
 
     require_new_file(output)
-    settings = settings_of(config)
-    said = {"preset": preset, "timezone": timezone, "channels": channels and channels.value}
-    mapping = resolved_map(settings.connect.files, said)
+    settings = settings_of(
+        config,
+        {
+            "connect.files.preset": preset,
+            "connect.files.timezone": timezone,
+            "connect.files.channels": channels and channels.value,
+        },
+    )
+    mapping = resolved_map(settings.connect.files)
     is_messages = output.suffix.lower() == MESSAGES
     steps = ArchiveSteps(settings.origin_seconds, settings.step_seconds) if is_messages else None
     sizes = [path.stat().st_size for path in counts if path.is_file()]
@@ -307,9 +285,7 @@ connect.command()(http)
 
 @connect.command()
 def presets(
-    name: Annotated[
-        str | None, typer.Argument(help="Print this one, to begin your own with.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="Print this one, to begin your own with.")] = None,
 ) -> None:
     """List the mappings that come with tallyguard, or print one.
 
@@ -330,12 +306,12 @@ def presets(
     of_files = preset_names()
     width = max(map(len, (*of_files, *payloads)))
     for title, known in (("files", of_files), ("payloads", payloads)):
-        stdout().print(f"{title}:", soft_wrap=True)
+        say(f"{title}:")
         for each, about in known.items():
-            stdout().print(f"  {each:{width}}  {about}", soft_wrap=True)
+            say(f"  {each:{width}}  {about}")
 
 
-def _check_deployment(settings: Settings, found: Counts, mapping: FilesMap) -> None:
+def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) -> None:
     """:class:`InputError` for what the deployment would refuse, line by line, later."""
     from stream_app.exceptions import InputError
     from stream_app.setup.declared import require_most_counts
@@ -368,7 +344,7 @@ def _check_deployment(settings: Settings, found: Counts, mapping: FilesMap) -> N
         )
 
 
-def _summary(found: Counts, output: Path) -> dict[str, object]:
+def _summary(found: CountTable, output: Path) -> dict[str, object]:
     from stream_app.starting.counts.read import NOT_COUNTED
 
     return {
@@ -383,19 +359,18 @@ def _summary(found: Counts, output: Path) -> dict[str, object]:
     }
 
 
-def _print_summary(found: Counts, output: Path, config: Path | None) -> None:
+def _print_summary(found: CountTable, output: Path, config: Path | None) -> None:
     from stream_app.starting.connect import MESSAGES
     from stream_app.watching.wording import duration
 
     console, said = stdout(), _summary(found, output)
-    console.print(
+    say(
         f"Read {said['counts']:,} counts of {said['sensors']:,} sensors in {said['steps']:,} steps of "
         f"{duration(found.step_seconds)}, {said['not_counted']:,} cells without one. Step 0 is "
-        f"{found.origin:%Y-%m-%d %H:%M} UTC.",
-        soft_wrap=True,
+        f"{found.origin:%Y-%m-%d %H:%M} UTC."
     )
     for remark in found.remarks:
-        console.print(f"  {remark}", soft_wrap=True, markup=False)  # it may name a table: [connect.files]
+        say(f"  {remark}", markup=False)  # it may name a table: [connect.files]
     settings = f"--config {config} " if config else ""
     if output.suffix.lower() == MESSAGES:
         lines = [f"run {settings}--input {output} --output out", f"produce {settings}--input {output}"]
@@ -403,4 +378,4 @@ def _print_summary(found: Counts, output: Path, config: Path | None) -> None:
         lines = [f"init {output} --timezone {found.zone} --output city"]
     console.print(f"\nWritten to {output}. Next:")
     for line in lines:
-        console.print(f"  {own_command()} {line}", soft_wrap=True)
+        say(f"  {own_command()} {line}")

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stream_app.cli.personas_command import personas
+from stream_app.cli.priors_check_command import check
 from stream_app.cli.shared import (
     ConfigOption,
     JsonOption,
     ListenOption,
     PriorsArgument,
+    command_group,
     print_json,
+    say,
+    settings_of,
     stderr,
     stdout,
 )
-from stream_app.cli.study.on_priors.personas_command import personas
-from stream_app.cli.study.on_priors.priors_check_command import check
 
 if TYPE_CHECKING:
     from models.fitting import Checkins, FitOptions
@@ -29,11 +32,8 @@ if TYPE_CHECKING:
 
 def finer(
     priors: PriorsArgument,
-    parts: Annotated[
-        int,
-        typer.Option(help="Steps that one step of the priors becomes, e.g. 4 quarters.", show_default=False),
-    ],
-    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.", show_default=False)],
+    parts: Annotated[int, typer.Option(help="Steps that one step of the priors becomes, e.g. 4 quarters.")],
+    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.")],
 ) -> None:
     """Cut the steps of priors for counts that come more often.
 
@@ -80,7 +80,6 @@ def watch(
       tallyguard priors watch priors.parquet --config tallyguard.toml --once
     """
     from models.prior_files import load_population
-    from stream_app.cli.shared import settings_of
     from stream_app.embedded import panel_of, watch_panel
     from stream_app.watching.prior_notes import panel_note
 
@@ -93,24 +92,18 @@ def watch(
         print_json(asdict(panel.shown))
         return
     note = panel_note(panel.shown) or "too few places of volunteers to say anything yet"
-    stdout().print(f"{note[:1].upper()}{note[1:]}.", soft_wrap=True)
+    say(f"{note[:1].upper()}{note[1:]}.")
 
 
-priors = typer.Typer(name="priors", help="Make and check movement priors.", no_args_is_help=True)
-
-
-@priors.callback()
-def _group() -> None:
-    """Make and check movement priors."""
+priors = command_group("priors", "Make and check movement priors.")
 
 
 @priors.command()
 def fit(
     checkins: Annotated[
-        Path,
-        typer.Argument(help="Check-ins, .parquet or .csv: user, time (unix s UTC), loc.", show_default=False),
+        Path, typer.Argument(help="Check-ins, .parquet or .csv: user, time (unix s UTC), loc.")
     ],
-    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.", show_default=False)],
+    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.")],
     window_seconds: Annotated[
         int, typer.Option(help="Length of a fitting window, which becomes one step.")
     ] = 1_728_000,
@@ -152,15 +145,13 @@ def fit(
     evidence: Annotated[
         Path | None,
         typer.Option(
-            help="Also write what each row rests on (.parquet): audit --posterior, setting evidence.",
-            show_default=False,
+            help="Also write what each row rests on (.parquet): audit --posterior, setting evidence."
         ),
     ] = None,
     sensors: Annotated[
         Path | None,
         typer.Option(
-            help="Where sensors stand (lat, lon): each check-in is at the nearest, by its own lat and lon.",
-            show_default=False,
+            help="Where sensors stand (lat, lon): each check-in is at the nearest, by its own lat and lon."
         ),
     ] = None,
     within_km: Annotated[float, typer.Option(help="How near to a sensor it must be.")] = 1.0,
@@ -250,8 +241,8 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
                 console.print(f"{name}: {note}")
         else:
             console.print(f"{name}: {value}")
-    console.print(_surprise_in_words(surprise), soft_wrap=True)
-    console.print(_prediction_in_words(prediction), soft_wrap=True)
+    say(_surprise_in_words(surprise))
+    say(_prediction_in_words(prediction))
     console.print(f"Written to {output}.")
 
 

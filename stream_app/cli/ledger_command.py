@@ -17,6 +17,9 @@ from stream_app.cli.shared import (
     given_designs,
     print_json,
     progress,
+    say,
+    setting_option,
+    settings_of,
     stdout,
 )
 
@@ -25,32 +28,20 @@ if TYPE_CHECKING:
 
 
 def ledger(
-    log: Annotated[
-        Path, typer.Argument(help="Output folder of a run, or a schedule (JSON).", show_default=False)
-    ],
+    log: Annotated[Path, typer.Argument(help="Output folder of a run, or a schedule (JSON).")],
     priors: PriorsOption = None,
     config: ConfigOption = None,
-    delta: Annotated[
-        float | None,
-        typer.Option(
-            help="Delta of differential privacy; 1e-6 unless the run or the settings say otherwise.",
-            show_default=False,
-        ),
-    ] = None,
+    delta: Annotated[float | None, setting_option("delta")] = None,
     horizon: HorizonOption = None,
     mistakes: MistakesOption = None,
     independent_people: Annotated[
-        bool,
-        typer.Option("--independent-people", help="Vouch that people move independently of each other."),
+        bool, typer.Option("--independent-people", help="Vouch that people move independently of each other.")
     ] = False,
     covariance: CovarianceOption = None,
     secret: Annotated[
-        str | None,
-        typer.Option(
-            help="Compute what a sensor's series reveals about these steps: 24,25.", show_default=False
-        ),
+        str | None, typer.Option(help="Compute what a sensor's series reveals about these steps: 24,25.")
     ] = None,
-    sensor: Annotated[str | None, typer.Option(help="The sensor of --secret.", show_default=False)] = None,
+    sensor: Annotated[str | None, typer.Option(help="The sensor of --secret.")] = None,
     length_scale: Annotated[float, typer.Option(help="Of the RBF prior of its counts, in steps.")] = 8.0,
     variance: Annotated[float, typer.Option(help="Of that prior, in people squared.")] = 1.0,
     order: Annotated[float, typer.Option(help="Rényi order of the loss about --secret.")] = 5.0,
@@ -75,7 +66,6 @@ def ledger(
       tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
     """
     from stream_app.analysis.ledger_document import first_slot_of_log, ledger_document, load_log
-    from stream_app.cli.shared import settings_of
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.run_folder.run_settings import (
         check_belongs,
@@ -140,14 +130,14 @@ def _print(document: dict[str, Any]) -> None:
     counts = ", ".join(f"{count:,} {name}" for name, count in document["releases"].items()) or "none"
     console.print(f"{document['steps']:,} steps; sensor-steps released: {counts}")
     if document["note"] is not None:
-        console.print(f"Note: {document['note']}.", soft_wrap=True)
+        say(f"Note: {document['note']}.")
     for statement in document["differential_privacy"]:
-        console.print(_dp_sentence(statement), soft_wrap=True)
-    console.print(_sentence("Bayesian privacy of whole traces", document["bayesian"]), soft_wrap=True)
-    console.print(_reconstruction_sentence(document["reconstruction"]), soft_wrap=True)
+        say(_dp_sentence(statement))
+    say(_sentence("Bayesian privacy of whole traces", document["bayesian"]))
+    say(_reconstruction_sentence(document["reconstruction"]))
     for name in ("inferential", "oracle"):
         if name in document:
-            console.print(_sentence(name.capitalize(), document[name]), soft_wrap=True)
+            say(_sentence(name.capitalize(), document[name]))
 
 
 def _dp_sentence(statement: dict[str, Any]) -> str:

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, say, settings_of
 
 if TYPE_CHECKING:
     from stream_app.analysis.checked_run import CheckedRun
 
 
 def verify(
-    run: Annotated[
-        Path | None, typer.Argument(help="Output folder of a run; none on Kafka.", show_default=False)
-    ] = None,
+    run: Annotated[Path | None, typer.Argument(help="Output folder of a run; none on Kafka.")] = None,
     config: ConfigOption = None,
     head: Annotated[
-        str | None,
-        typer.Option(help="Digest that a filed report names: must be in the record.", show_default=False),
+        str | None, typer.Option(help="Digest that a filed report names: must be in the record.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -28,9 +25,9 @@ def verify(
 
     The record (record.jsonl) says under which rule each step was published, since when, by whom and why.
     Exit status 0 if nothing is missing and nothing was changed; else 1, with a sentence for each thing that
-    is. Who can rewrite the whole folder can rewrite the record, too: file the digest that is shown here, or
-    the report that names it, elsewhere, and give it back with --head. Without RUN: the record in the topic
-    `deployment` of a deployment on Kafka, whose logs the workers check as they read them.
+    is. Anybody who can rewrite the whole folder can rewrite the record as well: keep the digest that is shown
+    here, or the report that names it, in another place, and check it with --head. Without RUN: the record in
+    the topic `deployment` of a deployment on Kafka, whose logs the workers check as they read them.
 
     \\b
     Examples:
@@ -65,21 +62,16 @@ def verify(
             }
         )
     else:
-        console = stdout()
         for each in changes:
             why = f": {each.reason}" if each.reason else ""
-            console.print(
-                f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}",
-                markup=False,
-                soft_wrap=True,
-            )
+            say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}", markup=False)
         if run is not None:
             words = checked.in_words()
-            console.print(f"{words[:1].upper()}{words[1:]}.", soft_wrap=True)
+            say(f"{words[:1].upper()}{words[1:]}.")
         if not faults:
-            console.print(f"The record is whole; its last entry is {checked.head}.", soft_wrap=True)
+            say(f"The record is whole; its last entry is {checked.head}.")
         for fault in faults:
-            console.print(f"Not whole: {fault}.", markup=False, soft_wrap=True)
+            say(f"Not whole: {fault}.", markup=False)
     if faults:
         raise SystemExit(1)
 
@@ -87,7 +79,6 @@ def verify(
 def _check_deployment(config: Path | None) -> CheckedRun:
     """The record of a deployment on Kafka."""
     from stream_app.analysis.checked_run import NO_RECORD, CheckedRun
-    from stream_app.cli.shared import settings_of
     from stream_app.kafka.deployment.deployment import Deployment
     from stream_app.setup.run_folder.record import RecordDamagedError
 

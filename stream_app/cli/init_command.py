@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import own_command, progress, stderr, stdout
+from stream_app.cli.shared import add_numbers, new_table, own_command, progress, say, stderr, stdout
+from stream_app.setup.option_settings import OPTION_SETTINGS
 
 if TYPE_CHECKING:
     from models.priors import Population
-    from stream_app.starting.counts.deployment_files import Dependence, Deployment
+    from stream_app.starting.counts.deployment_files import Dependence, NewDeployment
 
+_DELTA: float = OPTION_SETTINGS["delta"].default
 _YEAR_SECONDS = 365 * 86_400
 _REMEDY = "fewer days or more noise (--days, --epsilon)"
 _USEFUL_EPSILON = 10.0  # beyond it a guarantee lets odds change 20,000-fold
 
 
-class Habits(StrEnum):
+class HabitsChoice(StrEnum):
     """What to account people's risk with where nobody was measured."""
 
     NONE = "none"
@@ -29,32 +31,24 @@ class Habits(StrEnum):
 
 
 def init(
-    counts: Annotated[Path, typer.Argument(help="Counts, .csv (also .gz) or .parquet.", show_default=False)],
-    output: Annotated[Path, typer.Option(help="New folder for the files.", show_default=False)],
-    sensors: Annotated[
-        Path | None, typer.Option(help="List of sensors (CSV) with name, lat, lon.", show_default=False)
-    ] = None,
-    time_column: Annotated[str | None, typer.Option(help="Column of times.", show_default=False)] = None,
-    sensor_column: Annotated[
-        str | None, typer.Option(help="Column of sensors, in a long file.", show_default=False)
-    ] = None,
-    count_column: Annotated[
-        str | None, typer.Option(help="Column of counts, in a long file.", show_default=False)
-    ] = None,
+    counts: Annotated[Path, typer.Argument(help="Counts, .csv (also .gz) or .parquet.")],
+    output: Annotated[Path, typer.Option(help="New folder for the files.")],
+    sensors: Annotated[Path | None, typer.Option(help="List of sensors (CSV) with name, lat, lon.")] = None,
+    time_column: Annotated[str | None, typer.Option(help="Column of times.")] = None,
+    sensor_column: Annotated[str | None, typer.Option(help="Column of sensors, in a long file.")] = None,
+    count_column: Annotated[str | None, typer.Option(help="Column of counts, in a long file.")] = None,
     timezone: Annotated[
-        str | None, typer.Option(help="Time zone of wall-clock times: Europe/Vienna.", show_default=False)
+        str | None, typer.Option(help="Time zone of wall-clock times: Europe/Vienna.")
     ] = None,
-    time_format: Annotated[
-        str | None, typer.Option(help="How times are written: %d/%m/%Y %H:%M.", show_default=False)
-    ] = None,
+    time_format: Annotated[str | None, typer.Option(help="How times are written: %d/%m/%Y %H:%M.")] = None,
     wall_clock: Annotated[
-        bool, typer.Option("--wall-clock", help="Times that are numbers show the clock on the wall.")
+        bool, typer.Option("--wall-clock", help="Times that are numbers are wall-clock times, no instants.")
     ] = False,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="Column that is no sensor; may be repeated.", show_default=False)
+        list[str] | None, typer.Option(help="Column that is not a sensor; may be repeated.")
     ] = None,
     drop_repeated: Annotated[
-        bool, typer.Option("--drop-repeated", help="Several counts at one time are no count.")
+        bool, typer.Option("--drop-repeated", help="Treat several counts at one time as not counted.")
     ] = False,
     skip_missing_hour: Annotated[
         bool, typer.Option("--skip-missing-hour", help="Leave out the hour that the clock skips in spring.")
@@ -70,11 +64,10 @@ def init(
         float, typer.Option(min=0.01, help="Differential privacy of everything together; it sets the noise.")
     ] = 5.0,
     sigma: Annotated[
-        float | None,
-        typer.Option(min=0.05, help="Noise in people, instead of --epsilon.", show_default=False),
+        float | None, typer.Option(min=0.05, help="Noise in people, instead of --epsilon.")
     ] = None,
     habits: Annotated[
-        Habits | None, typer.Option(help="Account nobody, or invented people.", show_default=False)
+        HabitsChoice | None, typer.Option(help="Account for nobody, or for invented people.")
     ] = None,
 ) -> None:
     """Make a deployment from counts and nothing else.
@@ -91,35 +84,33 @@ def init(
       tallyguard init counts.csv --sensors sensors.csv --timezone Europe/Vienna --output city
       tallyguard init counts.parquet --time-column time --habits assumed --days 7 --output city
     """
-    from stream_app.starting.counts import CountsQuestions, Deployment, read_counts, write_deployment
+    from stream_app.starting.counts import NewDeployment, read_counts, write_deployment
     from stream_app.starting.counts.deployment_files import least_sigma, require_new, sensor_places
 
     require_new(output)
     timezone = timezone or _prompted("Time zone of the times, if they show the clock on the wall", "")
     read = read_counts(
         counts,
-        CountsQuestions(
-            time_column=time_column,
-            sensor_column=sensor_column,
-            count_column=count_column,
-            timezone=timezone or None,
-            time_format=time_format,
-            wall_clock=wall_clock,
-            ignore=tuple(ignore or ()),
-            drop_repeated=drop_repeated,
-            skip_missing_hour=skip_missing_hour,
-            most_counts=most_counts,
-        ),
+        time_column=time_column,
+        sensor_column=sensor_column,
+        count_column=count_column,
+        timezone=timezone or None,
+        time_format=time_format,
+        wall_clock=wall_clock,
+        ignore=ignore or (),
+        drop_repeated=drop_repeated,
+        skip_missing_hour=skip_missing_hour,
+        most_counts=most_counts,
     )
     taken = read.last_days(days)
     places = sensor_places(sensors, taken.sensors)
-    deployment = Deployment(output.resolve().name, taken, places, sigma or 1.0)
+    deployment = NewDeployment(output.resolve().name, taken, places, sigma or 1.0)
     if sigma is None:
-        least = least_sigma(deployment.steps_with_releases, epsilon, _delta(), taken.most_counts)
+        least = least_sigma(deployment.steps_with_releases, epsilon, _DELTA, taken.most_counts)
         deployment = replace(deployment, sigma=least)
     if habits is None:
-        habits = Habits(_prompted("Account risk with habits: none or assumed", "none") or "none")
-    population, table = _assumed(deployment) if habits is Habits.ASSUMED else (None, ())
+        habits = HabitsChoice(_prompted("Account risk with habits: none or assumed", "none") or "none")
+    population, table = _assumed(deployment) if habits is HabitsChoice.ASSUMED else (None, ())
     write_deployment(output, deployment, population, table)
     _print_reading(deployment, len(read.table))
     _print_unknown(deployment)
@@ -128,7 +119,7 @@ def init(
     _print_next(output, population is not None)
 
 
-def _assumed(deployment: Deployment) -> tuple[Population, tuple[Dependence, ...]]:
+def _assumed(deployment: NewDeployment) -> tuple[Population, tuple[Dependence, ...]]:
     """The invented people, and how much the answer depends on them."""
     from accounting.settings import HorizonSettings
     from stream_app.starting.counts import deployment_files
@@ -156,13 +147,6 @@ def _assumed(deployment: Deployment) -> tuple[Population, tuple[Dependence, ...]
     return population, table
 
 
-def _delta() -> float:
-    """Delta of differential privacy as the settings have it unless they are changed."""
-    from stream_app.setup.settings import Settings
-
-    return float(Settings.model_fields["delta"].default)
-
-
 def _prompted(question: str, default: str) -> str:
     """The answer of whoever sits at a terminal; the default where nobody does."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -170,106 +154,85 @@ def _prompted(question: str, default: str) -> str:
     return str(typer.prompt(question, default=default, show_default=bool(default)))
 
 
-def _print_reading(deployment: Deployment, steps: int) -> None:
+def _print_reading(deployment: NewDeployment, steps: int) -> None:
     from stream_app.starting.counts.read import NOT_COUNTED
     from stream_app.watching.wording import duration
 
-    console, counts = stdout(), deployment.counts
+    counts = deployment.counts
     counted = int((counts.table != NOT_COUNTED).sum())
-    console.print(
+    say(
         f"Read {len(counts.sensors):,} sensors, every {duration(counts.step_seconds)}. "
         f"Took {len(counts.table):,} of {steps:,} steps (--days), {counted:,} counts, "
-        f"{counts.table.size - counted:,} cells without one. Step 0 is {counts.origin:%Y-%m-%d %H:%M} UTC.",
-        soft_wrap=True,
+        f"{counts.table.size - counted:,} cells without one. Step 0 is {counts.origin:%Y-%m-%d %H:%M} UTC."
     )
     for remark in counts.remarks:
-        console.print(f"  {remark}", soft_wrap=True)
+        say(f"  {remark}")
 
 
-def _print_unknown(deployment: Deployment) -> None:
+def _print_unknown(deployment: NewDeployment) -> None:
+    from models.mechanisms import Gaussian
     from stream_app.watching.wording import duration
 
-    console = stdout()
-    console.print("\nWhat the file cannot say, and what was assumed:")
-    for sentence in (
+    error, change = Gaussian(deployment.sigma).expected_absolute_error(), deployment.counts.clock_change
+    stdout().print("\nWhat the file cannot say, and what was assumed:")
+    sentences = [
         "A time is the start of its interval. If it is the end, set origin in tallyguard.toml a step back.",
         "A missing count means that nobody counted. If your system leaves out zeros, write them first.",
         "A sensor is announced from its first count to its last; where it did not count in between, nothing "
         "is published.",
-        f"Nobody is counted by two sensors within {duration(deployment.counts.step_seconds)}. Whoever is has "
-        "less protection than priors and epsilon say: count in shorter intervals, or add noise.",
-        f"Noise of sigma {deployment.sigma:g} people on every count: off by {_error(deployment)} people on "
+        f"Nobody is counted by two sensors within {duration(deployment.counts.step_seconds)}. Anyone who is "
+        "has less protection than priors and epsilon say: count in shorter intervals, or add noise.",
+        f"Noise of sigma {deployment.sigma:g} people on every count: off by {error:.2g} people on "
         f"average. In differential privacy, all these releases together cost {_spent(deployment)}.",
-        *_clock_change(deployment),
-        *(
-            ["Where the sensors stand is not known: the page draws no map."]
-            if deployment.places[0].latitude is None
-            else []
-        ),
-    ):
-        console.print(f"  - {sentence}", soft_wrap=True)
-
-
-def _error(deployment: Deployment) -> str:
-    from models.mechanisms import Gaussian
-
-    return f"{Gaussian(deployment.sigma).expected_absolute_error():.2g}"
-
-
-def _clock_change(deployment: Deployment) -> list[str]:
-    """What is to be known where the clocks change during the counts."""
-    change = deployment.counts.clock_change
-    if change is None:
-        return []
-    return [
-        f"The clocks change on {change:%Y-%m-%d}. A daily cycle of habits counts steps, so from then on it "
-        "is an hour off."
     ]
+    if change is not None:
+        sentences.append(
+            f"The clocks change on {change:%Y-%m-%d}. A daily cycle of habits counts steps, so from then on "
+            "it is an hour off."
+        )
+    if deployment.places[0].latitude is None:
+        sentences.append("Where the sensors stand is not known: the page draws no map.")
+    for sentence in sentences:
+        say(f"  - {sentence}")
 
 
-def _spent(deployment: Deployment) -> str:
+def _spent(deployment: NewDeployment) -> str:
     """The differential privacy of everything that is to be released, in words."""
     from accounting.ledgers import epsilon_from_zcdp
     from models.mechanisms import Gaussian
     from stream_app.watching.wording import epsilon_in_words
 
-    delta = _delta()
-    epsilon = deployment.epsilon(delta)
+    epsilon = deployment.epsilon(_DELTA)
     if epsilon == float("inf"):
         return f"no epsilon, as noise so small leaves counts as they are: {_REMEDY}"
     if epsilon > _USEFUL_EPSILON:
-        return f"epsilon {epsilon_in_words(epsilon)} at delta {delta:g}, which protects nobody: {_REMEDY}"
+        return f"epsilon {epsilon_in_words(epsilon)} at delta {_DELTA:g}, which protects nobody: {_REMEDY}"
     rho = Gaussian(deployment.sigma).zcdp_rho() * deployment.counts.most_counts**2
     a_year = _YEAR_SECONDS / deployment.counts.step_seconds * rho
     return (
-        f"epsilon {epsilon_in_words(epsilon)} at delta {delta:g}; a whole year would cost "
-        f"{epsilon_in_words(epsilon_from_zcdp(a_year, delta))}. --epsilon or --sigma choose otherwise, "
+        f"epsilon {epsilon_in_words(epsilon)} at delta {_DELTA:g}; a whole year would cost "
+        f"{epsilon_in_words(epsilon_from_zcdp(a_year, _DELTA))}. --epsilon or --sigma choose otherwise, "
         "docs/explanation/guarantees.md says what epsilon promises"
     )
 
 
 def _print_dependence(table: tuple[Dependence, ...]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from stream_app.starting.counts.deployment_files import DEPENDS, HORIZON, TABLE_STEPS
     from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 
     console = stdout()
-    console.print(
+    say(
         f"\nHow much the answer depends on assumed habits: chances that each of the last {HORIZON} steps is "
-        f"reconstructed, over {TABLE_STEPS} steps at most, from 8 in the morning on",
-        soft_wrap=True,
+        f"reconstructed, over {TABLE_STEPS} steps at most, from 8 in the morning on"
     )
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    shown = new_table()
     shown.add_column("Habits")
-    for name in ("Mean guess", "Mean ceiling", "Most added to anybody"):
-        shown.add_column(name, justify="right", no_wrap=True)
+    add_numbers(shown, "Mean guess", "Mean ceiling", "Most added to anybody")
     for row in table:
         means = in_a_hundred(row.mean_guess), ceiling_in_words(row.mean_ceiling)
         shown.add_row(row.habits, *means, in_points(row.most_added, UP))
     console.print(shown)
-    console.print(DEPENDS, soft_wrap=True)
+    say(DEPENDS)
 
 
 def _print_next(output: Path, has_priors: bool) -> None:
@@ -283,10 +246,9 @@ def _print_next(output: Path, has_priors: bool) -> None:
         f"ledger {output}/out {settings}",
         f"report {output}/out --output {output}/report.html",
     ):
-        console.print(f"  {command} {line}", soft_wrap=True)
+        say(f"  {command} {line}")
     if not has_priors:
-        console.print(
+        say(
             "No risk of persons is computed without priors: fit some to check-ins "
-            "(docs/how-to/get-a-prior.md), or start again with --habits assumed.",
-            soft_wrap=True,
+            "(docs/how-to/get-a-prior.md), or start again with --habits assumed."
         )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared import JsonOption, print_json, stdout
+from stream_app.cli.shared import JsonOption, print_json, say, stdout
 
 
 class FileKind(StrEnum):
@@ -21,20 +21,17 @@ class FileKind(StrEnum):
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Output folder of a run.", show_default=False)],
-    output: Annotated[Path, typer.Option(help="Folder for the files.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="Output folder of a run.")],
+    output: Annotated[Path, typer.Option(help="Folder for the files.")],
     kinds: Annotated[
-        list[FileKind] | None,
-        typer.Option("--format", help="May be repeated; csv and parquet if left out.", show_default=False),
+        list[FileKind] | None, typer.Option("--format", help="May be repeated; csv and parquet if left out.")
     ] = None,
-    sensors: Annotated[
-        Path | None, typer.Option(help="Sensors file with lat and lon, for places.", show_default=False)
-    ] = None,
+    sensors: Annotated[Path | None, typer.Option(help="Sensors file with lat and lon, for places.")] = None,
     licence: Annotated[
-        str | None, typer.Option(help="Licence you declare, by its SPDX name: CC-BY-4.0.", show_default=False)
+        str | None, typer.Option(help="Licence you declare, by its SPDX name: CC-BY-4.0.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the data.", show_default=False)] = None,
-    publisher: Annotated[str | None, typer.Option(help="Who is to be cited.", show_default=False)] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the data.")] = None,
+    publisher: Annotated[str | None, typer.Option(help="Who is to be cited.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Write what a run has released as open data.
@@ -60,17 +57,16 @@ def export(
     if json:
         print_json({**vars(found), "output": str(output)})
         return
-    stdout().print(
+    say(
         f"{found.values:,} values of {found.days:,} days, {found.not_published:,} not published; "
-        f"{len(found.files):,} files in {output}.",
-        soft_wrap=True,
+        f"{len(found.files):,} files in {output}."
     )
     from stream_app.watching.wording import UP, significant
 
     highest = found.ceiling["highest"]
     shown = None if highest is None else significant(highest, 3, UP)
     stated = "No ceiling of the period" if shown is None else f"Ceiling of the period {shown}"
-    stdout().print(f"{stated}: {found.ceiling['condition']}.", soft_wrap=True)
+    say(f"{stated}: {found.ceiling['condition']}.")
     if found.verdict["answer"] == "no":
-        stdout().print("The verdict on this run is No: to publish these files breaks its rule.")
-    stdout().print(f"May this be published? {found.verdict['sentence']}", markup=False, soft_wrap=True)
+        stdout().print("The verdict on this run is No: publishing these files breaks its rule.")
+    say(f"May this be published? {found.verdict['sentence']}", markup=False)

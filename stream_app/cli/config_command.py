@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
-from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout
+from stream_app.cli.shared import ConfigOption, JsonOption, command_group, print_json, settings_of, stdout
 
 if TYPE_CHECKING:
     from stream_app.setup.settings import Settings
 
-config = typer.Typer(name="config", help="Look at the settings.", no_args_is_help=True)
-
-
-@config.callback()
-def _group() -> None:
-    """Look at the settings."""
+config = command_group("config", "Look at the settings.")
 
 
 @config.command()
@@ -30,7 +23,6 @@ def show(config_file: ConfigOption = None, json: JsonOption = False) -> None:
       tallyguard config show
       TALLYGUARD_RELEASE__SIGMA=2 tallyguard config show --config tallyguard.toml --json
     """
-    from stream_app.cli.shared import settings_of
 
     settings = settings_of(config_file)
     if json:

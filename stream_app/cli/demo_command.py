@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.shared import JsonOption, own_command, print_json, progress, stdout
+from stream_app.cli.shared import (
+    JsonOption,
+    add_numbers,
+    new_table,
+    own_command,
+    print_json,
+    progress,
+    stdout,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from stream_app.starting.demo import DemoOptions, DemoReport, ExposedPerson, WayOfLife
+    from stream_app.starting.demo import DemoReport, ExposedPerson, WayOfLife
 
 
 def demo(
@@ -40,28 +48,30 @@ def demo(
       tallyguard demo
       tallyguard demo --people 20000 --steps 72 --seconds-per-step 0
     """
-    from stream_app.starting.demo import DemoOptions
-
-    options = DemoOptions(steps, people, seed, seconds_per_step, output, listen)
-    report = _run(options)
-    if json:
-        print_json(report_json(report))
-    else:
-        print_report(stdout(), report)
-
-
-def _run(options: DemoOptions) -> DemoReport:
     from stream_app.starting.demo import run_demo
     from stream_app.watching.events import Observer, StepClosed
 
     with progress() as bar:
-        task = bar.add_task("simulated hours", total=options.steps)
+        task = bar.add_task("simulated hours", total=steps)
 
         class Advance(Observer):
             def closed(self, event: StepClosed) -> None:
                 bar.update(task, completed=event.step + 1)
 
-        return run_demo(options, announce=bar.console.print, observer=Advance())
+        report = run_demo(
+            output=output,
+            steps=steps,
+            people=people,
+            seed=seed,
+            seconds_per_step=seconds_per_step,
+            listen=listen,
+            announce=bar.console.print,
+            observer=Advance(),
+        )
+    if json:
+        print_json(report_json(report))
+    else:
+        print_report(stdout(), report)
 
 
 def report_json(report: DemoReport) -> dict[str, Any]:
@@ -90,13 +100,14 @@ def _print_question(console: Console, report: DemoReport) -> None:
 
     attack = report.mean_attack
     tried = "not measured" if attack is None else in_interval(attack.success, attack.low, attack.high)
+    how_many = f"at least {report.horizon_steps - report.mistakes}" if report.mistakes else "each"
     counts = f"{report.releases:,} counts of {report.people:,} people were published in {report.steps} hours"
     console.print(
         f"""
 [bold]{counts}[/], raw, but
 with noise of sigma 1 at homes. Could somebody who sees every count, knows a
 person's habits and where everybody else is, tell where that person was in
-{_how_many(report)} of the last {report.horizon_steps} hours?
+{how_many} of the last {report.horizon_steps} hours?
 
   [bold]Guess[/]    how often the best guess without any count is right: on average
            {in_a_hundred(report.mean_baseline)}. Habits alone give that much away.
@@ -109,10 +120,6 @@ person's habits and where everybody else is, tell where that person was in
 {DISTANCE}""",
         soft_wrap=True,
     )
-
-
-def _how_many(report: DemoReport) -> str:
-    return f"at least {report.horizon_steps - report.mistakes}" if report.mistakes else "each"
 
 
 def _print_exposed(console: Console, report: DemoReport) -> None:
@@ -173,16 +180,10 @@ def _print_alternatives(console: Console, report: DemoReport) -> None:
 def _table(
     title: str, words: tuple[str, ...], numbers: tuple[str, ...] = ("Guess", "Ceiling", "Added")
 ) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(
-        title=f"\n{title}", title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
-    )
+    table = new_table(title=f"\n{title}", title_justify="left", title_style="bold")
     for name in words:
         table.add_column(name, no_wrap=True)
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
+    add_numbers(table, *numbers)
     return table
 
 

@@ -7,27 +7,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.adversary import (
+from stream_app.cli.shared import (
     AdversaryOption,
     AloneOption,
     CompanionsOption,
-    KnownOption,
-    crowd_adversary,
-)
-from stream_app.cli.shared import (
     ConfigOption,
     CovarianceOption,
     JsonOption,
+    KnownOption,
     VaryOption,
+    crowd_adversary,
     given_designs,
     print_json,
     progress,
-    stdout,
+    say,
+    settings_of,
 )
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
-    from models.mechanisms import Designs
     from stream_app.analysis.alternatives import VariedRisks
     from stream_app.analysis.crowd import PlannedCrowd
     from stream_app.analysis.report import Priors
@@ -35,19 +33,13 @@ if TYPE_CHECKING:
 
 
 def report(
-    source: Annotated[
-        Path,
-        typer.Argument(help="Output folder of a run, or the JSON of `audit --json`.", show_default=False),
-    ],
+    source: Annotated[Path, typer.Argument(help="Output folder of a run, or the JSON of `audit --json`.")],
     output: Annotated[Path, typer.Option(help="File to write: HTML, or a PDF where it ends in .pdf.")] = Path(
         "report.html"
     ),
-    pdf: Annotated[
-        Path | None, typer.Option(help="Write the same as a PDF, too.", show_default=False)
-    ] = None,
+    pdf: Annotated[Path | None, typer.Option(help="Write the same as a PDF, too.")] = None,
     priors: Annotated[
-        Path | None,
-        typer.Option(help="The run's priors, to say what would lower the risk.", show_default=False),
+        Path | None, typer.Option(help="The run's priors, to say what would lower the risk.")
     ] = None,
     config: ConfigOption = None,
     covariance: CovarianceOption = None,
@@ -78,8 +70,9 @@ def report(
       tallyguard audit priors.json --schedule day.json --mistakes 2 --json > audit.json
       tallyguard report audit.json --output audit.html
     """
-    from stream_app.analysis.report import check_can_print, is_pdf, make_report, save_report
-    from stream_app.cli.shared import settings_of
+    from models.prior_files import load_population
+    from stream_app.analysis.report import check_can_print, is_pdf, load_priors, make_report, save_report
+    from stream_app.setup.given_priors import as_set
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
     crowd = crowd_adversary(adversary, known, companions, alone)
@@ -94,7 +87,9 @@ def report(
         settings = settings_of_run(source, settings)
     if priors is not None and not source.is_dir():
         raise typer.BadParameter("--priors belongs to the output folder of a run")
-    run_priors = None if priors is None else _priors(source, priors, settings, designs)
+    run_priors = None
+    if priors is not None:
+        run_priors = load_priors(source, settings, as_set(settings, load_population(priors)), designs)
     if (vary or crowd is not None) and run_priors is None:
         raise typer.BadParameter("--vary and --adversary crowd need the run's --priors")
     varied = () if run_priors is None else _varied(source, run_priors, settings, vary or [])
@@ -105,7 +100,7 @@ def report(
         written = dict(zip(map(str, outputs), sizes, strict=True))
         print_json({"report": str(output), "bytes": sizes[0], "files": written})
     else:
-        stdout().print(f"The report is in {' and '.join(map(str, outputs))}.", soft_wrap=True)
+        say(f"The report is in {' and '.join(map(str, outputs))}.")
 
 
 def _varied(folder: Path, known: Priors, settings: Settings, specs: list[str]) -> tuple[VariedRisks, ...]:
@@ -135,11 +130,3 @@ def _in_crowd(folder: Path, known: Priors, settings: Settings, adversary: CrowdA
     with progress() as bar:
         task = bar.add_task("accounting", total=len(steps))
         return plan_in_crowd(known.population, steps, horizon, adversary, lambda: bar.advance(task))
-
-
-def _priors(folder: Path, priors: Path, settings: Settings, designs: Designs) -> Priors:
-    from models.prior_files import load_population
-    from stream_app.analysis.report import load_priors
-    from stream_app.setup.given_priors import as_set
-
-    return load_priors(folder, settings, as_set(settings, load_population(priors)), designs)

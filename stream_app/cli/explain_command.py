@@ -10,9 +10,7 @@ from stream_app.cli.shared import JsonOption, print_json, stdout
 
 
 def explain(
-    words: Annotated[
-        list[str] | None, typer.Argument(help="The word; left out, all words.", show_default=False)
-    ] = None,
+    words: Annotated[list[str] | None, typer.Argument(help="The word; left out, all words.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Explain a word: ceiling, guess, added, horizon and others.

@@ -7,23 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.adversary import (
+from stream_app.cli.shared import (
     CROWD,
+    NOTHING_KNOWN,
     AdversaryOption,
     AloneOption,
     CompanionsOption,
-    KnownOption,
-    crowd_adversary,
-    with_adversary,
-)
-from stream_app.cli.shared import (
     ConfigOption,
     HorizonOption,
     JsonOption,
+    KnownOption,
     MistakesOption,
     VaryOption,
+    add_numbers,
+    crowd_adversary,
+    new_table,
     print_json,
     progress,
+    say,
+    setting_option,
+    settings_of,
     stderr,
     stdout,
 )
@@ -33,23 +36,18 @@ if TYPE_CHECKING:
     from models.releases import StepSchedule
     from stream_app.analysis.crowd import PlannedCrowd
     from stream_app.analysis.planning import ReleasePlan
-    from stream_app.setup.settings import Settings
 
 
 def plan(
     schedule: Annotated[
         Path, typer.Argument(help="What is counted when: schedule (JSON) or activations (CSV).")
     ],
-    priors: Annotated[Path, typer.Option(help="Movement priors, .json or .parquet.", show_default=False)],
+    priors: Annotated[Path, typer.Option(help="Movement priors, .json or .parquet.")],
     config: ConfigOption = None,
-    share: Annotated[
-        float | None, typer.Option(help="Risk budget: share of people who may be over the limit.")
-    ] = None,
-    risk: Annotated[float | None, typer.Option(help="Risk budget: limit on the certified risk.")] = None,
-    added: Annotated[float | None, typer.Option(help="Risk budget: limit on the added risk.")] = None,
-    look_ahead: Annotated[
-        int | None, typer.Option(help="Risk budget: coming steps to share what is left with.")
-    ] = None,
+    share: Annotated[float | None, setting_option("release.budget.share")] = None,
+    risk: Annotated[float | None, setting_option("release.budget.risk")] = None,
+    added: Annotated[float | None, setting_option("release.budget.added")] = None,
+    look_ahead: Annotated[int | None, setting_option("release.budget.look_ahead")] = None,
     horizon: HorizonOption = None,
     mistakes: MistakesOption = None,
     vary: VaryOption = None,
@@ -57,7 +55,7 @@ def plan(
     known: KnownOption = 0,
     companions: CompanionsOption = 0,
     alone: AloneOption = 1.0,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the plan (PNG).", show_default=False)] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the plan (PNG).")] = None,
     json: JsonOption = False,
 ) -> None:
     """Decide a whole schedule in advance.
@@ -79,14 +77,31 @@ def plan(
     """
     from models.prior_files import load_population
     from stream_app.analysis.planning import plan_releases
-    from stream_app.cli.shared import settings_of
     from stream_app.setup.given_priors import as_set
+    from stream_app.setup.release_settings import BUDGET
 
     crowd = crowd_adversary(adversary, known, companions, alone)
-    budget = {"share": share, "risk": risk, "added": added, "look_ahead": look_ahead}
-    settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes})
-    settings = _with_budget(settings, {key: value for key, value in budget.items() if value is not None})
-    settings = with_adversary(settings, adversary, crowd)
+    known_of_crowd = {"crowd.known": known, "crowd.companions": companions, "crowd.alone": alone}
+    budget = {
+        "release.budget.share": share,
+        "release.budget.risk": risk,
+        "release.budget.added": added,
+        "release.budget.look_ahead": look_ahead,
+    }
+    is_limited = any(value is not None for value in budget.values())
+    settings = settings_of(
+        config,
+        {
+            "horizon": horizon,
+            "mistakes": mistakes,
+            **budget,
+            "release.mechanism": BUDGET if is_limited else None,
+            "adversary": adversary,
+            "crowd.on": None if adversary is None else crowd is not None,
+            # Where no option says what this adversary knows, the settings do.
+            **({} if (known, companions, alone) == NOTHING_KNOWN else known_of_crowd),
+        },
+    )
     population = as_set(settings, load_population(priors))
     with progress() as bar:
         task = bar.add_task("planning", total=None)
@@ -107,40 +122,31 @@ def plan(
         _print_plan(planned)
 
 
-def _with_budget(settings: Settings, budget: dict[str, float | int]) -> Settings:
-    """The settings with the limits given on the command line, which ask for a budget."""
-    if not budget:
-        return settings
-    limits = settings.release.budget.model_copy(update=budget)
-    release = settings.release.model_copy(update={"mechanism": "budget", "budget": limits})
-    return settings.model_copy(update={"release": release})
-
-
 def _print_shares(found: SharesOfPeople) -> None:
     from stream_app.watching.wording import in_a_hundred
 
     shares = "; ".join(f"{level:g} or more: {in_a_hundred(share)}" for level, share in found.shares.items())
-    stdout().print(
+    say(
         f"Of {found.people:,.0f} people, by weight, so many behave like a persona whose ceiling after the "
-        f"last step reaches {shares}.",
-        soft_wrap=True,
+        f"last step reaches {shares}."
     )
 
 
 def _print_plan(planned: ReleasePlan) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from stream_app.watching.wording import DISTANCE, UP, forecast_in_words, shortened
 
-    console = stdout()
+    console, crowd = stdout(), planned.crowd
+    if crowd is None:
+        compared, meaning = "Attack", "an attack tried on drawn people"
+    elif planned.adversary == CROWD:
+        compared, meaning = "Informed", "the certified risk if everybody else's place is known"
+    else:
+        compared, meaning = "In crowd", "the certified risk if nobody knows where the others are"
     if planned.warning:
         stderr().print(f"warning: {planned.warning}", soft_wrap=True)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
-    crowd, beside = planned.crowd, _beside(planned)
-    names = ("Step", "Raw", "Noised", "Silent", "Error", "Forecast", "Guess", beside, "Ceiling", "Highest")
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = new_table(padding=0)
+    add_numbers(table, "Step", "Raw", "Noised", "Silent", "Error", "Forecast")
+    add_numbers(table, "Guess", compared, "Ceiling", "Highest")
     table.add_column("Because", no_wrap=True)
     for index, step in enumerate(planned.steps):
         risks = planned.ceilings[index]
@@ -157,24 +163,22 @@ def _print_plan(planned: ReleasePlan) -> None:
             "configured" if why is None else why.reason.value,
         )
     if planned.note is not None:
-        console.print(f"Note: {planned.note}.", soft_wrap=True)
+        say(f"Note: {planned.note}.")
     console.print(table)
-    sensors = Table(box=SIMPLE_HEAD, pad_edge=False)
+    sensors = new_table()
     sensors.add_column("Sensor")
-    for name in ("Steps", "Released", "Raw", "Mean error"):
-        sensors.add_column(name, justify="right", no_wrap=True)
+    add_numbers(sensors, "Steps", "Released", "Raw", "Mean error")
     for sensor in planned.sensors():
         error = "" if sensor.mean_error is None else f"{sensor.mean_error:.2f}"
         sensors.add_row(sensor.sensor, str(sensor.steps), str(sensor.released), str(sensor.raw), error)
     console.print(sensors)
-    console.print(
+    say(
         "Error: mean expected absolute error of what is released, in people. Forecast: people whom the "
         "decision counts as over the limit of the risk budget, then or in silence after it, largely by the "
-        f"fast bound, and how many may be. Guess, {beside}, Ceiling: means over people after the step, "
-        f"of the best guess without counts, of {_beside_in_words(planned)}, and of the certified risk; "
+        f"fast bound, and how many may be. Guess, {compared}, Ceiling: means over people after the step, "
+        f"of the best guess without counts, of {meaning}, and of the certified risk; "
         f"Highest: the highest certified risk. {_attack_in_words(planned) if crowd is None else ''}".rstrip()
-        + (f" {DISTANCE}" if crowd is None else ""),
-        soft_wrap=True,
+        + (f" {DISTANCE}" if crowd is None else "")
     )
     if crowd is not None:
         _print_crowd(crowd)
@@ -183,84 +187,57 @@ def _print_plan(planned: ReleasePlan) -> None:
     if planned.alternatives:
         _print_alternatives(planned)
         if crowd is not None:
-            console.print("Alternatives are against whoever knows where the others are.", soft_wrap=True)
+            say("Alternatives are against whoever knows where the others are.")
     if not planned.as_run:
-        console.print(
-            f"Planned without the run's pseudonym_key: {_without_key(planned)}, the run may decide "
-            "otherwise. Name the key to plan what it does.",
-            soft_wrap=True,
+        why_otherwise = (
+            "Who is hidden in the crowd depends on pseudonyms, so the run may decide otherwise."
+            if planned.adversary == CROWD
+            else "The run may decide otherwise if the slower, tighter bound needs more work in a step than "
+            "sharpen_operations allows."
+        )
+        say(
+            f"Planned without the run's pseudonym_key. {why_otherwise} Name the key to plan what the run "
+            "does."
         )
 
 
 def _print_alternatives(planned: ReleasePlan) -> None:
     """The same releases where habits are otherwise."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from stream_app.analysis.alternatives import EXPLAINED
 
     console = stdout()
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
+    table = new_table(padding=0)
     table.add_column("If habits are", overflow="fold", min_width=len("If habits are"))
-    for name in ("Guess", "Ceiling", "Highest", "Added", "Over", "Rule kept"):
-        table.add_column(name, justify="right", no_wrap=True)
+    add_numbers(table, "Guess", "Ceiling", "Highest", "Added", "Over", "Rule kept")
     for answer in planned.alternatives:
         table.add_row(*answer.in_words())
     console.print(table)
-    console.print(EXPLAINED, soft_wrap=True)
+    say(EXPLAINED)
     for answer in planned.alternatives:
-        console.print(f"{answer.name}: ceilings hold {answer.rests_on}.", soft_wrap=True)
-
-
-def _without_key(planned: ReleasePlan) -> str:
-    if planned.adversary == CROWD:
-        return "whom the crowd hides goes by pseudonyms"
-    return "if the slower, tighter bound needs more work in a step than sharpen_operations allows"
-
-
-def _beside(planned: ReleasePlan) -> str:
-    """What stands beside the ceilings."""
-    if planned.crowd is None:
-        return "Attack"
-    return "Informed" if planned.adversary == CROWD else "In crowd"
-
-
-def _beside_in_words(planned: ReleasePlan) -> str:
-    if planned.crowd is None:
-        return "an attack tried on drawn people"
-    if planned.adversary == CROWD:
-        return "the certified risk if everybody else's place is known"
-    return "the certified risk if nobody knows where the others are"
+        say(f"{answer.name}: ceilings hold {answer.rests_on}.")
 
 
 def _print_crowd(crowd: PlannedCrowd) -> None:
     """Under which condition ceilings hold, and where raw counts hide people among the others."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    from stream_app.watching.wording import DOWN, shortened
 
-    console = stdout()
-    console.print(f"In the crowd: {crowd.condition}.", soft_wrap=True)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    say(f"In the crowd: {crowd.condition}.")
+    table = new_table()
     table.add_column("Sensor", overflow="fold", min_width=len("Sensor"))
-    for name in ("Hides most as sigma", "in slot", "Least", "in slot"):
-        table.add_column(name, justify="right", no_wrap=True)
+    add_numbers(table, "Hides most as sigma", "in slot", "Least", "in slot")
     for sensor in dict.fromkeys(each.sensor for each in crowd.hidden):
         own = [each for each in crowd.hidden if each.sensor == sensor]
         most, least = max(own, key=lambda each: each.sigma), min(own, key=lambda each: each.sigma)
-        ends = (_hidden_in_words(most.sigma), str(most.slot), _hidden_in_words(least.sigma), str(least.slot))
-        table.add_row(sensor, *ends)
-    console.print(table)
-    console.print(
-        "What the crowd hides of a raw count, as if noised with so many people of Gaussian noise; slots are "
-        "those of the priors' cycle, hours of the day if it has 24.",
-        soft_wrap=True,
+        cells: list[str] = []
+        for each in (most, least):
+            hides = shortened(each.sigma, 1, DOWN) if each.sigma > 0.0 else "hides nobody"
+            cells += (hides, str(each.slot))
+        table.add_row(sensor, *cells)
+    stdout().print(table)
+    say(
+        "The crowd hides as much of a raw count as Gaussian noise of so many people would. Slots are those "
+        "of the priors' cycle, hours of the day if it has 24."
     )
-
-
-def _hidden_in_words(sigma: float) -> str:
-    from stream_app.watching.wording import DOWN, shortened
-
-    return shortened(sigma, 1, DOWN) if sigma > 0.0 else "hides nobody"
 
 
 def _attack_in_words(planned: ReleasePlan) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,8 @@ from stream_app.cli.shared import (
     ReasonOption,
     print_json,
     progress,
+    say,
+    settings_of,
     stderr,
     stdout,
 )
@@ -30,17 +32,6 @@ if TYPE_CHECKING:
     from stream_app.watching.events import Observer
 
 
-TakeOverOption = Annotated[
-    str | None,
-    typer.Option(
-        "--take-over",
-        help="Go on although more was published with the noise key than OUTPUT holds, and why; on record.",
-        metavar="REASON",
-        show_default=False,
-    ),
-]
-
-
 class RiskFile(StrEnum):
     """Formats of the per-person risks."""
 
@@ -48,26 +39,39 @@ class RiskFile(StrEnum):
     PARQUET = "parquet"
 
 
+# Options of both commands.
+
+OutputOption = Annotated[Path, typer.Option(help="Output folder; continued if it exists.")]
+ScheduleOption = Annotated[
+    Path | None, typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.")
+]
+RiskFormatOption = Annotated[RiskFile, typer.Option("--format", help="Format of per-person risks.")]
+CreateKeysOption = Annotated[
+    bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
+]
+TakeOverOption = Annotated[
+    str | None,
+    typer.Option(
+        "--take-over",
+        help="Continue although more was published with the noise key than OUTPUT holds; why, for the "
+        "record.",
+        metavar="REASON",
+    ),
+]
+
+
 def run(
-    output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.", show_default=False)],
+    output: OutputOption,
     priors: PriorsOption = None,
     input_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--input", help="Messages, .jsonl or .csv; standard input if left out.", show_default=False
-        ),
+        Path | None, typer.Option("--input", help="Messages, .jsonl or .csv; standard input if left out.")
     ] = None,
-    schedule: Annotated[
-        Path | None,
-        typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.", show_default=False),
-    ] = None,
+    schedule: ScheduleOption = None,
     config: ConfigOption = None,
     horizon: HorizonOption = None,
     mistakes: MistakesOption = None,
     listen: ListenOption = None,
-    risk_format: Annotated[
-        RiskFile, typer.Option("--format", help="Format of per-person risks.")
-    ] = RiskFile.JSONL,
+    risk_format: RiskFormatOption = RiskFile.JSONL,
     csv: Annotated[
         bool | None,
         typer.Option("--csv/--jsonl", help="Input format; by file name if left out.", show_default=False),
@@ -78,12 +82,11 @@ def run(
     follow: Annotated[
         bool,
         typer.Option(
-            "--follow", help="Go on with what is appended to --input, turned over or not, until stopped."
+            "--follow",
+            help="Keep reading what is appended to --input, also after log rotation, until stopped.",
         ),
     ] = False,
-    create_keys: Annotated[
-        bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
-    ] = False,
+    create_keys: CreateKeysOption = False,
     accept_changes: Annotated[
         bool,
         typer.Option(
@@ -115,9 +118,9 @@ def run(
       tallyguard run --config tallyguard.toml --input from-http/messages.jsonl --follow --output out
       tallyguard run --config other.toml --output out --accept-changes --reason "the trial is over"
     """
-    from stream_app.cli.shared import settings_of
     from stream_app.embedded import RunOptions
     from stream_app.steps import RiskFormat
+    from stream_app.wire import mostly_refused
 
     settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes, "listen": listen})
     options = RunOptions(
@@ -138,7 +141,9 @@ def run(
     report = run_watched(settings, options, priors)
     print_report(report, output, settings.delta, json)
     if report.closed_no_step and not (keep_open and not report.rejected):
-        _exit_in_vain(report, output)
+        why = mostly_refused(report.lines, report.rejected) or "the input held no message that closes a step"
+        print(f"tallyguard: no step could be closed: {why}; see {output / 'rejected.jsonl'}", file=sys.stderr)
+        raise SystemExit(3)
 
 
 def run_watched(
@@ -163,15 +168,6 @@ def run_watched(
         return embedded.run(settings, options, population, observer=observer)
 
 
-def _exit_in_vain(report: RunReport, output: Path) -> NoReturn:
-    """Say why no step could be closed, and exit with 3."""
-    from stream_app.wire import mostly_refused
-
-    why = mostly_refused(report.lines, report.rejected) or "the input held no message that closes a step"
-    print(f"tallyguard: no step could be closed: {why}; see {output / 'rejected.jsonl'}", file=sys.stderr)
-    raise SystemExit(3)
-
-
 def print_report(report: RunReport, output: Path, delta: float, json: bool) -> None:
     """What a run did: in sentences, or as one JSON object."""
     from dataclasses import asdict
@@ -191,7 +187,7 @@ def print_report(report: RunReport, output: Path, delta: float, json: bool) -> N
         console.print(f"  rejected, {reason}: {count:,}")
     console.print(f"Results are in {output}.")
     if report.note is not None:
-        console.print(f"Note: {report.note}.", soft_wrap=True)
+        say(f"Note: {report.note}.")
     if load_run(output).get("people") == 0:
         _print_spent(output, delta)
 
@@ -214,7 +210,7 @@ def _print_spent(output: Path, delta: float) -> None:
             if isfinite(epsilon)
             else f"No differential privacy guarantee: {why_no_epsilon(spend, delta)}"
         )
-        stdout().print(f"{said}.", soft_wrap=True)
+        say(f"{said}.")
 
 
 # ``tallyguard backfill``: an archive of counts published in step order, as a run would have.
@@ -223,23 +219,14 @@ _MEGABYTE = 1e6
 
 
 def backfill(
-    archive: Annotated[
-        Path, typer.Argument(help="Messages (.jsonl), as `connect files` writes them.", show_default=False)
-    ],
-    output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.", show_default=False)],
+    archive: Annotated[Path, typer.Argument(help="Messages (.jsonl), as `connect files` writes them.")],
+    output: OutputOption,
     priors: PriorsOption = None,
     config: ConfigOption = None,
-    schedule: Annotated[
-        Path | None,
-        typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.", show_default=False),
-    ] = None,
-    risk_format: Annotated[
-        RiskFile, typer.Option("--format", help="Format of per-person risks.")
-    ] = RiskFile.JSONL,
+    schedule: ScheduleOption = None,
+    risk_format: RiskFormatOption = RiskFile.JSONL,
     listen: ListenOption = None,
-    create_keys: Annotated[
-        bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
-    ] = False,
+    create_keys: CreateKeysOption = False,
     by: ByOption = None,
     reason: ReasonOption = None,
     take_over: TakeOverOption = None,
@@ -250,15 +237,14 @@ def backfill(
     The same engine, decisions, accounts and files as `tallyguard run`: a release of old counts costs as much
     as one of new counts. The whole archive is looked through first. It is refused where its readings are out
     of order, or where another input, such as a live run, has released its steps to OUTPUT already. Stop it
-    with Ctrl-C, or kill it: the same command goes on, and ends in the same files. Steps close as the archive
-    goes on, not by the clock, whatever grace_seconds says. A live run may continue the same OUTPUT.
+    with Ctrl-C, or kill it: the same command continues, and ends with the same files. Steps close as the
+    archive is read, not by the clock, whatever grace_seconds says. A live run may continue the same OUTPUT.
 
     \b
     Examples:
       tallyguard backfill messages.jsonl --config tallyguard.toml --output out --create-keys
       tallyguard backfill 2024.jsonl --config tallyguard.toml --priors priors.parquet --output out
     """
-    from stream_app.cli.shared import settings_of
     from stream_app.embedded import RunOptions
     from stream_app.steps import RiskFormat
 

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared import ConfigOption, JsonOption, print_json, stdout
-
-if TYPE_CHECKING:
-    from stream_app.analysis.preflight import Finding
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, say
 
 
 def check(
     priors: Annotated[
-        Path | None, typer.Option("--priors", help="Movement priors, .json or .parquet.", show_default=False)
+        Path | None, typer.Option("--priors", help="Movement priors, .json or .parquet.")
     ] = None,
-    schedule: Annotated[
-        Path | None, typer.Option("--schedule", help="Schedule (JSON).", show_default=False)
-    ] = None,
-    sensors: Annotated[
-        Path | None,
-        typer.Option("--sensors", help="Sensors (JSON or CSV).", show_default=False),
-    ] = None,
+    schedule: Annotated[Path | None, typer.Option("--schedule", help="Schedule (JSON).")] = None,
+    sensors: Annotated[Path | None, typer.Option("--sensors", help="Sensors (JSON or CSV).")] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -44,17 +36,10 @@ def check(
     if json:
         print_json([finding.as_json() for finding in findings])
     else:
-        _print_findings(findings)
+        marks = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "problem": "[red]problem[/]"}
+        for finding in findings:
+            say(f"{marks[finding.level]} [bold]{finding.subject}[/]: {finding.sentence}")
+            if finding.remedy:
+                say(f"        {finding.remedy}")
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)
-
-
-def _print_findings(findings: list[Finding]) -> None:
-    console = stdout()
-    marks = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "problem": "[red]problem[/]"}
-    for finding in findings:
-        console.print(
-            f"{marks[finding.level]} [bold]{finding.subject}[/]: {finding.sentence}", soft_wrap=True
-        )
-        if finding.remedy:
-            console.print(f"        {finding.remedy}", soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from stream_app.cli.shared import JsonOption, print_json, stderr, stdout
+from stream_app.cli.shared import JsonOption, command_group, print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from accounting.ledgers import InferentialLoss
@@ -22,20 +22,14 @@ MethodName = Literal[
 SolverName = Literal["auto", "clarabel", "scs"]
 Number = TypeVar("Number", int, float)
 
-noise = typer.Typer(name="noise", help="Design noise.", no_args_is_help=True)
-
-
-@noise.callback()
-def _group() -> None:
-    """Design noise."""
+noise = command_group("noise", "Design noise.")
 
 
 @noise.command()
 def design(
     points: Annotated[int, typer.Option(min=1, help="Times in the noise window: 0, 1, 2, ...")] = 50,
     times: Annotated[
-        str | None,
-        typer.Option(help="Instead of --points: increasing times, separated by commas.", show_default=False),
+        str | None, typer.Option(help="Instead of --points: increasing times, separated by commas.")
     ] = None,
     kernel: Annotated[KernelName, typer.Option(help="Covariance function of the prior.")] = "rbf",
     length_scale: Annotated[
@@ -44,8 +38,7 @@ def design(
     period: Annotated[float, typer.Option(help="Period of the periodic kernel, in steps.")] = 24.0,
     variance: Annotated[float, typer.Option(help="Prior variance of a value.")] = 1.0,
     secret: Annotated[
-        str | None,
-        typer.Option(help="Positions to hide together, from 0; left out, each time.", show_default=False),
+        str | None, typer.Option(help="Positions to hide together, from 0; left out, each time.")
     ] = None,
     noise_budget: Annotated[float, typer.Option(help="Total noise variance (trace) of the window.")] = 1.0,
     method: Annotated[
@@ -58,9 +51,7 @@ def design(
     order: Annotated[float, typer.Option(help="Renyi order lambda, above 1.")] = 5.0,
     radius: Annotated[float, typer.Option(help="How far apart two secrets may be, per value.")] = 1.0,
     solver: Annotated[SolverName, typer.Option(help="auto solves directly where that is possible.")] = "auto",
-    covariance: Annotated[
-        Path | None, typer.Option(help="Write the noise covariance here (.npy).", show_default=False)
-    ] = None,
+    covariance: Annotated[Path | None, typer.Option(help="Write the noise covariance here (.npy).")] = None,
     json: JsonOption = False,
 ) -> None:
     """Find the Gaussian noise that hides a secret best.
@@ -78,14 +69,25 @@ def design(
       tallyguard noise design --points 48 --kernel periodic --length-scale 1.1 --secret 24 --method sdp-a
       tallyguard noise design --method multiple-exact --noise-budget 20 --covariance noise.npy --json
     """
-    from models.noise_design import design_noise
+    import numpy as np
 
-    problem = _problem(_kernel(kernel, length_scale, period, variance), points, times, secret, noise_budget)
+    from accounting.ledgers import release_loss
+    from models.gaussian_process import GaussianProcessPrior
+    from models.noise_design import DesignProblem, design_noise
+
+    at = np.arange(points, dtype=np.float64) if times is None else np.array(_numbers("--times", times, float))
+    hidden = None if secret is None else tuple(_numbers("--secret", secret, int))
+    prior = GaussianProcessPrior(_kernel(kernel, length_scale, period, variance), at)
+    problem = DesignProblem(prior.covariance(), hidden, noise_budget)
     with stderr().status("designing noise"):
         designed = design_noise(problem, method, solver)
-    loss = _worst_loss(problem, designed, order, radius)
+    losses = [
+        release_loss(problem.prior, designed.covariance, each, order, radius) for each in problem.secrets
+    ]
+    loss = max(losses, key=lambda each: each.epsilon)  # at the secret, or at the worst single time
     if covariance is not None:
-        _save(designed, covariance)
+        with covariance.open("wb") as file:  # numpy would add an ending to a name
+            np.save(file, designed.covariance)
     document = _document(designed, loss)
     if json:
         print_json(document)
@@ -103,19 +105,6 @@ def _kernel(name: KernelName, length_scale: float, period: float, variance: floa
     return Matern(length_scale, {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}[name], variance)
 
 
-def _problem(
-    kernel: Kernel, points: int, times: str | None, secret: str | None, noise_budget: float
-) -> DesignProblem:
-    import numpy as np
-
-    from models.gaussian_process import GaussianProcessPrior
-    from models.noise_design import DesignProblem
-
-    at = np.arange(points, dtype=np.float64) if times is None else np.array(_numbers("--times", times, float))
-    hidden = None if secret is None else tuple(_numbers("--secret", secret, int))
-    return DesignProblem(GaussianProcessPrior(kernel, at).covariance(), hidden, noise_budget)
-
-
 def _numbers(option: str, text: str, kind: Callable[[str], Number]) -> list[Number]:
     """Numbers separated by commas."""
     try:
@@ -123,18 +112,6 @@ def _numbers(option: str, text: str, kind: Callable[[str], Number]) -> list[Numb
     except ValueError:
         message = f"must be numbers separated by commas, got {text!r}; write for example 24,25"
         raise typer.BadParameter(message, param_hint=option) from None
-
-
-def _worst_loss(
-    problem: DesignProblem, designed: NoiseDesign, order: float, radius: float
-) -> InferentialLoss:
-    """The loss at the secret, or at the single time where it is largest."""
-    from accounting.ledgers import release_loss
-
-    losses = [
-        release_loss(problem.prior, designed.covariance, secret, order, radius) for secret in problem.secrets
-    ]
-    return max(losses, key=lambda loss: loss.epsilon)
 
 
 def _document(designed: NoiseDesign, loss: InferentialLoss) -> dict[str, Any]:
@@ -153,14 +130,6 @@ def _document(designed: NoiseDesign, loss: InferentialLoss) -> dict[str, Any]:
         "solver": designed.solver,
         "seconds": designed.seconds,
     }
-
-
-def _save(designed: NoiseDesign, path: Path) -> None:
-    """Write the covariance under exactly this name."""
-    import numpy as np
-
-    with path.open("wb") as file:
-        np.save(file, designed.covariance)
 
 
 def _print_text(document: dict[str, Any], problem: DesignProblem, covariance: Path | None) -> None:

@@ -1,0 +1,419 @@
+"""What ``tallyguard audit`` computes of people and says: loaded when the command runs, not for its help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from accounting.audit import (
+    AttackSettings,
+    Audit,
+    Explanation,
+    PosteriorCeiling,
+    audit_population,
+    explain,
+    posterior_ceiling,
+    seen_among,
+)
+from accounting.bounds import Effort
+from accounting.bounds.radius import Radius
+from accounting.exposure import Exposure
+from accounting.exposure.crowd import CrowdAdversary
+from models.prior_files import load_evidence
+from models.priors import Evidence, Population
+from models.releases import Schedule
+from stream_app.cli.shared import INFORMED, add_numbers, new_table, progress, say, stdout
+from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.watching.hindsight import SHARED_NOISE, Hindsight, PastHorizon, hindsight
+from stream_app.watching.people import NATS_PER_BIT
+from stream_app.watching.prior_notes import basis_note, check_note, crowd_note, posterior_note, radius_note
+from stream_app.watching.wording import (
+    DOWN,
+    UP,
+    ceiling_in_words,
+    confidence_in_words,
+    in_a_hundred,
+    in_interval,
+    significant,
+)
+
+
+def audit_people(
+    population: Population,
+    planned: Schedule,
+    mistakes: int,
+    chosen: Sequence[int],
+    effort: Effort,
+    attacks: AttackSettings | None,
+    adversary: CrowdAdversary | None,
+) -> list[Audit]:
+    """Every bound, and every attack where they are to be tried, for each chosen person."""
+    with progress() as bar:
+        task = bar.add_task("auditing", total=len(chosen))
+        return list(
+            audit_population(
+                population,
+                planned,
+                mistakes,
+                people=chosen,
+                effort=effort,
+                attacks=attacks,
+                adversary=adversary,
+                progress=lambda done: bar.update(task, completed=done),
+            )
+        )
+
+
+def documents(
+    audits: Sequence[Audit],
+    explanations: Sequence[Explanation],
+    later: Sequence[PersonInHindsight | None],
+    radius: Radius | None,
+    sure: Sequence[PosteriorCeiling],
+    verdict: PriorsVerdict | None,
+    crowd: CrowdAdversary | None,
+    others: int,
+) -> list[dict[str, Any]]:
+    """One object a person, with what each option adds to it where it was asked for."""
+    found: list[dict[str, Any]] = [each.model_dump(mode="json") for each in audits]
+    for document, explanation in zip(found, explanations, strict=False):
+        document["why"] = _why_document(explanation, radius)
+    for document, past in zip(found, later, strict=False):
+        document["hindsight"] = None if past is None else past.document(radius)
+    if radius is not None:
+        for document, audit in zip(found, audits, strict=True):
+            document["certified_radius"] = radius.ceiling(audit.certified).value
+            document["radius"] = {
+                "nats": radius.kl,
+                "first_step": radius.first,
+                "last_step": radius.last,
+                "condition": radius_note(radius),
+            }
+    for document, posterior in zip(found, sure, strict=False):
+        document["posterior"] = {**asdict(posterior), "condition": posterior_note()}
+    for document in found:
+        if verdict is not None:
+            document["priors_check"] = {
+                "people": verdict.people,
+                "verdict": verdict.verdict,
+                "kappa_min": verdict.kappa_min,
+                "condition": check_note(verdict),
+            }
+        if crowd is not None:
+            document["crowd"] = {
+                "others": others,
+                "known": crowd.known,
+                "companions": crowd.companions,
+                "alone": crowd.alone,
+                "condition": crowd_note(crowd, others),
+            }
+    return found
+
+
+def print_audits(
+    audits: Sequence[Audit],
+    radius: Radius | None,
+    crowd: CrowdAdversary | None,
+    others: int,
+    assumed: str | None,
+    verdict: PriorsVerdict | None,
+) -> None:
+    """A table for people, with what its figures are and under which conditions they hold."""
+    if audits:
+        _print_table(audits, radius)
+    if crowd is not None:
+        say(f"In the crowd: {crowd_note(crowd, others)}.")
+    if (note := basis_note(others + 1, assumed, verdict)) is not None:
+        say(f"Note: {note}.")
+
+
+def _print_table(audits: Sequence[Audit], radius: Radius | None) -> None:
+    right = audits[0].steps - audits[0].mistakes
+    console = stdout()
+    console.print(f"Chance of telling where a person was in at least {right} of {audits[0].steps} steps:")
+    table = new_table()
+    table.add_column("Person", overflow="fold", min_width=len("Person"))
+    in_crowd = audits[0].adversary != INFORMED
+    # 80 columns have room for one of these three.
+    last = "Informed" if in_crowd else "Paper's" if radius is None else heading(radius)
+    add_numbers(table, "Guess", "Best attack", "Ceiling", last)
+    table.add_column("By", no_wrap=True)
+    for each in audits:
+        tried = (attack for attack in (each.attacks or {}).values() if attack is not None)
+        best = max((attack.success for attack in tried), default=None)
+        paper = each.bounds.tight if each.adversary == INFORMED else each.certified_informed
+        table.add_row(
+            each.person,
+            in_a_hundred(each.baseline),
+            "not tried" if best is None else in_a_hundred(best),
+            ceiling_in_words(each.certified),
+            ceiling_in_words(paper) if radius is None else raised_in_words(radius, each.certified),
+            each.certified_by,
+        )
+    console.print(table)
+    say(
+        "Guess: the best guess without any release, exact. Ceiling, and by which bound: if habits are as "
+        "the prior says, no method does better."
+        + (" Paper's: the ceiling of the paper's own bound." if last == "Paper's" else "")
+        + (" Informed: the ceiling against whoever knows where everybody else is." if in_crowd else "")
+    )
+    if radius is not None:
+        say(f"{heading(radius)}: {radius_note(radius)}.")
+
+
+# Ceilings within a radius of the prior: what ``--radius`` or ``--check`` adds to each.
+
+
+def radius_of(nats: float | None, steps: int, check: PriorsVerdict | None = None) -> Radius | None:
+    """What ``--radius NATS`` declares: over every step of the schedule, none of which may be left out.
+
+    Where the priors were refuted as too low it is the least that their traces leave, unless a larger one is
+    named; a smaller one is refused.
+    """
+    least = 0.0 if check is None else check.within_nats
+    if nats is None and least > 0.0:
+        nats = least
+    if nats is None:
+        return None
+    if not isfinite(nats):
+        raise typer.BadParameter("--radius takes a number of nats, 0.1 say")
+    if nats < least:
+        enough = significant(least, 4, UP)
+        raise typer.BadParameter(f"--radius must be at least {enough}: the check refutes any smaller one")
+    return Radius(0, steps - 1, kl=nats)
+
+
+def heading(radius: Radius) -> str:
+    """The heading of ceilings within the radius: its condition, in short."""
+    return f"Within {significant(radius.kl, 3, DOWN)} nats"
+
+
+def raised_in_words(radius: Radius, ceiling: float) -> str:
+    """The ceiling within the radius: "31 in 100"."""
+    return ceiling_in_words(radius.ceiling(ceiling).value)
+
+
+# Steps of a schedule in hindsight: what ``--hindsight`` adds.
+
+
+def past_horizon(text: str, planned: Schedule, mistakes: int) -> PastHorizon:
+    """The steps that ``FIRST:LAST`` names, both included; a usage error where the schedule lacks them."""
+    found = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text)
+    if found is None or not int(found[1]) <= int(found[2]) < len(planned.steps):
+        last = len(planned.steps) - 1
+        raise typer.BadParameter(f"--hindsight takes two steps of the schedule in order, within 0:{last}")
+    first, last = int(found[1]), int(found[2])
+    if mistakes > last - first:
+        raise typer.BadParameter(
+            f"--hindsight {text} has {last - first + 1} steps; lower --mistakes below that"
+        )
+    return PastHorizon(first, last, mistakes)
+
+
+class PersonInHindsight(NamedTuple):
+    """One person's risk of past steps against the adversary asked for, and against the informed one."""
+
+    found: Hindsight
+    informed: Hindsight | None = None
+    """None where the adversary asked for is the informed one."""
+
+    def document(self, radius: Radius | None) -> dict[str, Any]:
+        """The field ``hindsight`` of an audit."""
+        document = asdict(self.found)
+        if self.informed is not None:
+            document |= {"then_informed": self.informed.then, "now_informed": self.informed.now}
+        if radius is not None:
+            document["then_radius"] = radius.ceiling(self.found.then).value
+            document["now_radius"] = radius.ceiling(self.found.now).value
+        return document
+
+
+def people_in_hindsight(
+    population: Population,
+    planned: Schedule,
+    past: PastHorizon,
+    chosen: Sequence[int],
+    effort: Effort,
+    adversary: CrowdAdversary | None = None,
+) -> list[PersonInHindsight | None]:
+    """Each chosen person's risk of these steps; None where it cannot be computed."""
+    crowd = None if adversary is None else seen_among(population, planned, adversary)
+    people: list[PersonInHindsight | None] = []
+    with progress() as bar:
+        for person in bar.track(chosen, description="in hindsight"):
+            question = population, person, planned.steps, planned.first_slot, past, effort
+            informed = hindsight(*question)
+            found = informed if crowd is None else hindsight(*question, crowd)
+            people.append(
+                None if found is None else PersonInHindsight(found, None if crowd is None else informed)
+            )
+    return people
+
+
+def print_hindsight(
+    people: Sequence[str], found: Sequence[PersonInHindsight | None], past: PastHorizon, radius: Radius | None
+) -> None:
+    """A table for people, with the condition under which it holds."""
+    steps = past.last - past.first + 1
+    say(
+        f"Steps {past.first} to {past.last} in hindsight: chance of telling at least "
+        f"{steps - past.mistakes} of {steps}"
+    )
+    table = new_table()
+    table.add_column("Person", overflow="fold", min_width=len("Person"))
+    add_numbers(table, "Guess", "Ceiling then", "Ceiling now")
+    is_in_crowd = any(each is not None and each.informed is not None for each in found)
+    for name in ("Then, if they are known", "Now, if they are known") if is_in_crowd else ():
+        table.add_column(name, justify="right", min_width=len("100 in 100"))
+    if radius is not None:
+        table.add_column(f"Now, {heading(radius).lower()}", justify="right")
+    for person, each in zip(people, found, strict=True):
+        if each is None:
+            continue
+        risk, informed = each
+        ceilings = (risk.then, risk.now, *(() if informed is None else (informed.then, informed.now)))
+        within = () if radius is None else (raised_in_words(radius, risk.now),)
+        table.add_row(person, in_a_hundred(risk.baseline), *map(ceiling_in_words, ceilings), *within)
+    if table.row_count:
+        stdout().print(table)
+        confidence = min(each.found.confidence for each in found if each is not None)
+        others = ", and in the crowd under its condition above" if is_in_crowd else ""
+        drawn = (
+            ""
+            if confidence == 1.0
+            else f" Ceilings from draws: with {confidence_in_words(confidence)} confidence each."
+        )
+        say(
+            f"Ceiling then: given what was released up to step {past.last}; now: given the whole schedule. "
+            f"Both hold if habits are as the prior says{others}.{drawn}"
+        )
+    if None in found:
+        say(f"In hindsight: {SHARED_NOISE}.")
+
+
+# What each release revealed: what ``--why`` adds.
+
+
+def explain_people(
+    population: Population, planned: Schedule, mistakes: int, chosen: Sequence[int], effort: Effort
+) -> list[Explanation]:
+    """Each chosen person's audit taken apart, with the seeds the audits themselves had."""
+    explanations = []
+    with progress() as bar:
+        for person in bar.track(chosen, description="explaining"):
+            exposure = Exposure.of(
+                population.chain(person), planned, population.location_count, population.initial(person)
+            )
+            own = replace(effort, seed=effort.seed + person)
+            explanations.append(explain(exposure, planned.steps, mistakes, effort=own))
+    return explanations
+
+
+def _why_document(explanation: Explanation, radius: Radius | None) -> dict[str, Any]:
+    """The field ``why`` of an audit: the total and every release that concerns the person."""
+    releases = []
+    for share in explanation.shares:
+        release = asdict(share)
+        if radius is not None:
+            release["certified_radius"] = radius.ceiling(explanation.without(share)).value
+        releases.append(release)
+    return {"information_nats": explanation.information_nats, "releases": releases}
+
+
+def print_explanation(person: str, explanation: Explanation, radius: Radius | None) -> None:
+    """A table for people: the releases that revealed most about the person come first."""
+    console = stdout()
+    if not explanation.shares:
+        console.print(f"{person}: no release concerns this person.")
+        return
+    console.print(f"{person}: what each release revealed, and the ceiling without it")
+    table = new_table()
+    for name in ("Step", "Sensor", "Released"):
+        table.add_column(name, no_wrap=name != "Sensor")
+    add_numbers(table, "Bits", "Share", "Ceiling without it")
+    if radius is not None:
+        table.add_column(heading(radius), justify="right")
+    total = explanation.information_nats
+    for share in explanation.shares:
+        without = explanation.without(share)
+        table.add_row(
+            str(share.step),
+            share.sensor,
+            share.mechanism,
+            f"{share.information_nats / NATS_PER_BIT:.3g}",
+            f"{share.information_nats / total if total > 0.0 else 0.0:.0%}",
+            ceiling_in_words(without),
+            *(() if radius is None else (raised_in_words(radius, without),)),
+        )
+    console.print(table)
+
+
+# How sure a ceiling is for priors from few data: what ``--posterior`` adds.
+
+
+class PosteriorDraws(NamedTuple):
+    """How many chains are drawn for each person, and from what."""
+
+    draws: int
+    evidence: Evidence
+
+
+DRAWS = 50
+"""For priors that were refuted as too low, where nobody says how many."""
+
+
+def posterior_draws(
+    draws: int | None, evidence: Path | None, check: PriorsVerdict | None = None
+) -> PosteriorDraws | None:
+    """What ``--posterior`` and ``--evidence`` ask for together; a usage error for one without the other.
+
+    Of priors that were refuted as too low the evidence alone asks for it.
+    """
+    if draws is None and evidence is not None and check is not None and check.is_too_low:
+        draws = DRAWS
+    if draws is None and evidence is None:
+        return None
+    if draws is None or evidence is None:
+        raise typer.BadParameter(
+            "--posterior and --evidence belong together: the file is from priors fit --evidence"
+        )
+    return PosteriorDraws(draws, load_evidence(evidence))
+
+
+def posterior_of_people(
+    population: Population,
+    planned: Schedule,
+    mistakes: int,
+    chosen: Sequence[int],
+    posterior: PosteriorDraws | None,
+    effort: Effort,
+) -> list[PosteriorCeiling]:
+    """Each chosen person's ceilings over the draws; none where they were not asked for."""
+    if posterior is None:
+        return []
+    draws, evidence = posterior
+    with progress() as bar:
+        return [
+            posterior_ceiling(population, person, planned, mistakes, evidence, draws=draws, effort=effort)
+            for person in bar.track(chosen, description="drawing chains")
+        ]
+
+
+def print_posterior(audits: Sequence[Audit], found: Sequence[PosteriorCeiling]) -> None:
+    """A table for people, with what the figures are and are not."""
+    console = stdout()
+    console.print(f"How sure the ceilings are: {found[0].draws:,} chains a person that the data could give")
+    table = new_table()
+    table.add_column("Person", overflow="fold", min_width=len("Person"))
+    add_numbers(table, "Ceiling", "Mean ceiling", "Credible, 90 %")
+    for audit, each in zip(audits, found, strict=True):
+        mean = in_interval(each.mean, each.mean_low, each.mean_high)
+        table.add_row(audit.person, ceiling_in_words(audit.certified), mean, ceiling_in_words(each.credible))
+    console.print(table)
+    say(f"{posterior_note()}.")

@@ -1,0 +1,155 @@
+"""``tallyguard audit``: every bound and attack for people under a schedule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from accounting.settings import MISTAKES
+from stream_app.cli.shared import (
+    AdversaryOption,
+    AloneOption,
+    CompanionsOption,
+    CovarianceOption,
+    JsonOption,
+    KnownOption,
+    PriorsArgument,
+    crowd_adversary,
+    given_designs,
+    print_json,
+)
+
+_ATTACK_DRAWS = 10_000
+
+
+def audit(
+    priors: PriorsArgument,
+    schedule: Annotated[Path, typer.Option(help="What is released when (JSON); its length is the horizon.")],
+    mistakes: Annotated[int, typer.Option(help="Steps the adversary may get wrong (s).")] = MISTAKES,
+    person: Annotated[
+        list[str] | None, typer.Option(metavar="<str>", help="Only this person; may be repeated.")
+    ] = None,
+    sensors: Annotated[
+        Path | None, typer.Option(help="Sensors (JSON or CSV); otherwise one per location.")
+    ] = None,
+    order: Annotated[int, typer.Option(help="Order of the moment bound: higher is sharper and slower.")] = 4,
+    effort: Annotated[
+        int, typer.Option(help="Most hit patterns and kept sets to enumerate; more is sharper and slower.")
+    ] = 4096,
+    draws: Annotated[
+        int, typer.Option(help="Trajectories drawn to bound and to attack; 0 draws 10000 for attacks only.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
+    confidence: Annotated[float, typer.Option(help="Confidence of bounds by sampling.")] = 0.95,
+    attacks: Annotated[
+        bool, typer.Option(help="Try the attacks too, as by default.", show_default=False)
+    ] = True,
+    why: Annotated[
+        bool, typer.Option("--why", help="Say which release did it; takes one more audit for each release.")
+    ] = False,
+    hindsight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<first:last>",
+            help="Risk of these steps when the last was released, and given the whole schedule.",
+        ),
+    ] = None,
+    radius: Annotated[
+        float | None,
+        typer.Option(
+            metavar="<nats>",
+            min=0.0,
+            help="Also the ceiling for people this far from their prior, over the whole schedule.",
+        ),
+    ] = None,
+    posterior: Annotated[
+        int | None,
+        typer.Option(
+            min=2, help="Draw so many chains that the data could have given: how sure the ceiling is."
+        ),
+    ] = None,
+    evidence: Annotated[
+        Path | None, typer.Option(help="For --posterior: what priors fit --evidence wrote.")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            help="What `priors check --json` said: if the priors are too low, the radius is what it leaves."
+        ),
+    ] = None,
+    adversary: AdversaryOption = None,
+    known: KnownOption = 0,
+    companions: CompanionsOption = 0,
+    alone: AloneOption = 1.0,
+    covariance: CovarianceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Bound what a schedule gives away about each person.
+
+    Prints the ceiling for any adversary, if habits are as the prior says, the best guess without releases,
+    and what the paper's attacks achieve. With --json a list with one object per person.
+
+    \b
+    Examples:
+      tallyguard audit priors.json --schedule schedule.json
+      tallyguard audit priors.json --schedule schedule.json --person p1 --why
+      tallyguard audit priors.json --schedule schedule.json --hindsight 0:4
+      tallyguard audit priors.json --schedule schedule.json --radius 0.1
+      tallyguard audit priors.json --schedule schedule.json --adversary crowd --known 10
+      tallyguard audit priors.json --schedule schedule.json --posterior 50 --evidence evidence.parquet
+      tallyguard audit priors.json --schedule schedule.json --check check.json --evidence evidence.parquet
+      tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
+    """
+    from accounting.audit import AttackSettings
+    from accounting.bounds import Effort
+    from models.prior_files import load_population
+    from stream_app.cli import audit_answers as answers
+    from stream_app.setup.priors_verdict import load_priors_check
+    from stream_app.setup.schedule_files import load_schedule
+    from stream_app.setup.sensor_files import load_registry
+
+    crowd = crowd_adversary(adversary, known, companions, alone)
+    informed_only = {"why": why, "radius": radius is not None, "posterior": posterior, "check": check}
+    given = [f"--{name}" for name, value in informed_only.items() if value]
+    if crowd is not None and given:
+        raise typer.BadParameter(
+            f"{', '.join(given)} cannot be combined with --adversary crowd; ask with --adversary informed"
+        )
+    designs = given_designs(covariance)
+    population = load_population(priors)
+    registry = load_registry(sensors, population.location_names).with_designs(designs)
+    registry.refuse_windows("an audit", "certify them with tg.certify_windows (docs/how-to/passages.md)")
+    planned = load_schedule(schedule, registry)
+    chosen = [population.position(name) for name in person or ()] or list(range(len(population)))
+    verdict = None if check is None else load_priors_check(check)
+    if verdict is not None:
+        verdict.require(population)
+    drawn_chains = answers.posterior_draws(posterior, evidence, verdict)
+    within = answers.radius_of(radius, len(planned.steps), verdict)
+    past = None if hindsight is None else answers.past_horizon(hindsight, planned, mistakes)
+    limits = Effort(order=order, patterns=effort, draws=draws, seed=seed, confidence=confidence)
+    trials = AttackSettings(draws=draws or _ATTACK_DRAWS, seed=seed) if attacks else None
+    audits = answers.audit_people(population, planned, mistakes, chosen, limits, trials, crowd)
+    explanations = answers.explain_people(population, planned, mistakes, chosen, limits) if why else []
+    drawn = Effort(draws=draws, seed=seed, confidence=confidence)  # else as report and page compute it
+    later = []
+    if past is not None:
+        later = answers.people_in_hindsight(population, planned, past, chosen, drawn, crowd)
+    sure = answers.posterior_of_people(population, planned, mistakes, chosen, drawn_chains, limits)
+    others = len(population) - 1
+    if json:
+        document = answers.documents(audits, explanations, later, within, sure, verdict, crowd, others)
+        if adversary is None:
+            for one in document:
+                del one["adversary"], one["certified_informed"]
+        print_json(document)
+        return
+    answers.print_audits(audits, within, crowd, others, population.assumed, verdict)
+    for each, explanation in zip(audits, explanations, strict=False):  # without --why there are none
+        answers.print_explanation(each.person, explanation, within)
+    if past is not None:
+        answers.print_hindsight([each.person for each in audits], later, past, within)
+    if sure:
+        answers.print_posterior(audits, sure)

@@ -1,0 +1,555 @@
+"""Commands of a deployment on Kafka: topics, people, workers, and what passes through the topics."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from stream_app.cli.shared import (
+    ByOption,
+    ConfigOption,
+    JsonOption,
+    ListenOption,
+    ReasonOption,
+    command_group,
+    print_json,
+    say,
+    settings_of,
+    stderr,
+    stdout,
+    topics_and_connection,
+)
+
+# ``tallyguard topics``: the deployment's topics on the broker, made and checked.
+
+topics = command_group("topics", "The topics on Kafka.")
+
+
+@topics.command()
+def create(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Make the topics that are missing.
+
+    Existing ones are left as they are.
+
+    \b
+    Examples:
+      tallyguard topics create --config tallyguard.toml
+      TALLYGUARD_KAFKA__SERVERS=broker:9092 tallyguard topics create --json
+    """
+    from stream_app.kafka.broker.topic_checks import create_topics
+    from stream_app.kafka.deployment.deployment import administration
+
+    wanted, connection = topics_and_connection(config)
+    with administration(connection) as admin:
+        made = create_topics(admin, wanted)
+    if json:
+        print_json(
+            {"created": list(made), "existing": [p.name for p in wanted.plans() if p.name not in made]}
+        )
+        return
+    for plan in wanted.plans():
+        state = "created" if plan.name in made else "exists"
+        stdout().print(f"{state:8} {plan.name}, {plan.partitions} partitions: {plan.holds}")
+
+
+@topics.command()
+def check(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Compare the broker's topics with what is needed.
+
+    Exit 1 if anything differs.
+
+    \b
+    Examples:
+      tallyguard topics check --config tallyguard.toml
+      tallyguard topics check --json
+    """
+    from stream_app.kafka.broker.topic_checks import check_topics
+    from stream_app.kafka.deployment.deployment import administration
+
+    wanted, connection = topics_and_connection(config)
+    with administration(connection) as admin:
+        differences = check_topics(admin, wanted)
+    if json:
+        print_json([vars(difference) for difference in differences])
+    else:
+        for difference in differences:
+            say(difference.sentence())
+        if not differences:
+            stdout().print(f"All {len(wanted.plans())} topics are as they must be.")
+    if differences:
+        raise SystemExit(1)
+
+
+@topics.command()
+def access(config: ConfigOption = None) -> None:
+    """Print the access rules as commands of Kafka's own tool.
+
+    Users are named like their roles.
+
+    \b
+    Examples:
+      tallyguard topics access --config tallyguard.toml > access.sh
+    """
+    from stream_app.kafka.broker.topic_checks import commands
+
+    wanted, connection = topics_and_connection(config)
+    for command in commands(wanted, connection.servers[0]):
+        typer.echo(command)
+
+
+# ``tallyguard persons``: who is accounted for on Kafka.
+
+persons = command_group("persons", "The people accounted for on Kafka.")
+
+
+@persons.command()
+def load(
+    priors: Annotated[Path | None, typer.Argument(help="Movement priors, .json or .parquet.")] = None,
+    config: ConfigOption = None,
+    city_people: Annotated[
+        int | None, typer.Option(help="Load this many people of the simulated city instead.", min=1)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated city.")] = 20260,
+    effective_from: Annotated[
+        int | None,
+        typer.Option(
+            help="First step whose releases are accounted for people who are new. [default: the log's first]",
+            min=0,
+        ),
+    ] = None,
+    locations_file: Annotated[
+        Path | None, typer.Option(help="Also write the location names there, for the workers.")
+    ] = None,
+    remove_others: Annotated[
+        bool, typer.Option("--remove-others", help="Delete people who are not in the file.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Send the priors of all people to the account workers.
+
+    By pseudonym: ids stay in this process. A person who is there already gets the new prior and keeps their
+    first step: all that was released since is accounted again under it. --effective-from is for people who
+    were not here before; leave it out for people who were removed and come back. Needs the pseudonym key;
+    workers do not have it.
+
+    \b
+    Examples:
+      tallyguard persons load priors.parquet --config tallyguard.toml --locations-file locations.txt
+      tallyguard persons load priors.json --config tallyguard.toml --remove-others
+      tallyguard persons load who-moved-here.json --config tallyguard.toml --effective-from 8760
+      tallyguard persons load --config tallyguard.toml --city-people 2000
+    """
+    from models.prior_files import load_population
+    from stream_app.city import CityOptions, build_city
+    from stream_app.kafka.tools.person_loading import load_people, write_locations
+    from stream_app.setup.given_priors import refuse_evidence
+    from stream_app.watching.prior_notes import basis_note
+
+    if (priors is None) == (city_people is None):
+        raise typer.BadParameter("give a priors file or --city-people")
+    settings = settings_of(config)
+    if priors is not None:
+        population = load_population(priors)
+    else:
+        population = build_city(CityOptions(people=city_people or 0, seed=seed)).population
+    if locations_file is not None:
+        write_locations(locations_file, population.location_names)
+    refuse_evidence(settings)
+    report = load_people(settings, population, effective_from, remove_others=remove_others)
+    if json:
+        print_json(report._asdict())
+    else:
+        stdout().print(
+            f"{report.sent:,} people sent to {report.topic}, {report.removed:,} removed. {report.known:,} "
+            "were there before and keep their first step; the others count from step "
+            f"{effective_from or 0} on."
+        )
+        if (note := basis_note(len(population), population.assumed, settings.priors_check)) is not None:
+            say(f"Note: {note}.")
+
+
+@persons.command()
+def remove(
+    people: Annotated[list[str] | None, typer.Argument(help="Ids, as in the priors file.")] = None,
+    config: ConfigOption = None,
+    people_file: Annotated[
+        Path | None, typer.Option(help="Ids, one a line: a command line can be seen by others.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Delete people: their priors at once, their accounts soon.
+
+    Accounts go with the next snapshots. Nobody is removed if one of them is not there. Needs the pseudonym
+    key. docs/how-to/run-a-cluster.md says when a person has left the brokers' disks.
+
+    \b
+    Examples:
+      tallyguard persons remove p17 --config tallyguard.toml
+      tallyguard persons remove --people-file who-objected.txt --config tallyguard.toml
+    """
+    from stream_app.kafka.tools.person_loading import remove_people
+    from stream_app.kafka.tools.producing import file_lines
+
+    if (not people) == (people_file is None):
+        raise typer.BadParameter("give ids or --people-file")
+    if people_file is not None:
+        people = [line.decode("utf-8", "replace") for line in file_lines(people_file)]
+    report = remove_people(settings_of(config), people or ())
+    if json:
+        print_json(report._asdict())
+    else:
+        stdout().print(f"{report.removed:,} people removed from {report.topic}.")
+
+
+# ``tallyguard worker``: the processes of a deployment on Kafka.
+
+worker = command_group("worker", "Processes of a deployment on Kafka.")
+
+
+ScheduleOption = Annotated[
+    Path | None, typer.Option("--schedule", help="Schedule (JSON) whose mechanisms go before the settings'.")
+]
+AcceptChangesOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-changes",
+        help="Continue although release policy or noise key changed, or input records are lost.",
+    ),
+]
+
+
+@worker.command()
+def release(
+    config: ConfigOption = None,
+    schedule: ScheduleOption = None,
+    listen: ListenOption = None,
+    accept_changes: AcceptChangesOption = False,
+    by: ByOption = None,
+    reason: ReasonOption = None,
+) -> None:
+    """Close steps, draw values, write the release log.
+
+    Exactly one runs; a second one refuses to start. Sensors of several regions need a coordinator and intake
+    workers in its place.
+
+    \b
+    Examples:
+      tallyguard worker release --config tallyguard.toml
+      TALLYGUARD_KAFKA__SERVERS=broker:9092 tallyguard worker release --config city.toml --listen 0.0.0.0:9464
+    """
+    from stream_app.kafka.workers import run_release_worker
+
+    _run_deciding(run_release_worker, config, schedule, listen, accept_changes, by, reason)
+
+
+@worker.command()
+def intake(
+    config: ConfigOption = None,
+    listen: ListenOption = None,
+    accept_changes: AcceptChangesOption = False,
+) -> None:
+    """Take in the counts of some regions, draw values, publish them.
+
+    For sensors of several regions. Start as many as there are regions at most; they share out the regions by
+    themselves. A coordinator decides for all of them.
+
+    \b
+    Examples:
+      tallyguard worker intake --config tallyguard.toml
+      tallyguard worker intake --config tallyguard.toml --listen 127.0.0.1:9466
+    """
+    from stream_app.kafka.workers import run_intake_worker
+
+    settings = settings_of(config, {"listen": listen})
+    raise SystemExit(run_intake_worker(settings, accept_changes=accept_changes, announce=stderr().print))
+
+
+@worker.command()
+def coordinator(
+    config: ConfigOption = None,
+    schedule: ScheduleOption = None,
+    listen: ListenOption = None,
+    accept_changes: AcceptChangesOption = False,
+    by: ByOption = None,
+    reason: ReasonOption = None,
+) -> None:
+    """Decide for sensors of several regions, without seeing a count.
+
+    Exactly one runs; a second one refuses to start. It needs no noise key.
+
+    \b
+    Examples:
+      tallyguard worker coordinator --config tallyguard.toml
+    """
+    from stream_app.kafka.workers import run_coordinator
+
+    _run_deciding(run_coordinator, config, schedule, listen, accept_changes, by, reason)
+
+
+def _run_deciding(
+    run: Callable[..., int],
+    config: Path | None,
+    schedule: Path | None,
+    listen: str | None,
+    accept_changes: bool,
+    by: str | None,
+    reason: str | None,
+) -> NoReturn:
+    """Run the one worker that decides, and exit as it does."""
+    from stream_app.setup.run_folder.record import Author
+
+    raise SystemExit(
+        run(
+            settings_of(config, {"listen": listen}),
+            schedule,
+            accept_changes=accept_changes,
+            announce=stderr().print,
+            author=Author.given(by, reason),
+        )
+    )
+
+
+@worker.command()
+def account(config: ConfigOption = None, listen: ListenOption = None) -> None:
+    """Account every released step for its share of the people.
+
+    The people are split into partitions. Start as many workers as there are partitions at most; they share
+    out the people by themselves.
+
+    \b
+    Examples:
+      tallyguard worker account --config tallyguard.toml
+      tallyguard worker account --config tallyguard.toml --listen 127.0.0.1:9465
+    """
+    from stream_app.kafka.workers import run_account_worker
+
+    raise SystemExit(run_account_worker(settings_of(config, {"listen": listen}), announce=stderr().print))
+
+
+# ``tallyguard produce``: messages onto the topics, at a rate.
+
+
+def produce(
+    config: ConfigOption = None,
+    input_file: Annotated[Path | None, typer.Option("--input", help="Messages, .jsonl.")] = None,
+    checkins: Annotated[
+        Path | None, typer.Option(help="Check-ins, .parquet or .csv, counted by sensor and step.")
+    ] = None,
+    city_people: Annotated[int | None, typer.Option(help="People of a simulated city to count.")] = None,
+    steps: Annotated[int, typer.Option(help="Steps of the simulated city.", min=1)] = 48,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated city.")] = 20260,
+    rate: Annotated[
+        float | None, typer.Option(help="Messages a second; as fast as it goes if left out.", min=0.001)
+    ] = None,
+    steps_rate: Annotated[
+        float | None, typer.Option("--steps-per-second", help="Steps a second instead.", min=0.001)
+    ] = None,
+    batch: Annotated[bool, typer.Option("--batch", help="Readings of a step in one message.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Write activations and readings to their topics.
+
+    They come from a file, from check-ins or from a simulated city.
+
+    \b
+    Examples:
+      tallyguard produce --config tallyguard.toml --input day.jsonl
+      tallyguard produce --config tallyguard.toml --checkins checkins.parquet --steps-per-second 10
+      tallyguard produce --config tallyguard.toml --city-people 2000 --steps 48 --rate 500 --batch
+    """
+    from stream_app.kafka.broker.clients import writing
+    from stream_app.kafka.broker.connection import Connection
+    from stream_app.kafka.broker.topics import Topics
+    from stream_app.kafka.deployment.deployment import Deployment
+    from stream_app.kafka.tools.producing import Pace, checkin_lines, city_lines, file_lines
+    from stream_app.kafka.tools.producing import produce as write
+    from stream_app.setup.sensor_files import regions_by_sensor
+    from stream_app.wire import batched
+
+    if sum(source is not None for source in (input_file, checkins, city_people)) != 1:
+        raise typer.BadParameter("give exactly one of --input, --checkins and --city-people")
+    if rate is not None and steps_rate is not None:
+        raise typer.BadParameter("give --rate or --steps-per-second, not both")
+    settings = settings_of(config)
+    lines: Iterable[bytes]
+    if input_file is not None:
+        lines = file_lines(input_file)
+    elif checkins is not None:
+        registry = Deployment.of(settings).registry
+        lines = checkin_lines(checkins, registry, settings.step_seconds, settings.origin_seconds)
+    else:
+        lines = city_lines(city_people or 0, steps, seed)
+    with writing(Connection.of(settings.kafka)) as producer:
+        report = write(
+            producer,
+            Topics.of(settings),
+            batched(lines) if batch else lines,
+            Pace(rate or steps_rate),
+            paced="messages" if steps_rate is None else "steps",
+            region_of=regions_by_sensor(settings.sensors),
+        )
+    if json:
+        print_json(vars(report))
+    else:
+        stdout().print(
+            f"{report.activations:,} activations and {report.readings:,} readings in {report.seconds:.1f} s"
+        )
+
+
+# ``tallyguard tail``: the last messages of a topic, and those that come.
+
+
+class Tailed(StrEnum):
+    """What may be looked at."""
+
+    RELEASES = "releases"
+    RISKS = "risks"
+    REJECTED = "rejected"
+    DECISIONS = "decisions"
+
+
+def tail(
+    what: Annotated[Tailed, typer.Argument(help="Which messages.")],
+    config: ConfigOption = None,
+    last: Annotated[int, typer.Option(help="How many of each partition to begin with.", min=0)] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing what comes.")] = False,
+) -> None:
+    """Print messages, one JSON a line; committed ones only.
+
+    \b
+    Examples:
+      tallyguard tail releases --config tallyguard.toml --last 3
+      tallyguard tail risks --config tallyguard.toml --follow | grep risk_summary
+      tallyguard tail rejected --config tallyguard.toml
+    """
+    from stream_app.kafka.broker.clients import consuming, recent
+
+    topics, connection = topics_and_connection(config)
+    topic: str = getattr(topics, what.value)
+    with consuming(connection) as consumer:
+        for record in recent(consumer, topic, last, follow=follow):
+            sys.stdout.write((record.value or b"").decode("utf-8", "replace") + "\n")
+            sys.stdout.flush()
+
+
+# ``tallyguard replay``: all risks computed again from the logs.
+
+
+def replay(
+    config: ConfigOption = None,
+    output: Annotated[Path | None, typer.Option(help="Also write the risks there, .jsonl.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Compute all risks again from the logs and compare.
+
+    Reads people and decisions from Kafka and compares the risks with those reported live. Exit 1 if a single
+    bit differs. A person whose prior was replaced since differs before the change.
+
+    \b
+    Examples:
+      tallyguard replay --config tallyguard.toml
+      tallyguard replay --config tallyguard.toml --output risks.jsonl --json
+    """
+    from models.private_files import private_file
+    from stream_app.kafka.deployment.deployment import Deployment
+    from stream_app.kafka.tools.replay import compare
+    from stream_app.kafka.tools.replay import replay as compute
+
+    deployment = Deployment.of(settings_of(config))
+    if output is not None:
+        with private_file(output) as file:
+            compute(deployment, lambda partition, line: file.writelines((line, b"\n")))
+    result = compare(deployment)
+    if json:
+        print_json({**asdict(result), "same": result.is_same})
+    else:
+        stdout().print(
+            f"{result.steps:,} steps, {result.people:,} people, {result.compared:,} messages compared: "
+            f"{result.missing:,} missing, {result.different:,} different"
+        )
+        for line in result.examples:
+            stdout().print(line, markup=False)
+    if not result.is_same:
+        raise SystemExit(1)
+
+
+# ``tallyguard rejected``: dead letters on Kafka.
+
+rejected = command_group("rejected", "Dead letters on Kafka.")
+RefusedForOption = Annotated[str | None, typer.Option(help="Only those refused for this reason.")]
+
+
+@rejected.command(name="list")
+def list_letters(
+    config: ConfigOption = None,
+    reason: RefusedForOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show refused messages with reason and hint.
+
+    Payloads hold counts: do not show them to everybody.
+
+    \b
+    Examples:
+      tallyguard rejected list --config tallyguard.toml
+      tallyguard rejected list --config tallyguard.toml --reason late_reading --json
+    """
+    from stream_app.kafka.broker.clients import consuming
+    from stream_app.kafka.tools.dead_letters import dead_letters
+
+    topics, connection = topics_and_connection(config)
+    with consuming(connection) as consumer:
+        found = list(dead_letters(consumer, topics, reason=reason))
+    if json:
+        print_json([{"offset": each.offset, **each.letter.model_dump(mode="json")} for each in found])
+        return
+    for each in found:
+        letter = each.letter
+        stdout().print(f"{each.offset:>6}  {letter.reason}  {letter.source}", markup=False)
+        stdout().print(f"        {letter.payload}\n        {letter.hint}", markup=False)
+    counts = Counter(each.letter.reason.value for each in found)
+    summary = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    stdout().print(f"{len(found)} dead letters{': ' if found else ''}{summary}")
+
+
+@rejected.command()
+def resubmit(
+    offsets: Annotated[list[int] | None, typer.Argument(help="Offsets as listed.")] = None,
+    config: ConfigOption = None,
+    reason: RefusedForOption = None,
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Send refused messages again, once the cause is fixed.
+
+    They go to the topics they came from. What was entered meanwhile is recognised as a repetition; what is
+    too late stays refused.
+
+    \b
+    Examples:
+      tallyguard rejected resubmit 17 18 --config tallyguard.toml
+      tallyguard rejected resubmit --reason unknown_sensor --config tallyguard.toml
+    """
+    from stream_app.kafka.broker.clients import consuming, writing
+    from stream_app.kafka.tools.dead_letters import dead_letters
+    from stream_app.kafka.tools.dead_letters import resubmit as send
+
+    if not (offsets or reason or every):
+        raise typer.BadParameter("say which: offsets, --reason or --all")
+    topics, connection = topics_and_connection(config)
+    with consuming(connection) as consumer, writing(connection) as producer:
+        letters = dead_letters(consumer, topics, reason=reason, offsets=frozenset(offsets or ()))
+        report = send(producer, topics, letters)
+    if json:
+        print_json({"sent": report.sent, "left": {str(key): why for key, why in report.left.items()}})
+        return
+    stdout().print(f"{report.sent} sent again, {len(report.left)} left")
+    for offset, why in report.left.items():
+        stdout().print(f"{offset:>6}  {why}", markup=False)

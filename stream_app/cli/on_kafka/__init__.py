@@ -1,4 +1,0 @@
-"""Commands of a deployment on Kafka.
-
-Modules are imported singly, each when it runs.
-"""

@@ -1,0 +1,77 @@
+"""The settings that have an option as well, each declared once for the settings file and the command line.
+
+A section of the settings takes its field from here; :func:`stream_app.cli.shared.setting_option` makes the
+option. They stand apart from :mod:`stream_app.setup.settings` because every ``--help`` reads them, and the
+settings load pydantic and numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from accounting.settings import HORIZON, MISTAKES
+
+
+class OptionSetting(NamedTuple):
+    """A setting: its default, what it means, and its bounds by the names that pydantic has for them."""
+
+    default: Any
+    description: str
+    bounds: Mapping[str, Any] = {}
+
+    def field(self) -> Any:
+        """The field of a section."""
+        from pydantic import Field
+
+        return Field(default=self.default, description=self.description, **self.bounds)
+
+
+OPTION_SETTINGS: Mapping[str, OptionSetting] = {
+    "horizon": OptionSetting(
+        HORIZON, "how many of the latest steps the adversary tries to reconstruct (T)", {"ge": 1}
+    ),
+    "mistakes": OptionSetting(
+        MISTAKES,
+        "how many of these steps the adversary may get wrong (s); with many, habits alone succeed",
+        {"ge": 0},
+    ),
+    "delta": OptionSetting(1e-6, "delta of the differential-privacy account", {"gt": 0, "lt": 1}),
+    "listen": OptionSetting("127.0.0.1:9464", "address of metrics, health and page, host:port; empty = none"),
+    "crowd.known": OptionSetting(
+        0, "people whose movements this adversary knows all the same, any of them", {"ge": 0}
+    ),
+    "crowd.companions": OptionSetting(
+        0, "people who always move with whoever is traced, as in a family", {"ge": 0}
+    ),
+    "crowd.alone": OptionSetting(
+        1.0,
+        "share of the people, at each sensor, who move independently of all others",
+        {"ge": 0.0, "le": 1.0},
+    ),
+    "release.budget.share": OptionSetting(
+        0.0, "share of people who may be over the limit", {"ge": 0, "le": 1}
+    ),
+    "release.budget.risk": OptionSetting(
+        None, "limit of the ceiling: chance of being traced through the horizon", {"gt": 0, "le": 1}
+    ),
+    "release.budget.added": OptionSetting(
+        None, "limit of added risk: how much releases may raise that chance", {"ge": 0, "le": 1}
+    ),
+    "release.budget.look_ahead": OptionSetting(
+        0,
+        "announced steps to save some of the budget for; 0 = first come, first served",
+        {"ge": 0, "le": 10_000},
+    ),
+    "connect.files.preset": OptionSetting(
+        None, "mapping to begin with: one of `tallyguard connect presets`, or a TOML file"
+    ),
+    "connect.files.timezone": OptionSetting(
+        None, "time zone of times that show the clock on the wall, like Europe/Vienna"
+    ),
+    "connect.files.channels": OptionSetting(
+        "refuse", "several channels of a sensor: one count, or a sensor each"
+    ),
+    "connect.http.listen": OptionSetting("127.0.0.1:9470", "address of the receiver, host:port"),
+}
+"""By the name of the setting, with dots between levels as in the tables of the file."""
