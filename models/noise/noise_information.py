@@ -139,8 +139,8 @@ def truncation_information_nats(truncated_mass: float) -> float:
     """Upper bound of what cutting and rounding a noise's table adds to the information.
 
     Couple table and ideal law so that they differ with probability ``tau``, whatever the count. Whether they
-    differ gives at most ``h(tau)``, and where they do, the value may reveal everything: ``h(tau) + tau ln
-    2``.
+    differ gives at most ``h(tau)``, and where they do, the value may reveal everything:
+    ``h(tau) + tau ln 2``.
     """
     tau = truncated_mass
     return 0.0 if tau <= 0.0 else float(binary_entropy(np.array(tau))) + tau * math.log(2.0)
