@@ -112,7 +112,7 @@ def radius_note(radius: Radius) -> str:
     near = " and ".join(known) or "the given distances of the prior's"
     return (
         f"if the law of a person's places, over all {steps:,} steps of the schedule together, is within "
-        f"{near}, no method does better; it has no added risk, because the guess would rise, too"
+        f"{near}, no method does better; no added risk is given, because the guess would rise, too"
     )
 
 
