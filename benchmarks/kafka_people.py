@@ -17,8 +17,8 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 
@@ -132,7 +132,7 @@ def measure(config: Path, steps: int) -> list[Phase]:
     deployment = Deployment.of(load_settings(config, {}))
     compile_kernels(deployment)
     pulse = Listening()
-    worker = AccountWorker(deployment, watch=SimpleNamespace(saved=None), pulse=pulse)  # type: ignore[arg-type]
+    worker = AccountWorker(deployment, watch=MagicMock(), pulse=pulse)
     phases = []
 
     async def work() -> None:
