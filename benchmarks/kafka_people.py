@@ -18,8 +18,8 @@ import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 
@@ -145,7 +145,7 @@ def measure(config: Path, steps: int) -> list[Phase]:
     deployment = Deployment.of(load_settings(config, {}))
     compile_kernels(deployment)
     pulse = Listening()
-    worker = AccountWorker(deployment, watch=SimpleNamespace(saved=None), pulse=pulse)  # type: ignore[arg-type]
+    worker = AccountWorker(deployment, watch=MagicMock(), pulse=pulse)
 
     async def work() -> None:
         accounts = await pulse.phase("taken over", worker._loader.load(0, steps))

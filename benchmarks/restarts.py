@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 
@@ -132,8 +132,8 @@ def measure(config: Path, steps: int, name: str) -> list[Phase]:
     deployment = Deployment.of(settings)
     compile_kernels(deployment)
     pulse = Listening()
-    watch: Any = SimpleNamespace(saved=lambda: None)
-    worker = AccountWorker(deployment, watch=watch, pulse=pulse, snapshot_key=load_snapshot_key(settings))
+    key = load_snapshot_key(settings)
+    worker = AccountWorker(deployment, watch=MagicMock(), pulse=pulse, snapshot_key=key)
 
     async def work() -> None:
         await worker._snapshots.start()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any, NamedTuple
+from unittest.mock import MagicMock
 
 from accounting.continuous import ContinuousAccountant
 from models.mechanisms import Raw
@@ -108,8 +108,7 @@ class _Worker(AccountWorker):
     """Keeps what it refuses."""
 
     def __init__(self, deployment: Deployment) -> None:
-        watch = SimpleNamespace(saved=None)
-        super().__init__(deployment, watch=watch, pulse=Pulse())  # type: ignore[arg-type]
+        super().__init__(deployment, watch=MagicMock(), pulse=Pulse())
         self.refused: list[RefusedRecord] = []
 
     async def _refuse(self, refused: RefusedRecord) -> None:
