@@ -11,7 +11,8 @@ from tests import ROOT
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 
-_on_page_markdown = runpy.run_path(str(DOCS / ".hooks" / "built_pages.py"))["on_page_markdown"]
+_hook = runpy.run_path(str(DOCS / ".hooks" / "built_pages.py"))
+_on_page_markdown, metric_rows = _hook["on_page_markdown"], _hook["metric_rows"]
 
 
 def shown(page: Path) -> str:

@@ -1,14 +1,10 @@
-"""The words of this project, each explained once: for `tallyguard explain`, report and documentation.
-
-``python -m stream_app.watching.glossary`` makes ``docs/reference/glossary.md``.
-"""
+"""The words of this project, each explained once: for `tallyguard explain`, report and documentation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import PurePosixPath
 
 from models.exceptions import TallyguardError
 
@@ -261,25 +257,3 @@ def explain(word: str) -> Entry:
 def explained(words: Iterable[str] = REPORT_WORDS) -> Iterable[tuple[str, str]]:
     """Words with what they mean; as delivered those that a report uses."""
     return ((entry.heading, entry.meaning) for entry in map(explain, words))
-
-
-def markdown_page() -> str:
-    """``docs/reference/glossary.md``."""
-    rows = [
-        f"| **{entry.word}**{''.join(f', {name}' for name in entry.also)} | {entry.meaning} | "
-        f"[{PurePosixPath(entry.page).stem.replace('-', ' ')}](../{entry.page}) |"
-        for entry in GLOSSARY
-    ]
-    head = (
-        "# Glossary",
-        "",
-        "The same words everywhere; in the terminal: `tallyguard explain ceiling`.",
-        "",
-        "| word | meaning | more |",
-        "|---|---|---|",
-    )
-    return "\n".join([*head, *rows, ""])
-
-
-if __name__ == "__main__":
-    print(markdown_page(), end="")

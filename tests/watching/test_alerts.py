@@ -12,12 +12,12 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from stream_app.metrics_table import metric_rows, metrics_table
 from stream_app.setup.settings import Settings
 from stream_app.watching.web import StatusBoard
 from stream_app.watching.web.answers import Site, respond
 from tests import ROOT
 from tests.deploy.generated import generated
+from tests.documents import metric_rows
 from tests.watching.services import program
 
 FOLDER = ROOT / "deploy" / "prometheus"
@@ -151,8 +151,3 @@ def test_alerts_link_to_the_page_an_engine_serves(file: str) -> None:
         assert opened.content_type == "text/plain; charset=utf-8"
         assert opened.body == (ROOT / "docs" / "runbooks" / link[1]).read_bytes()
     assert respond("/runbooks/../page.html", "", site).status == HTTPStatus.NOT_FOUND
-
-
-def test_the_table_of_metrics_is_current() -> None:
-    """``python -m stream_app.metrics_table`` prints what stands in the page."""
-    assert metrics_table() in (ROOT / "docs" / "reference" / "metrics.md").read_text()

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stream_app.watching.glossary import GLOSSARY, explained, markdown_page
+from stream_app.watching.glossary import GLOSSARY, explained
 from tests import ROOT
 from tests.stream_app.command_line import Tallyguard
 
 DOCS = ROOT / "docs"
-
-
-def test_the_page_is_made_from_the_glossary() -> None:
-    """``python -m stream_app.watching.glossary`` makes it."""
-    assert (DOCS / "reference" / "glossary.md").read_text() == markdown_page()
 
 
 def test_every_word_is_there_once_and_its_page_exists() -> None:
