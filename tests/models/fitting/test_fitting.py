@@ -9,7 +9,7 @@ from models.exceptions import CheckinError
 from models.fitting import PAPER, FitOptions, FitResult, fit_priors, predict_held_out
 from models.fitting.checkins import Checkins
 from models.fitting.windows import NOWHERE
-from stream_app.cli.study.on_priors.priors_command import _prediction_in_words
+from stream_app.cli.priors_command import _prediction_in_words
 
 # Windows of 10 s from t = 100; five are fitted, two held out.
 ANN = [
