@@ -115,7 +115,7 @@ person's habits and where everybody else is, tell where that person was in
            people: on average {tried}.
   [bold]Ceiling[/]  if habits are as assumed, no method is right more often, given all
            counts published so far: on average {ceiling_in_words(report.mean_risk)}.
-  [bold]Added[/]    ceiling less guess: at most this much is due to the counts.
+  [bold]Added[/]    the ceiling minus the guess: at most this much is due to the counts.
 
 {DISTANCE}""",
         soft_wrap=True,

@@ -173,9 +173,9 @@ def _print_plan(planned: ReleasePlan) -> None:
         sensors.add_row(sensor.sensor, str(sensor.steps), str(sensor.released), str(sensor.raw), error)
     console.print(sensors)
     say(
-        "Error: mean expected absolute error of what is released, in people. Forecast: people whom the "
-        "decision counts as over the limit of the risk budget, then or in silence after it, largely by the "
-        f"fast bound, and how many may be. Guess, {compared}, Ceiling: means over people after the step, "
+        "Error: mean expected absolute error of what is released, in people. Forecast: people over the limit "
+        "of the risk budget after the decision, or later if nothing more is released, mostly by the fast "
+        f"bound, and how many may be. Guess, {compared}, Ceiling: means over people after the step, "
         f"of the best guess without counts, of {meaning}, and of the certified risk; "
         f"Highest: the highest certified risk. {_attack_in_words(planned) if crowd is None else ''}".rstrip()
         + (f" {DISTANCE}" if crowd is None else "")
