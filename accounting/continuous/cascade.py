@@ -150,7 +150,7 @@ class Units:
         """The most people that this many units have, one chain a person; in all units for None."""
         people = np.zeros(self.chain.size, dtype=np.int64)
         np.add.at(people, self.of_cell[0], self.holders.people)
-        return int(np.sort(people)[::-1][:units].sum())
+        return int(np.sort(people)[::-1][: people.size if units is None else min(units, people.size)].sum())
 
 
 class _Refined(NamedTuple):

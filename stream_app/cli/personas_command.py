@@ -148,7 +148,7 @@ def _print(made: MadePersonas, output: Path) -> None:
         _print_cells("Furthest off", found.missed)
         _print_cells("No persona can go", found.impossible)
     say(
-        "A figure computed with them holds for people who behave like a persona; no real person was measured.\n"
+        "A figure computed with them holds for people who behave like a persona; nobody real was measured.\n"
         f"Written to {output}. Next:\n"
         f"  {own_command()} run --priors {output} --input messages.jsonl --output out --create-keys"
     )

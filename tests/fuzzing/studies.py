@@ -25,7 +25,6 @@ from stream_app.setup.given_priors import location_names
 from stream_app.setup.run_folder.durable import seal
 from stream_app.setup.settings import Settings
 from stream_app.starting.counts.deployment_files import sensor_places
-from stream_app.wire.messages import StepRelease
 from tests.fuzzing.check import COUNT, PERSON, TOKEN, Target, door
 from tests.fuzzing.columns import checkins, counts, evidence, use_checkins, use_counts, use_evidence
 from tests.fuzzing.files import as_file, memory_folder
@@ -124,7 +123,7 @@ def _continued(data: bytes) -> object:
         (folder / "releases.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
         (folder / "tiers.json").write_bytes(seal({"press": 2}))
     (folder / "continued-press.jsonl").write_bytes(data)
-    past = PastTiers(folder, None, StepRelease.model_validate_json, lambda step: None)
+    past = PastTiers(folder, None, lambda step: None)
     return list(past.releases(0, 4)) and None
 
 
