@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import fields
-from html import escape
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 import tallyguard as tg
 from stream_app.watching.wording import ceiling_in_words, in_a_hundred

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
 from json import dumps
 from pathlib import Path
 
 import numpy as np
 import pytest
+from markupsafe import escape
 
 import tallyguard as tg
 from stream_app.watching.wording import ceiling_in_words

@@ -178,7 +178,7 @@ def test_an_audit_of_refuted_priors_shows_the_radius_and_the_mean_ceiling(
     assert one["certified_radius"] > one["certified"]
     assert one["posterior"]["draws"] == 50
     shown = tallyguard(*own).out
-    assert "Note: the priors were refuted on 60 people, ceilings too low" in shown
+    assert "Note: the priors were refuted on 60 people, because ceilings were too low" in shown
     assert f"Within {significant(found['kappa_min'], 3, DOWN)} nats" in shown
     assert "Mean ceiling" in shown
     (fitted / "audit.json").write_text(tallyguard(*own, "--json").out)

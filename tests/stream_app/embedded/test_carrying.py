@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from accounting.continuous.shadow import recent_step_count
 from accounting.ledgers import PrivacyAccount
 from stream_app.analysis.accounted_again import read_decisions
-from stream_app.embedded.journal import Journal
+from stream_app.embedded import journal
 from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder.durable import load_sealed, seal
 from stream_app.watching.events import Observer
@@ -37,16 +37,17 @@ def begin(folder: Path, steps: int) -> None:
 def go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], PrivacyAccount]:
     """The decisions read by a run that goes on, and what it was told of the spending."""
     read: list[int] = []
-    decision: Callable[[Journal, bytes], StepDecision] = Journal._decision
+    as_it_is = journal.parsed_line
 
-    def watched(self: Journal, line: bytes) -> StepDecision:
-        found = decision(self, line)
-        read.append(found.step)
+    def watched(kind: type[BaseModel], path: Path, line: bytes) -> BaseModel:
+        found = as_it_is(kind, path, line)
+        if isinstance(found, StepDecision):
+            read.append(found.step)
         return found
 
     observer = Carried()
     with monkeypatch.context() as patched:
-        patched.setattr(Journal, "_decision", watched)
+        patched.setattr(journal, "parsed_line", watched)
         run_on(folder, [], keep_open=True, observer=observer)
     return read, observer.account
 
