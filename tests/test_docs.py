@@ -44,7 +44,7 @@ def test_the_site_is_built_with_every_link_and_anchor_checked(site: Path) -> Non
     """Each page of the repository is a page of the site, and reading it loads nothing from elsewhere."""
     for page in PAGES:
         name = page.relative_to(DOCS).with_suffix(".html")
-        text = (site / (name if page != DOCS / "README.md" else "index.html")).read_text()
+        text = (site / (name.with_name("index.html") if page.name == "README.md" else name)).read_text()
         loaded = re.findall(r"<(?:script|img|link)[^>]*?(?:src|href)=\"(https?://[^\"]+)\"", text)
         assert loaded == [], page
 

@@ -128,7 +128,7 @@ def test_with_nobody_accounted_nothing_is_released():
     decided = negotiate(negotiation, respondents)
     assert [release.mechanism.name for release in decided.schedule.releases] == ["suppressed"] * 2
     assert decided.why is not None
-    assert "nobody is accounted" in decision_in_words(decided.why)
+    assert "no people are accounted" in decision_in_words(decided.why)
 
 
 def test_an_answer_is_about_the_next_step_and_the_own_limit():

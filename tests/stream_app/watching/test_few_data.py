@@ -134,7 +134,7 @@ def test_every_place_says_what_the_means_are_and_when_they_hold(tmp_path: Path) 
     ):
         given, folder = few(tmp_path, check=check), tmp_path / str(check is None)
         status, _ = day(folder, given)
-        said = f"means over {DRAWS} chains a person that the same data could have given"
+        said = f"means over {DRAWS} chains for each person that the same data could have given"
         state = json.loads(state_json(status.read(), given, has_people=True))
         assert said in state["note"]
         assert state["about"]["condition"] == short
