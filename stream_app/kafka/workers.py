@@ -26,7 +26,7 @@ from stream_app.setup.keys import load_noise_key, load_snapshot_key
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
-from stream_app.steps import policy_of_schedule, refuse_late_tiers, tiers_of
+from stream_app.steps import policy_of_schedule, refuse_late_tiers, refuse_unaccounted, tiers_of
 from stream_app.steps.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web import watching
@@ -147,6 +147,7 @@ def _policy(deployment: Deployment, schedule: Path | None) -> tuple[Policy, str 
     if schedule is None:
         return configured, None
     known = load_schedule(schedule, deployment.vocabulary)
+    refuse_unaccounted(known, deployment.registry)
     _check_tiers(known, configured, deployment.topics.tiers)
     _check_first_slot(settings, known.first_slot)
     return policy_of_schedule(known, configured), schedule_fingerprint(schedule)

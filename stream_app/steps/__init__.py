@@ -22,10 +22,12 @@ from stream_app.steps.plan import (
     policy_of_schedule,
     public_release,
     refuse_late_tiers,
+    refuse_unaccounted,
     release_for_tier,
     tier_file,
     tiers_of,
     with_continued,
+    with_windows,
 )
 from stream_app.steps.risk_output import (
     JsonlRisks,
@@ -69,6 +71,7 @@ __all__ = [
     "policy_of_schedule",
     "public_release",
     "refuse_late_tiers",
+    "refuse_unaccounted",
     "refuse_waiting",
     "release_for_tier",
     "release_of",
@@ -78,5 +81,6 @@ __all__ = [
     "tier_file",
     "tiers_of",
     "with_continued",
+    "with_windows",
     "with_worst",
 ]

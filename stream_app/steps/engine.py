@@ -222,7 +222,7 @@ class StepEngine:
     def complete(self, due: DueStep, decided: Decided) -> ClosedStep:
         """Account the decided step and draw its values; a stored release is kept as it is."""
         closed, stored = due
-        schedule, why, crowds = decided
+        schedule, why, crowds = decided.schedule, decided.why, decided.crowds
         accounted, attack = self._account(schedule, crowds)  # first: what is refused here draws no value
         release = self._release(schedule, closed) if stored is None else stored.release
         revised = self._revised(closed.revised)

@@ -169,7 +169,7 @@ class AccountWatch:
         if reached <= self._shown_step or reached not in self._steps or recent:
             return
         for step in sorted(step for step in self._steps if step < reached):
-            self.observer.restored(self._steps.pop(step).schedule)
+            self.observer.restored(self._steps.pop(step).accounted)
         self.observer.closed(self._event(self._steps.pop(reached)))
         self._shown_step, self._shown_seconds = reached, now
 
@@ -205,6 +205,7 @@ class AccountWatch:
             latency_seconds=0.0,
             lag_steps=0,
             crowds=decided.crowds,
+            accounted=decided.single_steps,
         )
 
     def _in_crowd(self, step: int, standing: Standing) -> CrowdSummary | None:

@@ -177,7 +177,7 @@ class Newcomers:
         """Account some logged steps, in order."""
         for step in steps:
             if self.accounts is not None:
-                self.accounts.apply(step.schedule, step.crowds)
+                self.accounts.apply(step.accounted, step.crowds)
             on_progress()
 
 
@@ -237,7 +237,7 @@ class PartitionAccounts:
         return Arrival.NEXT if step == self.next_step else Arrival.AHEAD
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
-        """Account one step; ``crowds`` are the sums over all partitions."""
+        """Account one step, as accounts know it; ``crowds`` are the sums over all partitions."""
         if self._what_if is not None:
             self._what_if.note(step, crowds)
         self.accounts.apply(step, crowds)
@@ -247,7 +247,7 @@ class PartitionAccounts:
     def apply_all(self, steps: Iterable[Decided], on_progress: OnProgress) -> None:
         """Account some logged steps, in order."""
         for step in steps:
-            self.apply(step.schedule, step.crowds)
+            self.apply(step.accounted, step.crowds)
             on_progress()
 
     def attack(self) -> tuple[AttackedPart, ...] | None:
@@ -386,7 +386,7 @@ class PartitionAccounts:
         """Give the attack beside the ceiling the last steps that a snapshot has applied, in order."""
         if self._shadow is not None:
             for step in steps:
-                self._shadow.note(step.schedule)
+                self._shadow.note(step.accounted)
 
     def _use(self, accounts: Accounts) -> None:
         """Use these accounts from now on."""

@@ -26,7 +26,6 @@ from models.releases import (
 from models.releases.publish import CountToPublish, publish_step
 from stream_app.analysis.run_lines import released_days
 from stream_app.exceptions import RunChangedError
-from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.sections import PayloadSettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.starting.connect.journal import announced_sensors
@@ -214,12 +213,9 @@ def test_a_place_that_is_counted_exactly_is_shown_once() -> None:
 
 
 def test_commands_without_an_account_of_windows_say_so(tmp_path: Path) -> None:
-    """Deployments on Kafka and connectors refuse the sensors file before they begin."""
-    kafka = {"servers": ["localhost:9092"]}
-    chosen = settings(**deployment(tmp_path), locations=tmp_path / "locations.txt", kafka=kafka)
+    """Connectors refuse the sensors file before they begin."""
+    chosen = settings(**deployment(tmp_path), locations=tmp_path / "locations.txt")
     (tmp_path / "locations.txt").write_text("\n".join(NAMES))
-    with pytest.raises(SensorError, match=r"deployment on Kafka .* tallyguard run"):
-        Deployment.of(chosen, NAMES)
     with pytest.raises(SensorError, match="connected"):
         announced_sensors(chosen, PayloadSettings.model_construct(), "connect.http.map")
 

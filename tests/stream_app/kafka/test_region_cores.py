@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ from stream_app.kafka.tools.producing import RegionSplitter
 from stream_app.kafka.workers import run_coordinator, run_intake_worker, run_release_worker
 from stream_app.setup.sensor_files import load_registry, regions_by_sensor
 from stream_app.steps import Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
-from stream_app.steps.policy import FixedPolicy
+from stream_app.steps.policy import FixedPolicy, policy_from
 from stream_app.steps.window import Origin
 from stream_app.wire import Activation, Reading, Readings, StepRelease, parse
 from tests.stream_app.engine_support import NAMES, NOISE_SECRET, accountant, close_all
@@ -42,11 +42,12 @@ from tests.stream_app.kafka.deployments import deployment_of_regions
 KEY = NoiseKey.parse(NOISE_SECRET)
 REGION_OF = {"A": "north", "B": "south", "C": "north", "D": "west"}
 STEPS = 25
+RELEASE = {"mechanism": "gaussian", "sigma": 2.0, "sensors": {"B": {"mechanism": "raw"}}}
 
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Deployment:
-    return deployment_of_regions(tmp_path, REGION_OF)
+    return deployment_of_regions(tmp_path, REGION_OF, release=RELEASE)
 
 
 class Stored(NamedTuple):
@@ -125,7 +126,7 @@ class Actor:
 def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
     """The coordinator and an intake for each region, with the names of their logs."""
     topics, settings = deployment.topics, deployment.settings
-    policy = FixedPolicy(deployment.registry, Gaussian(2.0), {"B": Raw()})
+    policy = policy_from(settings.release, deployment.registry)
 
     def coordinator() -> Core:
         progress = restore(
@@ -187,8 +188,15 @@ def complete_day(seed: int) -> list[Activation | Reading]:
     return messages
 
 
-def produce_all(deployment: Deployment, logs: Logs, messages: list[Activation | Reading]) -> None:
-    parts, topics = RegionSplitter(REGION_OF), deployment.topics
+def produce_all(
+    deployment: Deployment,
+    logs: Logs,
+    messages: list[Activation | Reading],
+    region_of: Mapping[str, str] | None = None,
+) -> None:
+    """Send messages as senders do; ``region_of`` is that of the deployment's sensors."""
+    regions = REGION_OF if region_of is None else region_of
+    parts, topics = RegionSplitter(regions if deployment.topics.regions else {}), deployment.topics
     for message in messages:
         topic = topics.activations if message.type == "activation" else topics.readings
         for partition, line in parts.parts(message.line().rstrip()):
@@ -294,7 +302,7 @@ def test_each_region_has_noise_of_its_own_and_none_of_the_master_keys(deployment
 
 def test_a_region_that_is_late_is_left_out_and_its_counts_are_refused(tmp_path: Path) -> None:
     """By the broker's clock; what it sends for later steps is in time again."""
-    deployment = deployment_of_regions(tmp_path, REGION_OF, grace_seconds=0.0)
+    deployment = deployment_of_regions(tmp_path, REGION_OF, grace_seconds=0.0, release=RELEASE)
     logs, topics = Logs(), deployment.topics
     coordinator, north, south, west = (actor for actor, _ in actors(deployment, logs))
     for step in (0, 1):
