@@ -162,12 +162,6 @@ def _deployment_of_regions(settings: Settings) -> Deployment:
             "sensors of one region, or without",
             "give each sensor of the sensors file a region, or run `tallyguard worker release`",
         )
-    if settings.late:
-        raise SettingsError(
-            "late must be 0 where sensors lie in several regions",
-            settings.late,
-            "take late = 0 out, or leave the regions out and run one release worker",
-        )
     return deployment
 
 

@@ -7,6 +7,7 @@ from stream_app.steps.engine import (
     StepEngine,
     StoredStep,
     release_of,
+    revised_releases,
     risk_records,
 )
 from stream_app.steps.intake import Intake, refuse_waiting
@@ -40,7 +41,7 @@ from stream_app.steps.risk_output import (
     with_worst,
 )
 from stream_app.steps.ticks import Backlog, StepClock
-from stream_app.steps.window import ClosedCounts, OpenStep, Origin, StepWindow
+from stream_app.steps.window import ClosedCounts, OpenStep, Origin, RevisedCount, StepWindow
 
 __all__ = [
     "Accounts",
@@ -55,6 +56,7 @@ __all__ = [
     "ParquetRisks",
     "Plan",
     "Publisher",
+    "RevisedCount",
     "RiskFormat",
     "RiskRecords",
     "RiskWriter",
@@ -75,6 +77,7 @@ __all__ = [
     "refuse_waiting",
     "release_for_tier",
     "release_of",
+    "revised_releases",
     "risk_records",
     "snapshot_basis",
     "summary_message",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from models.priors import Population
+from stream_app.embedded.journal import REVISED_FILE
 from tests.kafka.broker import Broker
 from tests.kafka.faults.dying import POINTS
 from tests.kafka.support import OnKafka, small_city
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.slow
 
 EACH, WINDOW = 4, 3
 STEPS = EACH * (len(POINTS) + 1)
+REGION_OF = {"hall": "north", "room": "north", "bridge": "south", "door": "south"}
 WHOLE = {"risk_every": 1, "sharpen_operations": 1_000_000_000}
 
 
@@ -51,11 +53,12 @@ def messages_of(steps: int) -> list[list[bytes]]:
     return found
 
 
-def declare(deployment: OnKafka, population: Population, regions: dict[str, str] | None = None) -> None:
-    """These sensors in the sensors file, in place of those of the city."""
+def declare(deployment: OnKafka, population: Population) -> None:
+    """These sensors in the sensors file, in place of those of the city; the hall may correct a count."""
     rows = sensors_of(population)
-    for row in rows if regions else []:
-        row["region"] = (regions or {})[row["name"]]
+    if deployment.regions:
+        rows = [{**row, "region": REGION_OF[row["name"]]} for row in rows]
+    rows[0]["corrections"] = 1
     (deployment.folder / "sensors.json").write_text(json.dumps({"sensors": rows}))
 
 
@@ -87,3 +90,48 @@ def test_both_kinds_of_workers_die_at_every_point_and_windows_are_published_once
         assert not deployment.values(deployment.topics.rejected)
         published = [each for line in releases for each in json.loads(line)["releases"]]
         assert sum(each["sensor"] == "room" and "from_step" in each for each in published) == STEPS // WINDOW
+
+
+def with_late_counts(sent: list[list[bytes]]) -> list[list[bytes]]:
+    """By step: every fourth count of the hall comes two steps late, and a correction of the one after it."""
+    steps = [list(step) for step in sent]
+    for number in range(1, len(sent) - 3, 4):
+        (count,) = (line for line in sent[number] if b'"hall","count"' in line)
+        corrected = {**json.loads(count), "step": number + 1, "count": 99, "version": 2}
+        steps[number].remove(count)
+        steps[number + 2] += [count, json.dumps(corrected, separators=(",", ":")).encode()]
+    return steps
+
+
+def test_regions_publish_windows_and_late_counts_once_whenever_an_intake_worker_dies(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """Late and corrected counts come with the step that closes next in their region, as in one process."""
+    population, _, _ = small_city(12)
+    sent = with_late_counts(messages_of(STEPS))
+    late = {"late": 3, "grace": 0, "watermark_share": 0.0, **WHOLE}
+    sensors = [(name, [0]) for name in REGION_OF]
+    with OnKafka(
+        tmp_path / "late", kafka.address, population, sensors, regions=REGION_OF, **late
+    ) as deployment:
+        declare(deployment, population)
+        deployment.load_people()
+        deployment.start("account")
+        deployment.start("coordinator")
+        for turn, point in enumerate(POINTS):
+            dying = deployment.start_dying("intake", point, 2)
+            for step in sent[turn * EACH : (turn + 1) * EACH]:
+                deployment.produce(step)  # by itself: the broker stamps what it gets at once as one
+            assert dying.ended(240.0) == -signal.SIGKILL, dying.text[-2000:]
+        deployment.start("intake")
+        for step in sent[-EACH:]:
+            deployment.produce(step)
+        deployment.wait_for_steps(STEPS)
+        releases, risks = deployment.embedded([line for step in sent for line in step])
+        revised = (deployment.folder / "embedded" / REVISED_FILE).read_bytes().splitlines()
+        assert deployment.releases() == releases
+        assert deployment.values(deployment.topics.revised) == revised
+        assert deployment.person_risks() == risks
+        values = [entry for line in revised for entry in json.loads(line)["releases"]]
+        assert [entry.get("version", 1) for entry in values] == [1, 2] * (STEPS // 4 - 1)
+        assert not deployment.values(deployment.topics.rejected)
