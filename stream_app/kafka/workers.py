@@ -21,7 +21,6 @@ from stream_app.kafka.worker_metrics import (
     ReleaseCounters,
 )
 from stream_app.kafka.worker_process import Job, Pulse, run_worker
-from stream_app.setup.given_priors import refuse_evidence
 from stream_app.setup.keys import load_noise_key, load_snapshot_key
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
@@ -167,7 +166,6 @@ def _deployment_of_regions(settings: Settings) -> Deployment:
 
 def _deployment(settings: Settings) -> Deployment:
     """The deployment; :class:`SettingsError` for what only `tallyguard run` can do."""
-    refuse_evidence(settings)
     if settings.panel is not None:
         raise SettingsError(
             "panel must be left out on Kafka",

@@ -244,7 +244,8 @@ class Settings(BaseSettings):
     evidence: Path | None = Field(
         default=None,
         description="file of `tallyguard priors fit --evidence`: every ceiling and guess, and with them the "
-        "risk budget, is a mean over chains that the same data could have given; not on Kafka",
+        "risk budget, is a mean over chains that the same data could have given; on Kafka `persons load` "
+        "reads it, and every process has the setting",
     )
     posterior_draws: int = Field(
         default=20,

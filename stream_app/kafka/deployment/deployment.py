@@ -269,6 +269,8 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
     # settings.
     if settings.sharpen and settings.sharpen_operations != OPERATIONS:
         basis["sharpen_operations"] = settings.sharpen_operations
+    if settings.draws > 1:
+        basis["draws"] = settings.draws
     if registry.in_windows:  # accounted in every step, also before their windows end
         basis["windows"] = mechanisms_of_windows(registry)
     check = settings.priors_check
