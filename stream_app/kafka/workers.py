@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,8 @@ from stream_app.steps import policy_of_schedule, refuse_late_tiers, refuse_unacc
 from stream_app.steps.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web import watching
+
+logger = logging.getLogger(__name__)
 
 Announce = Callable[[str], None]
 
@@ -165,12 +168,14 @@ def _deployment_of_regions(settings: Settings) -> Deployment:
 
 
 def _deployment(settings: Settings) -> Deployment:
-    """The deployment; :class:`SettingsError` for what only `tallyguard run` can do."""
+    """The deployment; :class:`SettingsError` for settings that do not go together.
+
+    People are spread over account workers, so no worker holds the priors against a panel.
+    """
     if settings.panel is not None:
-        raise SettingsError(
-            "panel must be left out on Kafka",
-            settings.panel,
-            "hold the priors against volunteers' places in a process of its own: `tallyguard priors watch`",
+        logger.warning(
+            "panel: no worker reads it; `tallyguard priors watch` holds the priors against volunteers' "
+            "places, with these settings, in a process of its own"
         )
     refuse_late_tiers(settings, tuple(settings.release.tiers))
     return Deployment.of(settings)

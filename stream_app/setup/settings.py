@@ -256,7 +256,7 @@ class Settings(BaseSettings):
     panel: Path | None = Field(
         default=None,
         description="file of volunteers' true places (JSON lines), readable by its owner only, that the "
-        "priors are held against while `run` or `priors watch` goes on; Kafka's workers refuse it",
+        "priors are held against while `run` goes on; on Kafka `priors watch` does it, beside the workers",
     )
     panel_level: float = Field(
         default=0.05,
