@@ -12,6 +12,8 @@ import pytest
 
 from models.prior_files import save_evidence
 from models.priors import Evidence, Lists
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.tools.replay import compare
 from tests.kafka.broker import Broker
 from tests.kafka.faults.dying import COMMITTED
 from tests.kafka.support import OnKafka, small_city
@@ -48,6 +50,7 @@ def test_risks_are_means_over_the_chains_of_the_embedded_run(
         releases, risks = deployment.embedded(lines)
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks
+        assert compare(Deployment.of(deployment.settings)).is_same  # tallyguard replay
         assert len(risks) == STEPS * len(population)
         summaries = [json.loads(each) for found in deployment.summaries().values() for each in found]
         assert {each["draws"] for each in summaries} == {DRAWS}

@@ -11,6 +11,8 @@ import pytest
 
 from models.priors import Population
 from stream_app.embedded.journal import REVISED_FILE
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.tools.replay import compare
 from tests.kafka.broker import Broker
 from tests.kafka.faults.dying import POINTS
 from tests.kafka.support import OnKafka, small_city
@@ -86,6 +88,7 @@ def test_both_kinds_of_workers_die_at_every_point_and_windows_are_published_once
         releases, risks = deployment.embedded([line for step in sent for line in step])
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks
+        assert compare(Deployment.of(deployment.settings)).is_same  # tallyguard replay
         assert len(risks) == STEPS * len(population)
         assert not deployment.values(deployment.topics.rejected)
         published = [each for line in releases for each in json.loads(line)["releases"]]
