@@ -6,12 +6,13 @@ simulations are all checked in one place, `Population.from_moves`.
 """
 
 from models.priors.chain import ChainView, PopulationArrays, chain_view
-from models.priors.evidence import MOST_DRAWS, Evidence, posterior_draws, with_draws
+from models.priors.evidence import MOST_DRAWS, Evidence, chains_like, posterior_draws, with_draws
 from models.priors.packing import Lists, Moves
 from models.priors.population import (
     FittedWindows,
     Population,
     PopulationBuilder,
+    draw_name,
     in_finer_steps,
     numbered_locations,
 )
@@ -30,6 +31,8 @@ __all__ = [
     "PopulationBuilder",
     "Triplets",
     "chain_view",
+    "chains_like",
+    "draw_name",
     "in_finer_steps",
     "numbered_locations",
     "posterior_draws",

@@ -92,7 +92,24 @@ def posterior_draws(
         shape = weight[counted] * moves.probability[counted]
         for chain in drawn:
             chain[counted] = _dirichlet(shape, group, random)
-    initial = population.initial(person)
+    return chains_like(population, person, drawn)
+
+
+def chains_like(population: Population, person: int, probability: NDArray[np.float64]) -> Population:
+    """Chains of the person at this position with other probabilities, as a population of their own.
+
+    ``probability`` (D, E) has a row for each chain, in the order of the prior's moves. Places, cycle and an
+    initial distribution are the prior's. :class:`~models.exceptions.PriorError` for another number of moves.
+    """
+    name, own, initial = population.people[person], population.subset([person]), population.initial(person)
+    moves = own.moves()
+    if probability.ndim != 2 or probability.shape[1] != moves.row.size:
+        raise PriorError(
+            f"each chain of a person must have the {moves.row.size} moves of the prior",
+            probability.shape[1:],
+            "draw the chains from the prior they stand beside",
+        )
+    draws = len(probability)
     return Population.from_moves(
         [draw_name(name, number) for number in range(draws)],
         _repeated(own.arrays.places, draws),
@@ -101,7 +118,7 @@ def posterior_draws(
             np.tile(moves.slot, draws),
             np.tile(moves.row, draws),
             np.tile(moves.column, draws),
-            drawn.reshape(-1),
+            probability.reshape(-1),
         ),
         slots=np.repeat(own.arrays.slots, draws),
         initial=None if initial is None else _repeated(initial, draws),

@@ -172,6 +172,7 @@ class WindowRelease:
 
 
 _ROUNDING = 1.0 + 1e-12
+_MOST_SENSORS = 2**15  # of a deployment: all of them are brought to single steps in every step
 
 
 class PlacesInStep(NamedTuple):
@@ -284,7 +285,7 @@ def _sensor_at(locations: tuple[int, ...]) -> Sensor:
     return Sensor(f"at {'+'.join(map(str, locations))}", locations)
 
 
-@lru_cache(256)
+@lru_cache(_MOST_SENSORS)
 def _units(sensor: Sensor | MoveSensor, steps: int) -> tuple[tuple[PlacesInStep, ...], ...]:
     """The places that each unit of a window depends on: one set, or one before a move and one after it."""
     if isinstance(sensor, Sensor):
@@ -297,7 +298,7 @@ def _units(sensor: Sensor | MoveSensor, steps: int) -> tuple[tuple[PlacesInStep,
     )
 
 
-@lru_cache(256)
+@lru_cache(_MOST_SENSORS)
 def _levels(sensor: MoveSensor) -> tuple[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], ...]:
     """For 1, 2 and so on times, pairs of sets of places between which moves are counted at least so often.
 
@@ -431,7 +432,7 @@ def _check_is_accounted(step: int, release: SensorRelease, registry: SensorRegis
         )
 
 
-@lru_cache(256)
+@lru_cache(_MOST_SENSORS)
 def _revealed_in_window(release: SensorRelease) -> tuple[tuple[int, RevealedMove | RevealedAmount], ...]:
     return revealed_in_steps(_any_window(release))
 
@@ -450,7 +451,7 @@ def _any_window(release: SensorRelease) -> WindowRelease:
     return window_release(release, 2 * window.steps - 1)
 
 
-@lru_cache(256)
+@lru_cache(_MOST_SENSORS)
 def parts_of(release: SensorRelease) -> tuple[ShownPlaces, ...]:
     """What each window of a sensor shows, in steps counted from its first."""
     return shown_places(_any_window(release))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
-from models.releases import SensorRelease, StepSchedule
+from models.releases import SensorRelease, StepSchedule, in_single_steps
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.settings_sources import load_settings
 from stream_app.steps import Accounts
@@ -46,14 +47,15 @@ def compile_kernels(deployment: Deployment) -> None:
     population = Population.pack(people, deployment.location_names)
     accounts = Accounts.of(deployment.settings, deployment.horizon(), population, population.people)
     accountant = accounts.informed
-    sensors = deployment.registry.sensors[:2]
+    registry = deployment.registry
+    sensors = [sensor for sensor in registry.sensors if sensor.window is None][:2]
     limit = deployment.limit()
     what_if = None if limit is None else WhatIf(accountant, limit, accounts.deciding)
     shadow = new_shadow(deployment.settings, accountant)
     for step in range(4):
         mechanism = Raw() if step % 2 else Gaussian(1.0)
         releases = tuple(SensorRelease(sensor, mechanism) for sensor in sensors)
-        schedule = StepSchedule(accountant.next_step, releases)
+        schedule = in_single_steps(StepSchedule(accountant.next_step, releases), registry)
         crowds = None if accounts.crowd is None else accounts.crowd.ask(schedule)
         if what_if is not None:
             what_if.next_step(AnnouncedStep(sensors, crowds, [sensors])).count_over([schedule])
@@ -67,11 +69,13 @@ def compile_kernels(deployment: Deployment) -> None:
 
 
 def main() -> None:
-    """Compile for every kind of settings; two locations need the same kernels as two thousand."""
+    """Compile for every kind of settings and sensors; two locations need the kernels of two thousand."""
     with tempfile.TemporaryDirectory() as folder:
         locations = Path(folder) / "locations.txt"
         locations.write_text("here\nthere\n")
-        for kind in _KINDS:
+        counted = Path(folder) / "sensors.json"
+        counted.write_text(json.dumps({"sensors": [{"name": "way", "moves": [[0, 1]], "most_counts": 1}]}))
+        for kind in (*_KINDS, {"sensors": counted, "release": {"sigma": 1.0}}):
             flags = {"locations": locations, "kafka": {"servers": ["nowhere:9092"]}, **kind}
             compile_kernels(Deployment.of(load_settings(None, flags)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,15 +22,16 @@ from stream_app.kafka.worker_metrics import (
     ReleaseCounters,
 )
 from stream_app.kafka.worker_process import Job, Pulse, run_worker
-from stream_app.setup.given_priors import refuse_evidence
 from stream_app.setup.keys import load_noise_key, load_snapshot_key
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
-from stream_app.steps import policy_of_schedule, refuse_late_tiers, tiers_of
+from stream_app.steps import policy_of_schedule, refuse_late_tiers, refuse_unaccounted, tiers_of
 from stream_app.steps.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web import watching
+
+logger = logging.getLogger(__name__)
 
 Announce = Callable[[str], None]
 
@@ -147,6 +149,7 @@ def _policy(deployment: Deployment, schedule: Path | None) -> tuple[Policy, str 
     if schedule is None:
         return configured, None
     known = load_schedule(schedule, deployment.vocabulary)
+    refuse_unaccounted(known, deployment.registry)
     _check_tiers(known, configured, deployment.topics.tiers)
     _check_first_slot(settings, known.first_slot)
     return policy_of_schedule(known, configured), schedule_fingerprint(schedule)
@@ -161,23 +164,18 @@ def _deployment_of_regions(settings: Settings) -> Deployment:
             "sensors of one region, or without",
             "give each sensor of the sensors file a region, or run `tallyguard worker release`",
         )
-    if settings.late:
-        raise SettingsError(
-            "late must be 0 where sensors lie in several regions",
-            settings.late,
-            "take late = 0 out, or leave the regions out and run one release worker",
-        )
     return deployment
 
 
 def _deployment(settings: Settings) -> Deployment:
-    """The deployment; :class:`SettingsError` for what only `tallyguard run` can do."""
-    refuse_evidence(settings)
+    """The deployment; :class:`SettingsError` for settings that do not go together.
+
+    People are spread over account workers, so no worker holds the priors against a panel.
+    """
     if settings.panel is not None:
-        raise SettingsError(
-            "panel must be left out on Kafka",
-            settings.panel,
-            "hold the priors against volunteers' places in a process of its own: `tallyguard priors watch`",
+        logger.warning(
+            "panel: no worker reads it; `tallyguard priors watch` holds the priors against volunteers' "
+            "places, with these settings, in a process of its own"
         )
     refuse_late_tiers(settings, tuple(settings.release.tiers))
     return Deployment.of(settings)

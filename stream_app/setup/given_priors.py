@@ -65,16 +65,6 @@ def as_set(settings: Settings, population: Population) -> Population:
     return with_draws(population, load_evidence(settings.evidence), settings.posterior_draws)
 
 
-def refuse_evidence(settings: Settings) -> None:
-    """:class:`SettingsError` for evidence on Kafka."""
-    if settings.evidence is not None:
-        raise SettingsError(
-            "evidence must be left out on Kafka, where no worker has it",
-            settings.evidence,
-            "let tallyguard run account these people, or audit them with --posterior",
-        )
-
-
 def drawn_from(population: Population) -> dict[str, int | str] | None:
     """What a run records about the chains it accounts; None where they are the priors themselves."""
     if population.chains_named is None:

@@ -244,7 +244,8 @@ class Settings(BaseSettings):
     evidence: Path | None = Field(
         default=None,
         description="file of `tallyguard priors fit --evidence`: every ceiling and guess, and with them the "
-        "risk budget, is a mean over chains that the same data could have given; not on Kafka",
+        "risk budget, is a mean over chains that the same data could have given; on Kafka `persons load` "
+        "reads it, and every process has the setting",
     )
     posterior_draws: int = Field(
         default=20,
@@ -255,7 +256,7 @@ class Settings(BaseSettings):
     panel: Path | None = Field(
         default=None,
         description="file of volunteers' true places (JSON lines), readable by its owner only, that the "
-        "priors are held against while `run` or `priors watch` goes on; Kafka's workers refuse it",
+        "priors are held against while `run` goes on; on Kafka `priors watch` does it, beside the workers",
     )
     panel_level: float = Field(
         default=0.05,

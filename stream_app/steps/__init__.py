@@ -7,6 +7,7 @@ from stream_app.steps.engine import (
     StepEngine,
     StoredStep,
     release_of,
+    revised_releases,
     risk_records,
 )
 from stream_app.steps.intake import Intake, refuse_waiting
@@ -22,10 +23,12 @@ from stream_app.steps.plan import (
     policy_of_schedule,
     public_release,
     refuse_late_tiers,
+    refuse_unaccounted,
     release_for_tier,
     tier_file,
     tiers_of,
     with_continued,
+    with_windows,
 )
 from stream_app.steps.risk_output import (
     JsonlRisks,
@@ -38,7 +41,7 @@ from stream_app.steps.risk_output import (
     with_worst,
 )
 from stream_app.steps.ticks import Backlog, StepClock
-from stream_app.steps.window import ClosedCounts, OpenStep, Origin, StepWindow
+from stream_app.steps.window import ClosedCounts, OpenStep, Origin, RevisedCount, StepWindow
 
 __all__ = [
     "Accounts",
@@ -53,6 +56,7 @@ __all__ = [
     "ParquetRisks",
     "Plan",
     "Publisher",
+    "RevisedCount",
     "RiskFormat",
     "RiskRecords",
     "RiskWriter",
@@ -69,14 +73,17 @@ __all__ = [
     "policy_of_schedule",
     "public_release",
     "refuse_late_tiers",
+    "refuse_unaccounted",
     "refuse_waiting",
     "release_for_tier",
     "release_of",
+    "revised_releases",
     "risk_records",
     "snapshot_basis",
     "summary_message",
     "tier_file",
     "tiers_of",
     "with_continued",
+    "with_windows",
     "with_worst",
 ]

@@ -7,7 +7,7 @@ and before it asks for the next. The same messages in the same order give the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -222,7 +222,7 @@ class StepEngine:
     def complete(self, due: DueStep, decided: Decided) -> ClosedStep:
         """Account the decided step and draw its values; a stored release is kept as it is."""
         closed, stored = due
-        schedule, why, crowds = decided
+        schedule, why, crowds = decided.schedule, decided.why, decided.crowds
         accounted, attack = self._account(schedule, crowds)  # first: what is refused here draws no value
         release = self._release(schedule, closed) if stored is None else stored.release
         revised = self._revised(closed.revised)
@@ -245,22 +245,7 @@ class StepEngine:
         )
 
     def _revised(self, counts: Sequence[RevisedCount]) -> tuple[StepRelease, ...]:
-        """The messages of late and corrected counts, as was decided when their steps were closed.
-
-        They are accounted already: a missing count is accounted as if it had been released, and a sensor that
-        declares corrections as if all of them had been.
-        """
-        releases = []
-        for (step, version), group in groupby(sorted(counts, key=_by_version), key=_by_version):
-            own = {each.sensor: each.people for each in group}
-            found = [each for each in self._decided[step].releases if each.sensor.name in own]
-            schedule = StepSchedule(step, tuple(each for each in found if each.mechanism.is_released))
-            values = self._publisher.publish(
-                schedule, [own[each.sensor.name] for each in schedule.releases], version
-            )
-            if schedule.releases:
-                releases.append(release_of(schedule, values, version))
-        return tuple(releases)
+        return revised_releases(counts, self._decided, self._publisher)
 
     def _account(
         self, schedule: StepSchedule, crowds: StepCrowd | None
@@ -292,6 +277,25 @@ class StepEngine:
         counts = [closed.counts.get(release.sensor.name) for release in schedule.releases]
         values = self._publisher.publish(schedule, counts)
         return release_of(schedule, values)
+
+
+def revised_releases(
+    counts: Sequence[RevisedCount], decided: Mapping[int, StepSchedule], publisher: Publisher
+) -> tuple[StepRelease, ...]:
+    """The messages of late and corrected counts, as was ``decided`` when their steps were closed.
+
+    They are accounted already: a missing count is accounted as if it had been released, and a sensor that
+    declares corrections as if all of them had been. What no decision covers is in none of the messages.
+    """
+    releases = []
+    for (step, version), group in groupby(sorted(counts, key=_by_version), key=_by_version):
+        own = {each.sensor: each.people for each in group}
+        found = [each for each in decided[step].releases if each.sensor.name in own]
+        schedule = StepSchedule(step, tuple(each for each in found if each.mechanism.is_released))
+        values = publisher.publish(schedule, [own[each.sensor.name] for each in schedule.releases], version)
+        if schedule.releases:
+            releases.append(release_of(schedule, values, version))
+    return tuple(releases)
 
 
 def release_of(schedule: StepSchedule, values: Sequence[PublishedValue], version: int = 1) -> StepRelease:

@@ -401,7 +401,7 @@ def make_plan(settings: Settings, schedule: Path | None, population: Population)
     if schedule is None or is_activations(schedule):
         announced = {} if schedule is None else load_activations(schedule, registry)
         policy = policy_from(settings.release, registry, announced)
-        registry = _with_windows(settings, registry, policy)
+        registry = with_windows(settings, registry, policy)
         for step, names in announced.items():
             for name in names:
                 check_window_ends(registry.get(name), step)
@@ -412,9 +412,8 @@ def make_plan(settings: Settings, schedule: Path | None, population: Population)
 def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegistry) -> Plan:
     """Sensors, announcements and policy where a schedule has the most that may be released."""
     policy = policy_from(settings.release, registry)
-    registry = _with_windows(settings, registry, policy)
-    for step in schedule.steps:
-        in_single_steps(step, registry)  # refuses what is not accounted
+    registry = with_windows(settings, registry, policy)
+    refuse_unaccounted(schedule, registry)
     return Plan(
         registry,
         announced_sensors(schedule),
@@ -425,10 +424,19 @@ def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegi
     )
 
 
-def _with_windows(
+def refuse_unaccounted(schedule: Schedule, registry: SensorRegistry) -> None:
+    """:class:`~models.exceptions.ScheduleError` for a count of a window that is not the one accounted."""
+    for step in schedule.steps:
+        in_single_steps(step, registry)
+
+
+def with_windows(
     settings: Settings, registry: SensorRegistry, policy: FixedPolicy | BudgetPolicy
 ) -> SensorRegistry:
-    """The registry with the mechanisms of sensors with windows, which are accounted in every step."""
+    """The registry with the mechanisms of sensors with windows, which are accounted in every step.
+
+    :class:`~models.exceptions.SensorError` where risks in the crowd are asked for, which know no windows.
+    """
     if not registry.windowed or isinstance(policy, BudgetPolicy):
         return registry
     if settings.has_crowd:

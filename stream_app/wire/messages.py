@@ -508,7 +508,8 @@ class PersonMessage(BaseMessage):
     """A person's movement prior, in force from a step on.
 
     ``deployment`` is the digest of the accounting settings, ``assumed`` says what a prior rests on that was
-    not measured, ``weight`` how many people a persona stands for.
+    not measured, ``weight`` how many people a persona stands for. ``draws`` has a list for each chain that
+    the person's data could have given: the probabilities of the prior's moves, in their order.
     """
 
     type: Literal["person"] = "person"
@@ -521,6 +522,7 @@ class PersonMessage(BaseMessage):
     initial: Numbers | None = None
     transition: Matrix | None = None
     transitions: Annotated[tuple[Matrix, ...], FIRST_FAULT] | None = None
+    draws: Annotated[tuple[Numbers, ...], FIRST_FAULT] | None = None
 
     def record(self) -> dict[str, Any]:
         """The prior as an element of a priors file's ``people``."""

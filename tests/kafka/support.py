@@ -25,6 +25,7 @@ from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.tools.person_loading import load_people, write_locations
 from stream_app.kafka.tools.producing import Pace, produce
+from stream_app.setup.given_priors import as_set
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.wire import StepRelease
@@ -283,7 +284,8 @@ class OnKafka:
         """Releases and records of single people of an embedded run on the same messages."""
         source, output = self.folder / "embedded.jsonl", self.folder / "embedded"
         source.write_bytes(b"".join(line + b"\n" for line in lines))
-        run(self.settings, RunOptions(output, source, schedule=schedule), self.population)
+        people = as_set(self.settings, self.population)
+        run(self.settings, RunOptions(output, source, schedule=schedule), people)
         risks = (output / "risks.jsonl").read_bytes().splitlines()
         return (
             (output / "releases.jsonl").read_bytes().splitlines(),

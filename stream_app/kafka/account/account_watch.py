@@ -49,7 +49,11 @@ class PartitionsView(PeopleView):
             (accounts.assumed for accounts in partitions if accounts.assumed is not None), default=None
         )
         self._sensor_information = tuple(
-            SensorInformation(each.population, each.settings.first_slot, each.by_account.people)
+            SensorInformation(
+                each.population.accounted,
+                each.settings.first_slot,
+                np.repeat(each.by_account.people, each.population.draws),
+            )
             for each in self._accountants
         )
         self._first = np.cumsum([0, *(len(each.people) for each in self._accountants)]).tolist()
@@ -80,7 +84,8 @@ class PartitionsView(PeopleView):
         """A note for the page: that habits are assumed, or that nobody is accounted here yet."""
         if not self.people:
             return NOBODY_HERE
-        return basis_note(self.people, self._assumed, self._partitions[0].priors_check)
+        first = self._partitions[0]
+        return basis_note(self.people, self._assumed, first.priors_check, first.draws)
 
     @property
     def within_nats(self) -> float:
@@ -169,7 +174,7 @@ class AccountWatch:
         if reached <= self._shown_step or reached not in self._steps or recent:
             return
         for step in sorted(step for step in self._steps if step < reached):
-            self.observer.restored(self._steps.pop(step).schedule)
+            self.observer.restored(self._steps.pop(step).accounted)
         self.observer.closed(self._event(self._steps.pop(reached)))
         self._shown_step, self._shown_seconds = reached, now
 
@@ -190,6 +195,7 @@ class AccountWatch:
             _summary(standing, thresholds, schedule.step),
             not_reached=sum(each.accountant.not_reached for each in self._partitions),
             within_nats=self._view.within_nats,
+            draws=self._partitions[0].draws,
         )
         return StepClosed(
             step=schedule.step,
@@ -205,6 +211,7 @@ class AccountWatch:
             latency_seconds=0.0,
             lag_steps=0,
             crowds=decided.crowds,
+            accounted=decided.single_steps,
         )
 
     def _in_crowd(self, step: int, standing: Standing) -> CrowdSummary | None:

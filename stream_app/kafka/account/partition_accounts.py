@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from accounting.continuous.shadow import AttackedPart, Shadow, recent_step_count
 from accounting.decisions.what_if import WhatIf
 from accounting.exceptions import SnapshotError
 from accounting.exposure.crowd import StepCrowd
-from models.priors import Lists, Population, PopulationArrays
+from models.priors import Lists, Population, PopulationArrays, draw_name
 from models.releases import StepSchedule
 from stream_app.kafka.account.person_source import DIGEST_BYTES
 from stream_app.kafka.deployment.deployment import Deployment
@@ -35,6 +36,7 @@ from stream_app.watching.people import Standing
 from stream_app.wire import OverLimitCounts, RiskSummary
 
 _CHECKED_AT_ONCE = 2_000
+_DRAWN = "drawn_"  # before the names of arrays of the chains that stand for people
 _DERIVED = ("distribution_start", "distribution")  # not stored: computed again from the moves
 
 
@@ -56,7 +58,7 @@ class SavedPeople(NamedTuple):
 
     def packed(self) -> bytes:
         """As bytes; equal for equal people."""
-        population = self.population
+        population, drawn = self.population, self.population.drawn
         place = {name: number for number, name in enumerate(self.names)}
         first = [place[name] for name in population.people]
         names = json.dumps([self.names, first, dict(self.assumed)]).encode()
@@ -66,6 +68,11 @@ class SavedPeople(NamedTuple):
             {},
             {
                 **arrays,
+                **(
+                    {}
+                    if drawn is None
+                    else {f"{_DRAWN}{name}": getattr(drawn.arrays, name) for name in arrays}
+                ),
                 "since": self.since,
                 "cell": self.cells.cell,
                 "account": self.cells.account,
@@ -77,9 +84,16 @@ class SavedPeople(NamedTuple):
 
     @classmethod
     def unpacked(
-        cls, packed: bytes, location_names: Sequence[str], on_progress: Callable[[], None] = lambda: None
+        cls,
+        packed: bytes,
+        location_names: Sequence[str],
+        on_progress: Callable[[], None] = lambda: None,
+        draws: int = 1,
     ) -> SavedPeople:
-        """The people in these bytes; their priors are checked like new ones, some at a time."""
+        """The people in these bytes; their priors are checked like new ones, some at a time.
+
+        ``draws`` chains stand for each of them; with 1 it is the prior itself.
+        """
         like = Population.pack((), location_names).arrays
         others = {
             "since": np.zeros(0, dtype=np.int64),
@@ -89,21 +103,17 @@ class SavedPeople(NamedTuple):
             "records": np.zeros((0, DIGEST_BYTES), dtype=np.uint8),
             "names": _bytes(b""),
         }
-        wanted = {**{name: getattr(like, name) for name in _stored_names()}, **others}
+        prefixes = ("", _DRAWN) if draws > 1 else ("",)
+        chains = {f"{each}{name}": getattr(like, name) for each in prefixes for name in _stored_names()}
+        wanted = {**chains, **others}
         stored = unpack_state(packed, {}, {}, wanted)
         names, first, assumed = json.loads(stored["names"].tobytes())
         people = [names[number] for number in first]
-        arrays = like._replace(**{name: stored[name] for name in _stored_names()})
-        starts = np.zeros(len(people) + 1, dtype=np.int64)
-        np.cumsum(arrays.slots * np.diff(arrays.places_start), out=starts[1:])
-        arrays = arrays._replace(distribution_start=starts, distribution=np.zeros(starts[-1]))
-        unchecked = Population(tuple(people), tuple(location_names), arrays)
-        parts = [Population.pack((), location_names)]
-        for start in range(0, len(people), _CHECKED_AT_ONCE):
-            some = unchecked.subset(range(start, min(start + _CHECKED_AT_ONCE, len(people))))
-            parts.append(_checked(some))
-            on_progress()
-        population = Population.concatenate(parts)
+        population = _unpacked(stored, "", people, location_names, on_progress)
+        if draws > 1 and people:
+            named = [draw_name(person, number) for person in people for number in range(draws)]
+            drawn = _unpacked(stored, _DRAWN, named, location_names, on_progress)
+            population = replace(population, drawn=drawn)
         records = [row.tobytes() for row in stored["records"]]
         stands_for = stored["stands_for"] if stored["stands_for"].size else None
         cells = Cells(stored["cell"], AccountPositions(stored["account"]), stands_for)
@@ -116,6 +126,28 @@ class SavedAccounts(NamedTuple):
     next_step: int
     people: SavedPeople
     state: bytes
+
+
+def _unpacked(
+    stored: Mapping[str, NDArray[Any]],
+    prefix: str,
+    people: Sequence[str],
+    location_names: Sequence[str],
+    on_progress: Callable[[], None],
+) -> Population:
+    """The chains of these people, whose arrays are stored under names with this prefix; checked."""
+    like = Population.pack((), location_names).arrays
+    arrays = like._replace(**{name: stored[f"{prefix}{name}"] for name in _stored_names()})
+    starts = np.zeros(len(people) + 1, dtype=np.int64)
+    np.cumsum(arrays.slots * np.diff(arrays.places_start), out=starts[1:])
+    arrays = arrays._replace(distribution_start=starts, distribution=np.zeros(starts[-1]))
+    unchecked = Population(tuple(people), tuple(location_names), arrays)
+    parts = [Population.pack((), location_names)]
+    for start in range(0, len(people), _CHECKED_AT_ONCE):
+        some = unchecked.subset(range(start, min(start + _CHECKED_AT_ONCE, len(people))))
+        parts.append(_checked(some))
+        on_progress()
+    return Population.concatenate(parts)
 
 
 def _checked(people: Population) -> Population:
@@ -177,7 +209,7 @@ class Newcomers:
         """Account some logged steps, in order."""
         for step in steps:
             if self.accounts is not None:
-                self.accounts.apply(step.schedule, step.crowds)
+                self.accounts.apply(step.accounted, step.crowds)
             on_progress()
 
 
@@ -226,6 +258,11 @@ class PartitionAccounts:
         return self._given.priors_check
 
     @property
+    def draws(self) -> int:
+        """How many chains stand for each person."""
+        return self._given.draws
+
+    @property
     def confidence(self) -> float:
         """The confidence of an attack's interval."""
         return self._given.confidence
@@ -237,7 +274,7 @@ class PartitionAccounts:
         return Arrival.NEXT if step == self.next_step else Arrival.AHEAD
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
-        """Account one step; ``crowds`` are the sums over all partitions."""
+        """Account one step, as accounts know it; ``crowds`` are the sums over all partitions."""
         if self._what_if is not None:
             self._what_if.note(step, crowds)
         self.accounts.apply(step, crowds)
@@ -247,7 +284,7 @@ class PartitionAccounts:
     def apply_all(self, steps: Iterable[Decided], on_progress: OnProgress) -> None:
         """Account some logged steps, in order."""
         for step in steps:
-            self.apply(step.schedule, step.crowds)
+            self.apply(step.accounted, step.crowds)
             on_progress()
 
     def attack(self) -> tuple[AttackedPart, ...] | None:
@@ -386,7 +423,7 @@ class PartitionAccounts:
         """Give the attack beside the ceiling the last steps that a snapshot has applied, in order."""
         if self._shadow is not None:
             for step in steps:
-                self._shadow.note(step.schedule)
+                self._shadow.note(step.accounted)
 
     def _use(self, accounts: Accounts) -> None:
         """Use these accounts from now on."""

@@ -336,8 +336,8 @@ class SnapshotKeeper:
         people, state = head.people.found(latest), head.state.found(latest)
         if people is None or state is None:
             raise _UnusableError("a part of it is missing or damaged")
-        names = self._deployment.location_names
-        return SavedAccounts(head.next_step, SavedPeople.unpacked(people, names, on_progress), state)
+        names, draws = self._deployment.location_names, self._deployment.settings.draws
+        return SavedAccounts(head.next_step, SavedPeople.unpacked(people, names, on_progress, draws), state)
 
     async def _write_or_warn(self, partition: int, known: _PartitionState, saved: SavedAccounts) -> None:
         try:

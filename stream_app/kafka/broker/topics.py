@@ -215,7 +215,7 @@ class Topics:
         yield TopicPlan(self.readings, parts, week, "counts: secret", f"{intake} only")
         yield TopicPlan(self.releases, parts, _LOG, "published values", everybody)
         if self.has_revised:
-            yield TopicPlan(self.revised, 1, _LOG, "late and corrected values", everybody)
+            yield TopicPlan(self.revised, parts, _LOG, "late and corrected values", everybody)
         for tier in self.tiers:
             yield TopicPlan(self.tier(tier), parts, _LOG, f"values for tier {tier}", f"tier {tier}")
         decided, readers = "what was decided and accounted", "workers, privacy officer"

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from accounting.decisions import OPTIONS_A_ROUND
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from models.mechanisms import MECHANISMS
-from models.releases import SensorRegistry, StepSchedule
+from models.releases import SensorRegistry, StepSchedule, in_single_steps
 from stream_app.exceptions import RunChangedError, SettingsError, keeping
 from stream_app.kafka.broker.clients import (
     BrokerError,
@@ -44,8 +44,10 @@ from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, differences
 from stream_app.setup.run_folder.record import Author, Entry, chained, following, head_of
+from stream_app.setup.run_folder.run_settings import mechanisms_of_windows
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
+from stream_app.steps import with_windows
 from stream_app.steps.policy import BudgetPolicy, Decided, designs_of, policy_from
 from stream_app.steps.policy.proposals import CrowdAnswer, Option, SensorOptions
 from stream_app.wire import (
@@ -86,16 +88,17 @@ def largest_bytes(
     """The largest record of each topic that names sensors, with every sensor active in one step."""
     names = tuple(sensor.name for sensor in registry.sensors)
     in_crowd = settings is not None and settings.has_crowd
+    from_step = {"from_step": MAX_STEP} if registry.windowed else {}
     sizes = {
         topics.activations: len(Activation(v=1, step=MAX_STEP, sensors=names).line()),
-        topics.releases: len(_release(names).line()),
+        topics.releases: len(_release(names, from_step).line()),
         topics.decisions: len(_decision(names, topics.tiers, in_crowd=in_crowd).line()),
         topics.progress: max(len(_announced(registry)), len(_waiting(names))),
     }
     if topics.regions:
         sizes[topics.sealed] = 2 * sizes[topics.activations]  # announced, and missing
     if topics.has_revised:
-        sizes[topics.revised] = len(_release(names, {"version": MAX_VERSION}).line())
+        sizes[topics.revised] = len(_release(names, {"version": MAX_VERSION, **from_step}).line())
     return {topic: size + ENVELOPE_BYTES for topic, size in sizes.items()}
 
 
@@ -266,6 +269,10 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
     # settings.
     if settings.sharpen and settings.sharpen_operations != OPERATIONS:
         basis["sharpen_operations"] = settings.sharpen_operations
+    if settings.draws > 1:
+        basis["draws"] = settings.draws
+    if registry.in_windows:  # accounted in every step, also before their windows end
+        basis["windows"] = mechanisms_of_windows(registry)
     check = settings.priors_check
     if check is not None and check.is_too_low:  # ceilings hold for a radius around the priors
         basis |= {"priors_check.kappa_min": check.kappa_min, "priors_check.priors": check.priors}
@@ -409,7 +416,8 @@ class Deployment:
         connection = Connection.of(settings.kafka)
         names = location_names or read_names(settings, _WHERE, _REMEDY)
         registry = load_registry(settings.sensors, names)
-        registry.refuse_windows("a deployment on Kafka", "run them in one process, with tallyguard run")
+        if registry.windowed:
+            registry = with_windows(settings, registry, policy_from(settings.release, registry))
         require_most_counts(registry, settings.connect.scaled)
         return cls(settings, registry, Topics.of(settings), connection)
 
@@ -459,9 +467,14 @@ class Deployment:
         return schedule_of(decision, self.vocabulary)
 
     def decided(self, decision: StepDecision) -> Decided:
-        """The same with its reason, and its crowd sums if risks against the crowd adversary are accounted."""
+        """The same with its reason, and its crowd sums if risks against the crowd adversary are accounted.
+
+        :class:`~models.exceptions.ScheduleError` for a count of a window that is not the one accounted.
+        """
         crowds = crowds_of(decision) if self.settings.has_crowd else None
-        return Decided(self.schedule_of(decision), decision.why, crowds)
+        schedule = self.schedule_of(decision)
+        accounted = in_single_steps(schedule, self.registry) if self.registry.windowed else None
+        return Decided(schedule, decision.why, crowds, accounted)
 
     def release_basis(self, noise_key: str | None, schedule: str | None) -> dict[str, Any]:
         """The basis of the release log: also policy, and fingerprints of noise key and schedule file."""

@@ -37,7 +37,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from models.exceptions import PriorError, PriorFileError
 from models.prior_files import add_record, chain_to_record
-from models.priors import Population, PopulationBuilder
+from models.priors import Population, PopulationBuilder, chains_like
 from stream_app.kafka.broker.clients import RecordError
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
 from stream_app.steps.policy.proposals import Answer, CrowdAnswer, CrowdQuestion, Proposal
@@ -94,6 +94,8 @@ class PersonEntry(NamedTuple):
     assumed: str | None = None
     digest: bytes = b""
     """The digest of the record, by which an unchanged one is recognised."""
+    draws: NDArray[np.float64] | None = None
+    """Probabilities (D, E) of the moves in each chain that stands for the person; None for the prior."""
 
 
 class NoPersonError(RecordError):
@@ -123,7 +125,8 @@ def person_records(
     """Key and value of each person's record; reading them gives the same numbers bit for bit.
 
     The priors are in force from the step ``effective_from`` on, one step for all or one each. ``deployment``
-    is the digest of the settings that risks are accounted with. Each record says if habits are assumed.
+    is the digest of the settings that risks are accounted with. Each record says if habits are assumed, and
+    has the chains that were drawn for the person, where the data leave the prior open.
     """
     label = {} if population.assumed is None else {"assumed": population.assumed}
     first = np.broadcast_to(effective_from, len(pseudonyms)).tolist()
@@ -131,8 +134,17 @@ def person_records(
         record = chain_to_record(pseudonym, population.chain(number), population.initial(number))
         head = {"v": 1, "type": "person", "deployment": deployment, "effective_from": first[number]}
         weight = {} if population.weights is None else {"weight": float(population.weights[number])}
-        fields = {**head, **label, **weight, **record}
+        fields = {**head, **label, **weight, **record, **_draws_of(population, number)}
         yield pseudonym, json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _draws_of(population: Population, person: int) -> dict[str, Any]:
+    """The probabilities of the moves in each chain drawn for a person, in the order of the prior's moves."""
+    if population.drawn is None:
+        return {}
+    arrays, draws = population.drawn.arrays, population.draws
+    first, last = arrays.entry_start[[person * draws, (person + 1) * draws]]
+    return {"draws": arrays.value[first:last].reshape(draws, -1).tolist()}
 
 
 def first_step_in(value: bytes) -> int:
@@ -141,10 +153,13 @@ def first_step_in(value: bytes) -> int:
     return 0 if found is None else int(found[1])
 
 
-def parse_person(key: bytes, value: bytes, deployment: str, in_crowd: bool = False) -> PersonEntry:
+def parse_person(
+    key: bytes, value: bytes, deployment: str, in_crowd: bool = False, draws: int = 1
+) -> PersonEntry:
     """The entry in a record of this deployment; :class:`NoPersonError` if it is none.
 
-    With ``in_crowd`` nobody may stand for others, as a persona does.
+    With ``in_crowd`` nobody may stand for others, as a persona does. ``draws`` chains must stand for each
+    person; with 1 it is the prior itself.
     """
     person = PersonMessage.model_validate_json(value)
     if person.deployment not in (None, deployment):  # None: loaded before people carried it
@@ -155,12 +170,19 @@ def parse_person(key: bytes, value: bytes, deployment: str, in_crowd: bool = Fal
         raise NoPersonError("a crowd must be made of people with priors of their own, not of personas")
     if key.decode("utf-8", "replace") != person.person:
         raise NoPersonError("the record's key must be the person's pseudonym")
+    if (1 if person.draws is None else len(person.draws)) != draws:
+        raise NoPersonError(
+            f"there must be {draws} chains for a person, as evidence and posterior_draws say; load it again"
+        )
+    if len({len(chain) for chain in person.draws or ()}) > 1:
+        raise NoPersonError("all chains of a person must have as many moves; load it again")
     builder = PopulationBuilder()
     try:
         add_record(builder, f"person {person.person}", person.record(), _no_names)
     except (PriorError, PriorFileError) as error:
         raise NoPersonError(_reason(error)) from error
-    return PersonEntry(person.person, person.effective_from, builder, assumed=person.assumed)
+    drawn = None if person.draws is None else np.array(person.draws, dtype=np.float64)
+    return PersonEntry(person.person, person.effective_from, builder, assumed=person.assumed, draws=drawn)
 
 
 def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> People:
@@ -182,7 +204,13 @@ def _build(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> Peo
     for entry in entries:
         everybody.add_all(entry.unchecked)
     since = np.array([entry.effective_from for entry in entries], dtype=np.int64)
-    return People(everybody.build(location_names), since)
+    population = everybody.build(location_names)
+    drawn = [
+        chains_like(population, number, entry.draws)
+        for number, entry in enumerate(entries)
+        if entry.draws is not None
+    ]
+    return People(replace(population, drawn=Population.concatenate(drawn) if drawn else None), since)
 
 
 def _find_faults(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> tuple[RefusedPerson, ...]:
@@ -296,7 +324,7 @@ RISK_STEP: RecordKind[RiskStep] = of_models("a summary of risks", RiskStep, MEDI
 DEAD_LETTER: RecordKind[Rejected] = of_models("a dead letter", Rejected, MEDIUM_BYTES)
 
 
-def person_kind(deployment: str, in_crowd: bool = False) -> RecordKind[PersonEntry]:
-    """The people of the deployment with this digest; ``in_crowd`` as for :func:`parse_person`."""
-    parse = partial(parse_person, deployment=deployment, in_crowd=in_crowd)
+def person_kind(deployment: str, in_crowd: bool = False, draws: int = 1) -> RecordKind[PersonEntry]:
+    """The people of the deployment with this digest; the other arguments as for :func:`parse_person`."""
+    parse = partial(parse_person, deployment=deployment, in_crowd=in_crowd, draws=draws)
     return RecordKind("a person", LARGE_BYTES, parse, secret=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from models.keys import NoiseKey
@@ -15,7 +16,7 @@ from stream_app.exceptions import restoring
 from stream_app.kafka.broker.clients import FencedError, LogError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import INPUTS, Deployment, require_requests
-from stream_app.kafka.deployment.log_reader import claim_key, last_record, latest_records
+from stream_app.kafka.deployment.log_reader import claim_key, last_record, latest_records, read_steps
 from stream_app.kafka.deployment.records import DECISION, RefusedRecord
 from stream_app.kafka.regions.region_records import (
     LastPublished,
@@ -37,7 +38,16 @@ from stream_app.kafka.release.release_log import LogRecord, StepRecords, Transac
 from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
 from stream_app.kafka.worker_metrics import RegionCounters
 from stream_app.kafka.worker_process import Job, stop_if_cancelled
-from stream_app.steps import Intake, KeyedPublisher, OpenStep, StepClock, refuse_waiting, release_of
+from stream_app.steps import (
+    Intake,
+    KeyedPublisher,
+    OpenStep,
+    RevisedCount,
+    StepClock,
+    refuse_waiting,
+    release_of,
+    revised_releases,
+)
 from stream_app.watching.events import RunStarted, RunStopped, StepClosed
 from stream_app.wire import Reading, Reason, Rejected, reject
 
@@ -45,6 +55,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_UNDECIDED = 1000
 """Steps that may be sealed and undecided: while the coordinator is away, inputs wait on the broker."""
+_MOST_REVISED = 20_000
+"""Late and corrected counts that may wait for decisions on sealed steps: the position holds all of them."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,9 @@ class IntakeCore(Core):
     ``intake`` knows only the sensors of the region. A step is sealed when it would close in a deployment of
     this region alone. Its counts stay in the window until the decision arrives. If the step was decided
     without this region, its counts become dead letters: counts that no decision covers are not published.
+
+    Late and corrected counts that came before a step was sealed are published with that step, as they were
+    decided when their own step was: see :meth:`recall`.
     """
 
     def __init__(
@@ -92,6 +107,20 @@ class IntakeCore(Core):
         self._next_publish = progress.next_publish
         self._window.hold_from(self._next_publish)
         self._decided: dict[int, tuple[int, StepSchedule]] = {}  # with the offset of the decision
+        self._published: dict[int, StepSchedule] = {}  # the last steps, of which more values may come
+        self._revised = {
+            step: tuple(starmap(RevisedCount, counts)) for step, counts in progress.revised.items()
+        }
+
+    def recall(self, decided: Iterable[StepSchedule]) -> None:
+        """Note what was decided on the published steps from :attr:`first_revisable` on."""
+        self._published |= {schedule.step: self._own(schedule) for schedule in decided}
+
+    @property
+    def first_revisable(self) -> int:
+        """The first step whose decision is still needed: more values of it may come, or wait already."""
+        waiting = (count.step for counts in self._revised.values() for count in counts)
+        return max(0, min([self._next_publish - self._window.late, self._window.first_revisable, *waiting]))
 
     @property
     def next_step(self) -> int:
@@ -105,8 +134,9 @@ class IntakeCore(Core):
 
     @property
     def takes_priority_logs_only(self) -> bool:
-        """Whether too many steps wait for a decision to take in more counts."""
-        return self.next_step - self._next_publish > _MOST_UNDECIDED
+        """Whether too much waits for decisions to take in more counts."""
+        revised = sum(map(len, self._revised.values()))
+        return self.next_step - self._next_publish > _MOST_UNDECIDED or revised > _MOST_REVISED
 
     @property
     def next_published(self) -> int:
@@ -126,6 +156,7 @@ class IntakeCore(Core):
             offsets=offsets,
             window=self._window.save_position(),
             basis=self._basis,
+            revised=self._revised,
         )
         yield LogRecord(self._topics.progress, PROGRESS_KEY, progress.record(), partition)
 
@@ -152,41 +183,71 @@ class IntakeCore(Core):
             missing = tuple(name for name in closed.sensors if name not in closed.counts)
             sealed = SealedStep(step=closed.step, sensors=closed.sensors, missing=missing)
             result.records.append(self._to_coordinator(sealed))
+            if closed.revised:
+                self._revised[closed.step] = closed.revised
             result.rejected += (refuse_waiting(closed.step, *entry) for entry in closed.waiting.items())
         while self._next_publish < self.next_step and self._next_publish in self._decided:
             self._publish(result)
 
     def _publish(self, result: BatchResult) -> None:
-        """Draw the values of the region's sensors in the next step, as decided."""
+        """Draw the values of the region's sensors in the next step, as decided, and those of late counts."""
         step = self._next_publish
         _, decided = self._decided.pop(step)
-        own = tuple(each for each in decided.releases if each.sensor.name in self._intake.registry)
-        schedule = StepSchedule(step, own)
-        counts = (self._window.closed(step) or OpenStep()).counts
+        schedule = self._published[step] = self._own(decided)
+        own, counts = schedule.releases, self._on_time(step)
         values = self._publisher.publish(schedule, [counts.get(each.sensor.name) for each in own])
         names = [each.sensor.name for each in own]
         missing = tuple(name for name in names if name not in counts)
         release = release_of(schedule, values)
         result.records += self._written.released(release)
+        revised = self._revised.pop(step, ())
+        result.records += self._written.revised(revised_releases(revised, self._published, self._publisher))
         result.records.append(self._to_coordinator(RegionStepPublished(step=step)))
         published_by = frozenset(sensor.name for sensor in self._intake.registry.sensors)
         result.events.append(
             StepClosed(*(step, schedule, release.published, missing, 0, None, 0.0, 0), sensors=published_by)
         )
         result.rejected += (
-            self._refuse(step, sensor, counts[sensor]) for sensor in sorted(counts.keys() - set(names))
+            self._refuse(RevisedCount(step, sensor, 1, counts[sensor]))
+            for sensor in sorted(counts.keys() - set(names))
         )
+        result.rejected += (self._refuse(count) for count in revised if not self._is_decided(count))
         self._next_publish += 1
         self._window.hold_from(self._next_publish)
+        first = self.first_revisable
+        self._published = {known: own for known, own in self._published.items() if known >= first}
 
-    def _refuse(self, step: int, sensor: str, count: int) -> Rejected:
+    def _own(self, decided: StepSchedule) -> StepSchedule:
+        """The part of a decided step that is this region's."""
+        own = tuple(each for each in decided.releases if each.sensor.name in self._intake.registry)
+        return StepSchedule(decided.step, own)
+
+    def _on_time(self, step: int) -> dict[str, int]:
+        """The counts that a step was sealed with: those that came since are published with later steps."""
+        waiting = (count for counts in self._revised.values() for count in counts)
+        late = {
+            count.sensor
+            for count in (*waiting, *self._window.revised)
+            if (count.step, count.version) == (step, 1)
+        }
+        counts = (self._window.closed(step) or OpenStep()).counts
+        return {sensor: count for sensor, count in counts.items() if sensor not in late}
+
+    def _is_decided(self, count: RevisedCount) -> bool:
+        """Whether the decision on the count's step covers its sensor."""
+        return any(each.sensor.name == count.sensor for each in self._published[count.step].releases)
+
+    def _refuse(self, count: RevisedCount) -> Rejected:
         """The dead letter of a count that no decision covers."""
-        payload = Reading(v=1, step=step, sensor=sensor, count=count).line().rstrip()
+        step, sensor, version, people = count
+        payload = Reading(
+            v=1, step=step, sensor=sensor, count=people, version=version if version > 1 else None
+        ).line()
         hint = (
             f"step {step} was decided without region {self.place.region!r}, which was not done with it in "
             "time; find out why it lags, or raise kafka.seal_seconds"
         )
-        return reject(f"{self.place.readings}:", payload, Reason.LATE_READING, hint)
+        return reject(f"{self.place.readings}:", payload.rstrip(), Reason.LATE_READING, hint)
 
 
 _LOOK_SECONDS = 0.5
@@ -381,6 +442,11 @@ class IntakeWorker(Job):
             progress.model_copy(update={"offsets": offsets}),
             basis,
         )
+        decided = read_steps(
+            *(deployment.connection, deployment.topics.decisions),
+            *(core.first_revisable, progress.next_publish),
+        )
+        core.recall([deployment.schedule_of(decision) async for decision in decided])
         return core, [each.letter() for each in lost]
 
     async def _check_continues(

@@ -34,7 +34,10 @@ class RegionStepPublished(BaseMessage):
 
 
 class WholeStep(BaseMessage):
-    """Every region that the decision covers has published the step; nothing more of it will come."""
+    """Every region that the decision covers has published the step.
+
+    Nothing more of it will come, except late and corrected values in ``revised``.
+    """
 
     type: Literal["whole"] = "whole"
     step: Step
@@ -42,9 +45,14 @@ class WholeStep(BaseMessage):
 
 
 class RegionProgress(Progress):
-    """The position of a region: ``next_step`` is sealed next, ``next_publish`` is published next."""
+    """The position of a region: ``next_step`` is sealed next, ``next_publish`` is published next.
+
+    ``revised`` are late and corrected counts of earlier steps, by the sealed step that they are published
+    with: step, sensor, version and count of each. They are secret.
+    """
 
     next_publish: Step = 0
+    revised: Mapping[int, tuple[tuple[Step, Name, int, int], ...]] = Field(default_factory=dict)
 
 
 class CoordinatorProgress(Progress):

@@ -134,8 +134,7 @@ class StepRecords:
     def of(self, closed: ClosedStep) -> Iterable[LogRecord]:
         """The release for the public and each tier, later values of earlier steps, the decision."""
         yield from self.released(closed.release)
-        for revised in closed.revised:
-            yield LogRecord(self._topics.revised, str(revised.step).encode(), revised.line().rstrip())
+        yield from self.revised(closed.revised)
         yield self.decided(closed)
 
     def released(self, release: StepRelease) -> Iterable[LogRecord]:
@@ -147,6 +146,12 @@ class StepRecords:
         for tier in tiers:
             line = release_for_tier(release, tier).line().rstrip()
             yield LogRecord(self._topics.tier(tier), key, line, self._partition)
+
+    def revised(self, releases: Iterable[StepRelease]) -> Iterable[LogRecord]:
+        """Late and corrected values of earlier steps."""
+        for release in releases:
+            line = release.line().rstrip()
+            yield LogRecord(self._topics.revised, str(release.step).encode(), line, self._partition)
 
     def decided(self, closed: ClosedStep) -> LogRecord:
         """The decision on a step, which is accounted."""

@@ -11,9 +11,10 @@ from stream_app.exceptions import InputError, SettingsError
 from stream_app.kafka.account.person_source import MARK
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.broker.topics import Topics
+from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
 from stream_app.kafka.deployment.deployment import Deployment, check_topics_of
 from stream_app.kafka.deployment.records import first_step_in, person_records, pseudonym_in
+from stream_app.setup.given_priors import as_set
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.durable import replace_file
 from stream_app.setup.settings import Settings
@@ -40,10 +41,10 @@ def load_people(
 
     Begins the deployment if it has not begun. Sends nobody with another pseudonym key than it was begun with,
     as the same people would be there twice; nor with other priors than those the settings' check is about.
-    Only here all priors are seen together.
+    Only here all priors are seen together. Chains that stand for people, where there is evidence, are drawn
+    here, too.
     """
-    if settings.priors_check is not None:
-        settings.priors_check.require(population)
+    population = as_set(settings, population)
     if settings.has_crowd and population.weights is not None:
         raise SettingsError(
             "a crowd must be made of people with priors of their own",
@@ -63,11 +64,23 @@ def load_people(
     first = [_first_step(known, name, effective_from) for name in names]
     with writing(connection) as producer:
         for pseudonym, value in person_records(population, names, first, deployment.digest):
+            _check_size(len(value), population.draws)
             producer.send(topics.persons, value, key=pseudonym.encode())
         for pseudonym in gone:
             producer.send(topics.persons, None, key=pseudonym.encode())
     there = sum(known.get(name) is not None for name in names)
     return LoadedCount(topics.persons, len(names), len(gone), there)
+
+
+def _check_size(record_bytes: int, draws: int) -> None:
+    """:class:`InputError` where brokers would not take a person's record."""
+    if record_bytes > LARGE_BYTES:
+        raise InputError(
+            f"a person's record, with the {draws} chains that stand for the person, must have at most "
+            f"{LARGE_BYTES} bytes",
+            record_bytes,
+            "lower posterior_draws, or fit priors with fewer places or slots a person",
+        )
 
 
 def remove_people(settings: Settings, people: Sequence[str]) -> LoadedCount:

@@ -49,7 +49,7 @@ def replay(deployment: Deployment, take: Callable[[int, bytes], None]) -> tuple[
                 continue
             decided = deployment.decided(decision)
             for accounts in partitions:
-                accounts.apply(decided.schedule, decided.crowds)
+                accounts.apply(decided.accounted, decided.crowds)
                 for line in _lines(accounts):
                     take(accounts.partition, line)
             steps += 1
@@ -86,7 +86,7 @@ def compare(deployment: Deployment) -> Comparison:
 def _people(consumer: object, deployment: Deployment) -> dict[int, Changes]:
     """The last record of each person, by partition."""
     people: dict[int, Changes] = {each: {} for each in range(deployment.topics.partitions)}
-    kind = person_kind(deployment.digest, deployment.settings.has_crowd)
+    kind = person_kind(deployment.digest, deployment.settings.has_crowd, deployment.settings.draws)
     for record in records(consumer, deployment.topics.persons):
         entry = kind.read(record) if record.value else None
         if not isinstance(entry, RefusedRecord):  # workers refuse it too, and keep the known prior

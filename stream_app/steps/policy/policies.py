@@ -45,11 +45,18 @@ class Decided(NamedTuple):
     """A step's schedule, and why it is so where that was found rather than configured.
 
     ``crowds`` are what each of its counts hides among, where risks in the crowd are accounted.
+    ``single_steps`` is the schedule brought to single steps, where sensors have windows.
     """
 
     schedule: StepSchedule
     why: DecisionReason | None = None
     crowds: StepCrowd | None = None
+    single_steps: StepSchedule | None = None
+
+    @property
+    def accounted(self) -> StepSchedule:
+        """The schedule as accounts know it."""
+        return self.schedule if self.single_steps is None else self.single_steps
 
     @classmethod
     def of(cls, decision: Decision, *, in_crowd: bool) -> Decided:

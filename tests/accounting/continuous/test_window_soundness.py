@@ -20,7 +20,7 @@ from accounting.exposure.step_information import observe
 from accounting.settings import HorizonSettings
 from models.mechanisms import Gaussian, Mechanism, NoiseShare
 from models.priors import MovementPrior, Population
-from models.releases import StepSchedule, WindowRelease
+from models.releases import MoveSensor, StepSchedule, WindowRelease
 from tests.accounting.bounds.test_window_risk import REFERENCE, logs, reference
 from tests.accounting.own_counts_enumerated import Counted, Log, mechanism_of, with_mechanism
 from tests.shown_steps import shown_steps
@@ -128,6 +128,47 @@ def test_without_what_moves_tell_the_account_would_promise_too_much() -> None:
         silent.apply(replace(step, revealed=()))
     exact = replace(log, horizon=(1, 2)).information(log.noised([moved]))
     assert silent.information_nats()[0] < exact <= found.information_nats()[0]
+
+
+@pytest.mark.slow
+@pytest.mark.indices
+@given(logs(), st.booleans(), st.sampled_from([0, 16]), st.integers(1, 4))
+@settings(max_examples=cases(150), deadline=None)
+def test_who_comes_in_the_middle_of_a_window_has_a_ceiling_above_every_adversary(
+    drawn: tuple[Log, list[Counted], list[Mechanism]], is_declared_most: bool, vectors: int, came: int
+) -> None:
+    """Windows that began before the person's first step: its noise is for all steps, the person in some.
+
+    The adversary enumerated sees the whole window's noise on what the person adds from then on.
+    """
+    log, counted, mechanisms = drawn
+    counted = [replace(each, first=0) if each.is_on_places and each.first == 1 else each for each in counted]
+    releases = []
+    for each in as_releases(log, counted, mechanisms, is_declared_most=is_declared_most):
+        first, last = each.first + came, each.last + came
+        if each.earliest_place == 0:  # it began before the person came, who was not counted then
+            first = max(int(isinstance(each.sensor, MoveSensor)), first - came)
+        longer = last - first + 1 if is_declared_most else 1
+        releases.append(replace(each, first=first, last=last, most_counts=longer * each.most_counts))
+    horizon = log.horizon[1] - log.horizon[0] + 1
+    horizon_settings = HorizonSettings(
+        horizon,
+        log.mistakes,
+        first_slot=-came % len(log.cycle),  # the person's first step is in slot 0
+        sharpen=vectors > 0,
+        sharpen_above=0.0,
+        vectors=max(vectors, 1),
+    )
+    accountant = ContinuousAccountant(population_of(log), horizon_settings, np.array([came]))
+    for step in shown_steps(came + log.exposure.steps, releases):
+        accountant.apply(step)
+        first = step.step - came - horizon + 1
+        if first < 0:
+            continue
+        published = log.noised([each for each in counted if each.last + came <= step.step])
+        now = replace(log, horizon=(first, step.step - came))
+        assert accountant.risk()[0] >= now.optimum(published) - 1e-12
+        assert accountant.information_nats()[0] >= now.information(published) - 1e-12
 
 
 def channels_of(

@@ -20,10 +20,10 @@ from prometheus_client import CollectorRegistry
 from models.prior_files import save_population
 from models.priors import Population
 from stream_app.analysis.preflight import check_files
-from stream_app.embedded import RunOptions, run
+from stream_app.embedded import RunOptions, panel_of, run
 from stream_app.embedded.panel import SHOWN_EVERY
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.workers import run_account_worker, run_release_worker
+from stream_app.kafka.workers import _deployment
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.events import Observer, Observers, PanelChecked
 from stream_app.watching.metrics import EngineMetrics
@@ -190,13 +190,15 @@ def test_a_panel_that_others_may_read_is_refused(tmp_path: Path) -> None:
     assert registry.get_sample_value("tallyguard_panel_evidence") == 1.0
 
 
-def test_on_kafka_a_panel_is_refused() -> None:
-    """Rather than left unread."""
-    given = settings(panel=Path("panel.jsonl"))
-    with pytest.raises(SettingsError, match="panel must be left out on Kafka"):
-        run_account_worker(given, announce=print)
-    with pytest.raises(SettingsError, match="panel must be left out on Kafka"):
-        run_release_worker(given, None, accept_changes=False, announce=print)
+def test_on_kafka_workers_say_who_reads_the_panel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """They go on with the settings file of the process that does, without access to the volunteers' file."""
+    (tmp_path / "locations.txt").write_text("\n".join(NAMES))
+    kafka, panel = {"servers": ["nowhere:9092"]}, tmp_path / "panel.jsonl"
+    given = settings(panel=panel, locations=tmp_path / "locations.txt", kafka=kafka)
+    with caplog.at_level(logging.WARNING):
+        assert _deployment(given).location_names == NAMES
+    assert "no worker reads it; `tallyguard priors watch`" in caplog.text
+    assert panel_of(given, population()).shown == PanelChecked(0, 1.0, is_refuted=False)
 
 
 @pytest.mark.slow

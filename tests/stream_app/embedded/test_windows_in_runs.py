@@ -23,10 +23,10 @@ from models.releases import (
     in_single_steps,
     window_release,
 )
+from models.releases.fine_steps import parts_of
 from models.releases.publish import CountToPublish, publish_step
 from stream_app.analysis.run_lines import released_days
 from stream_app.exceptions import RunChangedError
-from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.sections import PayloadSettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.starting.connect.journal import announced_sensors
@@ -213,13 +213,27 @@ def test_a_place_that_is_counted_exactly_is_shown_once() -> None:
         assert [type(each).__name__ for each in step.revealed or ()] == ["RevealedMove"]
 
 
+def test_what_windows_show_is_found_once_however_many_sensors_there_are() -> None:
+    """Not anew in every step, which took seconds with a thousand sensors."""
+    window = CountingWindow(WINDOW, ())
+    sensors = tuple(
+        Sensor(f"sensor {place}", (place,), window=window, most_counts=WINDOW) for place in range(300)
+    )
+    places = tuple(str(place) for place in range(300))
+    noised = {sensor.name: Gaussian(6.0) for sensor in sensors}
+    registry = SensorRegistry(places, sensors).with_windows(noised)
+    in_single_steps(StepSchedule(0), registry)
+    before = parts_of.cache_info()
+    for step in range(1, 4):
+        in_single_steps(StepSchedule(step), registry)
+    after = parts_of.cache_info()
+    assert (after.misses, after.hits - before.hits) == (before.misses, 3 * len(sensors))
+
+
 def test_commands_without_an_account_of_windows_say_so(tmp_path: Path) -> None:
-    """Deployments on Kafka and connectors refuse the sensors file before they begin."""
-    kafka = {"servers": ["localhost:9092"]}
-    chosen = settings(**deployment(tmp_path), locations=tmp_path / "locations.txt", kafka=kafka)
+    """Connectors refuse the sensors file before they begin."""
+    chosen = settings(**deployment(tmp_path), locations=tmp_path / "locations.txt")
     (tmp_path / "locations.txt").write_text("\n".join(NAMES))
-    with pytest.raises(SensorError, match=r"deployment on Kafka .* tallyguard run"):
-        Deployment.of(chosen, NAMES)
     with pytest.raises(SensorError, match="connected"):
         announced_sensors(chosen, PayloadSettings.model_construct(), "connect.http.map")
 

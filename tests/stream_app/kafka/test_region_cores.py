@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,23 +31,24 @@ from stream_app.kafka.release.deciding_worker import restored_window
 from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord, restore
 from stream_app.kafka.release.release_log import LogRecord
 from stream_app.kafka.tools.producing import RegionSplitter
-from stream_app.kafka.workers import run_coordinator, run_intake_worker, run_release_worker
+from stream_app.kafka.workers import run_intake_worker, run_release_worker
 from stream_app.setup.sensor_files import load_registry, regions_by_sensor
 from stream_app.steps import Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
-from stream_app.steps.policy import FixedPolicy
+from stream_app.steps.policy import FixedPolicy, policy_from
 from stream_app.steps.window import Origin
-from stream_app.wire import Activation, Reading, Readings, StepRelease, parse
+from stream_app.wire import Activation, Reading, Readings, StepDecision, StepRelease, parse
 from tests.stream_app.engine_support import NAMES, NOISE_SECRET, accountant, close_all
 from tests.stream_app.kafka.deployments import deployment_of_regions
 
 KEY = NoiseKey.parse(NOISE_SECRET)
 REGION_OF = {"A": "north", "B": "south", "C": "north", "D": "west"}
 STEPS = 25
+RELEASE = {"mechanism": "gaussian", "sigma": 2.0, "sensors": {"B": {"mechanism": "raw"}}}
 
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Deployment:
-    return deployment_of_regions(tmp_path, REGION_OF)
+    return deployment_of_regions(tmp_path, REGION_OF, release=RELEASE)
 
 
 class Stored(NamedTuple):
@@ -125,7 +127,7 @@ class Actor:
 def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
     """The coordinator and an intake for each region, with the names of their logs."""
     topics, settings = deployment.topics, deployment.settings
-    policy = FixedPolicy(deployment.registry, Gaussian(2.0), {"B": Raw()})
+    policy = policy_from(settings.release, deployment.registry)
 
     def coordinator() -> Core:
         progress = restore(
@@ -160,7 +162,11 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
             window = restored_window(settings, restored)
             registry = deployment.registry.of_region(region)
             publisher = KeyedPublisher.of(settings, KEY, (region,))
-            return IntakeCore(place, deployment, Intake(registry, window, 100), publisher, progress, {})
+            core = IntakeCore(place, deployment, Intake(registry, window, 100), publisher, progress, {})
+            lines = logs.values(topics.decisions)[core.first_revisable : progress.next_publish]
+            decided = [StepDecision.model_validate_json(line) for line in lines]
+            core.recall(map(deployment.schedule_of, decided))
+            return core
 
         return make
 
@@ -187,8 +193,15 @@ def complete_day(seed: int) -> list[Activation | Reading]:
     return messages
 
 
-def produce_all(deployment: Deployment, logs: Logs, messages: list[Activation | Reading]) -> None:
-    parts, topics = RegionSplitter(REGION_OF), deployment.topics
+def produce_all(
+    deployment: Deployment,
+    logs: Logs,
+    messages: list[Activation | Reading],
+    region_of: Mapping[str, str] | None = None,
+) -> None:
+    """Send messages as senders do; ``region_of`` is that of the deployment's sensors."""
+    regions = REGION_OF if region_of is None else region_of
+    parts, topics = RegionSplitter(regions if deployment.topics.regions else {}), deployment.topics
     for message in messages:
         topic = topics.activations if message.type == "activation" else topics.readings
         for partition, line in parts.parts(message.line().rstrip()):
@@ -294,7 +307,7 @@ def test_each_region_has_noise_of_its_own_and_none_of_the_master_keys(deployment
 
 def test_a_region_that_is_late_is_left_out_and_its_counts_are_refused(tmp_path: Path) -> None:
     """By the broker's clock; what it sends for later steps is in time again."""
-    deployment = deployment_of_regions(tmp_path, REGION_OF, grace_seconds=0.0)
+    deployment = deployment_of_regions(tmp_path, REGION_OF, grace_seconds=0.0, release=RELEASE)
     logs, topics = Logs(), deployment.topics
     coordinator, north, south, west = (actor for actor, _ in actors(deployment, logs))
     for step in (0, 1):
@@ -320,6 +333,100 @@ def test_a_region_that_is_late_is_left_out_and_its_counts_are_refused(tmp_path: 
     assert json.loads(letter["payload"]) == {"v": 1, "type": "reading", "step": 0, "sensor": "B", "count": 5}
     whole = [json.loads(line)["regions"] for line in logs.values(topics.whole)]
     assert whole == [["north", "west"], ["north", "south", "west"]]
+
+
+def deployment_with_late_counts(folder: Path, **settings: Any) -> Deployment:
+    """Each count may come three steps late, and be corrected once."""
+    rows = [{"name": name, "locations": [name], "region": REGION_OF[name]} for name in NAMES]
+    (folder / "late.json").write_text(json.dumps({"corrections": 1, "sensors": rows}))
+    given = {"sensors": folder / "late.json", "late": 3, "grace": 0, "watermark_share": 0.0, **settings}
+    return deployment_of_regions(folder, REGION_OF, release=RELEASE, **given)
+
+
+def day_with_late_counts() -> list[Activation | Reading]:
+    """All is announced first. Every third count of A comes two steps late, with a correction by C."""
+    messages: list[Activation | Reading] = [
+        Activation(v=1, step=step, sensors=NAMES) for step in range(STEPS)
+    ]
+    for step in range(STEPS):
+        is_held = step % 3 == 0 and step < STEPS - 3
+        for number, name in enumerate(NAMES):
+            if name != "A" or not is_held:
+                messages.append(Reading(v=1, step=step, sensor=name, count=10 * step + number))
+        if step % 3 == 2 and step < STEPS - 1:
+            messages.append(Reading(v=1, step=step - 2, sensor="A", count=10 * step))
+            messages.append(Reading(v=1, step=step - 2, sensor="C", count=10 * step, version=2))
+    return messages
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_late_and_corrected_counts_come_once_with_the_step_that_closes_next(
+    tmp_path: Path, seed: int
+) -> None:
+    """As in one engine, whenever a worker dies, and whether decisions come soon or many steps later."""
+    deployment, random, logs = deployment_with_late_counts(tmp_path), np.random.default_rng(seed), Logs()
+    messages, topics = day_with_late_counts(), deployment.topics
+    produce_all(deployment, logs, messages)
+    coordinator, *intakes = actors(deployment, logs)
+    for actor, names in intakes:
+        actor.act(names[0], 10**6, dies=False)
+    everybody, deaths, quiet = [coordinator, *intakes], 0, 0
+    while quiet < 200:
+        is_away = seed % 2 and len(logs.values(topics.sealed)) < 12  # decisions come late
+        actor, names = everybody[random.integers(is_away, len(everybody))]
+        dies = bool(random.random() < 0.3)
+        deaths += dies
+        moved = actor.act(names[random.integers(len(names))], int(random.integers(1, 12)), dies=dies)
+        quiet = 0 if moved else quiet + 1
+    assert deaths > 20
+    engine = StepEngine(
+        Intake(deployment.registry, StepWindow.of(deployment.settings), 100),
+        policy_from(deployment.settings.release, deployment.registry),
+        KeyedPublisher.of(deployment.settings, KEY, deployment.registry.regions),
+        accountant(),
+    )
+    closed = []
+    for number, message in enumerate(messages):
+        engine.receive(message, Origin(f"test:{number}", message.line().rstrip()))
+        closed += close_all(engine)
+    found = published(deployment, logs)
+    for step in closed:
+        assert found[step.release.step] == {each.sensor: each for each in step.release.releases}
+    wanted = [(step.release.step, line) for step in closed for line in step.revised]
+    assert len(wanted) >= 2 * (STEPS // 3 - 1)  # late ones, and corrections
+    assert {each.version for _, line in wanted for each in line.releases} == {None, 2}
+    stamps = [record.stamp for record in map(Stored._make, logs.records[topics.releases, 0])]
+    north = map(Stored._make, logs.records[topics.revised, 0])
+    assert wanted == [
+        (bisect_right(stamps, record.stamp) - 1, StepRelease.model_validate_json(record.value or b""))
+        for record in north
+    ]
+    assert not [value for part in (1, 2) for value in logs.values(topics.revised, part)]
+    assert logs.values(topics.rejected) == []
+
+
+def test_a_late_count_of_a_step_that_was_decided_without_its_region_is_refused(tmp_path: Path) -> None:
+    """It was never accounted: nothing of it is public, and its sender finds it among the dead letters."""
+    deployment = deployment_with_late_counts(tmp_path, grace_seconds=0.0)
+    logs, topics = Logs(), deployment.topics
+    coordinator, north, south, west = (actor for actor, _ in actors(deployment, logs))
+    for step in (0, 1):
+        logs.now_seconds = 60.0 * step + 1.0
+        produce_all(deployment, logs, [Activation(v=1, step=step, sensors=NAMES)])
+        if step == 1:
+            produce_all(deployment, logs, [Reading(v=1, step=0, sensor="B", count=7)])
+        produce_all(deployment, logs, [Reading(v=1, step=step, sensor=name, count=5) for name in "ACD"])
+        logs.now_seconds = 60.0 * (step + 1) + 0.5
+        north.catch_up(logs.now_seconds)
+        west.catch_up(logs.now_seconds)
+        if step == 0:  # south sleeps
+            coordinator.catch_up(71.0)
+    for actor in (south, coordinator, north, south, west, coordinator):
+        actor.catch_up(122.0)
+    (letter,) = [json.loads(line) for line in logs.values(topics.rejected)]
+    assert letter["reason"] == "late_reading"
+    assert json.loads(letter["payload"]) == {"v": 1, "type": "reading", "step": 0, "sensor": "B", "count": 7}
+    assert not [value for part in range(3) for value in logs.values(topics.revised, part)]
 
 
 def test_messages_go_to_the_partitions_of_their_sensors_regions() -> None:
@@ -359,9 +466,6 @@ def test_settings_that_do_not_go_with_regions_are_refused(tmp_path: Path, deploy
     settings = deployment.settings
     with pytest.raises(SettingsError, match="one release worker must take in sensors of one region"):
         run_release_worker(settings, None, accept_changes=False, announce=print)
-    late = settings.model_copy(update={"late": 3})
-    with pytest.raises(SettingsError, match="late must be 0 where sensors lie in several regions"):
-        run_coordinator(late, None, accept_changes=False, announce=print)
     rows = [{"name": name, "locations": [name], "region": "all"} for name in NAMES]
     (tmp_path / "one.json").write_text(json.dumps({"sensors": rows}))
     one = settings.model_copy(update={"sensors": tmp_path / "one.json"})
