@@ -32,7 +32,7 @@ from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.setup.run_folder.key_record import KeyRecord, record_file
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, EXCLUSIONS, REPORTED
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.run_folder.run_settings import (
     ACCOUNTED_WITH,
@@ -350,7 +350,9 @@ def run(
         now_seconds=clock.now_seconds,
     )
     try:
-        basis = {key: value for key, value in manifest.items() if key not in ACCEPTABLE | REPORTED}
+        basis = {
+            key: value for key, value in manifest.items() if key not in ACCEPTABLE | REPORTED | {EXCLUSIONS}
+        }
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
         pseudonyms = keys.pseudonyms.pseudonyms(population.people)
         accounts = _restored_accounts(settings, plan, population, pseudonyms, snapshots, journal)
@@ -447,7 +449,7 @@ def restore_engine(
         for step in journal.published_since()
     )
     engine = StepEngine(
-        Intake(plan.registry, window, settings.max_ahead),
+        Intake(plan.registry, window, settings.max_ahead, plan.exclusions),
         plan.policy,
         publisher,
         accounts.informed,
@@ -485,6 +487,7 @@ def make_manifest(
         "sensors": sensors_fingerprint(plan.registry),
         **({"counted_again": again} if (again := counted_again(plan.registry)) else {}),
         "schedule": schedule,
+        **({EXCLUSIONS: plan.exclusions.facts()} if plan.exclusions.rows else {}),
         "risk_format": options.risk_format.value,
         "noise_key": keys.noise.fingerprint(),
         "pseudonym_key": keys.pseudonyms.fingerprint(),

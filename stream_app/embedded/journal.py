@@ -57,7 +57,14 @@ from stream_app.setup.run_folder.key_record import (
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
 from stream_app.setup.run_folder.progress import ProgressLog, SavedStep
 from stream_app.setup.run_folder.record import RECORD, Author, Record, check_head
-from stream_app.steps import TierContinuation, public_release, release_for_tier, tier_file, with_continued
+from stream_app.steps import (
+    TierContinuation,
+    first_free_step,
+    public_release,
+    release_for_tier,
+    tier_file,
+    with_continued,
+)
 from stream_app.wire import ContinuedStep, StepDecision, StepRelease
 
 # The released steps of an output folder together with what tiers added later received of them.
@@ -342,6 +349,7 @@ class Journal:
             opened.callback(self._revised.close)
             if key_record is not None:
                 key_record.check_noise(manifest, is_accepted=replaceable >= ACCEPTABLE)
+            self._manifest.check_exclusions(max(self._published, first_free_step(self.last_commit.window)))
             # what changed is saved last: a start that is refused leaves run.json and the key's record as they
             # were
             self._manifest.save(self._published, taken_over)

@@ -149,7 +149,8 @@ def _policy(deployment: Deployment, schedule: Path | None) -> tuple[Policy, str 
     known = load_schedule(schedule, deployment.vocabulary)
     _check_tiers(known, configured, deployment.topics.tiers)
     _check_first_slot(settings, known.first_slot)
-    return policy_of_schedule(known, configured), schedule_fingerprint(schedule)
+    active = deployment.exclusions.without(known)
+    return policy_of_schedule(active, configured), schedule_fingerprint(schedule)
 
 
 def _deployment_of_regions(settings: Settings) -> Deployment:

@@ -537,6 +537,16 @@ class FilesMap(Section):
     )
 
 
+class QualitySettings(Section):
+    """What is known of devices: a table declared beforehand."""
+
+    exclusions: Path | None = Field(
+        default=None,
+        description="table (CSV: sensor, from, to, reason) of when which sensors are not active: maintained, "
+        "broken, calibrated. It is public, and chosen without looking at counts",
+    )
+
+
 class ConnectSettings(Section):
     """How counts come in that are no messages, and how releases go out."""
 

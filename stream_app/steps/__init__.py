@@ -38,7 +38,7 @@ from stream_app.steps.risk_output import (
     with_worst,
 )
 from stream_app.steps.ticks import Backlog, StepClock
-from stream_app.steps.window import ClosedCounts, OpenStep, Origin, StepWindow
+from stream_app.steps.window import ClosedCounts, OpenStep, Origin, StepWindow, first_free_step
 
 __all__ = [
     "Accounts",
@@ -62,6 +62,7 @@ __all__ = [
     "StoredStep",
     "TierContinuation",
     "crowd_message",
+    "first_free_step",
     "first_slot_of",
     "follow_schedule",
     "is_activations",

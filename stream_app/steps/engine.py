@@ -216,7 +216,8 @@ class StepEngine:
             return None
         closed, registry = self.intake.window.close(), self.intake.registry
         if registry.regions:  # whose announcements come one by one, in any order
-            closed = closed._replace(sensors=registry.in_order(closed.sensors))
+            announced = self.intake.exclusions.active(closed.step, closed.sensors)  # a region may lag behind
+            closed = closed._replace(sensors=registry.in_order(announced))
         return DueStep(closed, self._stored.pop(closed.step, None))
 
     def complete(self, due: DueStep, decided: Decided) -> ClosedStep:

@@ -296,6 +296,16 @@ class StepWindow:
         self.revised = revised
 
 
+def first_free_step(saved: Mapping[str, Any]) -> int:
+    """The first step of which a saved window knows nothing: none from it on is announced or has a count."""
+    known = (
+        entry["step"]
+        for entry in saved.get("steps", ())
+        if entry["sensors"] is not None or entry["counts"] or entry["waiting"]
+    )
+    return max([saved.get("next_step", 0), *(step + 1 for step in known)])
+
+
 def _save_step(step: int, known: OpenStep) -> dict[str, Any]:
     """One step as JSON values."""
     waiting = {sensor: [reading.count, reading.source] for sensor, reading in known.waiting.items()}

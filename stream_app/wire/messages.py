@@ -90,6 +90,7 @@ class Reason(StrEnum):
     COUNT_NOT_INTEGER = "count_not_integer"
     COUNT_TOO_LARGE = "count_too_large"
     NO_ACTIVATION = "no_activation"
+    EXCLUDED = "excluded"
     CONTRADICTING_READING = "contradicting_reading"
     LATE_READING = "late_reading"
     NOT_OVER = "not_over"

@@ -37,7 +37,15 @@ from stream_app.kafka.release.release_log import LogRecord, StepRecords, Transac
 from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
 from stream_app.kafka.worker_metrics import RegionCounters
 from stream_app.kafka.worker_process import Job, stop_if_cancelled
-from stream_app.steps import Intake, KeyedPublisher, OpenStep, StepClock, refuse_waiting, release_of
+from stream_app.steps import (
+    Intake,
+    KeyedPublisher,
+    OpenStep,
+    StepClock,
+    first_free_step,
+    refuse_waiting,
+    release_of,
+)
 from stream_app.watching.events import RunStarted, RunStopped, StepClosed
 from stream_app.wire import Reading, Reason, Rejected, reject
 
@@ -184,7 +192,8 @@ class IntakeCore(Core):
         payload = Reading(v=1, step=step, sensor=sensor, count=count).line().rstrip()
         hint = (
             f"step {step} was decided without region {self.place.region!r}, which was not done with it in "
-            "time; find out why it lags, or raise kafka.seal_seconds"
+            "time; find out why it lags, raise kafka.seal_seconds, or, if the coordinator excludes it, "
+            "give all workers the same table of exclusions"
         )
         return reject(f"{self.place.readings}:", payload, Reason.LATE_READING, hint)
 
@@ -364,7 +373,8 @@ class IntakeWorker(Job):
         assert isinstance(progress, RegionProgress)
         basis = deployment.release_basis(self._noise_key.fingerprint(), None)
         deployment.check_continued(
-            progress.basis, basis, progress.next_publish, accept_changes=self._accept_changes
+            *(progress.basis, basis, progress.next_publish, first_free_step(restored.window())),
+            accept_changes=self._accept_changes,
         )
         await self._check_continues(place, progress, log)
         offsets, lost = await inputs.resume(
@@ -376,7 +386,7 @@ class IntakeWorker(Job):
         core = IntakeCore(
             place,
             deployment,
-            Intake(registry, restored_window(settings, restored), settings.max_ahead),
+            Intake(registry, restored_window(settings, restored), settings.max_ahead, deployment.exclusions),
             KeyedPublisher.of(settings, self._noise_key, (place.region,)),
             progress.model_copy(update={"offsets": offsets}),
             basis,
