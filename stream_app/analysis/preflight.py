@@ -30,7 +30,7 @@ from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
-from stream_app.steps import first_slot_of, is_activations, tier_file
+from stream_app.steps import DeviceWatch, first_slot_of, is_activations, tier_file
 from stream_app.steps.policy import announced_sensors, designs_of, policy_from
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import duration, habits_warning
@@ -398,6 +398,14 @@ def _about_exclusions(
     """The table of what is not published: read as a run reads it, then held against time and schedule."""
     if settings is None:
         return
+    preflight.load("quality.largest_counts", lambda: DeviceWatch.of(settings.quality, registry))
+    if settings.quality.watches and settings.kafka.servers:
+        yield Finding(
+            "warning",
+            "quality",
+            "devices are watched by `tallyguard run` only: workers on Kafka refuse these settings",
+            "leave silent_steps, same_steps, largest_count and largest_counts out of the workers' settings",
+        )
     path = settings.quality.exclusions
     found = preflight.load(str(path), lambda: load_exclusions(settings, registry))
     if path is None or found is None:

@@ -181,6 +181,13 @@ def _deployment(settings: Settings) -> Deployment:
             "hold the priors against volunteers' places in a process of its own: `tallyguard priors watch`",
         )
     refuse_late_tiers(settings, tuple(settings.release.tiers))
+    if settings.quality.watches:
+        raise SettingsError(
+            "quality must have nothing but exclusions on Kafka, where no log is for the owner alone",
+            "limits by which devices are suspected",
+            "leave silent_steps, same_steps, largest_count and largest_counts out, and watch devices where "
+            "their counts come from",
+        )
     return Deployment.of(settings)
 
 

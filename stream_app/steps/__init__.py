@@ -1,5 +1,6 @@
 """The walk of a reading: intake, open steps, the engine, publication."""
 
+from stream_app.steps.devices import DeviceWatch
 from stream_app.steps.engine import (
     ClosedStep,
     Publisher,
@@ -45,6 +46,7 @@ __all__ = [
     "Backlog",
     "ClosedCounts",
     "ClosedStep",
+    "DeviceWatch",
     "Intake",
     "JsonlRisks",
     "KeyedPublisher",

@@ -191,6 +191,28 @@ class Rejected(BaseMessage):
     hint: str
 
 
+class Suspicion(StrEnum):
+    """Why a device seems broken."""
+
+    SILENT = "silent"
+    STUCK = "stuck"
+    IMPLAUSIBLE = "implausible"
+
+
+class DeviceFinding(BaseMessage):
+    """A device seems broken since the step ``since``, or with ``is_over`` does not any more.
+
+    It depends on true counts, though it has none: it is for the deployment's owner only.
+    """
+
+    type: Literal["device"] = "device"
+    step: Step
+    sensor: Name
+    suspicion: Annotated[Suspicion, Field(strict=False)]
+    since: Step
+    is_over: bool
+
+
 # Decisions on steps, made before any count is looked at: mechanisms, and the reason for them.
 
 CROWD_SUMS = 15

@@ -202,7 +202,7 @@ def test_a_change_that_is_rounded_to_nothing_has_no_sign(watched: WatchedPage) -
     assert said == ["−3.1 in 100", "+0.4 in 100", *["under 0.1 in 100"] * 2, *["0 in 100"] * 2]
 
 
-@pytest.mark.parametrize("path", ["people.json?threshold=0.5", "why.json?person=somebody"])
+@pytest.mark.parametrize("path", ["people.json?threshold=0.5", "why.json?person=somebody", "devices.json"])
 @pytest.mark.parametrize("token", ["", "Bearer wrong", f"Bearer {TOKEN[:-1]}"])
 def test_nobody_sees_people_without_the_token(engine: LiveEngine, path: str, token: str) -> None:
     """401 whoever asks, and no pseudonym in the answer."""
@@ -233,6 +233,7 @@ def test_the_token_shows_people_and_which_release_did_it(watched: WatchedPage) -
     page.keyboard.press("Enter")
     page.wait_for_selector("#exposed button")
     assert page.input_value("#token") == "", "the token does not stay on the screen"
+    page.wait_for_selector("#devices", state="hidden")
     page.locator("#exposed button").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("#why h3", timeout=120_000)

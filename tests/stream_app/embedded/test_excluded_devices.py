@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from stream_app.analysis.planning import plan_releases
+from stream_app.analysis.report.sections import setting_rows
+from stream_app.analysis.run_log import read_run
 from stream_app.exceptions import OutputError, RunChangedError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.release.release_core import InputRecord, Progress, ReleaseCore
@@ -228,6 +230,15 @@ def test_nothing_of_an_unchanged_deployment_changes(tmp_path: Path) -> None:
     run_on(tmp_path / "out", [lines_of(day())], settings=LITTLE_WORK)
     for path in (tmp_path / "out").iterdir():
         assert b"exclu" not in path.read_bytes(), path
+
+
+def test_the_report_says_which_devices_are_not_counted(tmp_path: Path) -> None:
+    run_on(tmp_path / "out", [lines_of(day())], settings=table(tmp_path))
+    rows = {row[0]: row[1] for row in setting_rows(read_run(tmp_path / "out"))}
+    said = rows["Devices that are not counted"]
+    assert said == "A from step 3 until step 6 (calibration); D from step 8 on (broken)"
+    run_on(tmp_path / "plain", [lines_of(day())], settings=LITTLE_WORK)
+    assert "Devices" not in str(list(setting_rows(read_run(tmp_path / "plain"))))
 
 
 def test_a_table_that_cannot_be_read_makes_no_folder(tmp_path: Path) -> None:
