@@ -471,9 +471,9 @@ class Journal:
         self._releases = self._open_log("releases", releases_mode, opened)
         self._risks = self._open_log("risks", SECRET_MODE, opened)
         self._rejected = self._open_log("rejected", SECRET_MODE, opened)
-        logs = self._decisions, self._releases, self._risks, self._rejected
+        logs = [self._decisions, self._releases, self._risks, self._rejected]
         if watches_devices or (self.folder / f"{_QUALITY}.jsonl").exists():
-            logs = *logs, self._open_log(_QUALITY, SECRET_MODE, opened)
+            logs.append(self._open_log(_QUALITY, SECRET_MODE, opened))
         self._files = {log.path.stem: log for log in logs}
         lengths = self.last_commit.lengths
         for name in self._files.keys() & _COMMITTED_ONLY:

@@ -303,7 +303,7 @@ def first_free_step(saved: Mapping[str, Any]) -> int:
         for entry in saved.get("steps", ())
         if entry["sensors"] is not None or entry["counts"] or entry["waiting"]
     )
-    return max([saved.get("next_step", 0), *(step + 1 for step in known)])
+    return max([int(saved.get("next_step", 0)), *(step + 1 for step in known)])
 
 
 def _save_step(step: int, known: OpenStep) -> dict[str, Any]:

@@ -82,13 +82,21 @@ def accounted(folder: Path) -> list[bytes]:
     return [(folder / name).read_bytes() for name in ACCOUNTED]
 
 
-@pytest.mark.parametrize("release", [settings().release.model_dump(mode="json"), BUDGET])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"release": BUDGET},
+        {"release": {"mechanism": "tiered", "tiers": {"public": 0.2, "partner": 1.0}}},
+        {"crowd": {"on": True}},
+    ],
+)
 def test_accounts_and_values_are_those_of_messages_without_the_excluded_devices(
-    tmp_path: Path, release: dict[str, Any]
+    tmp_path: Path, more: dict[str, Any]
 ) -> None:
-    """Decisions, releases and everybody's risks, byte for byte; also where a budget decides."""
-    run_on(tmp_path / "a", [lines_of(day())], settings={**table(tmp_path), "release": release})
-    plain = {**LITTLE_WORK, "release": release}
+    """Decisions, releases and everybody's risks, byte for byte; also with a budget, tiers and a crowd."""
+    run_on(tmp_path / "a", [lines_of(day())], settings={**table(tmp_path), **more})
+    plain = {**LITTLE_WORK, **more}
     run_on(tmp_path / "b", [lines_of(without(day(), OUT))], settings=plain)
     assert accounted(tmp_path / "a") == accounted(tmp_path / "b")
     run_on(tmp_path / "c", [lines_of(day())], settings=plain)
