@@ -249,6 +249,22 @@ def test_the_token_shows_people_and_which_release_did_it(watched: WatchedPage) -
     assert watched.complaints == []
 
 
+def test_the_token_shows_devices_that_seem_broken(watched: WatchedPage) -> None:
+    """Below the people, and hidden again with them."""
+    page, found = watched.page, {"devices": [{"sensor": "gate 3", "suspicion": "stuck", "since": 4}]}
+    page.route("**/devices.json", lambda route: route.fulfill(json=found))
+    assert page.locator("#devices").is_hidden()
+    page.fill("#token", TOKEN)
+    page.click("#token-form button[type=submit]")
+    page.wait_for_selector("#devices table")
+    said = watched.text("#devices")
+    assert "Devices that seem broken" in said
+    assert all(word in said for word in ("gate 3", "stuck"))
+    page.click("#forget")
+    assert page.locator("#devices").is_hidden()
+    assert watched.complaints == []
+
+
 def test_a_wrong_token_is_said_and_shows_nothing(watched: WatchedPage) -> None:
     """The sentence appears where it is read out."""
     watched.page.fill("#token", "not the token at all")
