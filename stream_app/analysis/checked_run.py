@@ -30,7 +30,8 @@ from stream_app.wire import RiskSummary, StepDecision, StepRelease
 
 SUMMARY = b'{"v":1,"type":"risk_summary"'
 _LOGS = {"decisions": "decisions.jsonl", "releases": "releases.jsonl", "risks": "risks.jsonl"}
-_ALL_LOGS = {**_LOGS, "rejected": "rejected.jsonl", "revised": "revised.jsonl"}
+_OTHER_LOGS = {"rejected": "rejected.jsonl", "revised": "revised.jsonl", "quality": "quality.jsonl"}
+_ALL_LOGS = {**_LOGS, **_OTHER_LOGS}
 _LOOKS = 2  # a run that starts writes the record, then run.json
 NO_RECORD = (
     f"{RECORD} is missing: no record says which rule held, since when, and who decided it; it was lost, or "

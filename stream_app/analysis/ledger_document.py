@@ -28,6 +28,7 @@ from models.priors import Population
 from models.releases import SensorRegistry, in_single_steps
 from stream_app.analysis.checked_run import NO_RECORD, check_run
 from stream_app.exceptions import OutputError, SettingsError, restoring
+from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.setup.schedule_files import load_schedule
@@ -40,14 +41,16 @@ from stream_app.wire import StepDecision, schedule_of
 # The release log of a finished or running run, or of a planned schedule, for the ledgers to read.
 
 
-def load_log(path: Path, registry: SensorRegistry) -> ReleaseLog:
+def load_log(path: Path, registry: SensorRegistry, exclusions: Exclusions = NO_EXCLUSIONS) -> ReleaseLog:
     """The log in an output folder (its decisions, which are what was accounted), or in a schedule file.
+
+    Of a schedule ``exclusions`` are left out; a run has left out its own.
 
     :class:`OutputError` for a folder that is none of a run, or whose logs are not whole: without a step every
     guarantee would be too good. A run may go on while its log is read.
     """
     if not path.is_dir():
-        return ReleaseLog(load_schedule(path, registry).steps)
+        return ReleaseLog(exclusions.without(load_schedule(path, registry)).steps)
     decisions = path / "decisions.jsonl"
     if not decisions.is_file():
         raise OutputError(

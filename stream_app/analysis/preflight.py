@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -17,6 +18,7 @@ from models.prior_files import load_population
 from models.priors import Population
 from models.releases import Counts, SensorRegistry
 from stream_app.setup.declared import require_most_counts
+from stream_app.setup.exclusions import Exclusions, load_exclusions
 from stream_app.setup.given_priors import as_set, population_of
 from stream_app.setup.keys import (
     load_noise_key,
@@ -28,8 +30,8 @@ from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
-from stream_app.steps import first_slot_of, is_activations, tier_file
-from stream_app.steps.policy import designs_of, policy_from
+from stream_app.steps import DeviceWatch, first_slot_of, is_activations, tier_file
+from stream_app.steps.policy import announced_sensors, designs_of, policy_from
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import duration, habits_warning
 from stream_app.wire import load_activations, require_lines
@@ -78,8 +80,13 @@ def check_files(
     priors: Path | None = None,
     sensors: Path | None = None,
     schedule: Path | None = None,
+    now_seconds: float | None = None,
 ) -> list[Finding]:
-    """Findings about everything given; settings are always looked at, sensors by default as they say."""
+    """Findings about everything given; settings are always looked at, sensors by default as they say.
+
+    ``now_seconds`` is the present time, by default this machine's.
+    """
+    now_seconds = time.time() if now_seconds is None else now_seconds
     preflight = _Preflight()
     subject = str(config or "settings")
     settings = preflight.load(subject, lambda: load_settings(config))
@@ -125,6 +132,7 @@ def check_files(
         preflight.load(str(path or "sensors"), lambda: require_lines(registry))
     else:
         preflight.findings += _about_schedule(preflight, settings, schedule, known)
+    preflight.findings += _about_exclusions(preflight, settings, schedule, known, now_seconds)
     return preflight.findings
 
 
@@ -378,3 +386,70 @@ def _about_schedule(
     released = sum(len(step.releases) for step in schedule.steps)
     raw = sum(release.mechanism.is_exact for step in schedule.steps for release in step.releases)
     yield Finding("ok", subject, f"{len(schedule.steps):,} steps, {released:,} releases, {raw:,} of them raw")
+
+
+def _about_exclusions(
+    preflight: _Preflight,
+    settings: Settings | None,
+    schedule: Path | None,
+    registry: SensorRegistry,
+    now_seconds: float,
+) -> Iterator[Finding]:
+    """The table of what is not published: read as a run reads it, then held against time and schedule."""
+    if settings is None:
+        return
+    preflight.load("quality.largest_counts", lambda: DeviceWatch.of(settings.quality, registry))
+    if settings.quality.watches and settings.kafka.servers:
+        yield Finding(
+            "warning",
+            "quality",
+            "devices are watched by `tallyguard run` only: workers on Kafka refuse these settings",
+            "leave silent_steps, same_steps, largest_count and largest_counts out of the workers' settings",
+        )
+    path = settings.quality.exclusions
+    found = preflight.load(str(path), lambda: load_exclusions(settings, registry))
+    if path is None or found is None:
+        return
+    sensors = {row.sensor for row in found.rows}
+    yield Finding("ok", str(path), f"{len(found.rows):,} exclusions of {len(sensors):,} sensors")
+    step = int((now_seconds - settings.origin_seconds) // settings.step_seconds)
+    begun = [row for row in found.rows if row.first <= step]
+    if begun:
+        yield Finding(
+            "warning",
+            str(path),
+            f"{len(begun):,} exclusions begin in the past, such as that of {begun[0].sensor!r} "
+            f"from step {begun[0].first:,}: had somebody looked at counts to choose them, what is left out "
+            "would say something of these counts",
+            "declare exclusions before they begin, by what is known of the devices alone; a deployment that "
+            "has closed these steps, or taken counts of them, refuses a change there",
+        )
+    if schedule is not None:
+        yield from _beyond_schedule(str(path), found, _announced(schedule, registry))
+
+
+def _beyond_schedule(
+    subject: str, found: Exclusions, announced: Mapping[int, tuple[str, ...]]
+) -> Iterator[Finding]:
+    """Exclusions of steps for which the schedule does not announce their sensor."""
+    idle = [
+        row
+        for row in found.rows
+        if not any(row.covers(step) and row.sensor in names for step, names in announced.items())
+    ]
+    if announced and idle:
+        yield Finding(
+            "warning",
+            subject,
+            f"{len(idle):,} exclusions cover no step in which the schedule announces their sensor, such as "
+            f"that of {idle[0].sensor!r} from step {idle[0].first:,}",
+            "check their times and time zones, and origin and step_seconds in the settings",
+        )
+
+
+def _announced(path: Path, registry: SensorRegistry) -> Mapping[int, tuple[str, ...]]:
+    """The sensors of each step of a schedule or of activations; none where it cannot be read, as was said."""
+    read = _Preflight()
+    if is_activations(path):
+        return read.load(str(path), lambda: load_activations(path, registry)) or {}
+    return announced_sensors(read.load(str(path), lambda: load_schedule(path, registry)))

@@ -19,6 +19,7 @@ from stream_app.cli.shared import (
     crowd_adversary,
     given_designs,
     print_json,
+    settings_of,
 )
 
 _ATTACK_DRAWS = 10_000
@@ -79,6 +80,13 @@ def audit(
             help="What `priors check --json` said: if the priors are too low, the radius is what it leaves."
         ),
     ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="Settings whose table of exclusions is left out of the schedule; with their origin and "
+            "step_seconds."
+        ),
+    ] = None,
     adversary: AdversaryOption = None,
     known: KnownOption = 0,
     companions: CompanionsOption = 0,
@@ -106,6 +114,7 @@ def audit(
     from accounting.bounds import Effort
     from models.prior_files import load_population
     from stream_app.cli import audit_answers as answers
+    from stream_app.setup.exclusions import load_exclusions
     from stream_app.setup.priors_verdict import load_priors_check
     from stream_app.setup.schedule_files import load_schedule
     from stream_app.setup.sensor_files import load_registry
@@ -122,6 +131,8 @@ def audit(
     registry = load_registry(sensors, population.location_names).with_designs(designs)
     registry.refuse_windows("an audit", "certify them with tg.certify_windows (docs/how-to/passages.md)")
     planned = load_schedule(schedule, registry)
+    if config is not None:
+        planned = load_exclusions(settings_of(config), registry).without(planned)
     chosen = [population.position(name) for name in person or ()] or list(range(len(population)))
     verdict = None if check is None else load_priors_check(check)
     if verdict is not None:

@@ -66,6 +66,7 @@ def ledger(
       tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
     """
     from stream_app.analysis.ledger_document import first_slot_of_log, ledger_document, load_log
+    from stream_app.setup.exclusions import NO_EXCLUSIONS, load_exclusions
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.run_folder.run_settings import (
         check_belongs,
@@ -86,7 +87,8 @@ def ledger(
     if log.is_dir():
         check_belongs(log, population, registry)
         registry = with_recorded_windows(log, registry)
-    releases = load_log(log, registry)
+    excluded = NO_EXCLUSIONS if log.is_dir() else load_exclusions(settings, registry)
+    releases = load_log(log, registry, excluded)
     first_slot = first_slot_of_log(log, registry, settings)
     with progress() as bar:
         task = bar.add_task("reading the log", total=len(releases.steps))

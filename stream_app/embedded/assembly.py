@@ -32,7 +32,7 @@ from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.setup.run_folder.key_record import KeyRecord, record_file
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, EXCLUSIONS, REPORTED
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.run_folder.run_settings import (
     ACCOUNTED_WITH,
@@ -45,6 +45,7 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import StopRequest, stop_on_signals
 from stream_app.steps import (
     Accounts,
+    DeviceWatch,
     Intake,
     JsonlRisks,
     KeyedPublisher,
@@ -330,6 +331,7 @@ def run(
     require_private_panel(settings)
     plan = make_plan(settings, options.schedule, population)
     refuse_late_tiers(settings, plan.tiers)
+    devices = DeviceWatch.of(settings.quality, plan.registry)
     if options.schedule is None:
         require_lines(plan.registry)
     keys = load_keys(settings, options.output, create=options.create_keys)
@@ -348,9 +350,12 @@ def run(
             "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
         },
         now_seconds=clock.now_seconds,
+        watches_devices=devices is not None,
     )
     try:
-        basis = {key: value for key, value in manifest.items() if key not in ACCEPTABLE | REPORTED}
+        basis = {
+            key: value for key, value in manifest.items() if key not in ACCEPTABLE | REPORTED | {EXCLUSIONS}
+        }
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
         pseudonyms = keys.pseudonyms.pseudonyms(population.people)
         accounts = _restored_accounts(settings, plan, population, pseudonyms, snapshots, journal)
@@ -370,7 +375,7 @@ def run(
                 logger.warning("%s", warning)
         account = restore_account(accounts, plan.policy, plan.registry, journal, observer, attack)
         publisher = KeyedPublisher.of(settings, keys.noise, plan.registry.regions)
-        engine = restore_engine(settings, plan, accounts, publisher, journal, attack)
+        engine = restore_engine(settings, plan, accounts, publisher, journal, attack, devices)
         risks: RiskWriter = JsonlRisks(pseudonyms)
         if options.risk_format is RiskFormat.PARQUET:
             risks = ParquetRisks(options.output, pseudonyms)
@@ -432,6 +437,7 @@ def restore_engine(
     publisher: Publisher,
     journal: Journal,
     attack: Shadow | None = None,
+    devices: DeviceWatch | None = None,
 ) -> StepEngine:
     """The engine as the journal's last commit left it; accounts and attack know the steps before."""
     window = StepWindow.of(settings, plan.announced)
@@ -446,8 +452,10 @@ def restore_engine(
         )
         for step in journal.published_since()
     )
+    if devices is not None:
+        devices.load(journal.last_commit.devices, journal.last_commit.next_step)
     engine = StepEngine(
-        Intake(plan.registry, window, settings.max_ahead),
+        Intake(plan.registry, window, settings.max_ahead, plan.exclusions),
         plan.policy,
         publisher,
         accounts.informed,
@@ -455,6 +463,7 @@ def restore_engine(
         stored=stored,
         attack=attack,
         crowd=accounts.crowd,
+        devices=devices,
     )
     if window.first_revisable < window.next_step:
         decided = journal.accounted(window.first_revisable)
@@ -485,6 +494,7 @@ def make_manifest(
         "sensors": sensors_fingerprint(plan.registry),
         **({"counted_again": again} if (again := counted_again(plan.registry)) else {}),
         "schedule": schedule,
+        **({EXCLUSIONS: plan.exclusions.facts()} if plan.exclusions.rows else {}),
         "risk_format": options.risk_format.value,
         "noise_key": keys.noise.fingerprint(),
         "pseudonym_key": keys.pseudonyms.fingerprint(),

@@ -7,6 +7,7 @@ In the output folder:
 - ``releases-<tier>.jsonl``: with tiers, what each tier receives of them. ``releases.jsonl`` then holds all
   tiers and is for the owner only; a tier's file is made from it, also after a kill
 - ``risks.jsonl``, ``rejected.jsonl``: valid up to the last commit; a restart writes the rest again
+- ``quality.jsonl``: the same, of devices that seem broken, where devices are watched
 - ``progress.json``, ``progress.jsonl``: a commit and what later commits changed: position in the input, open
   steps, length of each file
 - ``revised.jsonl``: late and corrected values of closed steps, final as the releases are
@@ -57,7 +58,14 @@ from stream_app.setup.run_folder.key_record import (
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
 from stream_app.setup.run_folder.progress import ProgressLog, SavedStep
 from stream_app.setup.run_folder.record import RECORD, Author, Record, check_head
-from stream_app.steps import TierContinuation, public_release, release_for_tier, tier_file, with_continued
+from stream_app.steps import (
+    TierContinuation,
+    first_free_step,
+    public_release,
+    release_for_tier,
+    tier_file,
+    with_continued,
+)
 from stream_app.wire import ContinuedStep, StepDecision, StepRelease
 
 # The released steps of an output folder together with what tiers added later received of them.
@@ -68,6 +76,8 @@ from stream_app.wire import ContinuedStep, StepDecision, StepRelease
 logger = logging.getLogger(__name__)
 
 _INDEX = "tiers.json"
+_QUALITY = "quality"
+_COMMITTED_ONLY = frozenset({"risks", "rejected", _QUALITY})  # valid as far as the commit says
 
 
 class PastTiers:
@@ -266,7 +276,7 @@ class Commit:
     is the privacy spent by these steps, ``decided`` the fingerprint of the last of them. ``digests`` are
     those of the files' first ``lengths`` bytes and ``record`` names the last entry of the record: they show
     whether a line was changed or removed. Earlier versions wrote none of these. ``marks`` are those of
-    :class:`stream_app.wire.inputs.LineReader`.
+    :class:`stream_app.wire.inputs.LineReader`. ``devices`` is what is kept of watched devices; it has counts.
     """
 
     next_step: int = 0
@@ -278,6 +288,7 @@ class Commit:
     digests: Mapping[str, str] = field(default_factory=dict)
     record: Mapping[str, Any] = field(default_factory=dict)
     marks: Sequence[int] = ()
+    devices: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -294,7 +305,8 @@ class Journal:
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
     names the tiers of recipients that get a file of their own; ``continuation`` draws the past values of a
     tier added later (None: it gets none). ``author`` and ``about`` go to the record with a new or changed
-    manifest. ``key_record`` notes every line before it is published.
+    manifest. ``key_record`` notes every line before it is published. With ``watches_devices`` there is a file
+    of those that seem broken.
     """
 
     def __init__(
@@ -309,6 +321,7 @@ class Journal:
         author: Author | None = None,
         about: Mapping[str, Any] | None = None,
         now_seconds: Callable[[], float] = time.time,
+        watches_devices: bool = False,
     ) -> None:
         make_folder(folder)
         self.folder = folder
@@ -337,11 +350,12 @@ class Journal:
             self._past_tiers = PastTiers(
                 folder, continuation, lambda step: self._manifest.noise_key(step, self._published)
             )
-            self._open_files(opened)
+            self._open_files(opened, watches_devices=watches_devices)
             self._revised = RevisedLog(folder, self.last_commit.lengths.get("revised", 0))
             opened.callback(self._revised.close)
             if key_record is not None:
                 key_record.check_noise(manifest, is_accepted=replaceable >= ACCEPTABLE)
+            self._manifest.check_exclusions(max(self._published, first_free_step(self.last_commit.window)))
             # what changed is saved last: a start that is refused leaves run.json and the key's record as they
             # were
             self._manifest.save(self._published, taken_over)
@@ -389,6 +403,10 @@ class Journal:
         """Keep a dead letter for the next commit."""
         self._rejected.append(line)
 
+    def append_finding(self, line: bytes) -> None:
+        """Keep what is suspected of a device for the next commit."""
+        self._files[_QUALITY].append(line)
+
     def commit(
         self, reached: Commit, changed: Mapping[int, SavedStep | None] | None = None, *, whole: bool = False
     ) -> None:
@@ -416,6 +434,8 @@ class Journal:
     def _save(self, commit: Commit, changed: Mapping[int, SavedStep | None], *, whole: bool) -> None:
         self.last_commit = replace(commit, record=self._record.head)
         fields = {key: value for key, value in vars(self.last_commit).items() if key != "marks"}
+        if not fields["devices"]:
+            del fields["devices"]
         self._progress.write(fields, changed, commit.marks, whole=whole)
 
     def close(self) -> None:
@@ -423,8 +443,12 @@ class Journal:
         self._opened.close()
 
     def bytes_written(self) -> dict[str, int]:
-        """Durable bytes of each file that others may know the length of: dead letters depend on counts."""
-        return {name: file.length for name, file in self._files.items() if name != "rejected"}
+        """Durable bytes of each file that others may know the length of.
+
+        That of dead letters and of suspected devices depends on counts.
+        """
+        secret = {"rejected", _QUALITY}
+        return {name: file.length for name, file in self._files.items() if name not in secret}
 
     def _has_released(self) -> bool:
         """Whether a step, or a part of one, was decided or released, as far as any file shows."""
@@ -437,7 +461,7 @@ class Journal:
         self._progress.forget()
         self.last_commit = Commit()
 
-    def _open_files(self, opened: ExitStack) -> None:
+    def _open_files(self, opened: ExitStack, *, watches_devices: bool) -> None:
         """Open all files and cut what an interrupted run left half written; what stays is durable then.
 
         A killed run may have written without syncing: nothing is built on that before it is on disk.
@@ -447,11 +471,13 @@ class Journal:
         self._releases = self._open_log("releases", releases_mode, opened)
         self._risks = self._open_log("risks", SECRET_MODE, opened)
         self._rejected = self._open_log("rejected", SECRET_MODE, opened)
-        logs = self._decisions, self._releases, self._risks, self._rejected
+        logs = [self._decisions, self._releases, self._risks, self._rejected]
+        if watches_devices or (self.folder / f"{_QUALITY}.jsonl").exists():
+            logs.append(self._open_log(_QUALITY, SECRET_MODE, opened))
         self._files = {log.path.stem: log for log in logs}
         lengths = self.last_commit.lengths
-        for file in (self._risks, self._rejected):
-            file.truncate(lengths.get(file.path.stem, 0))
+        for name in self._files.keys() & _COMMITTED_ONLY:
+            self._files[name].truncate(lengths.get(name, 0))
         releases = LineCount.of(self._releases.path)
         decisions = LineCount.of(self._decisions.path, releases.lines)
         self._published = releases.lines
@@ -481,7 +507,7 @@ class Journal:
         """
         name, commit = file.path.stem, self.last_commit
         known = commit.digests.get(name)
-        if known is not None and file in (self._risks, self._rejected):
+        if known is not None and name in _COMMITTED_ONLY:
             return known
         committed = commit.lengths.get(name, 0)
         found = digests_of_file(file.path, (committed, file.length))

@@ -221,6 +221,7 @@ class EmbeddedRunner:
         self._risks.discard_from(self._engine.next_step)  # what a killed run wrote after its last commit
         names = tuple(sensor.name for sensor in self._engine.intake.registry.sensors)
         self._observer.started(RunStarted(self._view.people, self._engine.next_step, names, self._view))
+        self._show_devices()
         logger.info("start at step %d with %d people", self._engine.next_step, self._view.people)
 
     def _take_lines(self, is_stopped: Callable[[], bool]) -> None:
@@ -326,6 +327,14 @@ class EmbeddedRunner:
             self._journal.append_risks(block)
         for rejected in closed.rejected:
             self._reject(rejected)
+        for finding in closed.findings:
+            self._journal.append_finding(finding.line())
+        if not all(finding.is_over for finding in closed.findings):
+            logger.warning(
+                "step %d: a device seems to be silent, stuck or implausible: quality.jsonl has which, for "
+                "its owner only",
+                step,
+            )
         self._steps += 1
         self._observer.closed(
             StepClosed(
@@ -343,6 +352,13 @@ class EmbeddedRunner:
                 accounted=closed.accounted,
             )
         )
+        if closed.findings:
+            self._show_devices()
+
+    def _show_devices(self) -> None:
+        """Tell observers which devices seem broken now."""
+        if self._engine.devices is not None:
+            self._observer.devices_suspected(self._engine.devices.suspected)
 
     def _summary(self, closed: ClosedStep) -> RiskSummary | None:
         """The risks of all people after a step; None where there are no people."""
@@ -379,13 +395,15 @@ class EmbeddedRunner:
         decided = self._journal.last_commit.decided
         if self._last_closed is not None:
             decided = fingerprint_of(self._last_closed)
+        devices, next_step = self._engine.devices, self._engine.next_step
         reached = Commit(
-            self._engine.next_step,
+            next_step,
             vars(lines.reached),
             window.save_position(),
             account=self._account.save(),
             decided=decided,
             marks=lines.marks,
+            devices={} if devices is None else devices.save(next_step),
         )
         self._journal.commit(reached, window.take_changed(), whole=is_last)
         self._snapshot(self._committed_at)

@@ -152,7 +152,8 @@ def _policy(deployment: Deployment, schedule: Path | None) -> tuple[Policy, str 
     refuse_unaccounted(known, deployment.registry)
     _check_tiers(known, configured, deployment.topics.tiers)
     _check_first_slot(settings, known.first_slot)
-    return policy_of_schedule(known, configured), schedule_fingerprint(schedule)
+    active = deployment.exclusions.without(known)
+    return policy_of_schedule(active, configured), schedule_fingerprint(schedule)
 
 
 def _deployment_of_regions(settings: Settings) -> Deployment:
@@ -178,6 +179,13 @@ def _deployment(settings: Settings) -> Deployment:
             "places, with these settings, in a process of its own"
         )
     refuse_late_tiers(settings, tuple(settings.release.tiers))
+    if settings.quality.watches:
+        raise SettingsError(
+            "quality must have nothing but exclusions on Kafka, where no log is for the owner alone",
+            "limits by which devices are suspected",
+            "leave silent_steps, same_steps, largest_count and largest_counts out, and watch devices where "
+            "their counts come from",
+        )
     return Deployment.of(settings)
 
 

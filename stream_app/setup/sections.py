@@ -537,6 +537,40 @@ class FilesMap(Section):
     )
 
 
+class QualitySettings(Section):
+    """What is known, or suspected, of devices: a table declared beforehand, and when to warn the operator."""
+
+    exclusions: Path | None = Field(
+        default=None,
+        description="table (CSV: sensor, from, to, reason) of when which sensors are not active: maintained, "
+        "broken, calibrated. It is public, and chosen without looking at counts",
+    )
+    silent_steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="suspect a device that has sent no count for so many of its announced steps in a row; "
+        "none = never",
+    )
+    same_steps: int | None = Field(
+        default=None,
+        ge=2,
+        description="suspect a device that has sent the same count so many times in a row; none = never. "
+        "Choose more than a quiet night has steps",
+    )
+    largest_count: int | None = Field(
+        default=None, ge=0, description="suspect a device that counts more than this in a step; none = never"
+    )
+    largest_counts: dict[str, Annotated[int, Field(ge=0)]] = Field(
+        default_factory=dict, description="the same for single sensors, by name"
+    )
+
+    @property
+    def watches(self) -> bool:
+        """Whether devices are watched."""
+        limits = (self.silent_steps, self.same_steps, self.largest_count)
+        return bool(self.largest_counts) or any(limit is not None for limit in limits)
+
+
 class ConnectSettings(Section):
     """How counts come in that are no messages, and how releases go out."""
 

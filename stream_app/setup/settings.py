@@ -29,6 +29,7 @@ from stream_app.setup.sections import (
     ConnectSettings,
     NameList,
     NumberList,
+    QualitySettings,
     Section,
     refuse_login,
     require_private_key,
@@ -285,6 +286,9 @@ class Settings(BaseSettings):
         "without it totals only; not in the settings file",
     )
     page_token_file: Path | None = Field(default=None, description="file with the access token")
+    quality: QualitySettings = Field(
+        default=QualitySettings(), description="devices that are broken, or suspected to be"
+    )
     connect: ConnectSettings = Field(
         default=ConnectSettings(), description="how counts come in that are not messages"
     )

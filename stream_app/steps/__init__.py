@@ -1,5 +1,6 @@
 """The walk of a reading: intake, open steps, the engine, publication."""
 
+from stream_app.steps.devices import DeviceWatch
 from stream_app.steps.engine import (
     ClosedStep,
     Publisher,
@@ -41,13 +42,14 @@ from stream_app.steps.risk_output import (
     with_worst,
 )
 from stream_app.steps.ticks import Backlog, StepClock
-from stream_app.steps.window import ClosedCounts, OpenStep, Origin, RevisedCount, StepWindow
+from stream_app.steps.window import ClosedCounts, OpenStep, Origin, RevisedCount, StepWindow, first_free_step
 
 __all__ = [
     "Accounts",
     "Backlog",
     "ClosedCounts",
     "ClosedStep",
+    "DeviceWatch",
     "Intake",
     "JsonlRisks",
     "KeyedPublisher",
@@ -66,6 +68,7 @@ __all__ = [
     "StoredStep",
     "TierContinuation",
     "crowd_message",
+    "first_free_step",
     "first_slot_of",
     "follow_schedule",
     "is_activations",

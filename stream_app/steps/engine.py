@@ -19,10 +19,19 @@ from models.exceptions import TallyguardError
 from models.mechanisms import PublishesTiers, Suppressed
 from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues, in_single_steps
 from stream_app.exceptions import AccountingFailedError
+from stream_app.steps.devices import DeviceWatch
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
 from stream_app.steps.policy import Decided, Policy, undecided_step
 from stream_app.steps.window import ClosedCounts, Origin, RevisedCount
-from stream_app.wire import DecisionReason, InputMessage, Rejected, SensorValue, StepRelease, TierValue
+from stream_app.wire import (
+    DecisionReason,
+    DeviceFinding,
+    InputMessage,
+    Rejected,
+    SensorValue,
+    StepRelease,
+    TierValue,
+)
 
 if TYPE_CHECKING:
     from accounting.continuous import ContinuousAccountant
@@ -104,7 +113,7 @@ class ClosedStep:
     ``is_replayed`` is true when an earlier run has made the release durable already. ``attack`` is None where
     none was measured, ``crowds`` and ``in_crowd`` where risks in the crowd are not computed. ``revised`` are
     late and corrected values of earlier steps: accounted when those were closed. ``accounted`` is the
-    schedule brought to single steps.
+    schedule brought to single steps. ``findings`` follow from counts, so they are for the owner only.
     """
 
     schedule: StepSchedule
@@ -120,6 +129,7 @@ class ClosedStep:
     in_crowd: AccountantSummary | None = None
     revised: tuple[StepRelease, ...] = ()
     accounted: StepSchedule | None = None
+    findings: tuple[DeviceFinding, ...] = ()
 
 
 class StepEngine:
@@ -136,11 +146,14 @@ class StepEngine:
         stored: Iterable[StoredStep] = (),
         attack: Shadow | None = None,
         crowd: CrowdRisks | None = None,
+        devices: DeviceWatch | None = None,
     ) -> None:
         """``stored`` are steps that an earlier run has published.
 
         ``attack`` is tried on every step; ``crowd`` has the risks of the same people in the crowd.
+        ``devices`` looks at the counts of every step, and at nothing else.
         """
+        self.devices = devices
         self._attack, self._crowd = attack, crowd
         self.intake = intake
         self.accountant = accountant
@@ -216,7 +229,8 @@ class StepEngine:
             return None
         closed, registry = self.intake.window.close(), self.intake.registry
         if registry.regions:  # whose announcements come one by one, in any order
-            closed = closed._replace(sensors=registry.in_order(closed.sensors))
+            announced = self.intake.exclusions.active(closed.step, closed.sensors)  # a region may lag behind
+            closed = closed._replace(sensors=registry.in_order(announced))
         return DueStep(closed, self._stored.pop(closed.step, None))
 
     def complete(self, due: DueStep, decided: Decided) -> ClosedStep:
@@ -242,7 +256,14 @@ class StepEngine:
             in_crowd=None if self._crowd is None else self._crowd.summary(),
             revised=revised,
             accounted=accounted,
+            findings=self._findings(closed),
         )
+
+    def _findings(self, closed: ClosedCounts) -> tuple[DeviceFinding, ...]:
+        """Which devices seem broken since this step, and which do not any more."""
+        if self.devices is None:
+            return ()
+        return self.devices.note(closed.step, closed.sensors, closed.counts)
 
     def _revised(self, counts: Sequence[RevisedCount]) -> tuple[StepRelease, ...]:
         return revised_releases(counts, self._decided, self._publisher)

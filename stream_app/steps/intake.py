@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from models.exceptions import ScheduleError, SensorError
 from models.releases import SensorRegistry, check_window_ends
+from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusion, Exclusions
 from stream_app.steps.window import OpenStep, Origin, StepWindow, WaitingReading
 from stream_app.wire import (
     MAX_COUNT,
@@ -48,12 +49,20 @@ _NOTHING = Receipt()
 class Intake:
     """Checks messages against the sensors and enters them in the window of open steps.
 
-    Counts of steps after ``over_through`` are refused; the caller sets which steps are over.
+    Counts of steps after ``over_through`` are refused; the caller sets which steps are over. A sensor is
+    never active in a step of its ``exclusions``, whoever announces it.
     """
 
-    def __init__(self, registry: SensorRegistry, window: StepWindow, max_ahead: int) -> None:
+    def __init__(
+        self,
+        registry: SensorRegistry,
+        window: StepWindow,
+        max_ahead: int,
+        exclusions: Exclusions = NO_EXCLUSIONS,
+    ) -> None:
         self.registry = registry
         self.window = window
+        self.exclusions = exclusions
         self.max_ahead = max_ahead
         self.over_through: float = math.inf
 
@@ -108,6 +117,8 @@ class Intake:
         """Take a count, keep it until its step is announced, or refuse it."""
         if reading.sensor not in self.registry:
             return _refused(origin, Reason.UNKNOWN_SENSOR, self._unknown(reading.sensor))
+        if (exclusion := self.exclusions.of(reading.step, reading.sensor)) is not None:
+            return _refused(origin, Reason.EXCLUDED, _not_counted(reading.step, exclusion))
         if reading.step < self.window.next_step:
             return self._late_reading(reading, origin)
         if reading.step >= self.window.next_step + self.max_ahead:
@@ -177,15 +188,16 @@ class Intake:
         between = self._between_windows(activation)
         if between is not None:
             return _unannounced(origin, Reason.NO_WINDOW_ENDS, between)
+        sensors = self.exclusions.active(activation.step, activation.sensors)
         if activation.step < self.window.next_step:
             closed = self.window.closed(activation.step) or OpenStep()
-            return _reannounced(closed, activation, origin, Reason.LATE_ACTIVATION)
+            return _reannounced(closed, activation.step, sensors, origin, Reason.LATE_ACTIVATION)
         if activation.step >= self.window.next_step + self.max_ahead:
             return _unannounced(origin, Reason.TOO_FAR_AHEAD, self._too_far(activation.step))
         step = self.window.at(activation.step)
         if step.sensors is not None:
-            return _reannounced(step, activation, origin, Reason.CONTRADICTING_ACTIVATION)
-        step.announce(activation.sensors)
+            return _reannounced(step, activation.step, sensors, origin, Reason.CONTRADICTING_ACTIVATION)
+        step.announce(sensors)
         return self._admit_waiting(activation.step, step)
 
     def _admit_waiting(self, number: int, step: OpenStep) -> Receipt:
@@ -247,13 +259,15 @@ def _repetition(known: int, reading: Reading, origin: Origin) -> Receipt:
     return _DUPLICATE._replace(rejected=(reject(*origin, Reason.CONTRADICTING_READING, hint),))
 
 
-def _reannounced(step: OpenStep, activation: Activation, origin: Origin, reason: Reason) -> Receipt:
+def _reannounced(
+    known: OpenStep, step: int, sensors: tuple[str, ...], origin: Origin, reason: Reason
+) -> Receipt:
     """The same sensors again change nothing, in whatever order."""
-    if step.sensors is not None and step.active == set(activation.sensors):
+    if known.sensors is not None and known.active == set(sensors):
         return _NOTHING
     hint = {
-        Reason.CONTRADICTING_ACTIVATION: f"step {activation.step} has been announced with other sensors",
-        Reason.LATE_ACTIVATION: f"step {activation.step} is closed; announce steps before their counts",
+        Reason.CONTRADICTING_ACTIVATION: f"step {step} has been announced with other sensors",
+        Reason.LATE_ACTIVATION: f"step {step} is closed; announce steps before their counts",
     }[reason]
     return _unannounced(origin, reason, hint)
 
@@ -265,6 +279,14 @@ def _not_closed(step: int) -> str:
 def _not_active(step: int, sensor: str) -> str:
     """What to do about a count whose sensor was not announced."""
     return f"sensor {sensor!r} is not announced for step {step}; send its activation first"
+
+
+def _not_counted(step: int, exclusion: Exclusion) -> str:
+    """Why a count is not taken, and that this is meant."""
+    return (
+        f"sensor {exclusion.sensor!r} is excluded in step {step} ({exclusion.reason}); nothing of it is "
+        "counted or published"
+    )
 
 
 def _refused(origin: Origin, reason: Reason, hint: str) -> Receipt:

@@ -31,6 +31,7 @@ from models.releases import (
     publish_step,
 )
 from stream_app.exceptions import SettingsError, TierContinuationError
+from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions, load_exclusions
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
@@ -384,7 +385,10 @@ class Accounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known before any count: sensors, announcements, mechanisms, the slot of step 0, tiers."""
+    """What is known before any count: sensors, announcements, mechanisms, the slot of step 0, tiers.
+
+    ``announced`` and ``policy`` have nothing of sensors in steps of their ``exclusions``.
+    """
 
     registry: SensorRegistry
     announced: Mapping[int, tuple[str, ...]]
@@ -392,6 +396,7 @@ class Plan:
     first_slot: int
     tiers: tuple[str, ...] = ()
     scheduled_tiers: ScheduledTiers = field(default_factory=dict)
+    exclusions: Exclusions = NO_EXCLUSIONS
 
 
 def make_plan(settings: Settings, schedule: Path | None, population: Population) -> Plan:
@@ -399,13 +404,16 @@ def make_plan(settings: Settings, schedule: Path | None, population: Population)
     registry = load_registry(settings.sensors, population.location_names)
     registry = registry.with_designs(designs_of(settings.release))
     if schedule is None or is_activations(schedule):
-        announced = {} if schedule is None else load_activations(schedule, registry)
+        named = {} if schedule is None else load_activations(schedule, registry)
+        exclusions = load_exclusions(settings, registry)
+        announced = exclusions.announced(named)
         policy = policy_from(settings.release, registry, announced)
         registry = with_windows(settings, registry, policy)
-        for step, names in announced.items():
+        for step, names in named.items():
             for name in names:
                 check_window_ends(registry.get(name), step)
-        return Plan(registry, announced, policy, settings.first_slot, tier_names(policy.mechanisms()))
+        tiers = tier_names(policy.mechanisms())
+        return Plan(registry, announced, policy, settings.first_slot, tiers, exclusions=exclusions)
     return follow_schedule(settings, load_schedule(schedule, registry), registry)
 
 
@@ -414,13 +422,16 @@ def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegi
     policy = policy_from(settings.release, registry)
     registry = with_windows(settings, registry, policy)
     refuse_unaccounted(schedule, registry)
+    exclusions = load_exclusions(settings, registry)
+    active = exclusions.without(schedule)
     return Plan(
         registry,
-        announced_sensors(schedule),
-        policy_of_schedule(schedule, policy),
+        announced_sensors(active),
+        policy_of_schedule(active, policy),
         first_slot_of(settings, schedule),
         tiers_of(schedule, policy),
         scheduled_tiers(schedule),
+        exclusions,
     )
 
 

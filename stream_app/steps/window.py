@@ -296,6 +296,15 @@ class StepWindow:
         self.revised = revised
 
 
+def first_free_step(saved: Mapping[str, Any]) -> int:
+    """The first step of which a saved window knows nothing: none from it on is announced or has a count."""
+    free: int = saved.get("next_step", 0)
+    for entry in saved.get("steps", ()):
+        if entry["sensors"] is not None or entry["counts"] or entry["waiting"]:
+            free = max(free, entry["step"] + 1)
+    return free
+
+
 def _save_step(step: int, known: OpenStep) -> dict[str, Any]:
     """One step as JSON values."""
     waiting = {sensor: [reading.count, reading.source] for sensor, reading in known.waiting.items()}

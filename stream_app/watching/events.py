@@ -2,7 +2,8 @@
 
 An observer is called once things are durable, and sees published values only. Single people are reachable
 through :class:`~stream_app.watching.people.PeopleView` alone, by pseudonym: an observer that passes them on
-asks for an access token. Subclass :class:`Observer` and override what is of interest; every method does
+asks for an access token, and so does one that passes on which devices are suspected, as that follows from
+counts. Subclass :class:`Observer` and override what is of interest; every method does
 nothing by default.
 """
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from accounting.exposure.crowd import StepCrowd
     from accounting.ledgers import PrivacyAccount
     from stream_app.watching.people import PeopleView
-    from stream_app.wire import ClockOff, DecisionReason, RiskSummary
+    from stream_app.wire import ClockOff, DecisionReason, DeviceFinding, RiskSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,9 @@ class Observer:
 
     def panel_checked(self, event: PanelChecked) -> None:
         """Volunteers' true places were compared with the priors: at the start, and every twenty guesses."""
+
+    def devices_suspected(self, findings: tuple[DeviceFinding, ...]) -> None:
+        """All devices that seem broken now, at the start and whenever that changes; for the owner only."""
 
     def stopped(self, event: RunStopped) -> None:
         """A run ended."""

@@ -90,6 +90,7 @@ class Reason(StrEnum):
     COUNT_NOT_INTEGER = "count_not_integer"
     COUNT_TOO_LARGE = "count_too_large"
     NO_ACTIVATION = "no_activation"
+    EXCLUDED = "excluded"
     CONTRADICTING_READING = "contradicting_reading"
     LATE_READING = "late_reading"
     NOT_OVER = "not_over"
@@ -188,6 +189,28 @@ class Rejected(BaseMessage):
     payload: str
     reason: Annotated[Reason, Field(strict=False)]
     hint: str
+
+
+class Suspicion(StrEnum):
+    """Why a device seems broken."""
+
+    SILENT = "silent"
+    STUCK = "stuck"
+    IMPLAUSIBLE = "implausible"
+
+
+class DeviceFinding(BaseMessage):
+    """A device seems broken since the step ``since``, or with ``is_over`` does not any more.
+
+    It depends on true counts, though it has none: it is for the deployment's owner only.
+    """
+
+    type: Literal["device"] = "device"
+    step: Step
+    sensor: Name
+    suspicion: Annotated[Suspicion, Field(strict=False)]
+    since: Step
+    is_over: bool
 
 
 # Decisions on steps, made before any count is looked at: mechanisms, and the reason for them.

@@ -36,6 +36,7 @@ _REMEDIES = {
     Reason.COUNT_TOO_LARGE: "counts are at most 2^40",
     Reason.NO_ACTIVATION: "announce which sensors are active: an activation before each step's readings, or "
     "--schedule with a schedule (JSON) or activations (CSV)",
+    Reason.EXCLUDED: "these devices are excluded by the table of quality.exclusions; nothing is to be done",
     Reason.CONTRADICTING_ACTIVATION: "the first one counts; look for a second sender",
     Reason.LATE_READING: "sort the input by step, or raise grace",
     Reason.NOT_OVER: "send counts once their step is over; set clocks and origin; raise max_ahead_seconds "

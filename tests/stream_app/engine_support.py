@@ -18,6 +18,7 @@ from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import SensorRegistry
 from stream_app.embedded import RunOptions, RunReport, run
+from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions
 from stream_app.setup.settings import Settings
 from stream_app.steps.engine import ClosedStep, StepEngine, StoredStep
 from stream_app.steps.intake import Intake
@@ -67,10 +68,11 @@ def engine(
     announced: dict[int, tuple[str, ...]] | None = None,
     stored: Iterable[StoredStep] = (),
     by_clock: bool = False,
+    exclusions: Exclusions = NO_EXCLUSIONS,
 ) -> StepEngine:
     """An engine of the small deployment."""
     return StepEngine(
-        Intake(REGISTRY, StepWindow(grace, announced, by_clock=by_clock), max_ahead),
+        Intake(REGISTRY, StepWindow(grace, announced, by_clock=by_clock), max_ahead, exclusions),
         policy,
         KeyedPublisher(NoiseKey.parse(NOISE_SECRET), "test", 0, 60),
         accounts or accountant(),

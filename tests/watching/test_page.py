@@ -202,7 +202,7 @@ def test_a_change_that_is_rounded_to_nothing_has_no_sign(watched: WatchedPage) -
     assert said == ["−3.1 in 100", "+0.4 in 100", *["under 0.1 in 100"] * 2, *["0 in 100"] * 2]
 
 
-@pytest.mark.parametrize("path", ["people.json?threshold=0.5", "why.json?person=somebody"])
+@pytest.mark.parametrize("path", ["people.json?threshold=0.5", "why.json?person=somebody", "devices.json"])
 @pytest.mark.parametrize("token", ["", "Bearer wrong", f"Bearer {TOKEN[:-1]}"])
 def test_nobody_sees_people_without_the_token(engine: LiveEngine, path: str, token: str) -> None:
     """401 whoever asks, and no pseudonym in the answer."""
@@ -233,6 +233,7 @@ def test_the_token_shows_people_and_which_release_did_it(watched: WatchedPage) -
     page.keyboard.press("Enter")
     page.wait_for_selector("#exposed button")
     assert page.input_value("#token") == "", "the token does not stay on the screen"
+    page.wait_for_selector("#devices", state="hidden")
     page.locator("#exposed button").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("#why h3", timeout=120_000)
@@ -245,6 +246,22 @@ def test_the_token_shows_people_and_which_release_did_it(watched: WatchedPage) -
     assert abs(sum(shares) - 100) <= len(shares)
     page.click("#forget")
     assert page.locator("#exposed table, #why table").count() == 0
+    assert watched.complaints == []
+
+
+def test_the_token_shows_devices_that_seem_broken(watched: WatchedPage) -> None:
+    """Below the people, and hidden again with them."""
+    page, found = watched.page, {"devices": [{"sensor": "gate 3", "suspicion": "stuck", "since": 4}]}
+    page.route("**/devices.json", lambda route: route.fulfill(json=found))
+    assert page.locator("#devices").is_hidden()
+    page.fill("#token", TOKEN)
+    page.click("#token-form button[type=submit]")
+    page.wait_for_selector("#devices table")
+    said = watched.text("#devices")
+    assert "Devices that seem broken" in said
+    assert all(word in said for word in ("gate 3", "stuck"))
+    page.click("#forget")
+    assert page.locator("#devices").is_hidden()
     assert watched.complaints == []
 
 

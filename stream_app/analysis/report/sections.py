@@ -23,8 +23,10 @@ from stream_app.analysis.verdict import (
     rule_in_words,
     whole_rule_in_words,
 )
+from stream_app.setup.exclusions import Exclusion
 from stream_app.setup.priors_verdict import CheckedGroup, PriorsVerdict
 from stream_app.setup.release_settings import BudgetSettings
+from stream_app.setup.run_folder.manifest import EXCLUSIONS
 from stream_app.watching.hindsight import Hindsight, PastHorizon, hindsight
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.wording import (
@@ -44,6 +46,7 @@ Rows = Iterable[Sequence[str]]
 MOST_PEOPLE = 50  # in the table of an audit
 MOST_SENSORS = 50  # in the table of what was published: thousands would be all that a report is
 _MOST_ODDS = 1e6
+_MOST_EXCLUDED = 20
 _DARKEST_SIGMA = 5.0  # from which a cell is no darker
 
 
@@ -182,7 +185,20 @@ def setting_rows(log: RunLog) -> Rows:
         yield "Assumed observer", "sees every release, knows the person's habits and where everybody else is"
     for mechanism, count in sorted(log.releases.items()):
         yield f"Decided, {mechanism}", f"{count:,} sensor-steps"
+    if rows := settings.get(EXCLUSIONS):
+        yield "Devices that are not counted", _excluded_in_words(log, [Exclusion(*row) for row in rows])
     yield "Messages rejected", f"{log.rejected:,}"
+
+
+def _excluded_in_words(log: RunLog, rows: Sequence[Exclusion]) -> str:
+    """Which devices were declared not to be counted, when and why."""
+    said = [
+        f"{row.sensor} from {log.when(row.first)} "
+        f"{'on' if row.until is None else f'until {log.when(row.until)}'} ({row.reason})"
+        for row in rows[:_MOST_EXCLUDED]
+    ]
+    more = len(rows) - len(said)
+    return "; ".join([*said, *([f"and {more:,} more in run.json"] if more else [])])
 
 
 def unrefined(log: RunLog) -> tuple[int, str] | None:

@@ -39,10 +39,11 @@ from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
 from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_models
 from stream_app.setup.declared import require_most_counts
+from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.key_record import check_between_windows
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, differences
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, EXCLUSIONS, differences
 from stream_app.setup.run_folder.record import Author, Entry, chained, following, head_of
 from stream_app.setup.run_folder.run_settings import mechanisms_of_windows
 from stream_app.setup.sensor_files import load_registry
@@ -435,6 +436,11 @@ class Deployment:
         """Everything that decisions and schedules may name: sensors, and the deployment's noise design."""
         return self.registry.with_designs(designs_of(self.settings.release))
 
+    @cached_property
+    def exclusions(self) -> Exclusions:
+        """Which sensors are not active in which steps."""
+        return load_exclusions(self.settings, self.registry)
+
     def limit(self) -> RiskBudget | None:
         """The risk budget, where there is one."""
         policy = policy_from(self.settings.release, self.registry)
@@ -479,14 +485,26 @@ class Deployment:
     def release_basis(self, noise_key: str | None, schedule: str | None) -> dict[str, Any]:
         """The basis of the release log: also policy, and fingerprints of noise key and schedule file."""
         release = self.settings.release.model_dump(mode="json")
-        return {**self.basis, "release": release, "noise_key": noise_key, "schedule": schedule}
+        excluded = {EXCLUSIONS: self.exclusions.facts()} if self.exclusions.rows else {}
+        return {**self.basis, "release": release, "noise_key": noise_key, "schedule": schedule, **excluded}
 
     def check_continued(
-        self, stored: Mapping[str, Any], wanted: Mapping[str, Any], next_step: int, *, accept_changes: bool
+        self,
+        stored: Mapping[str, Any],
+        wanted: Mapping[str, Any],
+        next_step: int,
+        first_free: int,
+        *,
+        accept_changes: bool,
     ) -> dict[str, Any]:
-        """Refuse to continue a log with another basis; returns the stored one without ids and head."""
+        """Refuse to continue a log with another basis; returns the stored one without ids and head.
+
+        ``first_free`` is the first step that nothing is known of, from which on exclusions may change.
+        """
         kept = {key: value for key, value in stored.items() if key not in (INPUTS, RECORD_HEAD)}
         check_basis(kept, wanted, accept_changes=accept_changes)
+        if kept:
+            check_change(kept.get(EXCLUSIONS), wanted.get(EXCLUSIONS), max(next_step, first_free))
         if kept.get("noise_key", wanted["noise_key"]) != wanted["noise_key"]:
             check_between_windows(self.settings.release.covariance, next_step)
         return kept
@@ -494,7 +512,7 @@ class Deployment:
 
 def check_basis(stored: Mapping[str, Any], wanted: Mapping[str, Any], *, accept_changes: bool) -> None:
     """Refuse to continue a log with other settings than it was begun with, as far as they were stored."""
-    replaceable = ACCEPTABLE if accept_changes else frozenset[str]()
+    replaceable = (ACCEPTABLE if accept_changes else frozenset[str]()) | {EXCLUSIONS}
     changed = [key for key in sorted(stored.keys() - replaceable) if stored[key] != wanted.get(key)]
     if changed:
         raise RunChangedError(

@@ -197,7 +197,7 @@ class Coordinator(DecidingWorker):
         settings, topics = deployment.settings, deployment.topics
         window = SealedWindow(topics.regions, progress.next_step)
         engine = StepEngine(
-            Intake(deployment.registry, window, settings.max_ahead),
+            Intake(deployment.registry, window, settings.max_ahead, deployment.exclusions),
             self._policy,
             NoPublisher(),
             accountant,

@@ -44,6 +44,7 @@ from stream_app.steps import (
     OpenStep,
     RevisedCount,
     StepClock,
+    first_free_step,
     refuse_waiting,
     release_of,
     revised_releases,
@@ -245,7 +246,8 @@ class IntakeCore(Core):
         ).line()
         hint = (
             f"step {step} was decided without region {self.place.region!r}, which was not done with it in "
-            "time; find out why it lags, or raise kafka.seal_seconds"
+            "time; find out why it lags, raise kafka.seal_seconds, or, if the coordinator excludes it, "
+            "give all workers the same table of exclusions"
         )
         return reject(f"{self.place.readings}:", payload.rstrip(), Reason.LATE_READING, hint)
 
@@ -425,7 +427,8 @@ class IntakeWorker(Job):
         assert isinstance(progress, RegionProgress)
         basis = deployment.release_basis(self._noise_key.fingerprint(), None)
         deployment.check_continued(
-            progress.basis, basis, progress.next_publish, accept_changes=self._accept_changes
+            *(progress.basis, basis, progress.next_publish, first_free_step(restored.window())),
+            accept_changes=self._accept_changes,
         )
         await self._check_continues(place, progress, log)
         offsets, lost = await inputs.resume(
@@ -437,7 +440,7 @@ class IntakeWorker(Job):
         core = IntakeCore(
             place,
             deployment,
-            Intake(registry, restored_window(settings, restored), settings.max_ahead),
+            Intake(registry, restored_window(settings, restored), settings.max_ahead, deployment.exclusions),
             KeyedPublisher.of(settings, self._noise_key, (place.region,)),
             progress.model_copy(update={"offsets": offsets}),
             basis,

@@ -61,7 +61,14 @@ from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.manifest import check_reason
 from stream_app.setup.run_folder.record import Author, check_head
 from stream_app.setup.settings import Settings
-from stream_app.steps import Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
+from stream_app.steps import (
+    Intake,
+    KeyedPublisher,
+    StepClock,
+    StepEngine,
+    StepWindow,
+    first_free_step,
+)
 from stream_app.steps.policy import BudgetPolicy, Decided, Policy
 from stream_app.steps.policy.proposals import (
     Answer,
@@ -361,7 +368,8 @@ class DecidingWorker(Job):
         key = self._noise_key
         basis = deployment.release_basis(None if key is None else key.fingerprint(), self._schedule)
         stored = deployment.check_continued(
-            progress.basis, basis, progress.next_step, accept_changes=self._accept_changes
+            *(progress.basis, basis, progress.next_step, first_free_step(restored.window())),
+            accept_changes=self._accept_changes,
         )
         check_reason(stored, {key: basis.get(key) for key in stored}, self._author)
         await self._check_continues(progress)
@@ -503,7 +511,12 @@ class ReleaseWorker(DecidingWorker):
         settings, registry = self._deployment.settings, self._deployment.registry
         assert self._noise_key is not None  # a worker that publishes has one
         engine = StepEngine(
-            Intake(registry, restored_window(settings, restored), settings.max_ahead),
+            Intake(
+                registry,
+                restored_window(settings, restored),
+                settings.max_ahead,
+                self._deployment.exclusions,
+            ),
             self._policy,
             KeyedPublisher.of(settings, self._noise_key),
             accountant,

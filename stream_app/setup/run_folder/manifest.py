@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from accounting.settings import RiskBudget
 from stream_app.exceptions import OutputError, RunChangedError, keeping, restoring
+from stream_app.setup.exclusions import check_change, excludes_no_less
 from stream_app.setup.priors_verdict import is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.durable import load_document, replace_file
@@ -31,6 +32,11 @@ A check of the priors may be added, or get stricter, without that: ceilings only
 
 REPORTED = frozenset({"delta", "counted_again"})
 """What is recorded for readers only: no account depends on it, so it may change without --accept-changes."""
+
+
+EXCLUSIONS = "exclusions"
+"""The table of what is not published, which may change without --accept-changes: a change from a step on that
+nothing is known of yet leaves out, or takes back in, what was decided by people (:func:`check_change`)."""
 
 
 UNSAID = frozenset({"sharpen", "sharpen_operations"})
@@ -92,6 +98,11 @@ class Manifest:
         """Whether the noise key is not the earlier run's."""
         return self._stored is not None and self._stored.get(_KEY) != self._wanted.get(_KEY)
 
+    def check_exclusions(self, first_free: int) -> None:
+        """:class:`RunChangedError` where exclusions differ before the first step that nothing is known of."""
+        if self._stored is not None:
+            check_change(self._stored.get(EXCLUSIONS), self._wanted.get(EXCLUSIONS), first_free)
+
     def save(self, published: int, take_over: str | None = None) -> None:
         """Make it durable, once the run can go on; ``published`` steps were released before it.
 
@@ -147,7 +158,7 @@ class Manifest:
             key
             for key in stored.keys() | self._wanted.keys()
             if stored.get(key) != self._wanted.get(key)
-            and key not in replaceable | REPORTED | {_EARLIER_KEYS, _TAKEN_OVER}
+            and key not in replaceable | REPORTED | {EXCLUSIONS, _EARLIER_KEYS, _TAKEN_OVER}
             and not (key in UNSAID and stored.get(key) is None)
             and not (key == _CHECK and _is_checked_no_less(stored, self._wanted))
         )
@@ -179,7 +190,7 @@ def weakened(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Which facts promise less than before, or cannot be shown to promise as much.
 
     Other tiers, another schedule, crowd or evidence may reveal more. A later noise key, a stricter limit,
-    more noise and a stricter check of the priors do not.
+    more noise, a stricter check of the priors and more exclusions do not.
     """
     changed = [key for key in differing(before, after) if key not in {_KEY, _EARLIER_KEYS, "format", *UNSAID}]
     kept: dict[str, Callable[[Any, Any], bool]] = {
@@ -187,8 +198,9 @@ def weakened(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
         "delta": lambda was, now: was is None or (now is not None and now <= was),
         "counted_again": _counts_no_less,
         _CHECK: lambda was, now: _is_checked_no_less({_CHECK: was}, {_CHECK: now}),
+        EXCLUSIONS: excludes_no_less,
     }
-    acceptable = ACCEPTABLE | REPORTED
+    acceptable = ACCEPTABLE | REPORTED | {EXCLUSIONS}
     return [
         key
         for key in changed

@@ -190,14 +190,15 @@ _PATHS = (
     "/state.json",
     "/events",
     "/people.json",
+    "/devices.json",
     "/metrics",
     "/runbooks/",
     "/-/healthy",
     "/-/ready",
 )
-_PEOPLE = "/people.json"
+_PEOPLE, _DEVICES = "/people.json", "/devices.json"
 _RUNBOOKS = "/runbooks/"
-PEOPLE_PATHS = (_PEOPLE, "/why.json")
+PEOPLE_PATHS = (_PEOPLE, "/why.json", _DEVICES)
 _REFUSALS = {
     HTTPStatus.BAD_REQUEST: "the request cannot be read",
     HTTPStatus.METHOD_NOT_ALLOWED: "only GET and HEAD are answered here",
@@ -277,15 +278,18 @@ def _public(path: str, site: Site) -> WebAnswer:
 
 
 def _people(path: str, query: dict[str, list[str]], authorization: str, site: Site) -> WebAnswer:
-    """Single people, for the holder of the token only."""
+    """Single people and suspected devices, for the holder of the token only."""
     if site.people is None:
         return _as_json(
-            HTTPStatus.FORBIDDEN, {"error": "no page_token is set, so single people are not shown"}
+            HTTPStatus.FORBIDDEN,
+            {"error": "no page_token is set, so single people and suspected devices are not shown"},
         )
     if not site.people.allows(authorization.removeprefix("Bearer ")):
         return _as_json(
             HTTPStatus.UNAUTHORIZED, {"error": "send the deployment's page_token as a Bearer token"}
         )
+    if path == _DEVICES:
+        return _as_json(HTTPStatus.OK, site.people.devices())
     if path == _PEOPLE:
         return _exposed(query.get("threshold", ["0.5"])[0], site.people)
     explanation = site.people.why(unquote(query.get("person", [""])[0]))

@@ -21,7 +21,7 @@ from stream_app.watching.metrics import HiddenLine, adversary_of, hour_of, sigma
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 from stream_app.watching.prior_notes import crowd_note, panel_note
 from stream_app.watching.wording import decision_in_words, over_limit_in_words, spent_in_words
-from stream_app.wire import Reason, RiskSummary
+from stream_app.wire import DeviceFinding, Reason, RiskSummary
 
 # Single people, by pseudonym, for holders of the access token: who is exposed, and which release did it.
 
@@ -59,7 +59,7 @@ class RecentSteps:
 
 
 class PeopleBoard(Observer):
-    """Keeps each person's figures after each step; ask :meth:`allows` before any is shown."""
+    """Keeps each person's figures after each step, and suspected devices; ask :meth:`allows` first."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -68,6 +68,7 @@ class PeopleBoard(Observer):
         self._view: PeopleView | None = None
         self._standing: Standing | None = None
         self._log = RecentSteps()
+        self._devices: tuple[DeviceFinding, ...] = ()
 
     def allows(self, token: str) -> bool:
         """Whether this is the access token; the comparison takes the same time for a wrong one."""
@@ -92,6 +93,22 @@ class PeopleBoard(Observer):
             self._log.append(event.accounted or event.schedule)
             if self._view is not None:
                 self._standing = self._view.standing()
+
+    def devices_suspected(self, findings: tuple[DeviceFinding, ...]) -> None:
+        """Keep what holds now."""
+        with self._lock:
+            self._devices = findings
+
+    def devices(self) -> dict[str, Any]:
+        """Which devices seem broken, since when and why, as JSON."""
+        with self._lock:
+            found = self._devices
+        return {
+            "devices": [
+                {"sensor": each.sensor, "suspicion": each.suspicion.value, "since": each.since}
+                for each in found
+            ]
+        }
 
     def exposed(self, threshold: float) -> dict[str, Any]:
         """People at or above the threshold, highest added risk first, as JSON; none before the first step."""

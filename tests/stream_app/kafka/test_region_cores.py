@@ -138,7 +138,7 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
         nobody = Population.pack((), NAMES)
         horizon = HorizonSettings(4, 1).starting_at(progress.next_step)
         engine = StepEngine(
-            Intake(deployment.registry, window, 100),
+            Intake(deployment.registry, window, 100, deployment.exclusions),
             policy,
             NoPublisher(),
             ContinuousAccountant(nobody, horizon),
@@ -162,7 +162,8 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
             window = restored_window(settings, restored)
             registry = deployment.registry.of_region(region)
             publisher = KeyedPublisher.of(settings, KEY, (region,))
-            core = IntakeCore(place, deployment, Intake(registry, window, 100), publisher, progress, {})
+            taken_in = Intake(registry, window, 100, deployment.exclusions)
+            core = IntakeCore(place, deployment, taken_in, publisher, progress, {})
             lines = logs.values(topics.decisions)[core.first_revisable : progress.next_publish]
             decided = [StepDecision.model_validate_json(line) for line in lines]
             core.recall(map(deployment.schedule_of, decided))
@@ -262,6 +263,70 @@ def test_dying_workers_publish_what_one_engine_does_each_step_once(deployment: D
     whole = [json.loads(line) for line in logs.values(deployment.topics.whole)]
     assert [each["step"] for each in whole] == list(range(STEPS))
     assert logs.values(deployment.topics.rejected) == []
+
+
+def test_excluded_devices_of_regions_are_those_that_nobody_announces(tmp_path: Path) -> None:
+    """Bit for bit what one engine publishes of the messages without them, with workers that die."""
+    table = tmp_path / "exclusions.csv"
+    table.write_text(
+        "sensor,from,to,reason\nA,1970-01-01T00:05Z,1970-01-01T00:12Z,broken\nB,1970-01-01T00:20Z,,moved\n"
+    )
+    deployment = deployment_of_regions(tmp_path, REGION_OF, quality={"exclusions": table})
+    messages, random, logs = complete_day(3), np.random.default_rng(3), Logs()
+    produce_all(deployment, logs, messages)
+    everybody, quiet = actors(deployment, logs), 0
+    while quiet < 200:
+        actor, names = everybody[random.integers(len(everybody))]
+        name = names[random.integers(len(names))]
+        moved = actor.act(name, int(random.integers(1, 12)), dies=bool(random.random() < 0.3))
+        quiet = 0 if moved else quiet + 1
+    left_out = {("A", step) for step in range(5, 12)} | {("B", step) for step in range(20, STEPS)}
+    sent = {(each.sensor, each.step) for each in messages if isinstance(each, Reading)}
+    plain = [
+        each.model_copy(
+            update={"sensors": tuple(name for name in each.sensors if (name, each.step) not in left_out)}
+        )
+        if isinstance(each, Activation)
+        else each
+        for each in messages
+        if isinstance(each, Activation) or (each.sensor, each.step) not in left_out
+    ]
+    wanted = embedded(deployment_of_regions(tmp_path, REGION_OF), plain)
+    found = published(deployment, logs)
+    assert len(wanted) == len(found) == STEPS
+    for release in wanted:
+        assert found[release.step] == {each.sensor: each for each in release.releases}
+    letters = {
+        (each["reason"], Reading.model_validate_json(each["payload"]).sensor)
+        for each in map(json.loads, logs.values(deployment.topics.rejected))
+    }
+    assert left_out & sent
+    assert letters == {("excluded", "A"), ("excluded", "B")}
+
+
+def test_a_coordinator_with_a_newer_table_decides_without_the_device(tmp_path: Path) -> None:
+    """Its region has sealed the step with the device: the count is not published, and not lost silently."""
+    table = tmp_path / "exclusions.csv"
+    table.write_text("sensor,from,to,reason\nA,1970-01-01T00:03Z,,broken\n")
+    newer = deployment_of_regions(tmp_path, REGION_OF, quality={"exclusions": table})
+    older, logs = deployment_of_regions(tmp_path, REGION_OF), Logs()
+    messages = [
+        each
+        for step in range(6)
+        for each in (
+            Activation(v=1, step=step, sensors=NAMES),
+            *(Reading(v=1, step=step, sensor=name, count=7) for name in NAMES),
+        )
+    ]
+    produce_all(older, logs, messages)
+    everybody = [actors(newer, logs)[0], *actors(older, logs)[1:]]
+    while any(actor.act(name, 50, dies=False) for actor, names in everybody for name in names):
+        pass
+    found = published(older, logs)
+    assert [step for step in range(6) if "A" in found[step]] == [0, 1, 2]
+    letters = [json.loads(line) for line in logs.values(older.topics.rejected)]
+    assert len(letters) == 3
+    assert all("same table of exclusions" in letter["hint"] for letter in letters)
 
 
 def test_what_regions_say_to_each_other_holds_no_count(deployment: Deployment) -> None:

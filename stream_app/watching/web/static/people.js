@@ -1,4 +1,4 @@
-// Single people, behind the access token. The token stays in this page's memory and is sent to this engine only.
+// Single people and suspected devices, behind the access token. The token stays in this page's memory and is sent to this engine only.
 
 import { EXACT, bits, ceilingInWords, changeInAHundred, element, inAHundred, number, stepName, table } from "./words.js";
 
@@ -38,6 +38,7 @@ async function show() {
   say("");
   try {
     list(await ask(`/people.json?threshold=${by("threshold").value}`));
+    listDevices(await ask("/devices.json"));
     by("token").value = "";
     by("forget").hidden = false;
   } catch (error) {
@@ -61,6 +62,12 @@ function list(found) {
   const head = ["Pseudonym", "Which release did it", "Added risk now", "Ceiling", ...(inCrowd ? ["Ceiling in the crowd"] : []), "Guess", "Highest added risk so far", "At step"];
   by("exposed").replaceChildren(element("table", {}, ...table("Most exposed people", head, rows)));
   by("exposed").hidden = shown === 0;
+}
+
+function listDevices(found) {
+  const rows = found.devices.map((device) => [device.sensor, device.suspicion, stepName(device.since, about)]);
+  by("devices").replaceChildren(element("h3", {}, "Devices that seem broken"), element("table", {}, ...table("Devices that seem broken", ["Device", "Seems", "Since"], rows)));
+  by("devices").hidden = rows.length === 0;
 }
 
 function whyButton(person) {
@@ -113,6 +120,8 @@ function forget() {
   by("token").value = "";
   by("exposed").replaceChildren();
   by("exposed").hidden = true;
+  by("devices").replaceChildren();
+  by("devices").hidden = true;
   by("forget").hidden = true;
   say("");
 }
