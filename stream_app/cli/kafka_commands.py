@@ -149,7 +149,6 @@ def load(
     from models.prior_files import load_population
     from stream_app.city import CityOptions, build_city
     from stream_app.kafka.tools.person_loading import load_people, write_locations
-    from stream_app.setup.given_priors import refuse_evidence
     from stream_app.watching.prior_notes import basis_note
 
     if (priors is None) == (city_people is None):
@@ -161,7 +160,6 @@ def load(
         population = build_city(CityOptions(people=city_people or 0, seed=seed)).population
     if locations_file is not None:
         write_locations(locations_file, population.location_names)
-    refuse_evidence(settings)
     report = load_people(settings, population, effective_from, remove_others=remove_others)
     if json:
         print_json(report._asdict())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -31,6 +31,8 @@ from models.releases import (
     publish_step,
 )
 from stream_app.exceptions import SettingsError, TierContinuationError
+from stream_app.setup.combinations import Runner, refuse
+from stream_app.setup.given_priors import facts_of
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
@@ -41,6 +43,7 @@ from stream_app.steps.policy import (
     Policy,
     ScheduledPolicy,
     announced_sensors,
+    check_scheduled,
     designs_of,
     policy_from,
     undecided_step,
@@ -394,25 +397,35 @@ class Plan:
     scheduled_tiers: ScheduledTiers = field(default_factory=dict)
 
 
-def make_plan(settings: Settings, schedule: Path | None, population: Population) -> Plan:
-    """Sensors, announcements and policy of a run with a schedule (JSON), activations (CSV) or neither."""
+def make_plan(
+    settings: Settings, schedule: Path | None, population: Population, runner: Runner, alternatives: int = 0
+) -> Plan:
+    """Sensors, announcements and policy of a run with a schedule (JSON), activations (CSV) or neither.
+
+    Raises what the ``runner`` refuses; ``alternatives`` are how many are asked for.
+    """
     registry = load_registry(settings.sensors, population.location_names)
     registry = registry.with_designs(designs_of(settings.release))
+    facts = replace(facts_of(settings, population), registry=registry, alternatives=alternatives)
+    refuse(runner, facts)
     if schedule is None or is_activations(schedule):
         announced = {} if schedule is None else load_activations(schedule, registry)
         policy = policy_from(settings.release, registry, announced)
-        registry = _with_windows(settings, registry, policy)
+        registry = _with_windows(registry, policy)
         for step, names in announced.items():
             for name in names:
                 check_window_ends(registry.get(name), step)
-        return Plan(registry, announced, policy, settings.first_slot, tier_names(policy.mechanisms()))
-    return follow_schedule(settings, load_schedule(schedule, registry), registry)
+        plan = Plan(registry, announced, policy, settings.first_slot, tier_names(policy.mechanisms()))
+    else:
+        plan = follow_schedule(settings, load_schedule(schedule, registry), registry)
+    refuse(runner, replace(facts, tiers=plan.tiers))
+    return plan
 
 
 def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegistry) -> Plan:
     """Sensors, announcements and policy where a schedule has the most that may be released."""
     policy = policy_from(settings.release, registry)
-    registry = _with_windows(settings, registry, policy)
+    registry = _with_windows(registry, policy)
     for step in schedule.steps:
         in_single_steps(step, registry)  # refuses what is not accounted
     return Plan(
@@ -425,14 +438,10 @@ def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegi
     )
 
 
-def _with_windows(
-    settings: Settings, registry: SensorRegistry, policy: FixedPolicy | BudgetPolicy
-) -> SensorRegistry:
+def _with_windows(registry: SensorRegistry, policy: FixedPolicy | BudgetPolicy) -> SensorRegistry:
     """The registry with the mechanisms of sensors with windows, which are accounted in every step."""
     if not registry.windowed or isinstance(policy, BudgetPolicy):
         return registry
-    if settings.has_crowd:
-        registry.refuse_windows("ceilings in the crowd", "leave out adversary and [crowd]")
     return registry.with_windows(policy.in_windows())
 
 
@@ -447,18 +456,12 @@ def tiers_of(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> tuple[st
     return tier_names([*policy.mechanisms(), *scheduled])
 
 
-def refuse_late_tiers(settings: Settings, tiers: Sequence[str]) -> None:
-    """:class:`SettingsError` for late values of tiers: each tier gets one message a step."""
-    if settings.late and tiers:
-        raise SettingsError(
-            "late must be 0 where tiers of recipients are released",
-            settings.late,
-            "take late = 0 out, or release without tiers",
-        )
-
-
 def policy_of_schedule(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:
-    """The policy of a schedule file: its mechanisms, or under a risk budget none better."""
+    """The policy of a schedule file: its mechanisms, or under a risk budget none better.
+
+    :class:`ScheduleError` for a mechanism without an account of what its sensor declares.
+    """
+    check_scheduled(schedule)
     if isinstance(policy, BudgetPolicy):
         policy.follow(schedule)
         return policy

@@ -38,6 +38,7 @@ from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
 from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_models
+from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.release_settings import CROWD
@@ -409,7 +410,7 @@ class Deployment:
         connection = Connection.of(settings.kafka)
         names = location_names or read_names(settings, _WHERE, _REMEDY)
         registry = load_registry(settings.sensors, names)
-        registry.refuse_windows("a deployment on Kafka", "run them in one process, with tallyguard run")
+        refuse(Runner.PERSONS, Facts(registry=registry))  # what no process on Kafka takes
         require_most_counts(registry, settings.connect.scaled)
         return cls(settings, registry, Topics.of(settings), connection)
 
@@ -518,7 +519,6 @@ def administration(connection: Connection) -> Iterator[Any]:
 
 def check_topics_of(deployment: Deployment) -> None:
     """:class:`TopicError` with everything that is wrong with the broker's topics."""
-    require_record_sizes(deployment.registry, deployment.topics, deployment.settings)
     with administration(deployment.connection) as admin:
         require_topics(admin, deployment.topics)
 

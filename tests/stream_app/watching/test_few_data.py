@@ -25,7 +25,7 @@ from stream_app.analysis.report import load_priors, read_run, write_report
 from stream_app.analysis.verdict import MayPublish, verdict_on
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import RunChangedError, SettingsError
-from stream_app.kafka.workers import _deployment
+from stream_app.kafka.workers import run_account_worker
 from stream_app.setup.given_priors import as_set, population_of
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
@@ -245,7 +245,7 @@ def test_a_budget_is_decided_on_the_means(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused_with_what_to_do(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     given = few(tmp_path)
     with pytest.raises(SettingsError, match="evidence must be left out on Kafka"):
-        _deployment(given)
+        run_account_worker(given, announce=print)
     others = tuple(f"other {number}" for number in range(len(population())))
     save_population(replace(population(), people=others), tmp_path / "others.json")
     with pytest.raises(PriorError, match="write it with the priors it belongs to"):
