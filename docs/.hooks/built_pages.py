@@ -172,10 +172,12 @@ def combinations_table() -> str:
 
     lines = ["| this | together with | refused by | because |", "|---|---|---|---|"]
     for each in REFUSALS:
-        by = ["everything"] if each.runners == EVERYWHERE else sorted(each.runners)
-        if WORKERS <= each.runners < EVERYWHERE:
-            by = ["all workers", *sorted(each.runners - WORKERS)]
-        said = ", ".join(name if " " not in name or name == "all workers" else f"`{name}`" for name in by)
+        commands = each.runners - WORKERS if each.runners >= WORKERS else each.runners
+        said = ", ".join(f"`{name}`" for name in sorted(commands))
+        if each.runners >= WORKERS:
+            said = f"all workers, {said}" if said else "all workers"
+        if each.runners == EVERYWHERE:
+            said = "every runner"
         lines.append(f"| {each.feature} | {each.beside or ''} | {said} | {each.reason}: {each.because} |")
     return "\n".join([*lines, ""])
 

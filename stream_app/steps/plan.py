@@ -43,7 +43,6 @@ from stream_app.steps.policy import (
     Policy,
     ScheduledPolicy,
     announced_sensors,
-    check_scheduled,
     designs_of,
     policy_from,
     undecided_step,
@@ -457,11 +456,7 @@ def tiers_of(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> tuple[st
 
 
 def policy_of_schedule(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:
-    """The policy of a schedule file: its mechanisms, or under a risk budget none better.
-
-    :class:`ScheduleError` for a mechanism without an account of what its sensor declares.
-    """
-    check_scheduled(schedule)
+    """The policy of a schedule file: its mechanisms, or under a risk budget none better."""
     if isinstance(policy, BudgetPolicy):
         policy.follow(schedule)
         return policy

@@ -13,7 +13,7 @@ from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import RiskBudget
 from models import mechanisms
-from models.exceptions import MechanismError, ScheduleError
+from models.exceptions import MechanismError
 from models.mechanisms import (
     NO_DESIGNS,
     Correlated,
@@ -363,23 +363,6 @@ def _check_accounted(
         error = unaccounted(sensor, mechanism)
         if error is not None:
             raise error
-
-
-def check_scheduled(schedule: Schedule) -> None:
-    """:class:`ScheduleError` for a mechanism without an account of what its sensor declares."""
-    known: set[tuple[str, Mechanism]] = set()
-    for step in schedule.steps:
-        for release in step.releases:
-            sensor, mechanism = release.sensor, release.mechanism
-            is_plain = sensor.most_counts == 1 and not sensor.corrections
-            if is_plain or (sensor.name, mechanism) in known:
-                continue
-            known.add((sensor.name, mechanism))
-            try:
-                _ = release.charged
-            except MechanismError as error:
-                where = f"step {step.step}, sensor {sensor.name!r}"
-                raise ScheduleError(f"{where}: {error.must}", error.got, error.remedy) from error
 
 
 def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings, designs: Designs) -> SensorWishes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from itertools import combinations
@@ -14,7 +15,7 @@ from stream_app.setup.combinations import EVERYWHERE, REFUSALS, Facts, Feature, 
 from stream_app.setup.sensor_files import load_registry
 from stream_app.starting.connect.connectors import check_connectors
 from tests.documents import DOCS, shown
-from tests.stream_app.cli.every_feature import FILES, OF_SENSORS, Made, make, refused_by, runners
+from tests.stream_app.cli.every_feature import FILES, OF_SENSORS, TIERS, Made, make, refused_by, runners
 from tests.stream_app.command_line import Tallyguard
 from tests.stream_app.engine_support import NAMES
 
@@ -277,6 +278,26 @@ def test_what_workers_cannot_do_with_check_says(
         refused_by(runner, made, tallyguard, monkeypatch) for runner in (Runner.RELEASE, Runner.ACCOUNT)
     ]
     assert [each for each in refused if each is not None and said in each]
+
+
+@pytest.mark.parametrize("on_kafka", [False, True], ids=["run", "kafka"])
+def test_a_schedule_whose_noise_has_no_account_is_refused_before_its_step(
+    on_kafka: bool, tmp_path: Path, tallyguard: Tallyguard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the middle of a run, when the step comes that names it."""
+    features = {Feature.CORRECTIONS, Feature.SCHEDULE}
+    made = make(tmp_path / "d", features, on_kafka=on_kafka, release={"tiers": TIERS})
+    assert made.problems() == []
+    assert made.schedule is not None
+    document = json.loads(made.schedule.read_text())
+    tiers = {f"epsilon_{name}": epsilon for name, epsilon in TIERS.items()}
+    document["steps"][3] = {"sensors": ["C"], "mechanism": "tiered", **tiers}
+    made.schedule.write_text(json.dumps(document))
+    said = "in step 3, a second value must have noise of its own"
+    assert [each for each in made.problems() if each.startswith(said)]
+    for runner in (Runner.RELEASE if on_kafka else Runner.RUN, Runner.PLAN):
+        refused = refused_by(runner, made, tallyguard, monkeypatch)
+        assert refused is not None and refused.startswith(said)
 
 
 def test_one_process_is_asked_alone(tmp_path: Path, tallyguard: Tallyguard) -> None:
