@@ -132,8 +132,60 @@ def glossary_table() -> str:
     return "\n".join(["| word | meaning | more |", "|---|---|---|", *rows, ""])
 
 
+_NO_MATTER = {  # a plan takes no counts in, and priors only; other habits are asked of a plan
+    "tallyguard plan": ("PANEL", "LATE", "CLOCK", "NO_PEOPLE"),
+    **dict.fromkeys(("tallyguard run", "one region", "several regions"), ("ALTERNATIVES",)),
+}
+
+
+def features_table() -> str:
+    """Which runner takes which feature, by the list of what does not go together."""
+    from stream_app.setup.combinations import REFUSALS, REGION_WORKERS, Feature, Runner
+
+    people = {Runner.ACCOUNT, Runner.PERSONS}
+    columns = {
+        "tallyguard run": ({Runner.RUN}, None),
+        "one region": ({Runner.RELEASE, *people}, None),
+        "several regions": ({*REGION_WORKERS, *people}, Feature.REGIONS),
+        "tallyguard plan": ({Runner.PLAN}, None),
+    }
+    lines = [
+        "| feature | `run`, `backfill` | workers on Kafka | workers of several regions | `plan` |",
+        "|---|---|---|---|---|",
+    ]
+    for feature in Feature:
+        cells = []
+        for name, (runners, besides) in columns.items():
+            is_refused = any(
+                each.feature is feature and each.beside in (None, besides) and each.runners & runners
+                for each in REFUSALS
+            )
+            is_any = feature.name not in _NO_MATTER[name]
+            cells.append("no" if is_refused else "yes" if is_any else "")
+        lines.append(f"| {feature} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def combinations_table() -> str:
+    """What is refused by whom, and why."""
+    from stream_app.setup.combinations import EVERYWHERE, REFUSALS, WORKERS
+
+    lines = ["| this | together with | refused by | because |", "|---|---|---|---|"]
+    for each in REFUSALS:
+        commands = each.runners - WORKERS if each.runners >= WORKERS else each.runners
+        said = ", ".join(f"`{name}`" for name in sorted(commands))
+        if each.runners >= WORKERS:
+            said = f"all workers, {said}" if said else "all workers"
+        if each.runners == EVERYWHERE:
+            said = "every runner"
+        lines.append(f"| {each.feature} | {each.beside or ''} | {said} | {each.reason}: {each.because} |")
+    return "\n".join([*lines, ""])
+
+
 BUILT = {
+    "combinations": combinations_table,
     "commands": commands_help,
+    "features": features_table,
     "glossary": glossary_table,
     "metrics": metrics_tables,
     "settings": settings_table,

@@ -224,15 +224,6 @@ class SensorRegistry:
         """The sensors whose counts cover several steps, or moves."""
         return tuple(sensor for sensor in self.sensors if sensor.window is not None)
 
-    def refuse_windows(self, what: str, remedy: str) -> None:
-        """:class:`SensorError` where there are sensors with windows, which ``what`` cannot have."""
-        if self.windowed:
-            raise SensorError(
-                f"{what} must be of sensors that count presence in single steps",
-                f"{len(self.windowed)} with windows or moves, such as {self.windowed[0].name!r}",
-                remedy,
-            )
-
     def with_windows(self, mechanisms: Mapping[str, Mechanism]) -> SensorRegistry:
         """The same sensors, with the mechanisms of those that have windows."""
         return replace(self, in_windows=dict(mechanisms))

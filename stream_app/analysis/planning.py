@@ -14,13 +14,13 @@ from typing import Any
 
 from accounting.continuous import RiskSummary, SharesOfPeople, shares_of_people
 from accounting.continuous.shadow import MeanAttack
-from accounting.exceptions import SettingsError
 from models.mechanisms import Mechanism, public_error
 from models.priors import Population
 from models.releases import Schedule, Sensor, SensorRegistry, in_single_steps
 from stream_app.analysis.alternatives import Alternative, VariedRisks, answers, vary
 from stream_app.analysis.crowd import CrowdSoFar, PlannedCrowd
-from stream_app.setup.given_priors import require_people
+from stream_app.setup.combinations import Runner, refuse
+from stream_app.setup.given_priors import facts_of
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.release_settings import CROWD, INFORMED, AdversaryName
 from stream_app.setup.settings import Settings
@@ -172,13 +172,14 @@ def plan_releases(
     ``alternatives`` are those under which the same releases are accounted: ``NAME=NATS`` or ``NAME=FILE``.
     Settings with a crowd show both ceilings, and decide by those of the adversary that they name.
     """
-    return _decided(settings, make_plan(settings, schedule, population), population, progress, alternatives)
+    plan = make_plan(settings, schedule, population, Runner.PLAN, len(alternatives))
+    return _decided(settings, plan, population, progress, alternatives)
 
 
 def plan_schedule(settings: Settings, schedule: Schedule, population: Population) -> ReleasePlan:
     """The same for a schedule that stands in no file."""
-    require_people(settings, len(population))
     registry = SensorRegistry(population.location_names, sensors_of(schedule))
+    refuse(Runner.PLAN, replace(facts_of(settings, population), registry=registry))
     return _decided(settings, follow_schedule(settings, schedule, registry), population)
 
 
@@ -195,12 +196,6 @@ def _decided(
     alternatives: Sequence[str] = (),
 ) -> ReleasePlan:
     decides = isinstance(plan.policy, BudgetPolicy)
-    if alternatives and settings.adversary == CROWD:
-        raise SettingsError(  # what is not known against that adversary is not answered for another one
-            "a plan against the crowd adversary cannot be varied",
-            f"{len(alternatives)} alternatives",
-            "leave out --vary, or plan with --adversary informed",
-        )
     names, as_run = _split_names(settings, population, is_needed=decides)
     accounts = Accounts.of(settings, settings.horizon_settings(plan.first_slot), population, names)
     others = vary(Alternative.given(population, names, settings), alternatives)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -17,9 +17,12 @@ from models.exceptions import TallyguardError
 from models.prior_files import load_population
 from models.priors import Population
 from models.releases import Counts, SensorRegistry
+from stream_app.embedded import prepared as prepared_run
+from stream_app.exceptions import SettingsError
+from stream_app.setup.combinations import ON_KAFKA, WORKERS, Facts, Runner, refusals
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.exclusions import Exclusions, load_exclusions
-from stream_app.setup.given_priors import as_set, population_of
+from stream_app.setup.given_priors import as_set, facts_of, location_names, population_of
 from stream_app.setup.keys import (
     load_noise_key,
     load_pseudonym_key,
@@ -27,12 +30,13 @@ from stream_app.setup.keys import (
 )
 from stream_app.setup.release_settings import CROWD, load_recipients
 from stream_app.setup.schedule_files import load_schedule
-from stream_app.setup.sensor_files import load_registry
+from stream_app.setup.sensor_files import load_registry, regions_by_sensor
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
-from stream_app.steps import DeviceWatch, first_slot_of, is_activations, tier_file
+from stream_app.steps import DeviceWatch, StepClock, first_slot_of, is_activations, make_plan, tier_file
 from stream_app.steps.policy import announced_sensors, designs_of, policy_from
 from stream_app.watching.prior_notes import basis_note
+from stream_app.watching.web import parse_address
 from stream_app.watching.wording import duration, habits_warning
 from stream_app.wire import load_activations, require_lines
 
@@ -81,34 +85,61 @@ def check_files(
     sensors: Path | None = None,
     schedule: Path | None = None,
     now_seconds: float | None = None,
+    runners: Collection[Runner] | None = None,
 ) -> list[Finding]:
     """Findings about everything given; settings are always looked at, sensors by default as they say.
 
-    ``now_seconds`` is the present time, by default this machine's.
+    ``runners`` are asked what they would refuse; None for all that the settings name: workers where a broker
+    is named, else a run; and a plan where there are a schedule and priors. ``now_seconds`` is the present
+    time, by default this machine's.
     """
     now_seconds = time.time() if now_seconds is None else now_seconds
     preflight = _Preflight()
     subject = str(config or "settings")
     settings = preflight.load(subject, lambda: load_settings(config))
-    if settings is not None:
-        preflight.findings += _about_settings(subject, settings)
-        _about_keys(settings, preflight)
-        preflight.load("panel", lambda: require_private_panel(settings))
-        if settings.release.recipients is not None:
-            preflight.findings += _about_recipients(settings.release.recipients)
+    if settings is None:
+        _about_files(preflight, None, priors, sensors, schedule, now_seconds)
+        return preflight.findings
+    preflight.findings += _about_settings(subject, settings)
+    _about_keys(settings, preflight)
+    preflight.load("panel", lambda: require_private_panel(settings))
+    if settings.listen:
+        preflight.load("listen", lambda: parse_address(settings.listen))
+    if settings.release.recipients is not None:
+        preflight.findings += _about_recipients(settings.release.recipients)
+    population = _about_files(preflight, settings, priors, sensors, schedule, now_seconds)
+    asked = settings if sensors is None else settings.model_copy(update={"sensors": sensors})
+    given = None if priors is None else population
+    named = _named_runners(asked, given, schedule) if runners is None else runners
+    asks = _asks(asked, population, given, schedule)
+    chosen = {runner: asks[runner] for runner in named if runner in asks}
+    preflight.findings += [*_about_runners(chosen, asked, population, schedule, preflight.findings)]
+    return preflight.findings
+
+
+def _about_files(
+    preflight: _Preflight,
+    settings: Settings | None,
+    priors: Path | None,
+    sensors: Path | None,
+    schedule: Path | None,
+    now_seconds: float,
+) -> Population | None:
+    """Findings about people, sensors and schedule, after those there are; the people."""
     population = preflight.load(str(priors or "priors"), lambda: _people(settings, priors))
     if population is None:
         preflight.findings += _left_out(priors, {"sensors": sensors, "schedule": schedule})
-        return preflight.findings
+        return None
     if priors is not None:
         preflight.findings += _about_population(str(priors), population)
-    if (note := _note(settings, population)) is not None:
+    are_elsewhere = priors is None and settings is not None and bool(settings.kafka.servers)
+    if not are_elsewhere and (note := _note(settings, population)) is not None:
         remedy = "fit priors to check-ins for more (docs/how-to/get-a-prior.md), or know what you leave open"
         preflight.findings.append(Finding("warning", str(priors or "priors"), note, remedy))
     path = sensors or (settings.sensors if settings else None)
     registry = preflight.load(str(path or "sensors"), lambda: load_registry(path, population.location_names))
     if registry is None:
-        return preflight.findings
+        return population
     preflight.findings += _about_sensors(str(path or "sensors"), registry, population)
     known = registry
     if settings is not None:
@@ -133,7 +164,7 @@ def check_files(
     else:
         preflight.findings += _about_schedule(preflight, settings, schedule, known)
     preflight.findings += _about_exclusions(preflight, settings, schedule, known, now_seconds)
-    return preflight.findings
+    return population
 
 
 def _note(settings: Settings | None, population: Population) -> str | None:
@@ -149,7 +180,110 @@ def _people(settings: Settings | None, priors: Path | None) -> Population | None
         return population if settings is None else as_set(settings, population)
     if settings is None or settings.locations is None:
         return None
+    if settings.kafka.servers:  # whose people are on a topic
+        return Population.pack([], location_names(settings, "", ""))
     return population_of(settings, None)
+
+
+def _named_runners(settings: Settings, given: Population | None, schedule: Path | None) -> list[Runner]:
+    """What the settings are for."""
+    named = [Runner.RUN]
+    if settings.kafka.servers:
+        regions = _quietly(lambda: regions_by_sensor(settings.sensors))
+        deciding = [Runner.COORDINATOR, Runner.INTAKE] if regions else [Runner.RELEASE]
+        named = [*deciding, Runner.ACCOUNT]
+        named += [] if given is None else [Runner.PERSONS]
+    return named if schedule is None or given is None else [*named, Runner.PLAN]
+
+
+def _asks(
+    settings: Settings, population: Population | None, given: Population | None, schedule: Path | None
+) -> dict[Runner, Callable[[], object]]:
+    """How each runner is asked: as it begins itself. Who has no people or locations is left out.
+
+    ``given`` are the people of a priors file, ``population`` also nobody at the locations of the settings.
+    """
+    asks: dict[Runner, Callable[[], object]] = {
+        runner: lambda runner=runner: _begin_worker(runner, settings, schedule)  # type: ignore[misc]
+        for runner in WORKERS
+    }
+    if population is not None:
+        asks[Runner.RUN] = lambda: prepared_run(settings, schedule, population)
+    if given is not None:
+        asks[Runner.PERSONS] = lambda: _load_people(settings, given)
+        if schedule is not None:
+            asks[Runner.PLAN] = lambda: make_plan(settings, schedule, given, Runner.PLAN)
+    return asks
+
+
+def _about_runners(
+    asks: Mapping[Runner, Callable[[], object]],
+    settings: Settings,
+    population: Population | None,
+    schedule: Path | None,
+    found: Sequence[Finding],
+) -> Iterator[Finding]:
+    """What these runners would refuse at their start, unless it was found before."""
+    said = {finding.sentence for finding in found}
+    refused: dict[tuple[str, str], list[str]] = {}
+    for name, ask in asks.items():
+        errors = [*_known_refusals(name, settings, population, schedule), *_refused(ask)]
+        for what in dict.fromkeys((f"{each.must}, got {each.got}", each.remedy) for each in errors):
+            refused.setdefault(what, []).append(name)
+        if not errors:
+            yield Finding("ok", name, "takes these settings and files")
+    for (sentence, remedy), names in refused.items():
+        if sentence not in said:
+            yield Finding("problem", ", ".join(names), sentence, remedy)
+    if not asks:
+        yield Finding(
+            "warning",
+            "priors",
+            "no runner was asked: there are no priors, and the settings name no locations",
+            "give --priors, or name a file of location names in the settings",
+        )
+
+
+def _begin_worker(runner: Runner, settings: Settings, schedule: Path | None) -> None:
+    """What a worker begins with."""
+    from stream_app.kafka.workers import prepared
+
+    prepared(runner, settings, schedule)
+
+
+def _load_people(settings: Settings, population: Population) -> None:
+    """What `tallyguard persons load` begins with."""
+    from stream_app.kafka.tools.person_loading import prepared
+
+    prepared(settings, population)
+
+
+def _known_refusals(
+    runner: Runner, settings: Settings, population: Population | None, schedule: Path | None
+) -> Iterator[TallyguardError]:
+    """All that the runner refuses by the list of what does not go together, not only the first."""
+    registry = None
+    if population is not None:
+        registry = _quietly(lambda: load_registry(settings.sensors, population.location_names))
+    facts = Facts(settings) if population is None else facts_of(settings, population)
+    tiers = tuple(settings.release.tiers) if runner in ON_KAFKA else ()
+    activations = schedule is not None and is_activations(schedule)
+    yield from refusals(runner, replace(facts, registry=registry, tiers=tiers, activations=activations))
+
+
+def _refused(ask: Callable[[], object]) -> Iterator[TallyguardError]:
+    try:
+        ask()
+    except TallyguardError as error:
+        yield error
+
+
+def _quietly(loader: Callable[[], Loaded]) -> Loaded | None:
+    """What the loader gives; None where it refuses, which is a finding of its own."""
+    try:
+        return loader()
+    except TallyguardError:
+        return None
 
 
 def _left_out(priors: Path | None, files: dict[str, Path | None]) -> Iterator[Finding]:
@@ -172,6 +306,11 @@ def _about_settings(subject: str, settings: Settings) -> Iterator[Finding]:
             "publication reveals that delay",
             "set it for counts that come live; archives do not need it",
         )
+    try:
+        StepClock.of(settings).check(time.time(), 0)
+    except SettingsError as error:  # how far a deployment that runs has come is not known here
+        sentence = f"a deployment that begins now would be refused: {error.must}, got {error.got}"
+        yield Finding("warning", "grace_seconds", sentence, str(error.remedy))
 
 
 def _about_keys(settings: Settings, preflight: _Preflight) -> None:
@@ -180,6 +319,8 @@ def _about_keys(settings: Settings, preflight: _Preflight) -> None:
     for name, load in loaders.items():
         path: Path | None = getattr(settings, name)
         if path is None and getattr(settings, f"{name}_secret") is None:
+            if settings.kafka.servers:
+                continue  # whether it is needed is for each process to say
             preflight.findings.append(
                 Finding(
                     "warning",

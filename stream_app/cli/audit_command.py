@@ -114,6 +114,7 @@ def audit(
     from accounting.bounds import Effort
     from models.prior_files import load_population
     from stream_app.cli import audit_answers as answers
+    from stream_app.setup.combinations import Facts, Runner, refuse
     from stream_app.setup.exclusions import load_exclusions
     from stream_app.setup.priors_verdict import load_priors_check
     from stream_app.setup.schedule_files import load_schedule
@@ -129,7 +130,7 @@ def audit(
     designs = given_designs(covariance)
     population = load_population(priors)
     registry = load_registry(sensors, population.location_names).with_designs(designs)
-    registry.refuse_windows("an audit", "certify them with tg.certify_windows (docs/how-to/passages.md)")
+    refuse(Runner.AUDIT, Facts(registry=registry))
     planned = load_schedule(schedule, registry)
     if config is not None:
         planned = load_exclusions(settings_of(config), registry).without(planned)

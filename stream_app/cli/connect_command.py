@@ -56,18 +56,17 @@ def http(
       tallyguard connect http --config tallyguard.toml --output from-http
       tallyguard run --config tallyguard.toml --input from-http/messages.jsonl --follow --output out
     """
-    from stream_app.starting.connect import resolved_map
+    from stream_app.starting.connect import connectors
     from stream_app.starting.connect.http import Receiver
     from stream_app.starting.connect.intake import open_dead_letters
-    from stream_app.starting.connect.journal import MESSAGES, announced_sensors, journal_of
+    from stream_app.starting.connect.journal import MESSAGES, journal_of
     from stream_app.starting.connect.payloads import PayloadMap
 
     settings = settings_of(config, {"connect.http.listen": listen})
-    chosen = settings.connect.http
-    mapping = resolved_map(chosen.map)
-    sensors = announced_sensors(settings, mapping, "connect.http.map")
+    mapping, sensors = connectors.http(settings)
+    assert mapping is not None
     with journal_of(output, settings, mapping, sensors) as journal:
-        receiver = Receiver(chosen, PayloadMap(mapping), journal, open_dead_letters(output))
+        receiver = Receiver(settings.connect.http, PayloadMap(mapping), journal, open_dead_letters(output))
 
         def announce(address: str) -> None:
             stderr().print(f"receiving at {address}", soft_wrap=True)
@@ -106,19 +105,18 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
       tallyguard connect mqtt --config tallyguard.toml --output from-broker --releases out
     """
     from stream_app.setup.this_process import stop_on_signals
-    from stream_app.starting.connect import resolved_map
+    from stream_app.starting.connect import connectors
     from stream_app.starting.connect.intake import open_intake
-    from stream_app.starting.connect.journal import MESSAGES, announced_sensors
+    from stream_app.starting.connect.journal import MESSAGES
     from stream_app.starting.connect.mqtt import BrokerAddress, BrokerSession, RetainedReleases, relay
 
     settings = settings_of(config)
     chosen = settings.connect.mqtt
     _require_direction(bool(chosen.topics), releases, "connect.mqtt.topics")
+    mapping, sensors = connectors.mqtt(settings)
     address = BrokerAddress.of(settings)
     is_known = bool(chosen.topics) and (output / MESSAGES).exists()
     session = BrokerSession(address, chosen, chosen.topics, is_known=is_known)
-    mapping = resolved_map(chosen.map) if chosen.topics else None
-    sensors = announced_sensors(settings, mapping, "connect.mqtt.map") if mapping is not None else ()
     with open_intake(output, settings, mapping, sensors) as intake, stop_on_signals() as stop:
         sent = None
         if releases is not None:
@@ -147,15 +145,14 @@ def sensorthings(
       tallyguard connect sensorthings --config tallyguard.toml --output from-frost --releases out --once
     """
     from stream_app.setup.this_process import stop_on_signals
+    from stream_app.starting.connect import connectors
     from stream_app.starting.connect.intake import open_intake
-    from stream_app.starting.connect.sensorthings import exchange, observation_map
+    from stream_app.starting.connect.sensorthings import exchange
 
     settings = settings_of(config)
-    chosen = settings.connect.sensorthings
-    is_read = bool(chosen.datastreams)
+    is_read = bool(settings.connect.sensorthings.datastreams)
     _require_direction(is_read, releases, "connect.sensorthings.datastreams")
-    mapping = observation_map(chosen) if is_read else None
-    sensors = tuple(chosen.datastreams.values())
+    mapping, sensors = connectors.sensorthings(settings)
     with open_intake(output, settings, mapping, sensors) as intake, stop_on_signals() as stop:
         take = None if intake is None else intake.take
         written = exchange(settings, take, releases, output, stop, once=once)
@@ -314,6 +311,7 @@ def presets(
 def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) -> None:
     """:class:`InputError` for what the deployment would refuse, line by line, later."""
     from stream_app.exceptions import InputError
+    from stream_app.setup.combinations import Facts, Runner, refuse
     from stream_app.setup.declared import require_most_counts
     from stream_app.setup.given_priors import location_names
     from stream_app.setup.sensor_files import load_registry
@@ -332,7 +330,7 @@ def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) 
         return
     names = location_names(settings, "", "")
     registry = load_registry(settings.sensors, names)
-    registry.refuse_windows("counts that are connected", "write their readings as messages (JSON lines)")
+    refuse(Runner.CONNECT, Facts(settings, registry=registry))
     require_most_counts(registry, [mapping])
     known = {sensor.name for sensor in registry.sensors}
     unknown = [name for name in found.sensors if name not in known]

@@ -151,7 +151,6 @@ def run_watched(
 ) -> RunReport:
     """Run the engine, with its page and metrics; ``more`` hears of everything, too."""
     from stream_app import embedded
-    from stream_app.setup.declared import require_most_counts
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.sensor_files import load_registry
     from stream_app.watching.events import Observers
@@ -160,7 +159,6 @@ def run_watched(
     options.check_input()
     population = population_of(settings, priors)
     registry = load_registry(settings.sensors, population.location_names)
-    require_most_counts(registry, settings.connect.scaled)
     with watching(settings, registry.sensors) as watch:
         if watch.address:
             stderr().print(f"watch it at {watch.address} (metrics at {watch.address}metrics)")

@@ -1,6 +1,6 @@
 """One process that reads messages, runs the engine and keeps the output folder."""
 
-from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded.assembly import RunOptions, prepared, run
 from stream_app.embedded.backfill import Archive, check_unreleased, read_archive_steps
 from stream_app.embedded.panel import panel_of, watch_panel
 from stream_app.embedded.runner import RunReport
@@ -11,6 +11,7 @@ __all__ = [
     "RunReport",
     "check_unreleased",
     "panel_of",
+    "prepared",
     "read_archive_steps",
     "run",
     "watch_panel",

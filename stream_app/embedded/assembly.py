@@ -27,6 +27,8 @@ from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.panel import panel_observer
 from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
 from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
+from stream_app.setup.combinations import Runner
+from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
@@ -60,7 +62,6 @@ from stream_app.steps import (
     StoredStep,
     TierContinuation,
     make_plan,
-    refuse_late_tiers,
     snapshot_basis,
 )
 from stream_app.steps.policy import BudgetPolicy, Policy
@@ -309,6 +310,19 @@ class RunOptions:
             check_file(self.file, is_csv=self.reads_csv)
 
 
+def prepared(settings: Settings, schedule: Path | None, population: Population) -> Plan:
+    """What is known of a run before its keys, its folder and its input are looked at.
+
+    Raises whatever of the configuration a run refuses: `tallyguard check` asks it, too.
+    """
+    require_private_panel(settings)
+    plan = make_plan(settings, schedule, population, Runner.RUN)
+    require_most_counts(plan.registry, settings.connect.scaled)
+    if schedule is None:
+        require_lines(plan.registry)
+    return plan
+
+
 def run(
     settings: Settings,
     options: RunOptions,
@@ -328,12 +342,8 @@ def run(
     observer = observer or Observer()
     if chunks is None:
         options.check_input()
-    require_private_panel(settings)
-    plan = make_plan(settings, options.schedule, population)
-    refuse_late_tiers(settings, plan.tiers)
+    plan = prepared(settings, options.schedule, population)
     devices = DeviceWatch.of(settings.quality, plan.registry)
-    if options.schedule is None:
-        require_lines(plan.registry)
     keys = load_keys(settings, options.output, create=options.create_keys)
     manifest = make_manifest(settings, options, population, plan, keys)
     most = max((sensor.most_counts for sensor in plan.registry.sensors), default=1)

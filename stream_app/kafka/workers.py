@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from models.keys import NoiseKey
-from models.releases import Schedule
+from models.keys import NoiseKey, SnapshotKey
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.account_worker import AccountWorker
-from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.deployment import Deployment, require_record_sizes
 from stream_app.kafka.release.deciding_worker import DecidingWorker, ReleaseWorker
 from stream_app.kafka.release.stream_task import TaskMonitor
 from stream_app.kafka.worker_metrics import (
@@ -22,18 +23,82 @@ from stream_app.kafka.worker_metrics import (
     ReleaseCounters,
 )
 from stream_app.kafka.worker_process import Job, Pulse, run_worker
+from stream_app.setup.combinations import REGION_WORKERS, Facts, Runner, refuse
 from stream_app.setup.keys import load_noise_key, load_snapshot_key
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
-from stream_app.steps import policy_of_schedule, refuse_late_tiers, refuse_unaccounted, tiers_of
-from stream_app.steps.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
+from stream_app.steps import is_activations, policy_of_schedule, refuse_unaccounted, tiers_of
+from stream_app.steps.policy import Policy, policy_from
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web import watching
 
 logger = logging.getLogger(__name__)
 
 Announce = Callable[[str], None]
+
+
+class Prepared(NamedTuple):
+    """What a worker is made of before the broker is asked for anything."""
+
+    deployment: Deployment
+    noise_key: NoiseKey | None = None
+    snapshot_key: SnapshotKey | None = None
+    policy: Policy | None = None
+    schedule: str | None = None
+    """The fingerprint of the schedule file."""
+
+
+def prepared(runner: Runner, settings: Settings, schedule: Path | None = None) -> Prepared:
+    """A worker of this kind as configured; raises whatever of the configuration it refuses at its start.
+
+    `tallyguard check` asks it, too. People are spread over account workers, so none holds the priors against a
+    panel.
+    """
+    if settings.panel is not None:
+        logger.warning(
+            "panel: no worker reads it; `tallyguard priors watch` holds the priors against volunteers' "
+            "places, with these settings, in a process of its own"
+        )
+    activations = schedule is not None and is_activations(schedule)
+    facts = Facts(settings, activations=activations, tiers=tuple(settings.release.tiers))
+    refuse(runner, facts)
+    deployment = Deployment.of(settings)
+    facts = replace(facts, registry=deployment.registry)
+    refuse(runner, facts)
+    _require_regions(runner, deployment)
+    configured = policy_from(settings.release, deployment.registry)
+    deployment.connection.ssl_context()
+    require_record_sizes(deployment.registry, deployment.topics, settings)
+    if runner is Runner.INTAKE:
+        return Prepared(deployment, noise_key=load_noise_key(settings))
+    if runner is Runner.ACCOUNT:
+        return Prepared(deployment, snapshot_key=load_snapshot_key(settings))
+    noise_key = load_noise_key(settings) if runner is Runner.RELEASE else None
+    if schedule is None:
+        return Prepared(deployment, noise_key, policy=configured)
+    known = load_schedule(schedule, deployment.vocabulary)
+    refuse_unaccounted(known, deployment.registry)
+    refuse(runner, replace(facts, schedule=known, tiers=tiers_of(known, configured)))
+    policy = policy_of_schedule(deployment.exclusions.without(known), configured)
+    return Prepared(deployment, noise_key, policy=policy, schedule=schedule_fingerprint(schedule))
+
+
+def _require_regions(runner: Runner, deployment: Deployment) -> None:
+    """:class:`SettingsError` for a worker of several regions where there is one, and the other way round."""
+    regions = deployment.topics.regions
+    if runner is Runner.RELEASE and regions:
+        raise SettingsError(
+            "one release worker must take in sensors of one region",
+            f"regions {', '.join(regions)}",
+            "run `tallyguard worker coordinator` and `tallyguard worker intake` in its place",
+        )
+    if runner in REGION_WORKERS and not regions:
+        raise SettingsError(
+            "sensors must lie in at least two regions for intake workers and a coordinator",
+            "sensors of one region, or without",
+            "give each sensor of the sensors file a region, or run `tallyguard worker release`",
+        )
 
 
 def run_release_worker(
@@ -45,15 +110,8 @@ def run_release_worker(
     author: Author | None = None,
 ) -> int:
     """Run the release worker until it is stopped; its exit code."""
-    deployment = _deployment(settings)
-    if deployment.topics.regions:
-        raise SettingsError(
-            "one release worker must take in sensors of one region",
-            f"regions {', '.join(deployment.topics.regions)}",
-            "run `tallyguard worker coordinator` and `tallyguard worker intake` in its place",
-        )
-    key = load_noise_key(settings)
-    return _run_deciding(ReleaseWorker, deployment, key, schedule, accept_changes, author, announce)
+    parts = prepared(Runner.RELEASE, settings, schedule)
+    return _run_deciding(ReleaseWorker, parts, accept_changes, author, announce)
 
 
 def run_coordinator(
@@ -67,53 +125,54 @@ def run_coordinator(
     """Run the coordinator of regions until it is stopped; its exit code. It needs no noise key."""
     from stream_app.kafka.regions.coordinator import Coordinator
 
-    deployment = _deployment_of_regions(settings)
-    return _run_deciding(Coordinator, deployment, None, schedule, accept_changes, author, announce)
+    parts = prepared(Runner.COORDINATOR, settings, schedule)
+    return _run_deciding(Coordinator, parts, accept_changes, author, announce)
 
 
 def run_intake_worker(settings: Settings, *, accept_changes: bool, announce: Announce) -> int:
     """Run an intake worker until it is stopped; its exit code."""
     from stream_app.kafka.regions.intake_worker import IntakeWorker
 
-    deployment, key = _deployment_of_regions(settings), load_noise_key(settings)
+    parts = prepared(Runner.INTAKE, settings)
+    key = parts.noise_key
+    assert key is not None
 
     def make(monitor: TaskMonitor) -> Job:
-        return IntakeWorker(deployment, key, monitor, accept_changes=accept_changes)
+        return IntakeWorker(parts.deployment, key, monitor, accept_changes=accept_changes)
 
     return _run_watched(
-        f"{settings.kafka.prefix}tallyguard-intake", deployment, make, announce, IntakeMetrics
+        f"{settings.kafka.prefix}tallyguard-intake", parts.deployment, make, announce, IntakeMetrics
     )
 
 
 def run_account_worker(settings: Settings, *, announce: Announce) -> int:
     """Run an account worker until it is stopped; its exit code."""
-    deployment = _deployment(settings)
-    key = load_snapshot_key(settings)
+    parts = prepared(Runner.ACCOUNT, settings)
+    deployment = parts.deployment
     sensors, pulse = deployment.registry.sensors, Pulse()
     with watching(settings, sensors, kind=AccountMetrics) as watch:
         _announce(announce, watch.address)
         counters = AccountCounters(watch.registry, watch.metrics)
         shown = AccountWatch(watch.observer, counters, tuple(sensor.name for sensor in sensors))
-        job = AccountWorker(deployment, watch=shown, pulse=pulse, snapshot_key=key)
+        job = AccountWorker(deployment, watch=shown, pulse=pulse, snapshot_key=parts.snapshot_key)
         return run_worker(f"{settings.kafka.prefix}tallyguard-account", job, deployment, pulse)
 
 
 def _run_deciding(
     kind: type[DecidingWorker],
-    deployment: Deployment,
-    noise_key: NoiseKey | None,
-    schedule: Path | None,
+    parts: Prepared,
     accept_changes: bool,
     author: Author | None,
     announce: Announce,
 ) -> int:
     """Run the worker that decides on steps, in the consumer group of its name."""
-    policy, fingerprint = _policy(deployment, schedule)
+    deployment, policy = parts.deployment, parts.policy
+    assert policy is not None
 
     def make(monitor: TaskMonitor) -> Job:
         return kind(
-            *(deployment, policy, noise_key, monitor),
-            schedule=fingerprint,
+            *(deployment, policy, parts.noise_key, monitor),
+            schedule=parts.schedule,
             accept_changes=accept_changes,
             author=author,
         )
@@ -140,77 +199,6 @@ def _run_watched(
         )
         job = make(TaskMonitor(watch.observer, counters, pulse))
         return run_worker(group, job, deployment, pulse)
-
-
-def _policy(deployment: Deployment, schedule: Path | None) -> tuple[Policy, str | None]:
-    """The policy of the settings or of a schedule file, and that file's fingerprint."""
-    settings = deployment.settings
-    configured = policy_from(settings.release, deployment.registry)
-    if schedule is None:
-        return configured, None
-    known = load_schedule(schedule, deployment.vocabulary)
-    refuse_unaccounted(known, deployment.registry)
-    _check_tiers(known, configured, deployment.topics.tiers)
-    _check_first_slot(settings, known.first_slot)
-    active = deployment.exclusions.without(known)
-    return policy_of_schedule(active, configured), schedule_fingerprint(schedule)
-
-
-def _deployment_of_regions(settings: Settings) -> Deployment:
-    """The deployment; :class:`SettingsError` if its sensors are not in several regions."""
-    deployment = _deployment(settings)
-    if not deployment.topics.regions:
-        raise SettingsError(
-            "sensors must lie in at least two regions for intake workers and a coordinator",
-            "sensors of one region, or without",
-            "give each sensor of the sensors file a region, or run `tallyguard worker release`",
-        )
-    return deployment
-
-
-def _deployment(settings: Settings) -> Deployment:
-    """The deployment; :class:`SettingsError` for settings that do not go together.
-
-    People are spread over account workers, so no worker holds the priors against a panel.
-    """
-    if settings.panel is not None:
-        logger.warning(
-            "panel: no worker reads it; `tallyguard priors watch` holds the priors against volunteers' "
-            "places, with these settings, in a process of its own"
-        )
-    refuse_late_tiers(settings, tuple(settings.release.tiers))
-    if settings.quality.watches:
-        raise SettingsError(
-            "quality must have nothing but exclusions on Kafka, where no log is for the owner alone",
-            "limits by which devices are suspected",
-            "leave silent_steps, same_steps, largest_count and largest_counts out, and watch devices where "
-            "their counts come from",
-        )
-    return Deployment.of(settings)
-
-
-def _check_tiers(
-    schedule: Schedule, policy: FixedPolicy | BudgetPolicy, with_topics: tuple[str, ...]
-) -> None:
-    """Each tier needs a topic and rights on it, which are made from the settings alone."""
-    tiers = tiers_of(schedule, policy)
-    if tiers not in ((), with_topics):
-        raise SettingsError(
-            "release.tiers must name the schedule's tiers, least informed first: each has a topic on Kafka",
-            f"{', '.join(with_topics) or 'none'} in the settings, {', '.join(tiers)} in the schedule",
-            "name them in the settings of every process, then run `tallyguard topics create` and `access`",
-        )
-
-
-def _check_first_slot(settings: Settings, first_slot: int) -> None:
-    """Account workers know only the settings: they would miss a slot that only the schedule names."""
-    if first_slot not in (0, settings.first_slot):
-        raise SettingsError(
-            "first_slot must be in the settings of every process on Kafka",
-            f"{settings.first_slot}, and {first_slot} in the schedule",
-            f"set first_slot = {first_slot} for all of them before the deployment begins, "
-            "or correct the schedule",
-        )
 
 
 def _announce(announce: Announce, address: str | None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from models.prior_files import load_evidence, load_population
 from models.priors import Population, with_draws
 from stream_app.exceptions import SettingsError
-from stream_app.setup.release_settings import BUDGET
+from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.settings import Settings
 
 # The names of a deployment's locations in a file of their own, for processes that do not read the priors.
@@ -41,13 +41,13 @@ def location_names(settings: Settings, where: str, remedy: str) -> tuple[str, ..
 def population_of(settings: Settings, priors: Path | None) -> Population:
     """The people of a priors file; without one no people, at the locations that the settings name.
 
-    :class:`SettingsError` as :func:`require_people` says.
+    :class:`SettingsError` for settings that need people.
     """
     if priors is not None:
         population = load_population(priors)
-        require_people(settings, len(population))
+        refuse(Runner.RUN, facts_of(settings, population))
         return as_set(settings, population)
-    require_people(settings, 0)
+    refuse(Runner.RUN, Facts(settings, people=0))
     remedy = "name a file of location names, one a line (`tallyguard init` writes it), or give --priors"
     return Population.pack([], location_names(settings, "where no priors are given", remedy))
 
@@ -72,11 +72,19 @@ def drawn_from(population: Population) -> dict[str, int | str] | None:
     return {"draws": population.draws, "chains": population.chains_named}
 
 
-def require_people(settings: Settings, people: int) -> None:
-    """Refuse a risk budget without people: every release would keep it, so it would protect nobody."""
-    if settings.release.mechanism == BUDGET and people == 0:
+def facts_of(settings: Settings, population: Population) -> Facts:
+    """What settings and people say of a deployment."""
+    return Facts(settings, people=len(population), has_personas=population.weights is not None)
+
+
+def require_locations_of(settings: Settings, population: Population) -> None:
+    """:class:`SettingsError` where the file of locations, which workers read, is not that of the priors."""
+    if settings.locations is None or not settings.locations.exists():
+        return
+    names = location_names(settings, "", "")
+    if names != population.location_names:
         raise SettingsError(
-            "a risk budget must have people to protect",
-            "no priors",
-            "give --priors, or release with a mechanism that needs none: gaussian with sigma",
+            f"the locations of the priors must be those in {settings.locations}, in the same order",
+            f"{len(population.location_names):,} in the priors, {len(names):,} in the file, not the same",
+            "write the file from the priors: tallyguard persons load --locations-file",
         )

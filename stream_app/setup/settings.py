@@ -330,14 +330,6 @@ class Settings(BaseSettings):
         """How many chains stand for each person."""
         return 1 if self.evidence is None else self.posterior_draws
 
-    @model_validator(mode="after")
-    def _crowd_has_priors(self) -> Settings:
-        if self.has_crowd and self.evidence is not None:
-            raise ValueError(
-                "crowd takes the priors as they are, and evidence stands for what they leave open; drop one"
-            )
-        return self
-
     @property
     def has_crowd(self) -> bool:
         """Whether ceilings are computed against the crowd adversary, too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -31,7 +31,9 @@ from models.releases import (
     publish_step,
 )
 from stream_app.exceptions import SettingsError, TierContinuationError
+from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions, load_exclusions
+from stream_app.setup.given_priors import facts_of
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
@@ -399,28 +401,38 @@ class Plan:
     exclusions: Exclusions = NO_EXCLUSIONS
 
 
-def make_plan(settings: Settings, schedule: Path | None, population: Population) -> Plan:
-    """Sensors, announcements and policy of a run with a schedule (JSON), activations (CSV) or neither."""
+def make_plan(
+    settings: Settings, schedule: Path | None, population: Population, runner: Runner, alternatives: int = 0
+) -> Plan:
+    """Sensors, announcements and policy of a run with a schedule (JSON), activations (CSV) or neither.
+
+    Raises what the ``runner`` refuses; ``alternatives`` are how many are asked for.
+    """
     registry = load_registry(settings.sensors, population.location_names)
     registry = registry.with_designs(designs_of(settings.release))
+    facts = replace(facts_of(settings, population), registry=registry, alternatives=alternatives)
+    refuse(runner, facts)
     if schedule is None or is_activations(schedule):
         named = {} if schedule is None else load_activations(schedule, registry)
         exclusions = load_exclusions(settings, registry)
         announced = exclusions.announced(named)
         policy = policy_from(settings.release, registry, announced)
-        registry = with_windows(settings, registry, policy)
+        registry = with_windows(registry, policy)
         for step, names in named.items():
             for name in names:
                 check_window_ends(registry.get(name), step)
         tiers = tier_names(policy.mechanisms())
-        return Plan(registry, announced, policy, settings.first_slot, tiers, exclusions=exclusions)
-    return follow_schedule(settings, load_schedule(schedule, registry), registry)
+        plan = Plan(registry, announced, policy, settings.first_slot, tiers, exclusions=exclusions)
+    else:
+        plan = follow_schedule(settings, load_schedule(schedule, registry), registry)
+    refuse(runner, replace(facts, tiers=plan.tiers))
+    return plan
 
 
 def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegistry) -> Plan:
     """Sensors, announcements and policy where a schedule has the most that may be released."""
     policy = policy_from(settings.release, registry)
-    registry = with_windows(settings, registry, policy)
+    registry = with_windows(registry, policy)
     refuse_unaccounted(schedule, registry)
     exclusions = load_exclusions(settings, registry)
     active = exclusions.without(schedule)
@@ -441,17 +453,10 @@ def refuse_unaccounted(schedule: Schedule, registry: SensorRegistry) -> None:
         in_single_steps(step, registry)
 
 
-def with_windows(
-    settings: Settings, registry: SensorRegistry, policy: FixedPolicy | BudgetPolicy
-) -> SensorRegistry:
-    """The registry with the mechanisms of sensors with windows, which are accounted in every step.
-
-    :class:`~models.exceptions.SensorError` where risks in the crowd are asked for, which know no windows.
-    """
+def with_windows(registry: SensorRegistry, policy: FixedPolicy | BudgetPolicy) -> SensorRegistry:
+    """The registry with the mechanisms of sensors with windows, which are accounted in every step."""
     if not registry.windowed or isinstance(policy, BudgetPolicy):
         return registry
-    if settings.has_crowd:
-        registry.refuse_windows("ceilings in the crowd", "leave out adversary and [crowd]")
     return registry.with_windows(policy.in_windows())
 
 
@@ -464,16 +469,6 @@ def tiers_of(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> tuple[st
     """The tiers that a schedule file and the settings release to, least informed first."""
     scheduled = (release.mechanism for step in schedule.steps for release in step.releases)
     return tier_names([*policy.mechanisms(), *scheduled])
-
-
-def refuse_late_tiers(settings: Settings, tiers: Sequence[str]) -> None:
-    """:class:`SettingsError` for late values of tiers: each tier gets one message a step."""
-    if settings.late and tiers:
-        raise SettingsError(
-            "late must be 0 where tiers of recipients are released",
-            settings.late,
-            "take late = 0 out, or release without tiers",
-        )
 
 
 def policy_of_schedule(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:

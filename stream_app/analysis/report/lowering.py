@@ -24,6 +24,7 @@ from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedul
 from stream_app.analysis.accounted_again import account
 from stream_app.analysis.run_log import RunLog
 from stream_app.exceptions import RunChangedError
+from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.keys import load_keys
 from stream_app.setup.run_folder.run_settings import check_belongs
 from stream_app.setup.sensor_files import load_registry
@@ -117,7 +118,7 @@ def load_priors(
 ) -> Priors:
     """What a run had, as its settings name it; :class:`RunChangedError` for other priors or sensors."""
     registry = load_registry(settings.sensors, population.location_names)
-    registry.refuse_windows("a report with --priors", "leave --priors out, for what it adds is unknown")
+    refuse(Runner.REPORT, Facts(registry=registry))
     check_belongs(folder, population, registry)
     registry = registry.with_designs(designs_of(settings.release)).with_designs(designs)
     pseudonyms = load_keys(settings, folder).pseudonyms.pseudonyms(population.people)

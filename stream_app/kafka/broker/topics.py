@@ -11,9 +11,11 @@ the order of the regions' names: no worker reads the counts of another's region.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from stream_app.exceptions import SettingsError
 from stream_app.setup.sensor_files import regions_by_sensor
 from stream_app.setup.settings import Settings
 
@@ -70,6 +72,8 @@ _PASSING = {  # accounts of people, rewritten now and then: none is kept longer 
 }
 _KEPT = {"cleanup.policy": "compact"}
 _COPIES_FOR_SAFETY = 3
+_MOST_CHARACTERS = 249
+_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{_MOST_CHARACTERS}}}")
 
 
 def _safety(replication: int) -> dict[str, str]:
@@ -128,10 +132,10 @@ class Topics:
 
     @classmethod
     def of(cls, settings: Settings) -> Topics:
-        """The topics the settings ask for."""
+        """The topics the settings ask for; :class:`SettingsError` for a name that no topic can have."""
         kafka = settings.kafka
         tiers = tuple(settings.release.tiers)
-        return cls(
+        topics = cls(
             kafka.prefix,
             kafka.partitions,
             kafka.replication,
@@ -139,6 +143,15 @@ class Topics:
             has_revised=settings.late > 0,
             regions=tuple(sorted(set(regions_by_sensor(settings.sensors).values()))),
         )
+        wrong = next((name for name in topics._plans if not _NAME.fullmatch(name)), None)
+        if wrong is not None:
+            raise SettingsError(
+                "kafka.prefix and the names of tiers must be of letters, digits, dots, lines and hyphens, "
+                f"as names of topics are, {_MOST_CHARACTERS} in all",
+                repr(wrong),
+                "rename the tier in release.tiers, or correct the prefix",
+            )
+        return topics
 
     activations = _Name("activations")
     """Which sensors will count in a step."""

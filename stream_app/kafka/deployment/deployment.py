@@ -38,6 +38,7 @@ from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
 from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_models
+from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
@@ -417,8 +418,9 @@ class Deployment:
         connection = Connection.of(settings.kafka)
         names = location_names or read_names(settings, _WHERE, _REMEDY)
         registry = load_registry(settings.sensors, names)
+        refuse(Runner.PERSONS, Facts(registry=registry))  # what no process on Kafka takes
         if registry.windowed:
-            registry = with_windows(settings, registry, policy_from(settings.release, registry))
+            registry = with_windows(registry, policy_from(settings.release, registry))
         require_most_counts(registry, settings.connect.scaled)
         return cls(settings, registry, Topics.of(settings), connection)
 
@@ -549,7 +551,6 @@ def administration(connection: Connection) -> Iterator[Any]:
 
 def check_topics_of(deployment: Deployment) -> None:
     """:class:`TopicError` with everything that is wrong with the broker's topics."""
-    require_record_sizes(deployment.registry, deployment.topics, deployment.settings)
     with administration(deployment.connection) as admin:
         require_topics(admin, deployment.topics)
 

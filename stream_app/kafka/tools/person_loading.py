@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from models.keys import Pseudonymiser
 from models.priors import Population
 from stream_app.exceptions import InputError, SettingsError
 from stream_app.kafka.account.person_source import MARK
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
-from stream_app.kafka.deployment.deployment import Deployment, check_topics_of
+from stream_app.kafka.deployment.deployment import Deployment, check_topics_of, require_record_sizes
 from stream_app.kafka.deployment.records import first_step_in, person_records, pseudonym_in
-from stream_app.setup.given_priors import as_set
+from stream_app.setup.combinations import Runner, refuse
+from stream_app.setup.given_priors import as_set, facts_of, require_locations_of
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.durable import replace_file
 from stream_app.setup.settings import Settings
@@ -27,6 +29,21 @@ class LoadedCount(NamedTuple):
     sent: int
     removed: int
     known: int = 0
+
+
+def prepared(settings: Settings, population: Population) -> tuple[Deployment, Pseudonymiser]:
+    """The deployment and the key of its pseudonyms, before the broker is asked for anything.
+
+    Raises whatever of settings and priors :func:`load_people` refuses: `tallyguard check` asks it, too.
+    """
+    if settings.priors_check is not None:
+        settings.priors_check.require(population)
+    refuse(Runner.PERSONS, facts_of(settings, population))
+    require_locations_of(settings, population)
+    deployment = Deployment.of(settings, population.location_names)
+    deployment.connection.ssl_context()
+    require_record_sizes(deployment.registry, deployment.topics, settings)
+    return deployment, load_pseudonym_key(settings)
 
 
 def load_people(
@@ -45,15 +62,8 @@ def load_people(
     here, too.
     """
     population = as_set(settings, population)
-    if settings.has_crowd and population.weights is not None:
-        raise SettingsError(
-            "a crowd must be made of people with priors of their own",
-            "personas that stand for many",
-            "leave out adversary and [crowd]",
-        )
-    deployment = Deployment.of(settings, population.location_names)
+    deployment, key = prepared(settings, population)
     connection, topics = deployment.connection, deployment.topics
-    key = load_pseudonym_key(settings)
     names = key.pseudonyms(population.people)
     check_topics_of(deployment)
     deployment.record.begin(deployment.basis)

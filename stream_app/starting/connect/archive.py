@@ -23,7 +23,7 @@ from stream_app.exceptions import InputError, OutputError, SettingsError
 from stream_app.setup.declared import most_counts_of
 from stream_app.setup.run_folder.durable import make_folder
 from stream_app.setup.sections import FilesMap
-from stream_app.starting.connect.archive_file import ArchiveTable, Progress, SiteNames
+from stream_app.starting.connect.archive_file import ArchiveTable, Progress, SiteNames, column_form
 from stream_app.starting.counts.deployment_files import announced_steps
 from stream_app.starting.counts.read import MOST_COUNTS, NOT_COUNTED, CountTable, interval_seconds
 from stream_app.starting.counts.tables import check_zone, count_cells, local_times, parse_times
@@ -267,8 +267,7 @@ def read_archive(
 
     An interval that ends after ``latest_seconds`` is not over: what a file says of it is no count yet.
     """
-    most = most_counts_of(mapping)
-    _check_uptime(mapping)
+    most = check_mapping(mapping)
     names = SiteNames(mapping)
     parts = [_cells(ArchiveTable(path, mapping, progress), mapping, names) for path in paths]
     lengths = {part.seconds for part in parts}
@@ -321,8 +320,13 @@ def read_archive(
     return CountTable(names.sensors, table, origin, grid.step_seconds, zone, tuple(remarks), most)
 
 
-def _check_uptime(mapping: FilesMap) -> None:
-    """A count that was scaled by uptime was multiplied by up to 1 / least_uptime."""
+def check_mapping(mapping: FilesMap) -> int:
+    """How many counts of a step one person stands for; :class:`SettingsError` for what no file can mend.
+
+    A count that was scaled by uptime was multiplied by up to 1 / least_uptime.
+    """
+    if mapping.column_pattern is not None:
+        column_form(mapping.column_pattern)
     factor = mapping.largest_factor
     if mapping.uptime is not None and factor is not None and mapping.least_uptime * factor < 1.0 - 1e-9:
         raise SettingsError(
@@ -330,6 +334,7 @@ def _check_uptime(mapping: FilesMap) -> None:
             f"{factor:g}, with counts of intervals counted in {mapping.least_uptime:g} of them",
             "set it so, or a larger least_uptime",
         )
+    return most_counts_of(mapping)
 
 
 def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:

@@ -125,7 +125,8 @@ def wide_columns(path: Path, names: Sequence[str], mapping: FilesMap) -> tuple[W
     return tuple(each for each in found if each.name not in totals)
 
 
-def _matching(names: Sequence[str], pattern: str) -> list[WideColumn]:
+def column_form(pattern: str) -> re.Pattern[str]:
+    """``column_pattern`` at work; :class:`SettingsError` for one that finds no sensor."""
     try:
         compiled = re.compile(pattern)
     except re.error as error:
@@ -138,6 +139,11 @@ def _matching(names: Sequence[str], pattern: str) -> list[WideColumn]:
             "other groups",
             "write it like (?P<sensor>.+) (?P<channel>IN|OUT)",
         )
+    return compiled
+
+
+def _matching(names: Sequence[str], pattern: str) -> list[WideColumn]:
+    compiled = column_form(pattern)
     matches = [(name, compiled.fullmatch(name)) for name in names]
     return [
         WideColumn(name, match["sensor"], match.groupdict().get("channel") or "")

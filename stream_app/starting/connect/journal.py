@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, Self
 
 from models.text import parse_json
 from stream_app.exceptions import InputError, OutputError, RunChangedError, SettingsError, restoring
+from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import location_names
 from stream_app.setup.run_folder.durable import (
@@ -654,7 +655,7 @@ def announced_sensors(settings: Settings, mapping: PayloadSettings, table: str) 
     """
     if settings.locations is not None:
         registry = load_registry(settings.sensors, location_names(settings, "", ""))
-        registry.refuse_windows("counts that are connected", "write their readings as messages (JSON lines)")
+        refuse(Runner.CONNECT, Facts(settings, registry=registry))
         require_most_counts(registry, [mapping])
         return tuple(sensor.name for sensor in registry.sensors)
     require_most_counts(None, [mapping])

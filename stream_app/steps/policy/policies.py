@@ -19,15 +19,14 @@ from models.mechanisms import (
     Correlated,
     CorrelatedSteps,
     Designs,
-    DrawnPerWindow,
     Gaussian,
     Mechanism,
-    PublishesTiers,
     Raw,
     Tiered,
 )
 from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
+from stream_app.setup.combinations import Facts, refuse, unaccounted
 from stream_app.setup.release_settings import (
     BUDGET,
     RawWish,
@@ -321,8 +320,8 @@ def policy_from(
         for name, exception in settings.sensors.items()
     }
     default = _mechanism("release", settings, settings, designs)
-    for sensor in registry.sensors:
-        _check_accounted(sensor, exceptions.get(sensor.name, default))
+    chosen = {sensor.name: exceptions.get(sensor.name, default) for sensor in registry.sensors}
+    _check_accounted(settings, registry, chosen)
     return FixedPolicy(registry, default, exceptions)
 
 
@@ -334,11 +333,7 @@ def _budget_policy(
 ) -> BudgetPolicy:
     budget = settings.budget
     limit = budget.limit
-    registry.refuse_windows(
-        "a risk budget",
-        "these are accounted before their windows end, with a mechanism fixed beforehand: set raw, gaussian "
-        "or suppressed, and see with tallyguard plan what that means",
-    )
+    refuse(None, Facts(release=settings, registry=registry))
     if limit is None:
         raise SettingsError(
             "release.budget must limit risk or added risk",
@@ -348,9 +343,8 @@ def _budget_policy(
     wishes = {
         name: _wishes(name, exception, settings, designs) for name, exception in settings.sensors.items()
     }
-    for name, wish in wishes.items():
-        if wish.only is not None:
-            _check_accounted(registry.get(name), wish.only)
+    only = {name: wish.only for name, wish in wishes.items() if wish.only is not None}
+    _check_accounted(settings, registry, only)
     return BudgetPolicy(
         registry,
         SensorWishes(
@@ -366,20 +360,16 @@ def _budget_policy(
     )
 
 
-def _check_accounted(sensor: Sensor, mechanism: StepMechanism) -> None:
-    """:class:`SettingsError` for a mechanism without an account of what the sensor declares."""
-    own = at_step(mechanism, 0)
-    if sensor.window is not None and isinstance(own, DrawnPerWindow | PublishesTiers):
-        raise SettingsError(
-            f"release.sensors.{sensor.name} must be raw, gaussian or suppressed, having a window or moves",
-            own.name,
-            "noise that several values share is accounted for presence in single steps",
-        )
-    try:
-        _ = SensorRelease(sensor, own).charged
-    except MechanismError as error:
-        where = f"release.sensors.{sensor.name}"
-        raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
+def _check_accounted(
+    settings: ReleaseSettings, registry: SensorRegistry, chosen: Mapping[str, StepMechanism]
+) -> None:
+    """:class:`SettingsError` for a mechanism without an account of what its sensor declares."""
+    released = [(registry.get(name), at_step(mechanism, 0)) for name, mechanism in chosen.items()]
+    refuse(None, Facts(release=settings, registry=registry, released=released))
+    for sensor, mechanism in released:
+        error = unaccounted(sensor, mechanism)
+        if error is not None:
+            raise error
 
 
 def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings, designs: Designs) -> SensorWishes:

@@ -23,7 +23,8 @@ from stream_app.analysis.preflight import check_files
 from stream_app.embedded import RunOptions, panel_of, run
 from stream_app.embedded.panel import SHOWN_EVERY
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.workers import _deployment
+from stream_app.kafka.workers import prepared
+from stream_app.setup.combinations import Runner
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.events import Observer, Observers, PanelChecked
 from stream_app.watching.metrics import EngineMetrics
@@ -196,7 +197,7 @@ def test_on_kafka_workers_say_who_reads_the_panel(tmp_path: Path, caplog: pytest
     kafka, panel = {"servers": ["nowhere:9092"]}, tmp_path / "panel.jsonl"
     given = settings(panel=panel, locations=tmp_path / "locations.txt", kafka=kafka)
     with caplog.at_level(logging.WARNING):
-        assert _deployment(given).location_names == NAMES
+        assert prepared(Runner.ACCOUNT, given).deployment.location_names == NAMES
     assert "no worker reads it; `tallyguard priors watch`" in caplog.text
     assert panel_of(given, population()).shown == PanelChecked(0, 1.0, is_refuted=False)
 

@@ -32,9 +32,7 @@ def findings(folder: Path, sensors: dict[str, object]) -> list[Finding]:
 
 def test_until_it_is_declared_check_says_that_ceilings_hold_for_presence_only(tmp_path: Path) -> None:
     rows = [{"name": "a", "locations": [0]}, {"name": "b", "locations": [1], "counts": "presence"}]
-    (found,) = [
-        each for each in findings(tmp_path, {"sensors": rows}) if "counted once in a step" in each.sentence
-    ]
+    (found,) = [each for each in findings(tmp_path, {"sensors": rows}) if "once in a step" in each.sentence]
     assert found.level == "warning"
     assert "what 1 sensors count" in found.sentence
     assert "passages.md" in found.remedy

@@ -1,0 +1,459 @@
+"""What does not go together, and why: every refusal that follows from configuration alone.
+
+Each stands here once. Runners ask at their start (:func:`refuse`), ``tallyguard check`` asks for all runners
+that the settings name (:func:`refusals`), and the table in docs/reference/limits.md is made of this list. To
+build what is refused here, or to find another thing that cannot be, change the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from models.exceptions import MechanismError, SensorError, TallyguardError
+from models.mechanisms import DrawnPerWindow, Mechanism, PublishesTiers
+from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease
+from stream_app.exceptions import SettingsError
+
+if TYPE_CHECKING:
+    from stream_app.setup.release_settings import ReleaseSettings
+    from stream_app.setup.settings import Settings
+
+
+class Runner(StrEnum):
+    """What a deployment's settings are given to, by its command."""
+
+    RUN = "tallyguard run"  # and backfill
+    PLAN = "tallyguard plan"
+    RELEASE = "tallyguard worker release"
+    INTAKE = "tallyguard worker intake"
+    COORDINATOR = "tallyguard worker coordinator"
+    ACCOUNT = "tallyguard worker account"
+    PERSONS = "tallyguard persons load"
+    CONNECT = "tallyguard connect"
+    AUDIT = "tallyguard audit"
+    REPORT = "tallyguard report --priors"
+
+
+class Feature(StrEnum):
+    """What a deployment can have."""
+
+    TIERS = "tiers of recipients"
+    CORRELATED = "correlated noise"
+    BUDGET = "a risk budget"
+    CROWD = "ceilings in the crowd"
+    PERSONAS = "personas that stand for many"
+    NO_PEOPLE = "no priors"
+    EVIDENCE = "evidence (posterior draws)"
+    PANEL = "a panel of volunteers"
+    PASSAGES = "passages: one person counted again in a step"
+    CORRECTIONS = "corrected counts"
+    LATE = "late counts"
+    WINDOWS = "windows and moves"
+    CLOCK = "publication by the clock"
+    CHECKED = "a check of the priors"
+    SCHEDULE = "a schedule (JSON)"
+    SCHEDULED_TIERS = "tiers that only the schedule names"
+    SCHEDULED_SLOT = "a first slot that only the schedule names"
+    ACTIVATIONS = "activations (CSV)"
+    ALTERNATIVES = "other habits (`--vary`)"
+    REGIONS = "sensors in several regions"
+    DEVICES = "limits by which devices are suspected"
+
+
+class Reason(StrEnum):
+    """Why something is refused."""
+
+    MATHEMATICS = "mathematics"
+    NOT_BUILT = "not built yet"
+
+
+EVERYWHERE = frozenset(Runner)
+REGION_WORKERS = frozenset({Runner.INTAKE, Runner.COORDINATOR})
+DECIDING = frozenset({Runner.RELEASE, Runner.COORDINATOR})
+WORKERS = REGION_WORKERS | {Runner.RELEASE, Runner.ACCOUNT}
+ON_KAFKA = WORKERS | {Runner.PERSONS}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a deployment. Nothing is refused for what is not known.
+
+    ``people`` are how many have a prior, ``has_personas`` whether some stand for many. ``released`` are
+    sensors and the mechanisms that the settings choose for them, ``tiers`` those that any mechanism publishes
+    for, ``activations`` says whether the steps known beforehand are a CSV. ``release`` stands for settings of
+    which no more is known.
+    """
+
+    settings: Settings | None = None
+    release: ReleaseSettings | None = None
+    registry: SensorRegistry | None = None
+    people: int | None = None
+    has_personas: bool = False
+    schedule: Schedule | None = None
+    activations: bool = False
+    tiers: tuple[str, ...] = ()
+    released: Sequence[tuple[Sensor, Mechanism]] = ()
+    alternatives: int = 0
+
+    @property
+    def decides(self) -> bool:
+        """Whether a risk budget decides how counts are released."""
+        release = self.release if self.settings is None else self.settings.release
+        return release is not None and release.mechanism == "budget"
+
+    @property
+    def has_crowd(self) -> bool:
+        """Whether ceilings in the crowd are computed."""
+        return self.settings is not None and self.settings.has_crowd
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """``feature`` does not go with ``beside``, or (None) not with these ``runners`` at all.
+
+    ``refused`` gives the sentence where that is so in the facts.
+    """
+
+    feature: Feature
+    beside: Feature | None
+    runners: frozenset[Runner]
+    reason: Reason
+    because: str
+    refused: Callable[[Facts], TallyguardError | None]
+
+
+def refusals(runner: Runner | None, facts: Facts) -> Iterator[TallyguardError]:
+    """All that a runner refuses of a deployment; for None what every runner does."""
+    for each in REFUSALS:
+        if runner in each.runners or (runner is None and each.runners == EVERYWHERE):
+            error = each.refused(facts)
+            if error is not None:
+                yield error
+
+
+def refuse(runner: Runner | None, facts: Facts) -> None:
+    """Raise the first of :func:`refusals`."""
+    for error in refusals(runner, facts):
+        raise error
+
+
+# The sentences. Each says what must hold, what was found and what to do.
+
+
+def _windows_in(
+    what: str, remedy: str, when: Callable[[Facts], bool] = lambda facts: True
+) -> Callable[[Facts], TallyguardError | None]:
+    """Refuses sensors with windows or moves in ``what``."""
+
+    def refused(facts: Facts) -> TallyguardError | None:
+        windowed = () if facts.registry is None else facts.registry.windowed
+        if not windowed or not when(facts):
+            return None
+        return SensorError(
+            f"{what} must be of sensors that count presence in single steps",
+            f"{len(windowed)} with windows or moves, such as {windowed[0].name!r}",
+            remedy,
+        )
+
+    return refused
+
+
+def _shared_noise_in_windows(kind: type) -> Callable[[Facts], TallyguardError | None]:
+    """Refuses noise of a kind that several values share, of sensors with windows or moves."""
+
+    def refused(facts: Facts) -> TallyguardError | None:
+        for sensor, mechanism in facts.released:
+            if sensor.window is not None and isinstance(mechanism, kind):
+                return SettingsError(
+                    f"release.sensors.{sensor.name} must be raw, gaussian or suppressed, having a window or "
+                    "moves",
+                    mechanism.name,
+                    "noise that several values share is accounted for presence in single steps",
+                )
+        return None
+
+    return refused
+
+
+def _shared_noise_again(
+    kind: type, is_counted_again: Callable[[Sensor], bool]
+) -> Callable[[Facts], TallyguardError | None]:
+    """Refuses noise of a kind that several values share, where one person can be in more than one of them."""
+
+    def refused(facts: Facts) -> TallyguardError | None:
+        for sensor, mechanism in facts.released:
+            if isinstance(mechanism, kind) and is_counted_again(sensor):
+                error = unaccounted(sensor, mechanism)
+                if error is not None:
+                    return error
+        return None
+
+    return refused
+
+
+def unaccounted(sensor: Sensor, mechanism: Mechanism) -> TallyguardError | None:
+    """Why the settings cannot choose this mechanism for the sensor; None where it is accounted."""
+    try:
+        _ = SensorRelease(sensor, mechanism).charged
+    except MechanismError as error:
+        return SettingsError(f"release.sensors.{sensor.name}: {error.must}", error.got, error.remedy)
+    return None
+
+
+def _no_people(facts: Facts) -> TallyguardError | None:
+    if not facts.decides or facts.people != 0:
+        return None
+    return SettingsError(
+        "a risk budget must have people to protect",
+        "no priors",
+        "give --priors, or release with a mechanism that needs none: gaussian with sigma",
+    )
+
+
+def _personas_in_crowd(facts: Facts) -> TallyguardError | None:
+    if not facts.has_crowd or not facts.has_personas:
+        return None
+    return SettingsError(
+        "a crowd must be made of people with priors of their own",
+        "personas that stand for many",
+        "leave out adversary and [crowd]",
+    )
+
+
+def _alternatives_in_crowd(facts: Facts) -> TallyguardError | None:
+    if not facts.alternatives or facts.settings is None or facts.settings.adversary != "crowd":
+        return None
+    return SettingsError(  # what is not known against that adversary is not answered for another one
+        "a plan against the crowd adversary cannot be varied",
+        f"{facts.alternatives} alternatives",
+        "leave out --vary, or plan with --adversary informed",
+    )
+
+
+def _evidence_in_crowd(facts: Facts) -> TallyguardError | None:
+    if not facts.has_crowd or facts.settings is None or facts.settings.evidence is None:
+        return None
+    return SettingsError(
+        "evidence must be left out where ceilings in the crowd are computed",
+        facts.settings.evidence,
+        "crowd takes the priors as they are, and evidence stands for what they leave open: drop one",
+    )
+
+
+def _devices_on_kafka(facts: Facts) -> TallyguardError | None:
+    if facts.settings is None or not facts.settings.quality.watches:
+        return None
+    return SettingsError(
+        "quality must have nothing but exclusions on Kafka, where no log is for the owner alone",
+        "limits by which devices are suspected",
+        "leave silent_steps, same_steps, largest_count and largest_counts out, and watch devices where "
+        "their counts come from",
+    )
+
+
+def _activations_on_kafka(facts: Facts) -> TallyguardError | None:
+    if not facts.activations:
+        return None
+    return SettingsError(
+        "what is known beforehand must be a schedule (JSON) on Kafka",
+        "activations (CSV)",
+        "send the activations to their topic: tallyguard produce --input",
+    )
+
+
+def _late_tiers(facts: Facts) -> TallyguardError | None:
+    if facts.settings is None or not facts.settings.late or not facts.tiers:
+        return None
+    return SettingsError(
+        "late must be 0 where tiers of recipients are released",
+        facts.settings.late,
+        "take late = 0 out, or release without tiers",
+    )
+
+
+def _tiers_of_schedule(facts: Facts) -> TallyguardError | None:
+    """Each tier needs a topic and rights on it, which are made from the settings alone."""
+    if facts.settings is None or facts.schedule is None:
+        return None
+    with_topics = tuple(facts.settings.release.tiers)
+    if facts.tiers in ((), with_topics):
+        return None
+    return SettingsError(
+        "release.tiers must name the schedule's tiers, least informed first: each has a topic on Kafka",
+        f"{', '.join(with_topics) or 'none'} in the settings, {', '.join(facts.tiers)} in the schedule",
+        "name them in the settings of every process, then run `tallyguard topics create` and `access`",
+    )
+
+
+def _slot_of_schedule(facts: Facts) -> TallyguardError | None:
+    """Account workers would miss a slot that only the schedule names."""
+    if facts.settings is None or facts.schedule is None:
+        return None
+    first_slot, said = facts.schedule.first_slot, facts.settings.first_slot
+    if first_slot in (0, said):
+        return None
+    return SettingsError(
+        "first_slot must be in the settings of every process on Kafka",
+        f"{said}, and {first_slot} in the schedule",
+        f"set first_slot = {first_slot} for all of them before the deployment begins, "
+        "or correct the schedule",
+    )
+
+
+_NOT_BUILT, _MATHEMATICS = Reason.NOT_BUILT, Reason.MATHEMATICS
+_CONNECTED = "counts that are connected", "write their readings as messages (JSON lines)"
+
+REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        Feature.WINDOWS,
+        Feature.BUDGET,
+        EVERYWHERE,
+        _NOT_BUILT,
+        "a window is accounted from its first step on, with a mechanism fixed before a budget could decide",
+        _windows_in(
+            "a risk budget",
+            "these are accounted before their windows end, with a mechanism fixed beforehand: set raw, "
+            "gaussian or suppressed, and see with tallyguard plan what that means",
+            lambda facts: facts.decides,
+        ),
+    ),
+    Refusal(
+        Feature.WINDOWS,
+        Feature.CROWD,
+        frozenset({Runner.RUN, Runner.PLAN}),
+        _NOT_BUILT,
+        "how many others a count of a window hides one among is known for presence in single steps only",
+        _windows_in(
+            "ceilings in the crowd", "leave out adversary and [crowd]", lambda facts: facts.has_crowd
+        ),
+    ),
+    *(
+        Refusal(
+            Feature.WINDOWS,
+            feature,
+            EVERYWHERE,
+            _NOT_BUILT,
+            "noise that several values share is accounted for presence in single steps",
+            _shared_noise_in_windows(kind),
+        )
+        for feature, kind in ((Feature.TIERS, PublishesTiers), (Feature.CORRELATED, DrawnPerWindow))
+    ),
+    Refusal(
+        Feature.WINDOWS,
+        None,
+        frozenset({Runner.CONNECT}),
+        _NOT_BUILT,
+        "a connector sums counts to steps, not to windows",
+        _windows_in(*_CONNECTED),
+    ),
+    Refusal(
+        Feature.WINDOWS,
+        None,
+        frozenset({Runner.AUDIT}),
+        _NOT_BUILT,
+        "the attacks and bounds of an audit are of counts of places in single steps",
+        _windows_in("an audit", "certify them with tg.certify_windows (docs/how-to/passages.md)"),
+    ),
+    Refusal(
+        Feature.WINDOWS,
+        None,
+        frozenset({Runner.REPORT}),
+        _NOT_BUILT,
+        "which release added how much is known for counts of single steps",
+        _windows_in("a report with --priors", "leave --priors out, for what it adds is unknown"),
+    ),
+    Refusal(
+        Feature.CORRELATED,
+        Feature.PASSAGES,
+        EVERYWHERE,
+        _NOT_BUILT,
+        "a noise design hides one count of each person in a step",
+        _shared_noise_again(DrawnPerWindow, lambda sensor: sensor.most_counts > 1),
+    ),
+    *(
+        Refusal(
+            feature,
+            Feature.CORRECTIONS,
+            EVERYWHERE,
+            _NOT_BUILT,
+            "a corrected count needs a draw of its own, and this noise belongs to several values",
+            _shared_noise_again(kind, lambda sensor: sensor.corrections > 0),
+        )
+        for feature, kind in ((Feature.TIERS, PublishesTiers), (Feature.CORRELATED, DrawnPerWindow))
+    ),
+    Refusal(
+        Feature.NO_PEOPLE,
+        Feature.BUDGET,
+        frozenset({Runner.RUN, Runner.PLAN}),
+        _MATHEMATICS,
+        "every release keeps a limit on nobody's risk, so it would protect nobody",
+        _no_people,
+    ),
+    Refusal(
+        Feature.PERSONAS,
+        Feature.CROWD,
+        frozenset({Runner.RUN, Runner.PLAN, Runner.PERSONS}),
+        _NOT_BUILT,
+        "how the people of one persona differ is not known, and a crowd hides by its differences",
+        _personas_in_crowd,
+    ),
+    Refusal(
+        Feature.EVIDENCE,
+        Feature.CROWD,
+        EVERYWHERE,
+        _NOT_BUILT,
+        "a crowd takes the priors as they are, and evidence stands for what they leave open",
+        _evidence_in_crowd,
+    ),
+    Refusal(
+        Feature.ALTERNATIVES,
+        Feature.CROWD,
+        frozenset({Runner.PLAN}),
+        _NOT_BUILT,
+        "other habits of a whole crowd are not accounted",
+        _alternatives_in_crowd,
+    ),
+    Refusal(
+        Feature.DEVICES,
+        None,
+        WORKERS,
+        _NOT_BUILT,
+        "what is found may depend on counts, and no topic is for the owner alone",
+        _devices_on_kafka,
+    ),
+    Refusal(
+        Feature.ACTIVATIONS,
+        None,
+        DECIDING,
+        _NOT_BUILT,
+        "steps are announced on a topic",
+        _activations_on_kafka,
+    ),
+    Refusal(
+        Feature.LATE,
+        Feature.TIERS,
+        WORKERS | {Runner.RUN},
+        _NOT_BUILT,
+        "each tier gets one message a step",
+        _late_tiers,
+    ),
+    Refusal(
+        Feature.SCHEDULED_TIERS,
+        None,
+        DECIDING,
+        _NOT_BUILT,
+        "each tier has a topic, and topics are made from the settings alone",
+        _tiers_of_schedule,
+    ),
+    Refusal(
+        Feature.SCHEDULED_SLOT,
+        None,
+        DECIDING,
+        _NOT_BUILT,
+        "account workers know the settings alone",
+        _slot_of_schedule,
+    ),
+)
