@@ -52,7 +52,7 @@ class Prepared(NamedTuple):
 def prepared(runner: Runner, settings: Settings, schedule: Path | None = None) -> Prepared:
     """A worker of this kind as configured; raises whatever of the configuration it refuses at its start.
 
-    `tallyguard check` asks it, too. People are spread over account workers, so none holds the priors against a
+    `tallyguard check` asks it, too. People are spread over account workers: none holds the priors against a
     panel.
     """
     if settings.panel is not None:

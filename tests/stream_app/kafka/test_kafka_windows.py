@@ -24,7 +24,8 @@ from stream_app.kafka.deployment.records import person_records
 from stream_app.kafka.release.deciding_worker import restored_window
 from stream_app.kafka.release.release_core import Core, ReleaseCore, restore
 from stream_app.kafka.warm_up import compile_kernels
-from stream_app.kafka.workers import _policy
+from stream_app.kafka.workers import prepared
+from stream_app.setup.combinations import Runner
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.steps import Intake, JsonlRisks, KeyedPublisher, StepClock, StepEngine
 from stream_app.steps.policy import Decided, policy_from
@@ -201,7 +202,9 @@ def test_a_decision_with_another_mechanism_is_not_accounted(tmp_path: Path) -> N
     sensors = {"sensors": ["bridge"], "mechanism": "gaussian", "sigma": 1.0}
     schedule.write_text(json.dumps({"steps": [{"sensors": []}, sensors]}))
     with pytest.raises(ScheduleError, match="mechanism that is accounted in every step"):
-        _policy(deployment, schedule)
+        prepared(
+            Runner.COORDINATOR if deployment.topics.regions else Runner.RELEASE, deployment.settings, schedule
+        )
 
 
 @pytest.mark.parametrize(
