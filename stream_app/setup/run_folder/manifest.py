@@ -33,6 +33,13 @@ REPORTED = frozenset({"delta", "counted_again"})
 """What is recorded for readers only: no account depends on it, so it may change without --accept-changes."""
 
 
+ACCOUNTED_WITH = (
+    *("deployment", "step_seconds", "origin", "first_slot"),
+    *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
+)
+"""Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""
+
+
 UNSAID = frozenset({"sharpen", "sharpen_operations"})
 """What earlier versions did not record: a run of theirs continues with what is set now."""
 
@@ -130,7 +137,7 @@ class Manifest:
 
         A run that was killed between the two left the file as the entry before has it.
         """
-        held = [dict(entry.facts) for entry in self._record.entries if entry.kind != "ended"]
+        held = [dict(entry.facts) for entry in self._record.entries if entry.kind in ("begun", "changed")]
         if not held:
             return stored
         if stored not in held[-2:]:
