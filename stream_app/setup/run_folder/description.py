@@ -60,6 +60,10 @@ _NOT_OF_THE_RUN = frozenset(
 """Settings that a description leaves out: facts, those of the machine, and files whose content it has."""
 
 
+FILES = ("evidence", "pseudonym_key")
+"""Settings that a description has the file names of: what ``report --priors`` needs beside the run."""
+
+
 class Description(BaseModel):
     """One description. ``settings`` has what no fact has; ``sensors`` is the sensors file as one document.
 
@@ -110,6 +114,10 @@ class Description(BaseModel):
         """As an entry holds it."""
         found: dict[str, Any] = self.model_dump(mode="json")
         return found
+
+    def plain_settings(self) -> dict[str, Any]:
+        """The settings without those that name a file, which is not here."""
+        return {name: value for name, value in self.settings.items() if name not in FILES}
 
     def registry(self) -> SensorRegistry:
         """The sensors, without designs and without the mechanisms of windows."""
@@ -213,8 +221,7 @@ def _of_the_run(settings: Settings) -> dict[str, Any]:
         name for name, field in Settings.model_fields.items() if SecretStr in get_args(field.annotation)
     }
     shown: dict[str, Any] = settings.model_dump(mode="json", exclude={*_NOT_OF_THE_RUN, *secret})
-    files = {name for name in shown if isinstance(getattr(settings, name), Path)}
-    return {name: Path(value).name if name in files else value for name, value in shown.items()}
+    return {name: Path(value).name if name in FILES and value else value for name, value in shown.items()}
 
 
 # Designs of correlated noise: the log names them by number, their covariances lie in the folder.

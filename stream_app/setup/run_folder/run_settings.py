@@ -23,6 +23,7 @@ from stream_app.setup.keys import key_folder
 from stream_app.setup.priors_verdict import PriorsVerdict, is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings, ReleaseSettings
 from stream_app.setup.run_folder.description import (
+    FILES,
     UNDESCRIBED,
     Description,
     check_sensors,
@@ -40,7 +41,8 @@ from stream_app.setup.settings import Settings
 logger = logging.getLogger(__name__)
 
 _MOST_STEP_SECONDS = 10**10  # 317 years
-_FORMS: dict[str, Callable[[Any], Any]] = {"origin": datetime.fromisoformat, "thresholds": tuple}
+FORMS: dict[str, Callable[[Any], Any]] = {"origin": datetime.fromisoformat, "thresholds": tuple}
+"""How values of settings that were recorded as JSON become those of settings."""
 
 
 def _time(text: str) -> str:
@@ -159,7 +161,7 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
                 f"leave {name} out of flags, environment and settings file: the run recorded it; "
                 "to ask about other settings, give a schedule instead of the run",
             )
-    recorded = {name: _FORMS[name](value) if name in _FORMS else value for name, value in stored.items()}
+    recorded = {name: FORMS[name](value) if name in FORMS else value for name, value in stored.items()}
     known = priors_check_of(run)
     if given.priors_check is None:  # else what was found out since
         recorded["priors_check"] = known
@@ -180,7 +182,7 @@ def _described(folder: Path, run: dict[str, Any], given: Settings) -> dict[str, 
         found["release"] = _release_of_run(folder, run["release"], description, given)
     if description is None:
         return found
-    for name in ("evidence", "pseudonym_key"):
+    for name in FILES:
         file = description.settings.get(name)
         places = (folder.resolve().parent, key_folder(folder))
         path = next((each / file for each in places if file and (each / file).is_file()), None)
