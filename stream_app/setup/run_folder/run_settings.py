@@ -262,8 +262,8 @@ def check_belongs(folder: Path, population: Population, registry: SensorRegistry
             if stored.get("drawn")
             else "evidence must be left out: the run had none",
             "others",
-            "name the run's settings file with --config; with it, numpy is another version than the run had, "
-            "whose random numbers differ",
+            "put its evidence next to the folder of the run, or name the run's settings file with --config; "
+            "with it, numpy is another version than the run had, whose random numbers differ",
         )
     if stored.get("sensors") not in (None, sensors_fingerprint(registry)):
         raise RunChangedError(

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from models.noise import CorrelatedNoise
+from models.prior_files import load_population, save_evidence
+from models.priors import Evidence, Lists
 from models.private_files import PRIVATE_FILE
 from models.releases import SensorRegistry
 from stream_app.analysis.checked_run import check_run
@@ -259,6 +261,30 @@ def test_a_policy_given_beside_a_run_is_said_and_the_runs_own_counts(
     (folder / "t.toml").write_text((folder / "t.toml").read_text().replace("added = 0.3", "added = 0.9"))
     assert report(tallyguard, folder, "--config", "t.toml") == own
     assert "counts, not the one given: release.budget.added was 0.3, is 0.9" in caplog.text
+
+
+def test_evidence_is_found_by_its_name_next_to_the_folder_or_asked_for(
+    tallyguard: Tallyguard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its chains are those of the run, or the ledger is refused: never those of the priors in their place."""
+    monkeypatch.chdir(tmp_path)
+    options = deployed(tmp_path, "gaussian")
+    people = load_population(tmp_path / "priors.json")
+    start = np.concatenate(([0], np.cumsum([people.chain(each).start.size for each in range(len(people))])))
+    save_evidence(Evidence(people.people, Lists(start, np.full(start[-1], 6.0))), tmp_path / "few.parquet")
+    settings = 'evidence = "few.parquet"\nposterior_draws = 3\n' + (tmp_path / "t.toml").read_text()
+    (tmp_path / "t.toml").write_text(settings)
+    assert tallyguard("run", *options).code == 0
+    known = ledger(tallyguard, "--priors", "priors.json", "--config", "t.toml")
+    (tmp_path / "t.toml").unlink()
+    assert ledger(tallyguard, "--priors", "priors.json") == known
+    alone = ledger(tallyguard)
+    assert "means over 3 chains" in known["note"]
+    assert alone["note"] == known["note"]
+    (tmp_path / "few.parquet").unlink()
+    refused = tallyguard("ledger", "out", "--priors", "priors.json")
+    assert refused.code == 1
+    assert "put its evidence next to the folder of the run" in refused.err
 
 
 DAY = messages_of_a_day(12, 8)
