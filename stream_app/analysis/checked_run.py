@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_app.exceptions import OutputError
+from stream_app.setup.run_folder.description import faults_of_designs
 from stream_app.setup.run_folder.durable import digests_of_file, load_document, parsed_line, whole_lines
 from stream_app.setup.run_folder.manifest import differing
 from stream_app.setup.run_folder.progress import load_progress
@@ -25,6 +26,7 @@ from stream_app.setup.run_folder.record import (
     last_facts,
     periods,
     read_entries,
+    shown_digests,
 )
 from stream_app.wire import RiskSummary, StepDecision, StepRelease
 
@@ -65,8 +67,16 @@ class CheckedRun:
 
     @property
     def head(self) -> str | None:
-        """The digest of the record's last entry."""
-        return self.entries[-1].sha256 if self.entries else None
+        """The digest of the whole record that is shown and filed."""
+        return shown_digests(self.entries)[-1] if self.entries else None
+
+    def has_been(self, digest: str) -> bool:
+        """Whether a digest, or its beginning, is what was shown of this record at some time.
+
+        Earlier versions showed :attr:`Entry.sha256`.
+        """
+        shown = (*shown_digests(self.entries), *(each.sha256 for each in self.entries))
+        return any(each.startswith(digest) for each in shown)
 
     def periods(self) -> tuple[Period, ...]:
         """The released steps by what held."""
@@ -104,6 +114,7 @@ def check_run(folder: Path) -> CheckedRun:
             if not of_record:
                 break
         faults += of_record
+        faults += faults_of_designs(folder, entries)
         lines = _Lines(folder, has_people=run.get("people") != 0)
         faults += lines.faults
         faults += _against_commits(folder, entries, progress)

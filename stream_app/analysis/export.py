@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,10 +24,13 @@ from stream_app.analysis.run_log import read_run
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.priors_verdict import priors_check_of
+from stream_app.setup.run_folder.description import description_in
 from stream_app.setup.run_folder.durable import make_folder, parsed_line, replace_file, whole_lines
 from stream_app.setup.run_folder.run_settings import load_run
 from stream_app.watching.prior_notes import basis_note
 from stream_app.wire import RiskSummary
+
+logger = logging.getLogger(__name__)
 
 # A day of releases as CSV or Parquet: the same columns, an empty cell where nothing was published.
 
@@ -73,6 +77,19 @@ _CONTEXT = [
 ]
 
 
+def places_of_run(folder: Path, given: Places | None = None) -> Places:
+    """Where the sensors are, as the run describes it; places that are given count more, and it is said."""
+    description = description_in(folder)
+    own = {} if description is None else description.degrees()
+    moved = sorted(name for name in (given or {}).keys() & own.keys() if (given or {})[name] != own[name])
+    if moved:
+        logger.warning(
+            "sensor %r and %d more are elsewhere in the sensors file than the run describes: the file counts",
+            *(moved[0], len(moved) - 1),
+        )
+    return {**own, **(given or {})}
+
+
 def geojson(rows: Sequence[ReleasedRow], places: Places) -> dict[str, Any]:
     """A point for each sensor; :class:`InputError` where one has no place. ``value`` null = not published."""
     without = sorted({row.sensor for row in rows} - places.keys())
@@ -80,7 +97,7 @@ def geojson(rows: Sequence[ReleasedRow], places: Places) -> dict[str, Any]:
         raise InputError(
             "each released sensor must have lat and lon for GeoJSON",
             f"{len(without):,} without, such as {without[0]!r}",
-            "add both to the sensors file and name it with --sensors, or leave geojson out of --format",
+            "name a sensors file that has both with --sensors, or leave geojson out of --format",
         )
     return {
         "type": "FeatureCollection",

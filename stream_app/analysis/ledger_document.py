@@ -31,6 +31,7 @@ from stream_app.exceptions import OutputError, SettingsError, restoring
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
+from stream_app.setup.run_folder.run_settings import load_run, priors_in_words
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.settings import Settings
 from stream_app.steps import first_slot_of
@@ -93,13 +94,21 @@ def ledger_document(
     oracle: bool = False,
     priors_check: PriorsVerdict | None = None,
     sensors: SensorRegistry | None = None,
+    run: Path | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Document:
     """Every guarantee of a log; a guarantee that was refused has ``refused`` and ``remedy`` instead.
 
     Without ``secret`` nothing is asked about a series; ``oracle`` asks dp_accounting, too. ``sensors`` say
-    how counts over windows are brought to single steps; None where there are none.
+    how counts over windows are brought to single steps; None where there are none. ``run`` is the folder that
+    the log is of, which says what the people are where ``population`` has none.
     """
+    note = basis_note(len(population), population.assumed, priors_check, population.draws)
+    remedy = "give --priors, fitted or assumed"
+    if run is not None and not len(population) and (recorded := load_run(run)).get("people"):
+        draws = (recorded.get("drawn") or {}).get("draws", 1)
+        note = basis_note(recorded["people"], recorded.get("assumed_habits"), priors_check, draws)
+        remedy = f"give --priors, those of the run: {priors_in_words(run, recorded)}"
     document: Document = {
         "steps": len(log.steps),
         "releases": dict(sorted(log.releases_by_mechanism().items())),
@@ -107,9 +116,11 @@ def ledger_document(
         "differential_privacy_by_group": {
             group: _differential(log.of_group(group), delta, Neighbours.ADD_REMOVE) for group in log.groups()
         },
-        "note": basis_note(len(population), population.assumed, priors_check, population.draws),
+        "note": note,
         "bayesian": _answer(lambda: _bayesian(log, delta, independent_people)),
-        "reconstruction": _answer(lambda: _reconstruction(log, population, horizon, sensors, progress)),
+        "reconstruction": _answer(
+            lambda: _reconstruction(log, population, horizon, sensors, progress, remedy)
+        ),
     }
     if secret is not None:
         document["inferential"] = _answer(lambda: _inferential(log, secret, delta))
@@ -173,9 +184,10 @@ def _reconstruction(
     horizon: HorizonSettings,
     sensors: SensorRegistry | None,
     progress: Callable[[int], None],
+    remedy: str,
 ) -> Document:
     if not len(population):
-        raise SettingsError("risk must be of people", "no priors", "give --priors, fitted or assumed")
+        raise SettingsError("risk must be of people", "no priors", remedy)
     if sensors is not None:
         log = ReleaseLog.of(in_single_steps(step, sensors) for step in log.steps)
     statement = read_reconstruction(log, population, horizon, progress)

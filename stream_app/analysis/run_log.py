@@ -23,7 +23,7 @@ from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BUDGET, BudgetSettings
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.setup.run_folder.record import Entry, periods
-from stream_app.setup.run_folder.run_settings import load_account, load_run
+from stream_app.setup.run_folder.run_settings import designs_of_run, load_account, load_run
 from stream_app.setup.settings import Settings
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
 from stream_app.watching.wording import spent_in_words, step_in_words
@@ -39,6 +39,8 @@ from stream_app.wire import (
 
 _QUANTILES = ("0.5", "0.9", "1.0")  # that the report draws
 _DELTA = 1e-6  # of runs that recorded none
+COUNTED = "counted_in_a_step"
+_CONTRADICTS = b'"reason":"contradicting_reading"'  # a sender who saw how many could try out what a count was
 _SURELY = 5.0  # standard deviations of noise: once in three million values
 
 
@@ -111,7 +113,7 @@ class RunLog:
 
     ``exposed`` are the people with the highest added risk, at that step; ``reasons`` say what decided a
     step, where a risk budget did. Without people there are no ``summaries``; ``note`` is what must be said of
-    the priors.
+    the priors. ``rejected`` leaves out contradicting readings, as everything does that others may see.
     """
 
     settings: Mapping[str, Any]
@@ -147,8 +149,13 @@ class RunLog:
 
     @property
     def changes(self) -> tuple[Entry, ...]:
-        """What the record says of beginning and changes, from the first on."""
-        return tuple(entry for entry in self.checked.entries if entry.kind != "ended")
+        """What the record says of beginning and changes of the facts, from the first on."""
+        return tuple(entry for entry in self.checked.entries if entry.kind in ("begun", "changed"))
+
+    @property
+    def taken_over(self) -> tuple[tuple[int, str], ...]:
+        """From which step, and why, the run went on though more was published with its key than it holds."""
+        return tuple((each["from_step"], each["reason"]) for each in self.settings.get("taken_over", ()))
 
     @property
     def _budget(self) -> BudgetSettings:
@@ -277,7 +284,7 @@ def read_run(folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS
     ``designs`` of noise are those that the log may name beside the run's own.
     """
     settings = load_run(folder)
-    designs = designs.with_designs(_own_design(settings))
+    designs = designs.with_designs(designs_of_run(folder))
     checked = check_run(folder)
     summaries = tuple(_summaries(folder / "risks.jsonl"))
     if not summaries and settings.get("people") != 0:
@@ -289,7 +296,7 @@ def read_run(folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS
         if decision is not None:
             sensors.add(decision, release)
     reasons = {decision.step: decision.why for decision in _decisions(log) if decision.why is not None}
-    rejected = sum(1 for _ in whole_lines(folder / "rejected.jsonl"))
+    rejected = sum(_CONTRADICTS not in line for line in whole_lines(folder / "rejected.jsonl"))
     return RunLog(
         settings,
         summaries,
@@ -323,12 +330,6 @@ def _in_crowd(summary: RiskSummary, adversary: CrowdAdversary) -> RiskSummary:
     return summary.model_copy(update=crowd.model_dump(exclude={"known", "companions", "alone"}))
 
 
-def _own_design(settings: Mapping[str, Any]) -> Designs:
-    """The noise design of the run, if its file is still there; the log names it by a number only."""
-    covariance = settings.get("release", {}).get("covariance")
-    return Designs.load([Path(covariance)] if covariance is not None and Path(covariance).exists() else [])
-
-
 def _summaries(path: Path) -> Iterator[RiskSummary]:
     """The summary of each step."""
     for line in whole_lines(path):
@@ -357,8 +358,10 @@ class _Sensors:
         self._people = int(settings.get("people", 1))
         self._delta = float(settings.get("delta", _DELTA))
         self._again = settings.get("counted_again", {})
-        about = next((entry.about for entry in reversed(entries) if entry.about), {})
-        self._counted = about.get("counted_in_a_step")  # how often one person may be, by all sensors together
+        counted = [each.about[COUNTED] for each in entries if COUNTED in each.about]
+        self._counted = (
+            counted[-1] if counted else None
+        )  # how often one person may be, by all sensors together
         self._designs = designs
         self._kinds: dict[str, Counter[str]] = defaultdict(Counter)
         self._errors: dict[str, list[float]] = defaultdict(list)

@@ -26,7 +26,9 @@ def export(
     kinds: Annotated[
         list[FileKind] | None, typer.Option("--format", help="May be repeated; csv and parquet if left out.")
     ] = None,
-    sensors: Annotated[Path | None, typer.Option(help="Sensors file with lat and lon, for places.")] = None,
+    sensors: Annotated[
+        Path | None, typer.Option(help="Sensors file with other lat and lon than the run describes.")
+    ] = None,
     licence: Annotated[
         str | None, typer.Option(help="Licence you declare, by its SPDX name: CC-BY-4.0.")
     ] = None,
@@ -45,15 +47,16 @@ def export(
     \b
     Examples:
       tallyguard export out --output open-data --licence CC-BY-4.0
-      tallyguard export out --output open-data --format geojson --format ngsi-ld --sensors sensors.csv
+      tallyguard export out --output open-data --format geojson --format ngsi-ld
     """
-    from stream_app.analysis.export import ExportFormat, export_run
+    from stream_app.analysis.export import ExportFormat, export_run, places_of_run
     from stream_app.setup.sensor_files import sensor_degrees
 
     formats = [ExportFormat(kind.value) for kind in kinds or (FileKind.CSV, FileKind.PARQUET)]
     said = {"licence": licence, "title": title, "publisher": publisher}
     about = {name: text for name, text in said.items() if text}
-    found = export_run(run, output, formats, {} if sensors is None else sensor_degrees(sensors), about)
+    places = places_of_run(run, None if sensors is None else sensor_degrees(sensors))
+    found = export_run(run, output, formats, places, about)
     if json:
         print_json({**vars(found), "output": str(output)})
         return

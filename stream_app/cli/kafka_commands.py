@@ -449,7 +449,8 @@ def replay(
     """Compute all risks again from the logs and compare.
 
     Reads people and decisions from Kafka and compares the risks with those reported live. Exit 1 if a single
-    bit differs. A person whose prior was replaced since differs before the change.
+    bit differs. A person whose prior was replaced since differs before the change. Settings need to say where
+    the broker is: sensors, locations and what accounts depend on are in the record of the deployment.
 
     \b
     Examples:
@@ -461,7 +462,7 @@ def replay(
     from stream_app.kafka.tools.replay import compare
     from stream_app.kafka.tools.replay import replay as compute
 
-    deployment = Deployment.of(settings_of(config))
+    deployment = Deployment.recorded(settings_of(config))
     if output is not None:
         with private_file(output) as file:
             compute(deployment, lambda partition, line: file.writelines((line, b"\n")))

@@ -55,13 +55,14 @@ def ledger(
 
     Differential, Bayesian, inferential and reconstruction privacy, read from one log.
 
-    Each guarantee is computed where it holds and refused with the reason where it does not. A run's own
-    settings count: horizon, mistakes and delta are those it recorded, and any others are refused.
+    Each guarantee is computed where it holds and refused with the reason where it does not. A run's folder
+    says all that is needed but who the people are: give its priors, and reconstruction is answered, too. Its
+    own settings, sensors and noise designs count; others are refused in a sentence that says what differs.
 
     \b
     Examples:
       tallyguard ledger out --priors priors.json
-      tallyguard ledger out --config tallyguard.toml
+      tallyguard ledger out
       tallyguard ledger schedule.json --priors priors.json --delta 1e-8 --json
       tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
     """
@@ -70,6 +71,8 @@ def ledger(
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.run_folder.run_settings import (
         check_belongs,
+        people_of_run,
+        sensors_of_run,
         settings_of_run,
         with_recorded_windows,
     )
@@ -77,16 +80,18 @@ def ledger(
 
     settings = settings_of(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
     question = _secret(secret, sensor, length_scale, variance, order, radius)
+    designs = given_designs(covariance)
     if log.is_dir():
         settings = settings_of_run(log, settings)
-    designs = given_designs(covariance)
-    population = population_of(settings, priors)
-    registry = load_registry(settings.sensors, population.location_names).with_designs(designs)
-    if question is not None:
-        registry.get(question.sensor)
-    if log.is_dir():
+        population = people_of_run(log, settings, priors)
+        registry = sensors_of_run(log, settings, population.location_names).with_designs(designs)
         check_belongs(log, population, registry)
         registry = with_recorded_windows(log, registry)
+    else:
+        population = population_of(settings, priors)
+        registry = load_registry(settings.sensors, population.location_names).with_designs(designs)
+    if question is not None:
+        registry.get(question.sensor)
     excluded = NO_EXCLUSIONS if log.is_dir() else load_exclusions(settings, registry)
     releases = load_log(log, registry, excluded)
     first_slot = first_slot_of_log(log, registry, settings)
@@ -102,6 +107,7 @@ def ledger(
             oracle=oracle,
             priors_check=settings.priors_check,
             sensors=registry,
+            run=log if log.is_dir() else None,
             progress=lambda done: bar.update(task, completed=done),
         )
     if json:

@@ -23,7 +23,8 @@ def verify(
 ) -> None:
     """Check that the record and the logs of a run are whole.
 
-    The record (record.jsonl) says under which rule each step was published, since when, by whom and why.
+    The record (record.jsonl) says under which rule each step was published, since when, by whom and why, and
+    what was changed. It is read without any settings.
     Exit status 0 if nothing is missing and nothing was changed; else 1, with a sentence for each thing that
     is. Anybody who can rewrite the whole folder can rewrite the record as well: keep the digest that is shown
     here, or the report that names it, in another place, and check it with --head. Without RUN: the record in
@@ -36,14 +37,17 @@ def verify(
       tallyguard verify --config tallyguard.toml
     """
     from stream_app.analysis.checked_run import check_run
+    from stream_app.setup.run_folder.description import UNDESCRIBED, differences_in_words
+    from stream_app.setup.run_folder.record import last_description
 
     checked = _check_deployment(config) if run is None else check_run(run)
     faults = list(checked.faults)
-    if head is not None and not any(each.sha256.startswith(head) for each in checked.entries):
+    if head is not None and not checked.has_been(head):
         faults.append(
             "no entry of the record has the digest that was given: it is not the record that was filed"
         )
-    changes = [each for each in checked.entries if each.kind != "ended"]
+    changes = {each.number: each for each in checked.entries if each.kind != "ended"}
+    differs = dict(zip(changes, differences_in_words(list(changes.values())), strict=True))
     if json:
         print_json(
             {
@@ -54,20 +58,26 @@ def verify(
                 "has_ended": checked.end is not None,
                 "head": checked.head,
                 "entries": [
-                    each.model_dump(
-                        mode="json", include={"number", "kind", "step", "at", "by", "reason", "version"}
-                    )
+                    {
+                        **each.model_dump(
+                            mode="json", include={"number", "kind", "step", "at", "by", "reason", "version"}
+                        ),
+                        "differs": differs.get(each.number),
+                    }
                     for each in checked.entries
                 ],
             }
         )
     else:
-        for each in changes:
+        for number, each in changes.items():
             why = f": {each.reason}" if each.reason else ""
-            say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}", markup=False)
+            what = f" ({differs[number]})" if differs[number] else ""
+            say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}{what}", markup=False)
         if run is not None:
             words = checked.in_words()
             say(f"{words[:1].upper()}{words[1:]}.")
+            if checked.entries and last_description(checked.entries) is None:
+                say(f"It has no description: {UNDESCRIBED}.")
         if not faults:
             say(f"The record is whole; its last entry is {checked.head}.")
         for fault in faults:

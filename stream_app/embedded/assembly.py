@@ -32,12 +32,12 @@ from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
+from stream_app.setup.run_folder.description import Description, design_files
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.setup.run_folder.key_record import KeyRecord, record_file
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, EXCLUSIONS, REPORTED
-from stream_app.setup.run_folder.record import Author
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, REPORTED
+from stream_app.setup.run_folder.record import DESCRIPTION, Author
 from stream_app.setup.run_folder.run_settings import (
-    ACCOUNTED_WITH,
     counted_again,
     mechanisms_of_windows,
     sensors_fingerprint,
@@ -358,7 +358,9 @@ def run(
         about={
             "priors_file": options.priors,
             "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
+            DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
+        files=design_files(settings),
         now_seconds=clock.now_seconds,
         watches_devices=devices is not None,
     )

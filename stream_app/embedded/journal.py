@@ -13,7 +13,8 @@ In the output folder:
 - ``revised.jsonl``: late and corrected values of closed steps, final as the releases are
 - ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later received of the steps before
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
-- ``record.jsonl``: which rule held from which step on, who set it and why; where runs ended
+- ``record.jsonl``: which rule held from which step on, who set it and why, under which description; where
+  runs ended. ``design-<number>.npy``: covariances of noise that the description names
 
 A step is durable once its line in ``releases.jsonl`` is. A restart takes the last commit, applies the
 decisions before it to a fresh accountant, and walks the input from there; steps published after the commit
@@ -305,8 +306,9 @@ class Journal:
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
     names the tiers of recipients that get a file of their own; ``continuation`` draws the past values of a
     tier added later (None: it gets none). ``author`` and ``about`` go to the record with a new or changed
-    manifest. ``key_record`` notes every line before it is published. With ``watches_devices`` there is a file
-    of those that seem broken.
+    manifest, once ``files`` that a description names lie in the folder, each by its name. ``key_record``
+    notes every line before it is published. With ``watches_devices`` there is a file of those that seem
+    broken.
     """
 
     def __init__(
@@ -320,6 +322,7 @@ class Journal:
         *,
         author: Author | None = None,
         about: Mapping[str, Any] | None = None,
+        files: Mapping[str, bytes] | None = None,
         now_seconds: Callable[[], float] = time.time,
         watches_devices: bool = False,
     ) -> None:
@@ -344,6 +347,7 @@ class Journal:
             if self._manifest.begins_anew:
                 self._begin_anew()
             if self._manifest.is_new:  # before any log is made: logs without run.json are refused as damaged
+                self._keep(files or {})
                 self._manifest.save(published=0)
             if self._manifest.has_other_key:
                 check_between_windows(manifest["release"]["covariance"], whole_steps(folder))
@@ -358,6 +362,7 @@ class Journal:
             self._manifest.check_exclusions(max(self._published, first_free_step(self.last_commit.window)))
             # what changed is saved last: a start that is refused leaves run.json and the key's record as they
             # were
+            self._keep(files or {})
             self._manifest.save(self._published, taken_over)
             if key_record is not None:
                 key_record.save()
@@ -428,7 +433,8 @@ class Journal:
         """The run came to an end by itself: everything is committed, and the record says so."""
         commit = self.last_commit
         logs = {name: (length, commit.digests[name]) for name, length in commit.lengths.items()}
-        self._record.end(commit.next_step, outcome, logs)
+        private = ["rejected", *([RELEASES, REVISED] if self._tiers else [])]
+        self._record.end(commit.next_step, outcome, logs, private)
         self._save(commit, {}, whole=True)
 
     def _save(self, commit: Commit, changed: Mapping[int, SavedStep | None], *, whole: bool) -> None:
@@ -454,6 +460,13 @@ class Journal:
         """Whether a step, or a part of one, was decided or released, as far as any file shows."""
         logs = (self.folder / "decisions.jsonl", *self.folder.glob("releases*.jsonl"))
         return self.last_commit.next_step > 0 or any(log.exists() and log.stat().st_size for log in logs)
+
+    def _keep(self, files: Mapping[str, bytes]) -> None:
+        """Make files durable that the record is about to name."""
+        for name, content in files.items():
+            path = self.folder / name
+            if not path.is_file() or path.read_bytes() != content:
+                replace_file(path, content, SECRET_MODE)
 
     def _begin_anew(self) -> None:
         """Forget what was read under other settings, since nothing of it was released."""

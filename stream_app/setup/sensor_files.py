@@ -48,17 +48,30 @@ def load_registry(path: Path | None, location_names: Sequence[str]) -> SensorReg
     """
     if path is None:
         return SensorRegistry.one_per_location(location_names)
-    index_of = {name: index for index, name in enumerate(location_names)}
+    return registry_of(read_sensors(path), location_names, str(path))
+
+
+def read_sensors(path: Path) -> dict[str, Any]:
+    """What a file declares as one JSON document, whatever the file's form; not yet checked."""
     rows, for_all = _rows(path)
+    return {**for_all, "sensors": list(rows)}
+
+
+def registry_of(
+    document: Mapping[str, Any], location_names: Sequence[str], where: str = "the description"
+) -> SensorRegistry:
+    """The sensors of a document (:func:`read_sensors`); ``where`` names it in a :class:`SensorError`."""
+    index_of = {name: index for index, name in enumerate(location_names)}
+    for_all = {key: value for key, value in document.items() if key != "sensors"}
     sensors = [
-        _sensor(path, number, _with_declared(for_all, row), index_of)
-        for number, row in enumerate(rows, start=1)
+        _sensor(where, number, _with_declared(for_all, row), index_of)
+        for number, row in enumerate(document["sensors"], start=1)
     ]
     try:
         registry = SensorRegistry(tuple(location_names), tuple(sensors))
     except SensorError as error:
-        raise SensorError(f"in {path}, {error.must}", error.got, error.remedy) from error
-    _check_most_sensors(path, for_all, registry)
+        raise SensorError(f"in {where}, {error.must}", error.got, error.remedy) from error
+    _check_most_sensors(where, for_all, registry)
     return registry
 
 
@@ -72,12 +85,16 @@ def regions_by_sensor(path: Path | None) -> dict[str, str]:
 
 def sensor_degrees(path: Path) -> dict[str, tuple[float, float]]:
     """Longitude and latitude of the sensors that have both, by name; :class:`SensorError` for wrong ones."""
-    rows, _ = _rows(path)
+    return degrees_of(read_sensors(path), str(path))
+
+
+def degrees_of(document: Mapping[str, Any], where: str = "the description") -> dict[str, tuple[float, float]]:
+    """The same for a document (:func:`read_sensors`)."""
     found = {}
-    for number, row in enumerate(rows, start=1):
+    for number, row in enumerate(document["sensors"], start=1):
         if not isinstance(row, dict) or not set(_GLOBE) <= row.keys():
             continue
-        _position(f"sensor {number} of {path}", {key: row[key] for key in _GLOBE})
+        _position(f"sensor {number} of {where}", {key: row[key] for key in _GLOBE})
         found[str(row.get("name", ""))] = (float(row["lon"]), float(row["lat"]))
     return found
 
@@ -112,7 +129,7 @@ def _with_declared(for_all: Mapping[str, object], row: object) -> object:
     return {**{key: value for key, value in for_all.items() if key not in own}, **row}
 
 
-def _check_most_sensors(path: Path, for_all: Mapping[str, object], registry: SensorRegistry) -> None:
+def _check_most_sensors(where: str, for_all: Mapping[str, object], registry: SensorRegistry) -> None:
     """:class:`SensorError` where one person may be counted by more sensors than there can be."""
     declared, overlapping = for_all.get("most_sensors"), registry.most_at_one_place()
     if declared is None:
@@ -120,13 +137,13 @@ def _check_most_sensors(path: Path, for_all: Mapping[str, object], registry: Sen
     if registry.windowed:  # somebody may be counted anywhere in a window
         if not _is_whole(declared) or not 1 <= declared <= len(registry.sensors):
             raise SensorError(
-                f"most_sensors of {path} must be from 1 to {len(registry.sensors)}, its sensors",
+                f"most_sensors of {where} must be from 1 to {len(registry.sensors)}, its sensors",
                 declared,
                 "say how many sensors with windows can count one person in a window; leave it out for all",
             )
     elif not _is_whole(declared) or not 1 <= declared <= overlapping:
         raise SensorError(
-            f"sensors of {path} must count one person in a step at one place of the priors, so by at most "
+            f"sensors of {where} must count one person in a step at one place of the priors, so by at most "
             f"{overlapping} of them",
             f"most_sensors {declared}",
             "choose steps so short that nobody is counted at two places in one, or declare windows "
@@ -168,9 +185,9 @@ def _as_numbers(fields: Mapping[str, object]) -> dict[str, object]:
     return numbers
 
 
-def _sensor(path: Path, number: int, row: object, index_of: Mapping[str, int]) -> Sensor:
+def _sensor(document: str, number: int, row: object, index_of: Mapping[str, int]) -> Sensor:
     """One sensor, checked."""
-    where = f"sensor {number} of {path}"
+    where = f"sensor {number} of {document}"
     if not isinstance(row, dict) or not isinstance(row.get("name"), str) or not row["name"]:
         raise SensorError(f"{where} must be an object with a name", row, _EXAMPLE)
     unknown = sorted(set(map(str, row)) - {*_KEYS, "most_sensors"})

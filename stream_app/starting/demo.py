@@ -298,7 +298,7 @@ def _run_engine(
 ) -> tuple[RunReport, PeopleView]:
     """The embedded engine on the city's messages, watched; and the people as it leaves them."""
     kept = _KeptView()
-    options = embedded.RunOptions(output=scenario.output)
+    options = embedded.RunOptions(output=scenario.output, priors=scenario.priors.name)
     with watching(settings, city.registry.sensors, [kept, *([observer] if observer else [])]) as watch:
         if watch.address:
             announce(f"page {watch.address}   metrics {watch.address}metrics")

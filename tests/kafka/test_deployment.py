@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,12 @@ def test_a_process_with_other_settings_is_refused_by_name(kafka: Broker, tmp_pat
                 assert named in process.text
         assert len(deployment.values(deployment.topics.deployment)) == 3
         assert deployment.command("replay").ended() == 0
+        known = tomllib.loads(deployment.config.read_text())["kafka"]
+        lines = [f"{name} = {json.dumps(value)}\n" for name, value in known.items()]
+        deployment.config.write_text("".join(["[kafka]\n", *lines]))
+        process = deployment.command("replay", "--json")
+        assert process.ended() == 0, process.text
+        assert json.loads(process.text[process.text.index("{") :])["steps"] == STEPS
 
 
 def people_of(deployment: OnKafka) -> int:

@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.release.release_core import InputRecord, Progress, ReleaseCore
+from stream_app.setup.run_folder.record import PRIVATE, read_entries, shown_digests
 from stream_app.steps import StepClock
 from stream_app.watching.events import Observers
 from stream_app.watching.metrics import EngineMetrics
@@ -64,7 +65,23 @@ def twins(draw: st.DrawFn) -> tuple[list[bytes], list[bytes]]:
 
 
 _OWNERS = ("rejected.jsonl", "progress.json", "progress.jsonl", "record.jsonl")
-"""For the owner's eyes only: dead letters, open steps, and the digests of all logs, these among them."""
+"""For the owner's eyes only: dead letters, open steps, and the digests of all logs, these among them.
+
+Of the record, reports and ``verify`` show a digest: see :func:`shown_of_record`.
+"""
+
+
+def shown_of_record(folder: Path) -> tuple[str, ...]:
+    """What is shown of the record, with the published values left out as in all else that is compared."""
+    entries = read_entries(folder / "record.jsonl")
+    return shown_digests(
+        each.model_copy(
+            update={"about": {**each.about, PRIVATE: [*each.about[PRIVATE], "releases", "revised"]}}
+        )
+        if each.kind == "ended"
+        else each
+        for each in entries
+    )
 
 
 def _without_values(text: str) -> str:
@@ -84,11 +101,13 @@ def seen_of_a_run(lines: list[bytes], caplog: pytest.LogCaptureFixture) -> dict[
             for path in folder.iterdir()
             if path.suffix in (".jsonl", ".json") and path.name not in _OWNERS
         }
+        record = shown_of_record(folder)
     status = board.read()
     summary = dataclasses.asdict(report)
     summary["bytes_written"] = sorted(set(summary["bytes_written"]))
     return {
         "files": files,
+        "record": record,
         "metrics": "\n".join(
             line for line in generate_latest(registry).decode().splitlines() if "_created" not in line
         ),

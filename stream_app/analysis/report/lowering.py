@@ -25,9 +25,8 @@ from stream_app.analysis.accounted_again import account
 from stream_app.analysis.run_log import RunLog
 from stream_app.exceptions import RunChangedError
 from stream_app.setup.combinations import Facts, Runner, refuse
-from stream_app.setup.keys import load_keys
-from stream_app.setup.run_folder.run_settings import check_belongs
-from stream_app.setup.sensor_files import load_registry
+from stream_app.setup.keys import load_pseudonym_key
+from stream_app.setup.run_folder.run_settings import check_belongs, sensors_of_run
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import designs_of
 from stream_app.watching.people import NATS_PER_BIT
@@ -117,11 +116,11 @@ def load_priors(
     folder: Path, settings: Settings, population: Population, designs: Designs = NO_DESIGNS
 ) -> Priors:
     """What a run had, as its settings name it; :class:`RunChangedError` for other priors or sensors."""
-    registry = load_registry(settings.sensors, population.location_names)
+    registry = sensors_of_run(folder, settings, population.location_names)
     refuse(Runner.REPORT, Facts(registry=registry))
     check_belongs(folder, population, registry)
     registry = registry.with_designs(designs_of(settings.release)).with_designs(designs)
-    pseudonyms = load_keys(settings, folder).pseudonyms.pseudonyms(population.people)
+    pseudonyms = load_pseudonym_key(settings, folder).pseudonyms(population.people)
     return Priors(population, registry, pseudonyms)
 
 

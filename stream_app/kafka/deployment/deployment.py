@@ -13,8 +13,9 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -42,11 +43,20 @@ from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
-from stream_app.setup.release_settings import CROWD
+from stream_app.setup.release_settings import CROWD, CrowdSettings, ReleaseSettings
+from stream_app.setup.run_folder.description import Description, check_sensors, description_of
 from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, EXCLUSIONS, differences
-from stream_app.setup.run_folder.record import Author, Entry, chained, following, head_of
-from stream_app.setup.run_folder.run_settings import mechanisms_of_windows
+from stream_app.setup.run_folder.record import (
+    DESCRIPTION,
+    Author,
+    Entry,
+    chained,
+    following,
+    head_of,
+    last_facts,
+)
+from stream_app.setup.run_folder.run_settings import FORMS, mechanisms_of_windows
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps import with_windows
@@ -230,6 +240,12 @@ _VALUES = (
     *("deployment", "step_seconds", "origin", "first_slot"),
     *("horizon", "mistakes", "thresholds", "sharpen_above"),
 )
+_NO_VALUES = {
+    *("release", "priors_check", "crowd", "kafka", "sensors", "locations"),
+    *("noise_key", "pseudonym_key"),
+}
+"""Settings that facts have in another form, or as a fingerprint."""
+_CROWD = "crowd."
 _ACCOUNTS, _PSEUDONYMS = b"accounts", b"pseudonyms"
 _RECORD = b"record-"
 INPUTS, RECORD_HEAD = "inputs", "record"
@@ -331,13 +347,24 @@ class DeploymentTopic:
         """The name of the record in messages."""
         return f"the record in topic {self._topic}"
 
-    def hold(self, step: int, facts: Mapping[str, Any], author: Author) -> Mapping[str, Any]:
+    def hold(
+        self, step: int, facts: Mapping[str, Any], author: Author, described: Description | None = None
+    ) -> Mapping[str, Any]:
         """Write durably that ``facts`` hold from ``step`` on, unless they held before; the record's head.
 
-        Called by the one process that decides, before it decides the step.
+        ``described`` goes with them, unless it is too large for a record. Called by the one process that
+        decides, before it decides the step.
         """
-        entries = self.entries()
-        entry = following(entries, step, facts, author, time.time())
+        entries, now_seconds = self.entries(), time.time()
+        about = {} if described is None else {DESCRIPTION: described.document()}
+        entry = following(entries, step, facts, author, now_seconds, about)
+        if entry is not None and len(entry.line()) > MEDIUM_BYTES - ENVELOPE_BYTES:
+            logger.warning(
+                "sensors and locations take more than a record of %s may have: they are not in it, and "
+                "`tallyguard replay` needs the files that settings name",
+                self._topic,
+            )
+            entry = following(entries, step, facts, author, now_seconds)
         if entry is None:
             return head_of(entries)
         with writing(self._connection) as producer:
@@ -423,6 +450,32 @@ class Deployment:
             registry = with_windows(registry, policy_from(settings.release, registry))
         require_most_counts(registry, settings.connect.scaled)
         return cls(settings, registry, Topics.of(settings), connection)
+
+    @classmethod
+    def recorded(cls, settings: Settings) -> Deployment:
+        """As the record describes it, for a reader whose settings name the broker and no locations.
+
+        What the settings name themselves counts more: a reader that compares bases refuses what differs.
+        :class:`SettingsError` as :meth:`of` says where neither the settings nor the record name locations.
+        """
+        if settings.locations is not None:
+            return cls.of(settings)
+        connection = Connection.of(settings.kafka)
+        entries = DeploymentTopic(connection, Topics(settings.kafka.prefix).deployment).entries()
+        description, facts = description_of(entries), last_facts(entries)
+        if description is None or facts is None:
+            return cls.of(settings)
+        settings = _with_recorded(settings, {**description.plain_settings(), **facts})
+        registry = description.registry()
+        if settings.sensors is not None:
+            check_sensors(description, load_registry(settings.sensors, description.locations))
+        topics = replace(Topics.of(settings), regions=registry.regions)
+        return cls(settings, registry, topics, connection)
+
+    @cached_property
+    def description(self) -> Description:
+        """What the record says of sensors, locations and settings."""
+        return Description.of(self.settings, self.vocabulary)
 
     @property
     def location_names(self) -> tuple[str, ...]:
@@ -510,6 +563,25 @@ class Deployment:
         if kept.get("noise_key", wanted["noise_key"]) != wanted["noise_key"]:
             check_between_windows(self.settings.release.covariance, next_step)
         return kept
+
+
+def _with_recorded(settings: Settings, facts: Mapping[str, Any]) -> Settings:
+    """The settings with what the record says, wherever nobody said anything else."""
+    known = Settings.model_fields.keys() - _NO_VALUES
+    found: dict[str, Any] = {name: facts[name] for name in facts if name in known}
+    found = {name: FORMS[name](value) if name in FORMS else value for name, value in found.items()}
+    crowd = {name.removeprefix(_CROWD): value for name, value in facts.items() if name.startswith(_CROWD)}
+    if crowd:
+        found["crowd"] = CrowdSettings.model_validate({**crowd, "on": True})
+    if "release" in facts:  # tiers are recorded as they are
+        covariance = facts["release"].get("covariance")
+        is_there = covariance is not None and Path(covariance).is_file()
+        own = {"recipients": None, "covariance": covariance if is_there else None}
+        found["release"] = ReleaseSettings.model_validate({**facts["release"], **own})
+    if "partitions" in facts and "partitions" not in settings.kafka.model_fields_set:
+        found["kafka"] = settings.kafka.model_copy(update={"partitions": facts["partitions"]})
+    said = settings.model_fields_set - {"kafka"}
+    return settings.model_copy(update={name: value for name, value in found.items() if name not in said})
 
 
 def check_basis(stored: Mapping[str, Any], wanted: Mapping[str, Any], *, accept_changes: bool) -> None:

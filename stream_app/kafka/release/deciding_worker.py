@@ -410,7 +410,7 @@ class DecidingWorker(Job):
         """
         record = self._deployment.record
         check_head(record.entries(), head, record.record_name)
-        return record.hold(step, basis, self._author)
+        return record.hold(step, basis, self._author, self._deployment.description)
 
     async def assigned(self, partitions: set[int]) -> None:
         """Normally all of them. If only some, another worker is in the group, and one of the two is fenced.

@@ -38,6 +38,12 @@ EXCLUSIONS = "exclusions"
 """The table of what is not published, which may change without --accept-changes: a change from a step on that
 nothing is known of yet leaves out, or takes back in, what was decided by people (:func:`check_change`)."""
 
+ACCOUNTED_WITH = (
+    *("deployment", "step_seconds", "origin", "first_slot"),
+    *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
+)
+"""Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""
+
 
 UNSAID = frozenset({"sharpen", "sharpen_operations"})
 """What earlier versions did not record: a run of theirs continues with what is set now."""
@@ -141,7 +147,7 @@ class Manifest:
 
         A run that was killed between the two left the file as the entry before has it.
         """
-        held = [dict(entry.facts) for entry in self._record.entries if entry.kind != "ended"]
+        held = [dict(entry.facts) for entry in self._record.entries if entry.kind in ("begun", "changed")]
         if not held:
             return stored
         if stored not in held[-2:]:

@@ -4,8 +4,8 @@ One JSON object a line in ``record.jsonl``. An entry says what holds from a ``st
 ``changed``), or that a run has ``ended``. It carries the digest of the entry before and its own, so that
 :func:`read_entries` notices an entry that was changed, removed or inserted. An entry is durable before the
 first step that is published under it. A person who can rewrite the whole folder can rewrite the record, too.
-Therefore every report prints the digest of the last entry (:attr:`Entry.sha256`), by which a filed report can
-be compared with the record.
+Therefore every report prints a digest of the record (:func:`shown_digests`), by which a filed report can be
+compared with it.
 
 Worked example: a run begins with a limit of 0.1; after 15 steps it continues with 0.9. The record has
 
@@ -34,9 +34,15 @@ from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, sync_fo
 from stream_app.setup.this_process import own_version
 
 RECORD = "record.jsonl"
+DESCRIPTION = "description"
+"""In an entry's ``about``: what describes the steps from it on (:mod:`.description`)."""
+
+PRIVATE = "private"
+"""In the ``about`` of an end: the logs that are for the owner only, as their bytes depend on counts."""
+
 MOST_REASON = 500  # characters
 
-Kind = Literal["begun", "changed", "ended"]
+Kind = Literal["begun", "changed", "described", "ended"]
 _Text = Annotated[str, Field(min_length=1, max_length=MOST_REASON)]
 
 
@@ -56,7 +62,9 @@ class Entry(BaseModel):
     """One entry. ``facts`` hold from ``step`` on; an end has ``logs`` instead: each file's length and digest.
 
     ``version`` is that of the program. ``about`` has further information, which may differ without being a
-    change: the name of the priors' file, how often all sensors together may count one person in a step.
+    change: the name of the priors' file, how often all sensors together may count one person in a step. It
+    has the :data:`DESCRIPTION` where that is not the one before; where nothing else differs the entry is
+    ``described``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -138,13 +146,19 @@ class Record:
         if entry is not None:
             self._append(entry)
 
-    def end(self, step: int, outcome: str, logs: Mapping[str, tuple[int, str]]) -> None:
-        """Note durably that a run ended before ``step``; a restart that does nothing adds no second entry."""
+    def end(
+        self, step: int, outcome: str, logs: Mapping[str, tuple[int, str]], private: Sequence[str] = ()
+    ) -> None:
+        """Note durably that a run ended before ``step``; a restart that does nothing adds no second entry.
+
+        ``private`` are the logs whose bytes depend on counts that were not published.
+        """
         last = self.entries[-1] if self.entries else None
         if last is None or (last.kind, last.step, dict(last.logs)) != ("ended", step, dict(logs)):
-            ending = self._author._replace(reason=outcome)
+            ending, about = self._author._replace(reason=outcome), {PRIVATE: list(private)}
+            now_seconds = self._now_seconds()
             self._append(
-                _next_entry(self.entries, "ended", step, ending, self._now_seconds(), logs=dict(logs))
+                _next_entry(self.entries, "ended", step, ending, now_seconds, logs=dict(logs), about=about)
             )
 
     def _append(self, entry: Entry) -> None:
@@ -174,10 +188,18 @@ def following(
     """The entry to append where ``facts`` hold from ``step`` on; None if they, and the program, stay."""
     last = next((each for each in reversed(entries) if each.kind != "ended"), None)
     plain: dict[str, Any] = json.loads(_canonical(facts))  # as they are read back
-    if last is not None and last.facts == plain and last.version == own_version():
+    more: dict[str, Any] = json.loads(_canonical(about or {}))
+    if more.get(DESCRIPTION) == last_description(entries):
+        more.pop(DESCRIPTION, None)
+    if last is None:
+        kind: Kind = "begun"
+    elif last.facts != plain or last.version != own_version():
+        kind = "changed"
+    elif DESCRIPTION in more:
+        kind = "described"
+    else:
         return None
-    kind: Kind = "begun" if last is None else "changed"
-    return _next_entry(entries, kind, step, author, now_seconds, facts=plain, about=dict(about or {}))
+    return _next_entry(entries, kind, step, author, now_seconds, facts=plain, about=more)
 
 
 def _next_entry(
@@ -240,6 +262,40 @@ def head_of(entries: Sequence[Entry]) -> Mapping[str, Any]:
 def last_facts(entries: Sequence[Entry]) -> Mapping[str, Any] | None:
     """What holds after these entries."""
     return next((each.facts for each in reversed(entries) if each.kind != "ended"), None)
+
+
+def last_description(entries: Sequence[Entry]) -> Any:
+    """What describes the steps after these entries, as it was written; None where nothing does."""
+    return next((each.about[DESCRIPTION] for each in reversed(entries) if DESCRIPTION in each.about), None)
+
+
+def shown_digests(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """A digest of the record up to each entry, to be shown and filed: of nothing that depends on a count.
+
+    :attr:`Entry.sha256` depends on the digests of all logs. Who reads it could try out which counts were
+    refused: dead letters hold counts, ``releases.jsonl`` with tiers the values of every tier. Here an end has
+    only the logs that are free of counts or published as they are, by its ``about.private``; an end of an
+    earlier version, which did not say it, only decisions and risks. An end that repeats the one before adds
+    nothing, since whether it is there may depend on what was refused.
+    """
+    found: list[str] = []
+    digest = ""
+    ended: tuple[int, Mapping[str, tuple[int, str]]] | None = None
+    for each in entries:
+        entry = each
+        if entry.kind == "ended":
+            private = {"rejected", *entry.about.get(PRIVATE, ("releases", "revised"))}
+            logs = {name: log for name, log in entry.logs.items() if name not in private}
+            if ended == (ended := (entry.step, logs)):
+                found.append(digest)
+                continue
+            entry = entry.model_copy(update={"logs": logs})
+        else:
+            ended = None
+        content = entry.model_dump(mode="json", exclude={"number", "previous", "sha256"})
+        digest = hashlib.sha256(digest.encode() + _canonical(content)).hexdigest()
+        found.append(digest)
+    return tuple(found)
 
 
 def periods(entries: Iterable[Entry], steps: int) -> tuple[Period, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,26 +13,36 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from accounting.ledgers import PrivacyAccount
-from models.mechanisms import parse
+from models.mechanisms import Designs, parse
+from models.prior_files import load_population
 from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
-from stream_app.setup.given_priors import drawn_from
+from stream_app.setup.given_priors import as_set, drawn_from, location_names
+from stream_app.setup.keys import key_folder
 from stream_app.setup.priors_verdict import PriorsVerdict, is_no_weaker, priors_check_of
-from stream_app.setup.release_settings import BudgetSettings
+from stream_app.setup.release_settings import BudgetSettings, ReleaseSettings
+from stream_app.setup.run_folder.description import (
+    FILES,
+    UNDESCRIBED,
+    Description,
+    check_sensors,
+    description_in,
+    design_file,
+    designs_in,
+)
 from stream_app.setup.run_folder.durable import load_document
-from stream_app.setup.run_folder.manifest import UNSAID
+from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH, UNSAID, differences
 from stream_app.setup.run_folder.progress import load_progress
+from stream_app.setup.run_folder.record import RECORD, read_entries
+from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 
-ACCOUNTED_WITH = (
-    *("deployment", "step_seconds", "origin", "first_slot"),
-    *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
-)
-"""Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""
+logger = logging.getLogger(__name__)
 
 _MOST_STEP_SECONDS = 10**10  # 317 years
-_FORMS: dict[str, Callable[[Any], Any]] = {"origin": datetime.fromisoformat, "thresholds": tuple}
+FORMS: dict[str, Callable[[Any], Any]] = {"origin": datetime.fromisoformat, "thresholds": tuple}
+"""How values of settings that were recorded as JSON become those of settings."""
 
 
 def _time(text: str) -> str:
@@ -66,6 +77,11 @@ class _RecordedWindow(_Part):
     most_counts: Annotated[int, Field(ge=1)]
 
 
+class _TakenOver(_Part):
+    from_step: Annotated[int, Field(ge=0)]
+    reason: str
+
+
 class _Recorded(_Part):
     """What every reader of a run needs of ``run.json``."""
 
@@ -87,6 +103,7 @@ class _Recorded(_Part):
     sharpen_operations: int | None = None
     windows: dict[str, _RecordedWindow] = {}
     counted_again: dict[str, _RecordedCounts] = {}
+    taken_over: list[_TakenOver] = []
 
 
 def load_run(folder: Path) -> dict[str, Any]:
@@ -120,10 +137,11 @@ def load_account(folder: Path) -> PrivacyAccount | None:
 
 
 def settings_of_run(folder: Path, given: Settings) -> Settings:
-    """The given settings, with the values that the run was accounted with in place of their own.
+    """The given settings, with the values that the run recorded in place of their own.
 
-    :class:`RunChangedError` where file, environment or flags contradict the run: the answer would not be
-    about this run. What the run did not record is left as given.
+    :class:`RunChangedError` where file, environment or flags contradict what it was accounted with: the
+    answer would not be about this run. Of the release policy, which may change for steps to come, the run's
+    own counts, and a warning says what is given instead. What the run did not record is left as given.
     """
     run = load_run(folder)
     stored = {
@@ -143,7 +161,7 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
                 f"leave {name} out of flags, environment and settings file: the run recorded it; "
                 "to ask about other settings, give a schedule instead of the run",
             )
-    recorded = {name: _FORMS[name](value) if name in _FORMS else value for name, value in stored.items()}
+    recorded = {name: FORMS[name](value) if name in FORMS else value for name, value in stored.items()}
     known = priors_check_of(run)
     if given.priors_check is None:  # else what was found out since
         recorded["priors_check"] = known
@@ -153,27 +171,112 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
             "one that raises them less",
             "leave priors_check out: the run recorded it",
         )
-    return given.model_copy(update=recorded)
+    return given.model_copy(update={**recorded, **_described(folder, run, given)})
+
+
+def _described(folder: Path, run: dict[str, Any], given: Settings) -> dict[str, Any]:
+    """The release policy of a run, and where the files lie that its description names."""
+    said, description = given.model_fields_set, description_in(folder)
+    found: dict[str, Any] = {}
+    if "release" in run:
+        found["release"] = _release_of_run(folder, run["release"], description, given)
+    if description is None:
+        return found
+    for name in FILES:
+        file = description.settings.get(name)
+        places = (folder.resolve().parent, key_folder(folder))
+        path = next((each / file for each in places if file and (each / file).is_file()), None)
+        if path is not None and name not in said and f"{name}_secret" not in said:
+            found[name] = path
+    if run.get("drawn") and "posterior_draws" not in said:
+        found["posterior_draws"] = run["drawn"]["draws"]
+    return found
+
+
+def _release_of_run(
+    folder: Path, recorded: dict[str, Any], description: Description | None, given: Settings
+) -> ReleaseSettings:
+    """The policy; its covariance is the copy in the folder, or else what the run or the caller had."""
+    own = [] if description is None else [folder / design_file(each) for each in description.designs]
+    places = [*own, *(Path(each) for each in (recorded.get("covariance"),) if each is not None)]
+    covariance = next((each for each in places if each.is_file()), given.release.covariance)
+    plain = {**recorded, "covariance": None, "recipients": None}  # tiers are recorded as they are
+    release = ReleaseSettings.model_validate(plain)
+    wanted = given.release.model_copy(update={"covariance": None, "recipients": None})
+    if "release" in given.model_fields_set and wanted != release:
+        both = ({"release": each.model_dump(mode="json")} for each in (release, wanted))
+        logger.warning(
+            "the policy that %s was released with counts, not the one given: %s",
+            *(folder, differences(["release"], *both)),
+        )
+    return release.model_copy(update={"covariance": covariance})
+
+
+def people_of_run(folder: Path, settings: Settings, priors: Path | None) -> Population:
+    """The people of the run's priors; without them nobody, at the locations that the run describes.
+
+    :class:`OutputError` where it describes none, and no file of them is named.
+    """
+    if priors is not None:
+        return as_set(settings, load_population(priors))
+    description = description_in(folder)
+    if description is not None:
+        return Population.pack([], description.locations)
+    return Population.pack([], location_names(settings, "or --priors be given", UNDESCRIBED))
+
+
+def sensors_of_run(folder: Path, settings: Settings, names: Sequence[str]) -> SensorRegistry:
+    """The sensors of a run as it describes them, with its designs of noise; others at locations ``names``.
+
+    :class:`RunChangedError` says what differs where a sensors file is given that has other ones.
+    """
+    description = description_in(folder)
+    if description is not None:
+        registry = description.registry()
+        if "sensors" in settings.model_fields_set:
+            check_sensors(description, load_registry(settings.sensors, names))
+    else:
+        registry = load_registry(settings.sensors, names)
+    return registry.with_designs(designs_of_run(folder))
+
+
+def designs_of_run(folder: Path) -> Designs:
+    """The noise designs that a run's log may name: its own copies, and the file that the run recorded."""
+    covariance = load_run(folder).get("release", {}).get("covariance")
+    recorded = [Path(covariance)] if covariance is not None and Path(covariance).exists() else []
+    return designs_in(folder).with_designs(Designs.load(recorded))
 
 
 def check_belongs(folder: Path, population: Population, registry: SensorRegistry) -> None:
     """:class:`RunChangedError` for other people or sensors than the run was accounted for."""
     stored = load_run(folder)
-    if stored.get("priors") not in (None, population.fingerprint):
-        raise RunChangedError("the priors must be those of the run", "others", "name the file the run had")
-    if stored.get("drawn") != drawn_from(population):
+    if len(population) and stored.get("priors") not in (None, population.fingerprint):
+        raise RunChangedError(
+            f"the priors must be those of the run, {priors_in_words(folder, stored)}",
+            f"others, of {population.everybody:,} people",
+            "name the file the run had",
+        )
+    if len(population) and stored.get("drawn") != drawn_from(population):
         raise RunChangedError(
             "evidence and posterior_draws must be those of the run, whose ceilings are means over chains"
             if stored.get("drawn")
             else "evidence must be left out: the run had none",
             "others",
-            "name the run's settings file with --config; with it, numpy is another version than the run had, "
-            "whose random numbers differ",
+            "put its evidence next to the folder of the run, or name the run's settings file with --config; "
+            "with it, numpy is another version than the run had, whose random numbers differ",
         )
     if stored.get("sensors") not in (None, sensors_fingerprint(registry)):
         raise RunChangedError(
             "the sensors must be those of the run", "others", "name the run's settings file with --config"
         )
+
+
+def priors_in_words(folder: Path, run: Mapping[str, Any]) -> str:
+    """What a run says of its priors: the file's name, if it had one, and how many people they stand for."""
+    files = [each.about.get("priors_file") for each in read_entries(folder / RECORD)]
+    named = next((name for name in reversed(files) if name), None)
+    people = f"{run['people']:,} people" if "people" in run else "people of a number it did not record"
+    return f"{named} with {people}" if named else f"a file with {people}"
 
 
 def mechanisms_of_windows(registry: SensorRegistry) -> dict[str, dict[str, Any]]:

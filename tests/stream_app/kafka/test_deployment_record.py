@@ -184,3 +184,73 @@ def test_a_rule_changed_on_kafka_is_in_the_record_with_step_name_and_reason(
     topic.values[b"record-1"] = kept.replace(b"agreed on", b"ordered")
     with pytest.raises(RecordDamagedError, match="entry 1 of the record in topic"):
         record.entries()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {
+            "horizon": 7,
+            "mistakes": 2,
+            "thresholds": (0.2, 0.4),
+            "step_seconds": 60,
+            "sharpen_operations": 10**6,
+            "risk_every": 7,
+            "attack_draws": 0,
+        },
+        {"adversary": "crowd", "crowd": {"known": 3}, "kafka": {"partitions": 8}},
+        {
+            "release": {"mechanism": "tiered", "tiers": {"public": 0.2, "partner": 1.0}},
+            "origin": 1_767_225_600,
+        },
+        {"sensors": [{**row, "region": row["name"]} for row in SENSORS], "late": 2},
+    ],
+    ids=["accounts", "crowd", "tiers", "regions"],
+)
+def test_the_record_describes_the_deployment_to_a_reader_that_knows_the_broker_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
+) -> None:
+    """The same basis and digest, sensors, topics and tiers; who says otherwise is refused in words."""
+    _Topic(monkeypatch)
+    whole = deployment(tmp_path, **changed)
+    whole.record.hold(0, whole.release_basis("key", None), Author("ada"), whole.description)
+    for path in (tmp_path / "locations.txt", tmp_path / "sensors.json"):
+        path.unlink()
+    broker = {"servers": ("nowhere:9092",)}
+    found = Deployment.recorded(Settings.model_validate({"kafka": broker}))
+    assert found.basis == whole.basis
+    assert found.digest == whole.digest
+    assert found.vocabulary.accounted_facts() == whole.vocabulary.accounted_facts()
+    assert found.topics.regions == whole.topics.regions
+    assert found.topics.tiers == whole.topics.tiers
+    assert found.topics.partitions == whole.topics.partitions
+    assert found.horizon() == whole.horizon()
+    for name in ("risk_every", "attack_draws", "most_exposed", "origin"):
+        assert getattr(found.settings, name) == getattr(whole.settings, name)
+    assert found.settings.has_crowd == whole.settings.has_crowd
+    other = Deployment.recorded(Settings.model_validate({"kafka": broker, "horizon": 9}))
+    with pytest.raises(RunChangedError, match=r"horizon was .*, is 9"):
+        check_same(whole.basis, other.basis)
+    (tmp_path / "sensors.json").write_text(json.dumps({"sensors": SENSORS[:1]}))
+    with pytest.raises(RunChangedError, match="none named 't'"):
+        Deployment.recorded(Settings.model_validate({"kafka": broker, "sensors": tmp_path / "sensors.json"}))
+
+
+def test_a_description_on_kafka_holds_no_secret_and_one_that_is_too_large_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = _Topic(monkeypatch)
+    small = deployment(tmp_path, noise_key_secret=hex_key("11"), page_token="a token of many letters")
+    small.record.hold(0, small.release_basis("key", None), Author("ada"), small.description)
+    text = b"".join(topic.values.values()).decode()
+    for secret in (hex_key("11"), "a token", "nowhere:9092", str(tmp_path)):
+        assert secret not in text
+    many = [{"name": f"sensor {number} {'x' * 60}", "locations": ["A"]} for number in range(12_000)]
+    large = deployment(tmp_path, sensors=many)
+    topic.values.clear()
+    large.record.hold(0, large.release_basis("key", None), Author("ada"), large.description)
+    assert "they are not in it" in caplog.text
+    (entry,) = large.record.entries()
+    assert entry.about == {}
+    with pytest.raises(SettingsError, match="locations must name a file"):
+        Deployment.recorded(Settings.model_validate({"kafka": {"servers": ("nowhere:9092",)}}))

@@ -1,0 +1,304 @@
+"""What a run says of itself, so that whoever reads it needs nothing but its log.
+
+A description has what the facts of the record (``run.json``) have no room for: locations and sensors in full,
+the other settings, which designs of correlated noise the log names. It stands in the record, in the entry
+from whose step on it holds (``about.description``), and only where it is not as before: so it is chained by
+digest, append-only, and says for every step under which description it was published. It has no secret, no
+count, no person, and of a file only its name. The covariance of a design is too large for an entry; a copy
+lies in the run's folder (:func:`design_files`).
+
+Worked example: a run begins, and continues after 15 steps with another ``grace``. The record has
+
+    number 0, begun,     step 0,  about {description: {settings: {grace: 2, …}, …}, …}
+    number 1, described, step 15, about {description: {settings: {grace: 5, …}, …}, …}
+
+and :func:`descriptions` of 48 steps are 0 to 14 with the first, 15 to 47 with the second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import shorten
+from typing import Any, NamedTuple, get_args
+
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
+
+from models.exceptions import MechanismError, SensorError
+from models.mechanisms import Designs
+from models.noise import CorrelatedNoise
+from models.releases import Sensor, SensorRegistry
+from stream_app.exceptions import OutputError, RunChangedError, first_fault
+from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH, differences, differing
+from stream_app.setup.run_folder.record import (
+    DESCRIPTION,
+    RECORD,
+    Entry,
+    RecordDamagedError,
+    last_description,
+    read_entries,
+)
+from stream_app.setup.sensor_files import degrees_of, read_sensors, registry_of
+from stream_app.setup.settings import Settings
+
+UNDESCRIBED = (
+    "the run is of a version that kept no description of its sensors, locations and noise designs: name its "
+    "settings file with --config, its sensors file with --sensors, its covariances with --covariance"
+)
+"""What is missing in a folder without a description, and what to do."""
+
+_NOT_OF_THE_RUN = frozenset(
+    {
+        *ACCOUNTED_WITH,
+        *("release", "priors_check", "crowd"),  # which the facts have, too
+        *("listen", "listen_names", "page_token", "page_token_file", "connect", "log", "kafka", "panel"),
+        *("noise_key", "key_record", "snapshot_key", "snapshot_seconds", "sensors", "locations"),
+    }
+)
+"""Settings that a description leaves out: facts, those of the machine, and files whose content it has."""
+
+
+FILES = ("evidence", "pseudonym_key")
+"""Settings that a description has the file names of: what ``report --priors`` needs beside the run."""
+
+
+class Description(BaseModel):
+    """One description. ``settings`` has what no fact has; ``sensors`` is the sensors file as one document.
+
+    ``sensors`` is None where each location has a sensor of its own name. ``designs`` are SHA-256 of the
+    designs of correlated noise by their numbers.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    v: int = 1
+    settings: Mapping[str, Any]
+    locations: tuple[str, ...]
+    sensors: Mapping[str, Any] | None
+    designs: Mapping[str, str]
+
+    @classmethod
+    def of(cls, settings: Settings, registry: SensorRegistry) -> Description:
+        """What is in force; :class:`SensorError` where the sensors file is not what ``registry`` is of."""
+        sensors = None if settings.sensors is None else read_sensors(settings.sensors)
+        made = cls(
+            settings=_of_the_run(settings),
+            locations=registry.location_names,
+            sensors=sensors,
+            designs={str(each.design): _digest(each) for each in registry.designs.noises},
+        )
+        if made.registry().accounted_facts() != registry.accounted_facts():
+            raise SensorError(
+                f"sensors file {settings.sensors} must stay as it is while a run starts",
+                "another content than a moment ago",
+                "start again",
+            )
+        return made
+
+    @classmethod
+    def read(cls, stored: object) -> Description:
+        """The description in an entry; :class:`OutputError` where this version cannot read it."""
+        try:
+            found = cls.model_validate_json(json.dumps(stored))
+        except ValidationError as error:
+            raise OutputError(
+                f"each description in {RECORD} must be one of this version",
+                first_fault(error),
+                "read the run with the version that wrote it",
+            ) from error
+        return found
+
+    def document(self) -> dict[str, Any]:
+        """As an entry holds it."""
+        found: dict[str, Any] = self.model_dump(mode="json")
+        return found
+
+    def plain_settings(self) -> dict[str, Any]:
+        """The settings without those that name a file, which is not here."""
+        return {name: value for name, value in self.settings.items() if name not in FILES}
+
+    def registry(self) -> SensorRegistry:
+        """The sensors, without designs and without the mechanisms of windows."""
+        if self.sensors is None:
+            return SensorRegistry.one_per_location(self.locations)
+        return registry_of(self.sensors, self.locations)
+
+    def degrees(self) -> dict[str, tuple[float, float]]:
+        """Longitude and latitude of the sensors that have both."""
+        return {} if self.sensors is None else degrees_of(self.sensors)
+
+
+class Described(NamedTuple):
+    """Steps ``first`` to ``until`` (exclusive) with what described them; None where nothing did."""
+
+    first: int
+    until: int
+    description: Description | None
+
+
+def descriptions(entries: Iterable[Entry], steps: int) -> tuple[Described, ...]:
+    """The first ``steps`` steps by what described them, without empty periods."""
+    starts = [(each.step, Description.read(each.about[DESCRIPTION])) for each in entries if _has(each)]
+    bounds: list[tuple[int, Description | None]] = [(0, None), *starts]
+    ends = [step for step, _ in starts] + [steps]
+    periods = (
+        Described(first, min(until, steps), found) for (first, found), until in zip(bounds, ends, strict=True)
+    )
+    return tuple(each for each in periods if each.first < each.until)
+
+
+def differences_in_words(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """What each of these entries, ends left out, says otherwise than the one before; never a fingerprint."""
+    found, facts, description = [""], entries[0].facts if entries else {}, description_of(entries[:1])
+    for entry in entries[1:]:
+        changed = [*_changed_facts(facts, entry.facts)]
+        facts = entry.facts
+        if _has(entry):
+            new = Description.read(entry.about[DESCRIPTION])
+            changed += ["described for the first time"] if description is None else _changed(description, new)
+            description = new
+        found.append("; ".join(changed))
+    return tuple(found[: len(entries)])
+
+
+def _changed_facts(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Facts with their values before and now; of a fingerprint, and of what is added up, the name only."""
+    names = differing(was, now)
+    for name in names:
+        if name in _FINGERPRINTS:
+            yield _FINGERPRINTS[name]
+    if plain := [name for name in names if name not in {*_FINGERPRINTS, *_ADDED_UP}]:
+        yield differences(plain, was, now)
+
+
+_FINGERPRINTS = {
+    "priors": "other priors",
+    "sensors": "other sensors",
+    "schedule": "another schedule",
+    "noise_key": "another noise key",
+    "pseudonym_key": "another pseudonym key",
+    "drawn": "other chains drawn from evidence",
+}
+_ADDED_UP = {"earlier_noise_keys", "taken_over", "format"}
+
+
+def _changed(was: Description, now: Description) -> list[str]:
+    found = []
+    if names := differing(was.settings, now.settings):
+        found.append(differences(names, was.settings, now.settings))
+    if was.locations != now.locations:
+        found.append(f"other locations: were {len(was.locations):,}, are {len(now.locations):,}")
+    if was.sensors != now.sensors:
+        found.append(_other_sensor(was.registry(), now.registry()) or "sensors lie elsewhere, or say more")
+    if was.designs != now.designs:
+        found.append("another design of correlated noise")
+    return found
+
+
+def description_of(entries: Sequence[Entry]) -> Description | None:
+    """The description that holds now; None where an earlier version kept none."""
+    last = last_description(entries)
+    return None if last is None else Description.read(last)
+
+
+def description_in(folder: Path) -> Description | None:
+    """The same of a run's folder; None, too, where its record is damaged, which ``verify`` says."""
+    try:
+        return description_of(read_entries(folder / RECORD))
+    except RecordDamagedError:
+        return None
+
+
+def _has(entry: Entry) -> bool:
+    return DESCRIPTION in entry.about
+
+
+def _of_the_run(settings: Settings) -> dict[str, Any]:
+    """The settings to describe, as JSON values; no secret, and the names of files only."""
+    secret = {
+        name for name, field in Settings.model_fields.items() if SecretStr in get_args(field.annotation)
+    }
+    shown: dict[str, Any] = settings.model_dump(mode="json", exclude={*_NOT_OF_THE_RUN, *secret})
+    return {name: Path(value).name if name in FILES and value else value for name, value in shown.items()}
+
+
+# Designs of correlated noise: the log names them by number, their covariances lie in the folder.
+
+
+def design_files(settings: Settings) -> dict[str, bytes]:
+    """The covariance that the settings name, as the run's folder keeps it: by the name of its file."""
+    path: Path | None = settings.release.covariance
+    return {} if path is None else {design_file(CorrelatedNoise.load(path).design): path.read_bytes()}
+
+
+def design_file(number: int | str) -> str:
+    """The name of the file with a design's covariance."""
+    return f"design-{number}.npy"
+
+
+def designs_in(folder: Path) -> Designs:
+    """The designs that the run has used, as far as its folder holds them."""
+    files = sorted(folder.glob(design_file("*")))
+    return Designs(tuple(CorrelatedNoise.load(path) for path in files if path.is_file()))
+
+
+def faults_of_designs(folder: Path, entries: Iterable[Entry]) -> Iterator[str]:
+    """Designs that a description names, and that the folder does not hold as they were."""
+    for entry in entries:
+        if not _has(entry):
+            continue
+        for number, digest in Description.read(entry.about[DESCRIPTION]).designs.items():
+            path = folder / design_file(number)
+            try:
+                found = _digest(CorrelatedNoise.load(path)) if path.is_file() else None
+            except MechanismError:
+                found = ""
+            if found is None:
+                yield f"{path.name} is missing: the covariance of noise that was used"
+            elif found != digest:
+                yield f"{path.name} is not the covariance of the noise that was used"
+
+
+def _digest(noise: CorrelatedNoise) -> str:
+    return hashlib.sha256(noise.factor.astype(">f8").tobytes()).hexdigest()
+
+
+# Sensors that somebody names, beside those that the run describes.
+
+
+def check_sensors(described: Description, given: SensorRegistry) -> None:
+    """:class:`RunChangedError` that says in words which sensor is not as the run describes it."""
+    if (difference := _other_sensor(described.registry(), given)) is not None:
+        raise RunChangedError(
+            "the sensors must be those of the run", difference, "leave sensors out: the run describes its own"
+        )
+
+
+def _other_sensor(run: SensorRegistry, given: SensorRegistry) -> str | None:
+    """The first difference that accounts depend on, in words."""
+    own, others = ({each.name: each for each in one.sensors} for one in (run, given))
+    for name in sorted(own.keys() ^ others.keys()):
+        return f"sensor {name!r}, which the run has not" if name in others else f"none named {name!r}"
+    for name, was in own.items():
+        before, after = _in_words(was, run), _in_words(others[name], given)
+        for what in before:
+            if before[what] != after[what]:
+                return f"another {what} of sensor {name!r}: the run has {before[what]}, not {after[what]}"
+    return None if run.accounted_facts() == given.accounted_facts() else "the same in another order"
+
+
+def _in_words(sensor: Sensor, registry: SensorRegistry) -> dict[str, str]:
+    """What accounts and noise depend on, as a sentence shows it."""
+    names, window = registry.location_names, sensor.window
+    return {
+        "place": shorten(", ".join(names[each] for each in sensor.locations), 80, placeholder=" ..."),
+        "list of places": repr(sensor.locations),
+        "group": repr(sensor.group),
+        "most_counts": str(sensor.most_counts),
+        "corrections": str(sensor.corrections),
+        "window": "none" if window is None else f"one of {window.steps} steps",
+        "kind of window": repr(window),
+        "region": repr(sensor.region) if registry.regions else "none",
+    }
