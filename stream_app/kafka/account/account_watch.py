@@ -49,7 +49,9 @@ class PartitionsView(PeopleView):
             (accounts.assumed for accounts in partitions if accounts.assumed is not None), default=None
         )
         self._sensor_information = tuple(
-            SensorInformation(each.population, each.settings.first_slot, each.by_account.people)
+            SensorInformation(
+                each.population, each.settings.first_slot, each.by_account.people, each.settings.calendar
+            )
             for each in self._accountants
         )
         self._first = np.cumsum([0, *(len(each.people) for each in self._accountants)]).tolist()

@@ -44,6 +44,7 @@ from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, differences
 from stream_app.setup.run_folder.record import Author, Entry, chained, following, head_of
+from stream_app.setup.run_folder.run_settings import facts_of_clock
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, Decided, designs_of, policy_from
@@ -266,6 +267,7 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
     # settings.
     if settings.sharpen and settings.sharpen_operations != OPERATIONS:
         basis["sharpen_operations"] = settings.sharpen_operations
+    basis |= facts_of_clock(settings)
     check = settings.priors_check
     if check is not None and check.is_too_low:  # ceilings hold for a radius around the priors
         basis |= {"priors_check.kappa_min": check.kappa_min, "priors_check.priors": check.priors}

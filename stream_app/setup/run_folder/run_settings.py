@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from accounting.ledgers import PrivacyAccount
+from models.calendar import Calendar
 from models.mechanisms import parse
 from models.priors import Population
 from models.releases import SensorRegistry
@@ -25,19 +26,35 @@ from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.settings import Settings
 
 ACCOUNTED_WITH = (
-    *("deployment", "step_seconds", "origin", "first_slot"),
+    *("deployment", "step_seconds", "origin", "first_slot", "timezone", "holidays"),
     *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
 )
 """Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""
 
 _MOST_STEP_SECONDS = 10**10  # 317 years
-_FORMS: dict[str, Callable[[Any], Any]] = {"origin": datetime.fromisoformat, "thresholds": tuple}
+_WITHOUT_CLOCK: dict[str, Any] = {"timezone": None, "holidays": []}
+"""What runs without a time zone do not record."""
+
+
+def _dates(written: Sequence[str]) -> tuple[date, ...]:
+    return tuple(map(date.fromisoformat, written))
+
+
+_FORMS: dict[str, Callable[[Any], Any]] = {
+    "origin": datetime.fromisoformat,
+    "thresholds": tuple,
+    "holidays": _dates,
+}
 
 
 def _time(text: str) -> str:
     if datetime.fromisoformat(text).tzinfo is None:
         raise ValueError("a time without a time zone")
     return text
+
+
+def _date(text: str) -> str:
+    return date.fromisoformat(text).isoformat()
 
 
 class _Part(BaseModel):
@@ -77,6 +94,8 @@ class _Recorded(_Part):
     thresholds: list[Annotated[float, Field(ge=0.0, le=1.0)]] = []
     release: _RecordedRelease = _RecordedRelease()
     first_slot: Annotated[int, Field(ge=0)] = 0
+    timezone: str | None = None
+    holidays: list[Annotated[str, AfterValidator(_date)]] = []
     delta: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     people: Annotated[int, Field(ge=0)] = 1
     assumed_habits: str | None = None
@@ -109,6 +128,23 @@ def load_run(folder: Path) -> dict[str, Any]:
     return run
 
 
+def calendar_of_run(run: Mapping[str, Any]) -> Calendar | None:
+    """What slots of a run followed, from its ``run.json``; None where they just counted on."""
+    if run.get("timezone") is None:
+        return None
+    origin = int(datetime.fromisoformat(run["origin"]).timestamp())
+    days, first_slot = _dates(run.get("holidays", ())), run.get("first_slot", 0)
+    calendar = Calendar(run["timezone"], origin, run["step_seconds"], first_slot, days)
+    return None if calendar.is_regular else calendar
+
+
+def facts_of_clock(settings: Settings) -> dict[str, Any]:
+    """What a run or deployment with a time zone is recorded with, beside its other settings."""
+    if settings.timezone is None:
+        return {}
+    return settings.model_dump(mode="json", include=set(_WITHOUT_CLOCK))
+
+
 def load_account(folder: Path) -> PrivacyAccount | None:
     """What a run has spent on privacy up to its last commit; None where it did not record all of it."""
     saved = load_progress(folder).get("account")
@@ -128,7 +164,7 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
     run = load_run(folder)
     stored = {
         name: value
-        for name, value in run.items()
+        for name, value in (_WITHOUT_CLOCK | run).items()
         if name in ACCOUNTED_WITH and not (name in UNSAID and value is None)
     }
     values = given.model_dump(mode="json", include=set(stored))
