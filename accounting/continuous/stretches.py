@@ -23,9 +23,9 @@ _BLOCK = 64  # steps that share the work of a stretch with a changed clock
 class Stretch(NamedTuple):
     """The chains of consecutive steps, and ``first_slot``, from which on step 0 would be counted.
 
-    ``begin`` is None where chains are as their priors say. Else there is a slot for each of the ``steps`` from
-    step ``begin`` on. Horizons start in slot ``first_start + k``; ``like[k]`` is the position from which slots
-    count on during the horizon, -1 where a clock is changed or a holiday is in it.
+    ``begin`` is None where chains are as their priors say. Else there is a slot for each of the ``steps``
+    from step ``begin`` on. Horizons start in slot ``first_start + k``; ``like[k]`` is the position from which
+    slots count on during the horizon, -1 where a clock is changed or a holiday is in it.
     """
 
     first_slot: int

@@ -23,7 +23,9 @@ from accounting.settings import HorizonSettings
 from models.calendar import Calendar
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
-from models.releases import Schedule, StepSchedule
+from models.releases import Schedule, SensorRelease, StepSchedule
+from stream_app.city import CityOptions, build_city
+from stream_app.watching.hindsight import PastHorizon, _law_by_the_clock, hindsight
 from tests.accounting.chains import random_matrix
 from tests.accounting.enumeration import (
     Floats,
@@ -258,6 +260,26 @@ def test_the_best_guess_from_habits_is_scored_by_the_moves_of_that_night():
         assert best.success == pytest.approx(guess_success(paths, best.guess.tolist(), 0), abs=1e-12)
 
 
+def test_past_horizons_on_the_page_hold_and_the_law_is_carried_through_changes_and_holidays():
+    """As the page, the report and ``audit --hindsight`` compute them, from a log that begins at step 0."""
+    rng = np.random.default_rng(43)
+    for night in NIGHTS * cases(8):
+        given = night(rng)
+        log = Log.of(rng, given._replace(origin=given.origin + given.first * HOUR, first=0))
+        first = int(rng.integers(log.night.steps))
+        past = PastHorizon(first, log.night.steps - 1, int(rng.integers(log.night.steps - first)))
+        where = log.population, 0, log.steps, log.calendar.first_slot, past
+        found = hindsight(*where, calendar=log.calendar)
+        assert found is not None
+        best = log.optima(first, past.last, log.night.steps)[past.mistakes]
+        assert min(found.then, found.now) >= best - 1e-9
+    origin, days = unix(2026, 2, 28, 23), (date(2026, 3, 19), date(2026, 4, 6))
+    people = random_prior(rng, 168)
+    truth = on_the_wall(people, origin, 0, 1500, days)
+    law = _law_by_the_clock(people, 0, calendar_of(origin, days), 1500)
+    assert law == pytest.approx(reduce(np.matmul, truth.moves, truth.start), abs=1e-9)
+
+
 def early_riser() -> Population:
     """Somebody who stays where they are, and tosses a coin at 08:00 by the clock."""
     stay, toss = np.eye(2) * 0.98 + 0.01, np.full((2, 2), 0.5)
@@ -280,3 +302,30 @@ def test_without_a_calendar_a_ceiling_is_below_the_optimum_of_people_who_live_by
         accountant.apply_all(steps)
         ceilings.append(float(accountant.risk()[0]))
     assert ceilings == pytest.approx([0.25, best], abs=1e-6)
+
+
+def test_no_ceiling_of_the_citys_people_is_below_their_optimum_in_summer():
+    """Raw counts of six hours of a morning; without a calendar the optimum exceeds most people's ceilings."""
+    city, origin, rng = (
+        build_city(CityOptions(people=40, seed=7)),
+        unix(2026, 1, 4, 23),
+        np.random.default_rng(1),
+    )
+    sensors, calendar = city.registry.sensors, calendar_of(origin)
+    below, above = np.zeros(40, np.bool_), np.zeros(40, np.bool_)
+    for hour in (6, 7):
+        first = (unix(2026, 7, 1, hour) - origin) // HOUR
+        steps = tuple(
+            StepSchedule(
+                first + t,
+                tuple(SensorRelease(sensors[k], Raw()) for k in rng.permutation(len(sensors))[:8]),
+            )
+            for t in range(6)
+        )
+        by_the_clock = list(audit_population(city.population, Schedule(steps, first, calendar), 0))
+        counted = list(audit_population(city.population, Schedule(steps, first), 0))
+        best = np.array([each.bounds.exact for each in by_the_clock])
+        below |= np.array([each.certified for each in counted]) < best - 1e-6
+        above |= np.array([each.certified for each in by_the_clock]) < best - 1e-9
+    assert below.mean() > 0.5
+    assert not above.any()

@@ -1,4 +1,4 @@
-"""An accountant that follows the clock: restarted, joined by people and taken apart on the nights of change."""
+"""An accountant that follows the clock: restarted, joined and taken apart in the nights of change."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from models.priors import MovementPrior, Population
 from stream_app.analysis.run_log import read_run
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import RunChangedError, SettingsError
+from stream_app.kafka.deployment.deployment import accounts_basis
 from stream_app.setup.run_folder.run_settings import load_run, settings_of_run
 from stream_app.setup.schedule_files import parse_schedule
 from stream_app.setup.settings import Settings
@@ -127,6 +128,16 @@ def test_the_clock_is_recorded_and_cannot_change_under_a_run(tmp_path: Path) -> 
         run_at(tmp_path / "counted")
     with pytest.raises(RunChangedError, match="holidays"):
         run_at(tmp_path / "wall", holidays=["2026-04-07"])
+
+
+def test_every_process_of_a_deployment_on_kafka_must_have_the_same_clock() -> None:
+    """And the record of one without a clock is what it was."""
+    with_clock, without = (
+        accounts_basis(settings(), REGISTRY),
+        accounts_basis(settings(timezone=None), REGISTRY),
+    )
+    assert with_clock == {**without, "timezone": "Europe/Vienna", "holidays": []}
+    assert not {"timezone", "holidays"} & without.keys()
 
 
 def test_what_cannot_follow_the_clock_is_refused_with_the_settings(tmp_path: Path) -> None:
