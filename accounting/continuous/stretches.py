@@ -9,6 +9,7 @@ settings, so an accountant that restarts or is joined by people has the same bit
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from accounting.continuous.accounts_kernel import HISTORY, MEMORY
@@ -41,19 +42,7 @@ class Stretch(NamedTuple):
         calendar = settings.calendar
         if calendar is None:
             return cls(settings.first_slot)
-        before = settings.horizon + HISTORY + MEMORY + 1  # steps that what follows can depend on
-        begin = step // _BLOCK * _BLOCK - before
-        steps = (
-            before + _BLOCK + settings.horizon
-        )  # people who start later have horizons beyond the last step
-        regular = calendar.regular_position(settings.first_slot + begin, steps)
-        if regular is not None:
-            return cls(regular - begin)
-        first = before - settings.horizon
-        starts = range(settings.first_slot + begin + first, settings.first_slot + begin + before + _BLOCK)
-        found = (calendar.regular_position(start, settings.horizon) for start in starts)
-        like = tuple(-1 if each is None or each < 0 else each for each in found)
-        return cls(-begin, calendar, begin, steps, first, like)
+        return _stretch(calendar, settings.horizon, step // _BLOCK)
 
     @property
     def is_regular(self) -> bool:
@@ -65,3 +54,19 @@ class Stretch(NamedTuple):
         if self.calendar is None or self.begin is None:
             return arrays
         return unrolled_arrays(arrays, self.calendar, self.calendar.first_slot + self.begin, self.steps)
+
+
+@lru_cache(maxsize=16)
+def _stretch(calendar: Calendar, horizon: int, block: int) -> Stretch:
+    """The stretch of the accounts whose last step is in a block."""
+    before = horizon + HISTORY + MEMORY + 1  # steps that what follows can depend on
+    begin = block * _BLOCK - before
+    steps = before + _BLOCK + horizon  # people who start later have horizons beyond the last step
+    position = calendar.first_slot + begin
+    regular = calendar.regular_position(position, steps)
+    if regular is not None:
+        return Stretch(regular - begin)
+    first = before - horizon
+    found = (calendar.regular_position(position + start, horizon) for start in range(first, before + _BLOCK))
+    like = tuple(-1 if each is None or each < 0 else each for each in found)
+    return Stretch(-begin, calendar, begin, steps, first, like)
