@@ -8,6 +8,7 @@ from math import inf
 
 from accounting.exceptions import SettingsError
 from models.arguments import checked
+from models.calendar import Calendar
 
 HORIZON = 10
 MISTAKES = 1
@@ -41,6 +42,8 @@ class HorizonSettings:
     person who moves less than the prior says is reconstructed there from the first count on
     (:meth:`accounting.bounds.radius.Radius.between` with ``first=1 - horizon``). Added risks stay those under
     the prior.
+
+    With a ``calendar`` slots follow the local clock; its own ``first_slot`` must be that of the settings.
     """
 
     horizon: int = HORIZON
@@ -54,6 +57,7 @@ class HorizonSettings:
     operations: int | None = None
     decided: RiskBudget | None = None
     within_nats: float = 0.0
+    calendar: Calendar | None = None
 
     def __post_init__(self) -> None:
         """:class:`~accounting.exceptions.SettingsError` names the setting that is out of range."""
@@ -82,6 +86,12 @@ class HorizonSettings:
             raise SettingsError("vectors must be at least 1", self.vectors, "use 16 for a good start")
         if self.operations is not None and self.operations < 0:
             raise SettingsError("operations must be at least 0", self.operations, "use None for no limit")
+        if self.calendar is not None and self.calendar.first_slot != self.first_slot:
+            raise SettingsError(
+                f"the calendar's first_slot must be {self.first_slot}, as in the settings",
+                self.calendar.first_slot,
+                "make both the slot of step 0",
+            )
         if not 0.0 <= self.within_nats < inf:
             raise SettingsError("a radius must be 0 or more nats", self.within_nats, "use 0 for the prior")
 
@@ -101,6 +111,16 @@ class HorizonSettings:
         if self.sharpen_above is not None:
             return self.sharpen_above
         return self.thresholds[0] if self.thresholds else 0.0
+
+
+def refuse_calendar(calendar: Calendar | None, what: str) -> None:
+    """:class:`~accounting.exceptions.SettingsError` where ``what`` would take the hours of another clock."""
+    if calendar is not None and not calendar.is_regular:
+        raise SettingsError(
+            f"{what} cannot follow a clock that is changed, or holidays",
+            f"{calendar.zone}, {len(calendar.holidays)} holidays",
+            "leave timezone and holidays out, and know that habits are then an hour off for part of the year",
+        )
 
 
 @checked(SettingsError)

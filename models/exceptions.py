@@ -60,6 +60,10 @@ class SensorError(TallyguardError):
     """A sensor is unknown, or its description does not fit the locations."""
 
 
+class CalendarError(TallyguardError):
+    """A time zone or a holiday does not exist, or does not fit the steps or the priors."""
+
+
 class ScheduleError(TallyguardError):
     """A schedule names an unknown sensor or mechanism, or is not in the documented form."""
 

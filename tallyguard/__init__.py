@@ -17,6 +17,7 @@ from accounting.exposure.crowd import CrowdAdversary
 from accounting.hmm import Decoded, Filtering, decode
 from accounting.ledgers import Neighbours
 from accounting.settings import HorizonSettings
+from models.calendar import Calendar
 from models.exceptions import TallyguardError
 from models.fitting import FitOptions, FitResult, read_checkins
 from models.fitting import fit_priors as fit
@@ -50,6 +51,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     # What is released
     "Sensor",
     "Schedule",
+    "Calendar",
     "StepSchedule",
     "SensorRelease",
     "MoveSensor",

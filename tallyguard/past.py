@@ -115,7 +115,15 @@ def hindsight(
         )
     past, found = PastHorizon(first, last, mistakes), {}
     for position in positions_of(population, person):
-        one = of_a_log.hindsight(population, position, schedule.steps, schedule.first_slot, past, effort)
+        one = of_a_log.hindsight(
+            population,
+            position,
+            schedule.steps,
+            schedule.first_slot,
+            past,
+            effort,
+            calendar=schedule.calendar,
+        )
         if one is None:
             raise MechanismError(
                 "noise must be drawn anew for each step to be bounded in hindsight",

@@ -18,7 +18,7 @@ from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure, baseline, check_mistakes
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.numerics import clopper_pearson
-from accounting.settings import HorizonSettings
+from accounting.settings import HorizonSettings, refuse_calendar
 from models.numerics import elementwise
 from models.priors import ChainView, Population
 from models.releases import Schedule, StepSchedule
@@ -270,6 +270,7 @@ class PanelCheck:
     """
 
     def __init__(self, population: Population, settings: HorizonSettings, check: RunningCheck) -> None:
+        refuse_calendar(settings.calendar, "a panel")
         self.check = check
         self.guesses = 0
         self._population = population

@@ -43,6 +43,7 @@ from accounting.numerics import divergence_root, mean_interval
 from models.numerics.jit import jit, pjit
 from models.priors import Population
 from models.priors.chain import LocalChain, PopulationArrays, chain_view
+from models.priors.unrolled import population_on_the_clock
 from models.releases import Schedule
 
 # The certified bound of a raw schedule for a whole population, fast bounds before refined ones.
@@ -211,6 +212,9 @@ def certify_population(
     :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``.
     """
     check_mistakes(mistakes, len(schedule.steps))
+    priors, first_slot = population_on_the_clock(
+        population, schedule.calendar, schedule.first_slot, len(schedule.steps)
+    )
     counted = np.stack([observe(step, population.location_count).labels > 0 for step in schedule.steps])
     question = RawQuestion(mistakes, order, NO_PATTERNS, vectors, False)
     limit = -1.0 if threshold is None else threshold
@@ -224,9 +228,9 @@ def certify_population(
             baseline[first:last],
             information[first:last],
             by[first:last],
-            population.arrays,
+            priors.arrays,
             first,
-            schedule.first_slot,
+            first_slot,
             counted,
             question,
             limit,
@@ -269,6 +273,9 @@ def mean_added(
     check_mistakes(mistakes, last - first + 1)
     if effort.draws == 0:
         raise EffortError("a mean by sampling must have draws", 0, "use 20000, say")
+    priors, first_slot = population_on_the_clock(
+        population, schedule.calendar, schedule.first_slot, len(schedule.steps)
+    )
     observations = [observe(step, population.location_count) for step in schedule.steps]
     steps = released_steps(observations)
     labels = np.stack([observation.labels for observation in observations])
@@ -282,8 +289,8 @@ def mean_added(
     people, begin = np.unique(chosen[order], return_index=True)
     judge_people(
         found,
-        population.arrays,
-        schedule.first_slot,
+        priors.arrays,
+        first_slot,
         labels,
         steps,
         value_tables(steps.noise),

@@ -429,6 +429,12 @@ def _path_law(exposure: Exposure, places: NDArray[np.int32], first: int, last: i
 
 def _settled_before(exposure: Exposure, step: int) -> NDArray[np.float64]:
     """The law of the place in a ``step`` before the log."""
+    if exposure.is_unrolled:
+        raise HorizonError(
+            "a radius must count from step 0 on where a clock is changed or a holiday is near",
+            f"from step {step} on",
+            "begin the log so many steps earlier, with nothing released",
+        )
     if not np.array_equal(exposure.start, exposure.chain.start[exposure.slot(0)]):
         raise HorizonError(
             "a radius can count steps before the log only of people who started long before it",

@@ -24,6 +24,7 @@ from accounting.continuous.accounts_kernel import (
     empty_constants,
     empty_state,
     fill_constants,
+    fill_stretch,
 )
 from accounting.continuous.people import (
     AccountPositions,
@@ -35,6 +36,7 @@ from accounting.continuous.people import (
     join_people,
     take_people,
 )
+from accounting.continuous.stretches import Stretch
 from accounting.exceptions import SnapshotError
 from accounting.exposure.step_information import is_whole, nothing_seen, nothing_seen_for
 from accounting.exposure.step_information.likelihood_levels import LevelTables, SeenSteps
@@ -58,6 +60,8 @@ class RunningAccount(NamedTuple):
     view_before: StepView  # of the last step
     seen: SeenSteps  # (HISTORY + T rows) the last horizon and the steps before it
     groups: Groups
+    stretch: Stretch  # of time, in which the last step lies
+    settled: Constants  # of the chains as their priors say; in most stretches those of the accounts
 
     @classmethod
     def opened(
@@ -69,9 +73,9 @@ class RunningAccount(NamedTuple):
         ``groups`` are still to be filled in.
         """
         arrays, draws = population.accounted.arrays, population.draws
-        first_step, first_slot = settings.first_step, settings.first_slot
+        first_step, stretch = settings.first_step, Stretch.of(settings, settings.first_step)
         refined_from = bound_for(settings.within_nats, float(settings.refined_from))
-        rules = (settings.horizon, settings.mistakes, settings.vectors, refined_from, first_slot)
+        rules = (settings.horizon, settings.mistakes, settings.vectors, refined_from, settings.first_slot)
         accounts = Accounts(
             arrays,
             empty_constants(arrays),
@@ -81,18 +85,42 @@ class RunningAccount(NamedTuple):
             HorizonRules(*rules),
         )
         fill_constants(accounts, np.arange(since.size * draws), first_step, True)
+        locations = population.location_count
+        seen = nothing_seen_for(HISTORY + settings.horizon, locations)
+        start = Stretch(settings.first_slot)
+        opened = cls(
+            accounts, first_step, nothing_seen(locations), seen, groups, start, accounts.constants
+        ).in_stretch(stretch, population)
+        opened._show_guesses(first_step)
+        return opened
+
+    def _show_guesses(self, first_step: int) -> None:
+        """The figures before the first step: what can be guessed from the prior."""
+        accounts = self.accounts
+        arrays, constants, state = accounts.population, accounts.constants, accounts.state
         has_initial = np.diff(arrays.initial_start) > 0
         if has_initial.any():
             fill_constants(accounts, np.flatnonzero(has_initial), first_step, False)
-        constants, state = accounts.constants, accounts.state
-        horizon_start = np.where(has_initial, accounts.since, first_step - settings.horizon)
-        phase = constants.phase_start[:-1] + (first_slot + horizon_start) % arrays.slots
+        horizon_start = np.where(has_initial, accounts.since, first_step - accounts.horizon.steps)
+        phase = constants.phase_start[:-1] + (accounts.horizon.first_slot + horizon_start) % arrays.slots
         state.baseline[:] = constants.baseline[phase]
         state.bound[:] = constants.guess[phase]
         state.risk[:] = np.maximum(state.bound, state.baseline)
-        locations = population.location_count
-        seen = nothing_seen_for(HISTORY + settings.horizon, locations)
-        return cls(accounts, first_step, nothing_seen(locations), seen, groups)
+
+    def in_stretch(self, stretch: Stretch, population: Population) -> RunningAccount:
+        """The same accounts with the chains, slots and constants of another stretch of time.
+
+        The constants of people with an initial distribution are still to be filled in.
+        """
+        if stretch == self.stretch:
+            return self
+        arrays = stretch.arrays(population.accounted.arrays)
+        constants = self.settled if stretch.is_regular else empty_constants(arrays)
+        horizon = self.accounts.horizon._replace(first_slot=stretch.first_slot)
+        accounts = self.accounts._replace(population=arrays, constants=constants, horizon=horizon)
+        if not stretch.is_regular:
+            fill_stretch(accounts, self.settled, stretch.first_start, np.array(stretch.like))
+        return self._replace(accounts=accounts, stretch=stretch)
 
     def join(self, other: RunningAccount, population: Population) -> RunningAccount:
         """These accounts, then those of ``other`` after the same step; ``population`` has the priors of both.
@@ -100,37 +128,31 @@ class RunningAccount(NamedTuple):
         The groups are not joined.
         """
         first, second = self.accounts, other.accounts
-        start = first.constants.phase_start
-        start = np.concatenate((start, start[-1] + second.constants.phase_start[1:]))
-        # All but phase_start are flat arrays; it says which entries belong to which chain.
-        constants: Any = zip(first.constants[1:], second.constants[1:], strict=True)
+        settled = _joined_constants(self.settled, other.settled)
         accounts = Accounts(
-            population.accounted.arrays,
-            Constants(start, *map(np.concatenate, constants)),
+            self.stretch.arrays(population.accounted.arrays),
+            settled if self.stretch.is_regular else _joined_constants(first.constants, second.constants),
             join_people(first.nonstationary, second.nonstationary),
             join_people(first.state, second.state),
             np.concatenate((first.since, second.since)),
             first.horizon,
         )
-        return self._replace(accounts=accounts)
+        return self._replace(accounts=accounts, settled=settled)
 
     def take(self, chosen: AccountPositions, population: Population) -> RunningAccount:
         """The accounts at these positions, without their groups; ``population`` has their priors."""
         accounts, chains = self.accounts, population.chains_of(chosen)
-        phase_start = accounts.constants.phase_start
-        start = np.concatenate(([0], np.cumsum(np.diff(phase_start)[chains]))).astype(phase_start.dtype)
-        phases = packed_positions(phase_start, chains)
         places = packed_positions(accounts.population.initial_start, chains)
-        constants: Any = (array[phases] for array in accounts.constants[1:])
+        settled = _taken_constants(self.settled, chains)
         taken_accounts = Accounts(
-            population.accounted.arrays,
-            Constants(start, *constants),
+            self.stretch.arrays(population.accounted.arrays),
+            settled if self.stretch.is_regular else _taken_constants(accounts.constants, chains),
             Nonstationary(*(array[places] for array in accounts.nonstationary)),
             take_people(accounts.state, chains),
             accounts.since[chains],
             accounts.horizon,
         )
-        return self._replace(accounts=taken_accounts)
+        return self._replace(accounts=taken_accounts, settled=settled)
 
     def equal_to(self, other: RunningAccount, both: Population) -> AccountPositions:
         """For each account of ``other`` the position of the equal one here, -1 if there is none, (A,).
@@ -190,15 +212,15 @@ class RunningAccount(NamedTuple):
         if not is_whole(seen) or not groups.is_whole(accounts // draws, draws):
             raise SnapshotError("a snapshot's arrays must belong together", "some that do not", REMEDY)
         before = taken("view", StepView, stored)
-        return RunningAccount(
-            self.accounts._replace(
+        return self._replace(
+            accounts=self.accounts._replace(
                 state=taken("state", HorizonState, stored),
                 nonstationary=taken("own", Nonstationary, stored),
             ),
-            int(stored["next_step"]),
-            before._replace(is_disjoint=bool(before.is_disjoint), is_raw=bool(before.is_raw)),
-            seen,
-            groups,
+            next_step=int(stored["next_step"]),
+            view_before=before._replace(is_disjoint=bool(before.is_disjoint), is_raw=bool(before.is_raw)),
+            seen=seen,
+            groups=groups,
         )
 
     def _fixed_arrays(self) -> dict[str, NDArray[Any]]:
@@ -216,6 +238,23 @@ class RunningAccount(NamedTuple):
         """The arrays with one entry a group."""
         figures, worst = named("figures", self.groups.figures), named("worst", self.groups.worst)
         return {"group_account": self.groups.account, **figures, **worst}
+
+
+def _joined_constants(first: Constants, second: Constants) -> Constants:
+    """The constants of two sets of chains, one after the other."""
+    start = np.concatenate((first.phase_start, first.phase_start[-1] + second.phase_start[1:]))
+    # All but phase_start are flat arrays; it says which entries belong to which chain.
+    constants: Any = zip(first[1:], second[1:], strict=True)
+    return Constants(start, *map(np.concatenate, constants))
+
+
+def _taken_constants(constants: Constants, chains: NDArray[np.int64]) -> Constants:
+    """The constants of the chains at these positions."""
+    phase_start = constants.phase_start
+    start = np.concatenate(([0], np.cumsum(np.diff(phase_start)[chains]))).astype(phase_start.dtype)
+    phases = packed_positions(phase_start, chains)
+    taken: Any = (array[phases] for array in constants[1:])
+    return Constants(start, *taken)
 
 
 def pack_state(basis: Mapping[str, object], arrays: Arrays) -> bytes:

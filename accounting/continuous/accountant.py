@@ -45,6 +45,7 @@ from accounting.continuous.people import (
     take_people,
 )
 from accounting.continuous.refine_kernel import find_operations
+from accounting.continuous.stretches import Stretch
 from accounting.exceptions import SettingsError, StepOrderError
 from accounting.exposure.own_counts import RevealedInformation
 from accounting.exposure.step_information import followed_by, seen_exactly, seen_release, view_of
@@ -54,6 +55,7 @@ from accounting.settings import HorizonSettings
 from models.arguments import checked
 from models.exceptions import ArgumentError, PriorError
 from models.priors import Population
+from models.priors.unrolled import settled_laws
 from models.releases import StepSchedule, without_coins
 
 # The terms of steps that are repeated, kept from the first time they were computed.
@@ -192,6 +194,10 @@ class ContinuousAccountant:
         self.population = self.population.unweighted
         if opened.size < people:
             self.population = self.population.subset(opened)
+        calendar = self.settings.calendar
+        if calendar is not None and calendar.holidays:
+            positions = self.settings.first_slot + since[opened]
+            self.population = settled_laws(self.population, calendar, positions)
         accounts = AccountPositions(account.reshape(-1))
         self._holders = Holders.of(accounts, self._cell_shares, people_each)
         groups = Groups.whole(opened.size, self._holders.account, self.population.draws)
@@ -215,6 +221,8 @@ class ContinuousAccountant:
             )
         locations = len(self.population.location_names)
         view = view_of(step.releases if step.revealed is None else without_coins(step.releases), locations)
+        self._follow_clock(step.step)
+        before = self._running
         self._advance_nonstationary(step.step)
         advance(
             before.accounts,
@@ -301,12 +309,16 @@ class ContinuousAccountant:
         """
         self._running = self._running.restored(snapshot, self._basis())
         self._index_groups()
+        self._follow_clock(self.next_step - 1)
         self._fill_nonstationary(self._nonstationary_people, self.next_step - 1)
 
     def _basis(self) -> dict[str, object]:
         """Everything that the state follows from besides the steps."""
         settings = asdict(self.settings)
         del settings["first_step"]  # "since" says from which step on each person's releases count
+        del settings["calendar"]
+        if self.settings.calendar is not None:
+            settings["calendar"] = self.settings.calendar.in_words()
         shares, stands_for = self.people_shares, self._holders.stands_for
         weighed = {} if stands_for is None else {"stands_for": digest_of(stands_for)}
         return {
@@ -389,14 +401,27 @@ class ContinuousAccountant:
         arrays = self._accounts.population
         self._most_places = int(np.diff(arrays.places_start).max(initial=1))
         self._nonstationary_people = np.flatnonzero(np.diff(arrays.initial_start))
-        self._repeated = RepeatedSteps(arrays.slots)
-        self._revealed = RevealedInformation(arrays, len(self.population.location_names))
+        self._index_chains()
         # With counts of windows the carried information is no bound for the refinement, so it gets this
         # instead.
         self._unbounded = np.full_like(self._state.carried, _MORE_THAN_ANYTHING)
         self._by_account = FiguresByPerson(self._holders, self._holders.account, len(self.population))
         self._index_groups()
         self._found_units = None
+
+    def _index_chains(self) -> None:
+        """Set what follows from the chains of this stretch of time."""
+        arrays = self._accounts.population
+        self._repeated = RepeatedSteps(arrays.slots)
+        self._revealed = RevealedInformation(arrays, len(self.population.location_names))
+
+    def _follow_clock(self, step: int) -> None:
+        """Take the chains, slots and constants of the stretch of time in which a step lies."""
+        before = self._running
+        self._running = before.in_stretch(Stretch.of(self.settings, step), self.population)
+        if self._running is not before:
+            self._index_chains()
+            self._fill_nonstationary(self._nonstationary_people, step)
 
     def _index_groups(self) -> None:
         """Set what follows from the groups."""
@@ -421,7 +446,7 @@ class ContinuousAccountant:
             return
         self._has_revealed = True
         before = self._accounts.nonstationary.before
-        nats = self._revealed.nats(step.revealed, self.settings.first_slot + step.step - 1, before)
+        nats = self._revealed.nats(step.revealed, self._accounts.horizon.first_slot + step.step - 1, before)
         self._running.add_revealed(step.step, self.settings.horizon, nats)
 
     def _refined(self, step: int, seen: SeenSteps) -> Groups:
@@ -451,6 +476,11 @@ class ContinuousAccountant:
     def next_step(self) -> int:
         """The step that :meth:`apply` expects."""
         return self._running.next_step
+
+    @property
+    def stretch(self) -> Stretch:
+        """The stretch of time of the last step: the same chains and slots as long as it is the same."""
+        return self._running.stretch
 
     @property
     def since(self) -> NDArray[np.int64]:
@@ -508,10 +538,11 @@ class ContinuousAccountant:
 
     def median_guess(self) -> float:
         """The median over people of how often the guess from habits is right (mean over the cycle)."""
-        first, last = self._accounts.constants.phase_start[:-1], self._accounts.constants.phase_start[1:]
+        settled = self._running.settled
+        first, last = settled.phase_start[:-1], settled.phase_start[1:]
         if first.size == 0:
             return 0.0
-        each = np.add.reduceat(self._accounts.constants.baseline, first) / (last - first)
+        each = np.add.reduceat(settled.baseline, first) / (last - first)
         return Ranked(self.population.mean_draw(each), self._by_account.people).median()
 
     def information_nats(self) -> NDArray[np.float64]:

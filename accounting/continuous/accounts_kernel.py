@@ -189,6 +189,40 @@ def fill_constants(
             fill_phase(constants, row + phase, chain, start, phase, accounts.horizon)
 
 
+@pjit(lambda accounts, *_: accounts.since.size)
+def fill_stretch(
+    begin: int,
+    end: int,
+    accounts: Accounts,
+    settled: Constants,
+    first: int,
+    like: NDArray[np.int64],
+) -> None:
+    """Fill in the constants of horizons that start in slot ``first + k`` of a stretch of time.
+
+    Those of people who start (cyclo-)stationary, and the contractions of everybody. Where slots just count on
+    during the horizon, constants are the ``settled`` ones of position ``like[k]`` of the cycle; -1 elsewhere.
+    Of other slots of the stretch the constants stay those that promise nothing.
+    """
+    population, constants = accounts.population, accounts.constants
+    for person in range(begin, end):
+        chain = chain_view(population, person)
+        row, source = constants.phase_start[person], settled.phase_start[person]
+        constants.contraction[row : row + chain.start.shape[0]] = gap_contractions(chain)
+        if has_initial_distribution(population, person):
+            continue
+        cycle = settled.phase_start[person + 1] - source
+        for k in range(like.size):
+            phase = first + k
+            if like[k] >= 0 or cycle == 1:
+                known = source + like[k] % cycle
+                constants.guess[row + phase] = settled.guess[known]
+                constants.baseline[row + phase] = settled.baseline[known]
+                constants.entropy_units[row + phase] = settled.entropy_units[known]
+            else:
+                fill_phase(constants, row + phase, chain, chain.start[phase], phase, accounts.horizon)
+
+
 def empty_constants(population: PopulationArrays) -> Constants:
     """Arrays of the right sizes, still to be filled in."""
     phase_start = np.concatenate(([0], np.cumsum(population.slots, dtype=np.int64)))

@@ -44,7 +44,7 @@ from accounting.exposure.crowd import (
 )
 from accounting.exposure.step_information import followed_by, is_whole, nothing_seen_for, seen_release
 from accounting.exposure.step_information.likelihood_levels import LevelTables, SeenSteps
-from accounting.settings import RiskBudget
+from accounting.settings import RiskBudget, refuse_calendar
 from models.numerics.jit import jit, pjit
 from models.priors import Population
 from models.releases import StepSchedule
@@ -224,6 +224,7 @@ class CrowdAccount:
                 "people who share an account",
                 "make the informed accountant with apart=True",
             )
+        refuse_calendar(informed.settings.calendar, "ceilings in the crowd")
         check_is_crowd(informed.holders.stands_for is not None)
         self.informed = informed
         self.adversary = adversary or CrowdAdversary()

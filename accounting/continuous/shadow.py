@@ -497,7 +497,7 @@ class Shadow:
         self._accountant = accountant
         account_of = accountant.by_account.of
         self._drawn = tuple(part._replace(person=account_of(part.person)) for part in drawn)
-        self._sampled = _sampled(self._drawn, accountant)
+        self._sampled, self._stretch = _sampled(self._drawn, accountant), accountant.stretch
         self._confidence = confidence
         self._last_step = -1
         self._steps: deque[NotedStep] = deque(maxlen=recent_step_count(accountant.settings.horizon))
@@ -550,6 +550,9 @@ class Shadow:
         return self._found
 
     def _attack(self) -> tuple[AttackedPart, ...]:
+        if self._stretch != self._accountant.stretch:  # the slots of the guesses are others
+            stretch = self._accountant.stretch
+            self._sampled, self._stretch = _sampled(self._drawn, self._accountant), stretch
         sampled = self._sampled
         added = np.zeros(int(sampled.first[-1]), np.int64)
         log = recent_log(self._last_step - len(self._steps) + 1, self._steps)
@@ -576,7 +579,7 @@ def _sampled(parts: Sequence[DrawnPart], accountant: ContinuousAccountant) -> Sa
         each = part.draws // drawn.size + (drawn < part.draws % drawn.size)
         draws.append(np.tile(each, part.person.size))
     attacked = np.concatenate([np.empty(0, np.int64), *person])
-    slots = int(accountant.population.accounted.arrays.slots[attacked].max(initial=1))
+    slots = int(accountant.view().accounts.population.slots[attacked].max(initial=1))
     return Sampled(
         attacked,
         np.concatenate([np.empty(0, np.int64), *seed]),

@@ -33,6 +33,7 @@ from accounting.hmm.propagation import marginals
 from models.numerics.jit import jit
 from models.priors import ChainView
 from models.priors.chain import LocalChain
+from models.priors.unrolled import chain_on_the_clock
 from models.releases import Schedule
 
 # Entropy of a law, and of each move of a chain.
@@ -64,13 +65,15 @@ class Exposure:
     """A chain on ``K`` own places, the law ``start`` (K,) of its first place, and ``T`` observed steps.
 
     Step ``t`` is in slot ``(first_slot + t) % C`` of the chain's cycle. Times and places are local: index 0
-    is the first step of the horizon, place ``x`` is location ``chain.places[x]``.
+    is the first step of the horizon, place ``x`` is location ``chain.places[x]``. Of an *unrolled* chain the
+    cycle is gone through once, so nothing is known of steps before or after.
     """
 
     chain: ChainView
     start: NDArray[np.float64]
     first_slot: int
     observations: tuple[StepObservation, ...]
+    is_unrolled: bool = False
 
     def __post_init__(self) -> None:
         """:class:`HorizonError` when there is no step or the start is not a law on the chain's places."""
@@ -91,10 +94,17 @@ class Exposure:
         location_count: int,
         start: NDArray[np.float64] | None = None,
     ) -> Exposure:
-        """The exposure to a schedule; without ``start`` from the chain's (cyclo-)stationary distribution."""
-        first_slot = schedule.first_slot % chain.start.shape[0]
+        """The exposure to a schedule; without ``start`` from the chain's (cyclo-)stationary distribution.
+
+        Where the schedule's calendar changes the clock or has a holiday, the exposure's chain has a slot for
+        each step.
+        """
+        steps = len(schedule.steps)
+        given = chain
+        chain, first_slot = chain_on_the_clock(chain, schedule.calendar, schedule.first_slot, steps)
         observations = tuple(observe(step, location_count) for step in schedule.steps)
-        return cls(chain, chain.start[first_slot] if start is None else start, first_slot, observations)
+        law = chain.start[first_slot] if start is None else start
+        return cls(chain, law, first_slot, observations, chain is not given)
 
     @property
     def steps(self) -> int:

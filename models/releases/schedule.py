@@ -15,6 +15,7 @@ from numbers import Integral
 from typing import Any
 
 from models.arguments import checked
+from models.calendar import Calendar
 from models.exceptions import ScheduleError, SensorError
 from models.mechanisms import (
     NO_DESIGNS,
@@ -336,10 +337,15 @@ class StepSchedule:
 @checked(ScheduleError)
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Consecutive steps, the first of them in slot ``first_slot`` of the priors' cycle."""
+    """Consecutive steps, the first of them in slot ``first_slot`` of the priors' cycle.
+
+    Slots only count on, unless there is a ``calendar``: ``first_slot`` is then the first step's position in
+    it, the calendar's own ``first_slot`` for step 0 of the deployment.
+    """
 
     steps: tuple[StepSchedule, ...]
     first_slot: int = 0
+    calendar: Calendar | None = None
 
     def __post_init__(self) -> None:
         """:class:`~models.exceptions.ScheduleError` for steps that do not follow each other."""

@@ -23,7 +23,7 @@ from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BUDGET, BudgetSettings
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.setup.run_folder.record import Entry, periods
-from stream_app.setup.run_folder.run_settings import designs_of_run, load_account, load_run
+from stream_app.setup.run_folder.run_settings import calendar_of_run, designs_of_run, load_account, load_run
 from stream_app.setup.settings import Settings
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
 from stream_app.watching.wording import spent_in_words, step_in_words
@@ -275,6 +275,7 @@ class RunLog:
             sharpen=stored.get("sharpen") is not False and stored.get("sharpen_operations") != 0,
             sharpen_above=stored.get("sharpen_above"),
             within_nats=self.within_nats,
+            calendar=calendar_of_run(stored),
         )
 
 

@@ -248,7 +248,7 @@ def people_in_hindsight(
     with progress() as bar:
         for person in bar.track(chosen, description="in hindsight"):
             question = population, person, planned.steps, planned.first_slot, past, effort
-            informed = hindsight(*question)
+            informed = hindsight(*question, calendar=planned.calendar)
             found = informed if crowd is None else hindsight(*question, crowd)
             people.append(
                 None if found is None else PersonInHindsight(found, None if crowd is None else informed)

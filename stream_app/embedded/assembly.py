@@ -39,6 +39,7 @@ from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXC
 from stream_app.setup.run_folder.record import DESCRIPTION, Author
 from stream_app.setup.run_folder.run_settings import (
     counted_again,
+    facts_of_clock,
     mechanisms_of_windows,
     sensors_fingerprint,
 )
@@ -487,7 +488,8 @@ def make_manifest(
     settings: Settings, options: RunOptions, population: Population, plan: Plan, keys: Keys
 ) -> dict[str, Any]:
     """What must not change while an output folder is continued: values and fingerprints, no secret."""
-    fixed = settings.model_dump(mode="json", include={*ACCOUNTED_WITH, "release", "priors_check"})
+    said = {*ACCOUNTED_WITH, "release", "priors_check"} - {"timezone", "holidays"}
+    fixed = settings.model_dump(mode="json", include=said) | facts_of_clock(settings)
     schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
     windows = mechanisms_of_windows(plan.registry)
     crowd = None

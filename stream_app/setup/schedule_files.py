@@ -1,23 +1,28 @@
 """Schedule files: which sensors are active when, with mechanism and parameters, in the documented JSON.
 
 ``{"first_slot": 0, "steps": [{"sensors": [3, "s17"], "mechanism": "gaussian", "sigma": 1.0}, {"sensors": []},
-{"releases": [{"sensor": 3, "mechanism": "raw"}]}]}``. The flat form is shorthand for ``releases``.
+{"releases": [{"sensor": 3, "mechanism": "raw"}]}]}``. The flat form is shorthand for ``releases``. For audits
+there may be a ``calendar`` that slots follow: ``{"timezone": "Europe/Vienna", "origin":
+"2026-03-29T00:00:00+01:00", "step_seconds": 3600, "holidays": ["2026-04-06"]}``.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeGuard
 
 from models import mechanisms
+from models.calendar import Calendar, dates_of
 from models.exceptions import MechanismError, ScheduleError, SensorError
 from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule, check_window_ends
 from models.text import parse_json
 
-_TOP_KEYS = ("first_slot", "steps")
+_TOP_KEYS = ("first_slot", "steps", "calendar")
+_CALENDAR_KEYS = ("timezone", "origin", "step_seconds", "holidays")
 _FLAT_EXAMPLE = 'write {"sensors": [...], "mechanism": "raw"} or {"releases": [...]}'
 
 
@@ -45,7 +50,7 @@ def parse_schedule(document: object, registry: SensorRegistry) -> Schedule:
     for key in fields:
         if key not in _TOP_KEYS:
             raise ScheduleError(
-                "a schedule has the keys first_slot and steps", repr(key), _suggest(key, _TOP_KEYS)
+                "a schedule has the keys first_slot, steps and calendar", repr(key), _suggest(key, _TOP_KEYS)
             )
     first_slot = fields.get("first_slot", 0)
     if not _is_index(first_slot):
@@ -56,7 +61,34 @@ def parse_schedule(document: object, registry: SensorRegistry) -> Schedule:
     if not isinstance(entries, list):
         raise ScheduleError("steps must be a list", repr(entries), "write one object per step")
     steps = tuple(_step(index, entry, registry) for index, entry in enumerate(entries))
-    return Schedule(steps, first_slot)
+    calendar = None if fields.get("calendar") is None else _calendar(fields["calendar"], first_slot)
+    return Schedule(steps, first_slot, calendar)
+
+
+def _calendar(document: object, first_slot: int) -> Calendar:
+    """The clock that a schedule's slots follow: its first step begins at ``origin``."""
+    example = (
+        'write {"timezone": "Europe/Vienna", "origin": "2026-03-29T00:00:00+01:00", "step_seconds": 3600}'
+    )
+    fields = _mapping(document, "calendar", example)
+    for key in fields:
+        if key not in _CALENDAR_KEYS:
+            raise ScheduleError(
+                f"calendar has the keys {', '.join(_CALENDAR_KEYS)}", repr(key), _suggest(key, _CALENDAR_KEYS)
+            )
+    zone, origin, step_seconds = (fields.get(key) for key in _CALENDAR_KEYS[:3])
+    holidays = fields.get("holidays", [])
+    if not isinstance(zone, str) or not _is_index(step_seconds) or not isinstance(origin, str):
+        raise ScheduleError("calendar must have timezone, origin and step_seconds", repr(document), example)
+    try:
+        start = datetime.fromisoformat(origin)
+    except ValueError:
+        start = None
+    if start is None or start.tzinfo is None:
+        raise ScheduleError("origin of a calendar must be a time with its offset", repr(origin), example)
+    if not isinstance(holidays, list) or not all(isinstance(each, str) for each in holidays):
+        raise ScheduleError("holidays must be a list of dates", repr(holidays), 'write ["2026-05-01"]')
+    return Calendar(zone, int(start.timestamp()), step_seconds, first_slot, dates_of(holidays))
 
 
 def _step(index: int, entry: object, registry: SensorRegistry) -> StepSchedule:

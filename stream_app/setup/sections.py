@@ -6,7 +6,7 @@ Modules are imported singly, as the settings are.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -35,6 +35,7 @@ def _split(value: object) -> object:
 
 
 NameList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+DateList = Annotated[tuple[date, ...], NoDecode, BeforeValidator(_split)]
 NumberList = Annotated[tuple[float, ...], NoDecode, BeforeValidator(_split)]
 
 

@@ -14,6 +14,8 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
+from models.calendar import Calendar, dates_of
+from models.exceptions import CalendarError
 from models.priors import MOST_DRAWS
 from stream_app.setup.option_settings import OPTION_SETTINGS
 from stream_app.setup.priors_verdict import PriorsCheckSetting
@@ -27,6 +29,7 @@ from stream_app.setup.release_settings import (
 )
 from stream_app.setup.sections import (
     ConnectSettings,
+    DateList,
     NameList,
     NumberList,
     QualitySettings,
@@ -98,6 +101,15 @@ class KafkaSettings(Section):
         return self
 
 
+def _lines_of(path: Path) -> list[str]:
+    """The lines of a file of holidays that are no comments; ``ValueError`` for one that cannot be read."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(f"holidays_file must be a readable text file, got {path}; check the path") from None
+    return [line.strip() for line in (each.partition("#")[0] for each in lines) if line.strip()]
+
+
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 
 
@@ -133,6 +145,19 @@ class Settings(BaseSettings):
         description="start of step 0, with time zone or as unix seconds",
     )
     first_slot: int = Field(default=0, ge=0, description="slot of step 0 in the cycle of the priors")
+    timezone: str | None = Field(
+        default=None,
+        description="time zone whose clock daily and weekly priors follow, like Europe/Vienna: on days of 23 "
+        "and 25 hours, too; none = slots are counted in steps, an hour off after a change of clocks",
+    )
+    holidays: DateList = Field(
+        default=(),
+        description="local dates on which people live as on the Sunday of that week, by priors with a weekly "
+        "cycle; needs timezone. Declare those of coming years from the beginning",
+    )
+    holidays_file: Path | None = Field(
+        default=None, description="file with further holidays, one date a line; # begins a comment"
+    )
     grace: int = Field(
         default=2, ge=0, description="steps a straggler may be behind the step that most sensors have reached"
     )
@@ -304,6 +329,33 @@ class Settings(BaseSettings):
             raise ValueError("must be a whole second")
         return origin.astimezone(UTC)
 
+    @model_validator(mode="after")
+    def _clock_exists(self) -> Settings:
+        """Read the file of holidays; ``ValueError`` for what cannot follow the clock."""
+        try:
+            if self.holidays_file is not None:
+                found = dates_of([*map(str, self.holidays), *_lines_of(self.holidays_file)])
+                object.__setattr__(self, "holidays", found)
+                object.__setattr__(self, "holidays_file", None)
+            calendar = self.calendar(self.first_slot)
+        except CalendarError as error:
+            raise ValueError(str(error)) from None
+        if self.timezone is None and self.holidays:
+            raise ValueError("holidays must be dates of a timezone, got none; set timezone")
+        if calendar is None:
+            return self
+        rest = {
+            "crowd and adversary": self.has_crowd,
+            "release.mechanism budget": self.release.mechanism == BUDGET,
+            "panel": self.panel is not None,
+        }
+        if unable := [name for name, is_set in rest.items() if is_set]:
+            raise ValueError(
+                f"timezone must have no changes of clocks, and no holidays, where {' and '.join(unable)} is "
+                f"set, which cannot follow them, got {self.timezone}; drop one of the two"
+            )
+        return self
+
     @field_validator("thresholds")
     @classmethod
     def _thresholds_rise(cls, thresholds: tuple[float, ...]) -> tuple[float, ...]:
@@ -340,6 +392,14 @@ class Settings(BaseSettings):
         """Start of step 0 in unix seconds."""
         return int(self.origin.timestamp())
 
+    def calendar(self, first_slot: int) -> Calendar | None:
+        """What slots follow, counted from ``first_slot`` at step 0; None where they just count on."""
+        if self.timezone is None:
+            return None
+        days = tuple(sorted(set(self.holidays)))
+        calendar = Calendar(self.timezone, self.origin_seconds, self.step_seconds, first_slot, days)
+        return None if calendar.is_regular else calendar
+
     @property
     def refined_limit(self) -> RiskBudget | None:
         """The risk budget whose decisions count on refined bounds; in hindsight none does."""
@@ -358,6 +418,7 @@ class Settings(BaseSettings):
             operations=self.sharpen_operations,
             decided=self.refined_limit,
             within_nats=0.0 if self.priors_check is None else self.priors_check.within_nats,
+            calendar=self.calendar(first_slot),
         )
 
     def masked(self) -> dict[str, Any]:

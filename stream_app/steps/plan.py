@@ -431,6 +431,12 @@ def make_plan(
 
 def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegistry) -> Plan:
     """Sensors, announcements and policy where a schedule has the most that may be released."""
+    if schedule.calendar is not None:
+        raise SettingsError(
+            "the clock of a plan or run must be in its settings",
+            f"{schedule.calendar.zone} in the schedule",
+            "set timezone, origin and step_seconds there, and take calendar out of the schedule",
+        )
     policy = policy_from(settings.release, registry)
     registry = with_windows(registry, policy)
     refuse_unaccounted(schedule, registry)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting import bounds
 from accounting.bounds import SeenInCrowd
@@ -18,8 +19,12 @@ from accounting.bounds.radius import ceiling_within
 from accounting.exposure import Exposure
 from accounting.exposure.crowd import SensorCrowd
 from accounting.exposure.step_information import observe
+from accounting.hmm.propagation import marginals
+from models.calendar import Calendar
 from models.mechanisms import Raw
 from models.priors import Population
+from models.priors.chain import LocalChain
+from models.priors.unrolled import chain_on_the_clock
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 
 REACH = 100
@@ -76,6 +81,8 @@ def hindsight(
     past: PastHorizon,
     effort: bounds.Effort | None = None,
     crowd: SeenInCrowd | None = None,
+    *,
+    calendar: Calendar | None = None,
 ) -> Hindsight | None:
     """The risk of one person's ``past`` steps; None where noise is shared between steps.
 
@@ -83,18 +90,27 @@ def hindsight(
     person hides among the others of that log.
 
     ``log`` are consecutive released steps around them, as many as :func:`covers` asks for; ``first_slot`` is
-    the slot of step 0. Where several chains stand for the person, both ceilings are means over them.
+    the slot of step 0, from which slots follow the ``calendar``, if any. Where several chains stand for the
+    person, both ceilings are means over them.
     :class:`~accounting.exceptions.HorizonError` for steps outside the log.
     """
     if population.drawn is not None:
         chains = population.chains_of(np.array([person]))
-        each = [hindsight(population.drawn, chain, log, first_slot, past, effort, crowd) for chain in chains]
+        each = [
+            hindsight(population.drawn, chain, log, first_slot, past, effort, crowd, calendar=calendar)
+            for chain in chains
+        ]
         return _mean([found for found in each if found is not None])
     begin, end = max(log[0].step, past.first - REACH), min(log[-1].step, past.last + REACH)
-    before = _before(population, person, first_slot, begin)
     steps = tuple(_shown(population, person, log, range(begin, end + 1)))
     observations = tuple(observe(step, population.location_count) for step in steps)
-    exposure = Exposure(before.chain, before.marginal[-1], before.slot(begin), observations)
+    if calendar is None:
+        before = _before(population, person, first_slot, begin)
+        exposure = Exposure(before.chain, before.marginal[-1], before.slot(begin), observations)
+    else:
+        law = _law_by_the_clock(population, person, calendar, begin)
+        clock = chain_on_the_clock(population.chain(person), calendar, first_slot + begin, len(observations))
+        exposure = Exposure(clock.chain, law, clock.first_slot, observations)
     if not exposure.has_independent_noise:
         return None
     first, last = past.first - begin, past.last - begin
@@ -148,6 +164,24 @@ def _before(population: Population, person: int, first_slot: int, until: int) ->
     count, initial = population.location_count, population.initial(person)
     start = Exposure.of(population.chain(person), nothing, count, initial)
     return Exposure(start.chain, start.start, start.first_slot, start.observations * (until + 1))
+
+
+_CARRIED = 1000  # steps whose moves are laid out at once
+
+
+def _law_by_the_clock(
+    population: Population, person: int, calendar: Calendar, until: int
+) -> NDArray[np.float64]:
+    """The law of the person's place at a step, carried there from step 0 through everything the clock did."""
+    chain, law, position = population.chain(person), population.initial(person), calendar.first_slot
+    if law is None:
+        clock = chain_on_the_clock(chain, calendar, position, 1)
+        law = clock.chain.start[clock.first_slot]
+    for first in range(0, until, _CARRIED):
+        steps = min(_CARRIED, until - first) + 1
+        clock = chain_on_the_clock(chain, calendar, position + first, steps)
+        law = marginals(LocalChain(clock.chain, law, clock.first_slot), steps)[-1]
+    return law
 
 
 def _among(crowd: SeenInCrowd, steps: Sequence[StepSchedule]) -> SeenInCrowd:

@@ -116,7 +116,9 @@ class PeopleView:
         self.pseudonyms: Sequence[str] = tuple(pseudonyms)  # of all people, in the order of positions
         people = population.stands_for
         people = None if people is None else np.repeat(people, population.draws)
-        self._information = SensorInformation(population.accounted, settings.first_slot, people)
+        self._information = SensorInformation(
+            population.accounted, settings.first_slot, people, settings.calendar
+        )
 
     @property
     def people(self) -> int:
@@ -176,7 +178,10 @@ class PeopleView:
         past = PastHorizon.ending_at(last_step, self._settings.horizon, self._settings.mistakes)
         if not covers(log, past):
             return FORGOTTEN
-        found = hindsight(self._population, person, log, self._settings.first_slot, past)
+        settings = self._settings
+        found = hindsight(
+            self._population, person, log, settings.first_slot, past, calendar=settings.calendar
+        )
         return SHARED_NOISE if found is None else found.within(self.within_nats)
 
     def explain(self, person: int, steps: Sequence[StepSchedule]) -> Explanation:
@@ -188,7 +193,8 @@ class PeopleView:
         from accounting.audit import explain, mean_explanation
 
         first_slot = self._settings.first_slot + (steps[0].step if steps else 0)
-        schedule, mistakes = Schedule(tuple(steps), first_slot), min(self._settings.mistakes, len(steps) - 1)
+        schedule = Schedule(tuple(steps), first_slot, self._settings.calendar)
+        mistakes = min(self._settings.mistakes, len(steps) - 1)
         chains = self._population.accounted
         each = [
             explain(Exposure.of(chains.chain(chain), schedule, chains.location_count), tuple(steps), mistakes)

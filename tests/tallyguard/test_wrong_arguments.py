@@ -176,6 +176,10 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Radius.of_rows": (tg.Radius.of_rows, {"first": 0, "last": 1, "nats": 0.1, "start": 0.0}),
     "Radius.ceiling": (tg.Radius(0, 1, kl=0.1).ceiling, {"bound": 0.5}),
     "CrowdAdversary": (tg.CrowdAdversary, {"known": 0, "companions": 0, "alone": 1.0}),
+    "Calendar": (
+        tg.Calendar,
+        {"zone": "UTC", "origin": 0, "step_seconds": 3600, "first_slot": 0, "holidays": ()},
+    ),
     "Accountant": (
         tg.Accountant,
         {

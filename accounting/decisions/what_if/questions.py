@@ -36,7 +36,7 @@ from accounting.decisions.what_if.refined_check import CrowdCheck, RefinedCheck
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.exposure.step_information import SensorInformation, observe
 from accounting.exposure.step_information.observation import StepView
-from accounting.settings import RiskBudget
+from accounting.settings import RiskBudget, refuse_calendar
 from models.mechanisms import Mechanism, Raw, Suppressed, Tabulated
 from models.noise import binary_entropy, fill_information
 from models.releases import Sensor, SensorRelease, StepSchedule
@@ -190,6 +190,7 @@ class WhatIf:
         They are not used either if several chains stand for a person, because all of them would be refined.
         """
         settings, population = accountant.settings, accountant.population
+        refuse_calendar(settings.calendar, "a risk budget")
         self.informed: WhatIf | None = None
         if crowd is not None:
             # A person within the limit by the informed account is within it in the crowd, with two

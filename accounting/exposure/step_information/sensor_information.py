@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from models.calendar import Calendar
 from models.mechanisms import Mechanism
 from models.priors import Population
 from models.releases import Sensor, SensorRelease, StepSchedule, parts_of
@@ -32,15 +33,20 @@ class SensorInformation:
     """
 
     def __init__(
-        self, population: Population, first_slot: int = 0, people: NDArray[np.int64] | None = None
+        self,
+        population: Population,
+        first_slot: int = 0,
+        people: NDArray[np.int64] | None = None,
+        calendar: Calendar | None = None,
     ) -> None:
-        """``first_slot`` is the slot of step 0 in the priors' cycle.
+        """``first_slot`` is the slot of step 0 in the priors' cycle; slots follow the ``calendar``, if any.
 
         So many ``people`` (N,) are as each one of the population; None for everybody alone.
         """
         self._population = population
         self._first_slot = first_slot
         self._people = people
+        self._calendar = calendar
         self._cycle = int(np.lcm.reduce(population.arrays.slots)) if len(population) else 1
         self._entries_of: dict[tuple[int, ...], _Entries] = {}
         self._mean_of: dict[tuple[tuple[int, ...], Mechanism, int], float] = {}  # there are few of each
@@ -63,7 +69,9 @@ class SensorInformation:
         )
 
     def _slot(self, step: int) -> int:
-        return (self._first_slot + step) % self._cycle
+        if self._calendar is None:
+            return (self._first_slot + step) % self._cycle
+        return int(self._calendar.slots(self._cycle, self._calendar.hours(step)))
 
     def probability(self, sensor: Sensor, slot: int) -> NDArray[np.float64]:
         """How likely each person is counted by the sensor in this slot, (N,)."""

@@ -18,6 +18,7 @@ from accounting.audit import InformationShare, information_shares
 from accounting.bounds.radius import ceilings_within
 from accounting.exposure import Exposure
 from accounting.settings import HorizonSettings
+from models.calendar import Calendar
 from models.mechanisms import NO_DESIGNS, Designs, Gaussian, Mechanism, Suppressed, public_error
 from models.priors import Population
 from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
@@ -102,10 +103,11 @@ class _Window:
     person: int
     steps: tuple[StepSchedule, ...]
     first_slot: int
+    calendar: Calendar | None
 
     def shares(self) -> Iterator[InformationShare]:
         """What each release revealed from the habitual start; of several chains each its part of the mean."""
-        schedule, chains = Schedule(self.steps, self.first_slot), self.population.accounted
+        schedule, chains = Schedule(self.steps, self.first_slot, self.calendar), self.population.accounted
         for chain in self.population.chains_of(np.array([self.person])):
             exposure = Exposure.of(chains.chain(chain), schedule, chains.location_count)
             for share in information_shares(exposure, self.steps):
@@ -163,7 +165,8 @@ def _window(
     """One person's horizon that ends at the worst step."""
     first = max(0, record.step - int(log.settings["horizon"]) + 1)
     own = tuple(steps[first : record.step + 1])
-    return _Window(priors.population, person, own, int(log.settings.get("first_slot", 0)) + first)
+    horizon = log.horizon()
+    return _Window(priors.population, person, own, horizon.first_slot + first, horizon.calendar)
 
 
 def _by_sensor(revealed: Sequence[tuple[int, InformationShare]]) -> tuple[RevealedBySensor, ...]:

@@ -220,15 +220,19 @@ def exposed_in_hindsight(
 ) -> tuple[Hindsight | None, ...]:
     """The worst moment of each exposed person of the log; None where it cannot be computed."""
     horizon, mistakes = int(log.settings["horizon"]), int(log.settings["mistakes"])
-    first_slot = int(log.settings.get("first_slot", 0))
+    run = log.horizon()
     found = (
         hindsight(
-            priors.population, person, steps, first_slot, PastHorizon.ending_at(each.step, horizon, mistakes)
+            priors.population,
+            person,
+            steps,
+            run.first_slot,
+            PastHorizon.ending_at(each.step, horizon, mistakes),
+            calendar=run.calendar,
         )
         for each, person in zip(log.exposed, positions(priors, log.exposed), strict=True)
     )
-    nats = log.horizon().within_nats
-    return tuple(None if each is None else each.within(nats) for each in found)
+    return tuple(None if each is None else each.within(run.within_nats) for each in found)
 
 
 def hindsight_rows(log: RunLog, found: Sequence[Hindsight]) -> Rows:

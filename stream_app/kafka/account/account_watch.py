@@ -53,6 +53,7 @@ class PartitionsView(PeopleView):
                 each.population.accounted,
                 each.settings.first_slot,
                 np.repeat(each.by_account.people, each.population.draws),
+                each.settings.calendar,
             )
             for each in self._accountants
         )

@@ -39,7 +39,7 @@ EXCLUSIONS = "exclusions"
 nothing is known of yet leaves out, or takes back in, what was decided by people (:func:`check_change`)."""
 
 ACCOUNTED_WITH = (
-    *("deployment", "step_seconds", "origin", "first_slot"),
+    *("deployment", "step_seconds", "origin", "first_slot", "timezone", "holidays"),
     *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
 )
 """Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""

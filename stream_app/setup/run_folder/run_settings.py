@@ -6,13 +6,14 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from accounting.ledgers import PrivacyAccount
+from models.calendar import Calendar
 from models.mechanisms import Designs, parse
 from models.prior_files import load_population
 from models.priors import Population
@@ -41,7 +42,19 @@ from stream_app.setup.settings import Settings
 logger = logging.getLogger(__name__)
 
 _MOST_STEP_SECONDS = 10**10  # 317 years
-FORMS: dict[str, Callable[[Any], Any]] = {"origin": datetime.fromisoformat, "thresholds": tuple}
+_WITHOUT_CLOCK: dict[str, Any] = {"timezone": None, "holidays": []}
+"""What runs without a time zone do not record."""
+
+
+def _dates(written: Sequence[str]) -> tuple[date, ...]:
+    return tuple(map(date.fromisoformat, written))
+
+
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "origin": datetime.fromisoformat,
+    "thresholds": tuple,
+    "holidays": _dates,
+}
 """How values of settings that were recorded as JSON become those of settings."""
 
 
@@ -49,6 +62,10 @@ def _time(text: str) -> str:
     if datetime.fromisoformat(text).tzinfo is None:
         raise ValueError("a time without a time zone")
     return text
+
+
+def _date(text: str) -> str:
+    return date.fromisoformat(text).isoformat()
 
 
 class _Part(BaseModel):
@@ -93,6 +110,8 @@ class _Recorded(_Part):
     thresholds: list[Annotated[float, Field(ge=0.0, le=1.0)]] = []
     release: _RecordedRelease = _RecordedRelease()
     first_slot: Annotated[int, Field(ge=0)] = 0
+    timezone: str | None = None
+    holidays: list[Annotated[str, AfterValidator(_date)]] = []
     delta: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     people: Annotated[int, Field(ge=0)] = 1
     assumed_habits: str | None = None
@@ -126,6 +145,23 @@ def load_run(folder: Path) -> dict[str, Any]:
     return run
 
 
+def calendar_of_run(run: Mapping[str, Any]) -> Calendar | None:
+    """What slots of a run followed, from its ``run.json``; None where they just counted on."""
+    if run.get("timezone") is None:
+        return None
+    origin = int(datetime.fromisoformat(run["origin"]).timestamp())
+    days, first_slot = _dates(run.get("holidays", ())), run.get("first_slot", 0)
+    calendar = Calendar(run["timezone"], origin, run["step_seconds"], first_slot, days)
+    return None if calendar.is_regular else calendar
+
+
+def facts_of_clock(settings: Settings) -> dict[str, Any]:
+    """What a run or deployment with a time zone is recorded with, beside its other settings."""
+    if settings.timezone is None:
+        return {}
+    return settings.model_dump(mode="json", include=set(_WITHOUT_CLOCK))
+
+
 def load_account(folder: Path) -> PrivacyAccount | None:
     """What a run has spent on privacy up to its last commit; None where it did not record all of it."""
     saved = load_progress(folder).get("account")
@@ -146,7 +182,7 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
     run = load_run(folder)
     stored = {
         name: value
-        for name, value in run.items()
+        for name, value in (_WITHOUT_CLOCK | run).items()
         if name in ACCOUNTED_WITH and not (name in UNSAID and value is None)
     }
     values = given.model_dump(mode="json", include=set(stored))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def test_a_file_of_either_shape_checks_and_runs(tmp_path: Path, shape: str) -> N
     assert status == 0, said
     assert "No risk of persons is computed" in said
     config = city / "tallyguard.toml"
+    assert tomllib.loads(config.read_text())["timezone"] == "Europe/Vienna"
     assert invoked("check", "--config", config, "--schedule", city / "schedule.json")[0] == 0
     status, said = invoked(
         *("run", "--config", config, "--listen", "", "--input", city / "messages.jsonl"),

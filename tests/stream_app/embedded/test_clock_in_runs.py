@@ -1,0 +1,186 @@
+"""Runs, plans and readers of a run through a night in which clocks are changed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accounting.continuous import ContinuousAccountant
+from models.exceptions import ScheduleError
+from models.mechanisms import Raw
+from models.prior_files import save_population
+from models.priors import MovementPrior, Population
+from stream_app.analysis.run_log import read_run
+from stream_app.embedded import RunOptions, run
+from stream_app.exceptions import RunChangedError, SettingsError
+from stream_app.kafka.deployment.deployment import accounts_basis
+from stream_app.setup.run_folder.run_settings import load_run, settings_of_run
+from stream_app.setup.schedule_files import parse_schedule
+from stream_app.setup.settings import Settings
+from stream_app.steps.plan import make_plan
+from tests.stream_app.embedded.test_journal import Crash, Disk
+from tests.stream_app.engine_support import (
+    LITTLE_WORK,
+    NAMES,
+    NOISE_SECRET,
+    PSEUDONYM_SECRET,
+    REGISTRY,
+    TickingClock,
+    activation,
+    everything_in,
+    json_lines,
+    lines_of,
+    reading,
+)
+
+ORIGIN = "2026-03-28T23:00:00Z"  # midnight in Vienna; two hours later clocks are put forward
+STEPS = 7
+CLOCK = {"timezone": "Europe/Vienna", "origin": ORIGIN, "step_seconds": 3600}
+
+
+@cache
+def daily() -> Population:
+    rng = np.random.default_rng(3)
+    priors = [
+        MovementPrior.from_dense(f"p{k}", rng.dirichlet(np.ones(4) * 0.4, size=(24, 4))) for k in range(5)
+    ]
+    return Population.pack(priors, NAMES)
+
+
+def settings(**chosen: object) -> Settings:
+    keys = {"noise_key_secret": NOISE_SECRET, "pseudonym_key_secret": PSEUDONYM_SECRET}
+    given = {**LITTLE_WORK, **keys, "horizon": 4, "risk_every": 1, "release": {"mechanism": "raw"}, **CLOCK}
+    return Settings(**{**given, **chosen})
+
+
+def counts() -> bytes:
+    messages = []
+    for step in range(STEPS):
+        messages += [activation(step, "A", "C"), reading(step, "A", step), reading(step, "C", 1)]
+    return lines_of(messages)
+
+
+def run_at(folder: Path, **chosen: object) -> None:
+    run(settings(**chosen), RunOptions(folder), daily(), clock=TickingClock(), chunks=[counts()])
+
+
+def test_a_run_has_the_ceilings_of_the_hours_on_the_wall(tmp_path: Path) -> None:
+    """Those of an accountant with the calendar; without a time zone they are others from the change on."""
+    fast = {"sharpen": False}
+    run_at(tmp_path / "wall", **fast)
+    run_at(tmp_path / "counted", timezone=None, **fast)
+    wall, counted = (summaries(tmp_path / name) for name in ("wall", "counted"))
+    horizon = read_run(tmp_path / "wall").horizon()
+    assert horizon.calendar == settings(**fast).calendar(0)
+    plan, accountant, differs = (
+        make_plan(settings(), None, daily()),
+        ContinuousAccountant(daily(), horizon),
+        [],
+    )
+    for step in range(STEPS):
+        accountant.apply(plan.policy.decide(step, ("A", "C"), None).schedule)
+        assert wall[step]["most_risk"] == accountant.risk().max()
+        assert wall[step]["baseline"]["1.0"] == accountant.baseline().max()
+        differs.append(wall[step]["mean_baseline"] != counted[step]["mean_baseline"])
+    assert differs[-1]
+
+
+def summaries(folder: Path) -> list[dict[str, Any]]:
+    return [line for line in json_lines(folder / "risks.jsonl") if line["type"] == "risk_summary"]
+
+
+def test_a_crash_in_the_night_of_change_leads_to_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every ninth write, half done; snapshots are taken all the time."""
+    run_at(tmp_path / "whole", snapshot_seconds=1e-9)
+    disk = Disk(monkeypatch)
+    run_at(tmp_path / "counted", snapshot_seconds=1e-9)
+    expected, operations = everything_in(tmp_path / "whole"), disk.operations
+    assert operations > 50
+    for crash_at in range(5, operations, 9):
+        folder = tmp_path / str(crash_at)
+        disk.operations, disk.crash_at = 0, crash_at
+        with pytest.raises(Crash):
+            run_at(folder, snapshot_seconds=1e-9)
+        disk.crash_at = -1
+        run_at(folder, snapshot_seconds=1e-9)
+        assert everything_in(folder) == expected
+
+
+def test_the_clock_is_recorded_and_cannot_change_under_a_run(tmp_path: Path) -> None:
+    """And a run without one has nothing new in its record."""
+    run_at(tmp_path / "wall", holidays=["2026-04-06"])
+    stored = load_run(tmp_path / "wall")
+    assert (stored["timezone"], stored["holidays"]) == ("Europe/Vienna", ["2026-04-06"])
+    assert settings_of_run(tmp_path / "wall", Settings()).calendar(0) is not None
+    run_at(tmp_path / "counted", timezone=None)
+    assert not {"timezone", "holidays"} & load_run(tmp_path / "counted").keys()
+    with pytest.raises(RunChangedError, match="timezone"):
+        settings_of_run(tmp_path / "counted", Settings(timezone="Europe/Vienna"))
+    with pytest.raises(RunChangedError, match="timezone"):
+        run_at(tmp_path / "counted")
+    with pytest.raises(RunChangedError, match="holidays"):
+        run_at(tmp_path / "wall", holidays=["2026-04-07"])
+
+
+def test_every_process_of_a_deployment_on_kafka_must_have_the_same_clock() -> None:
+    """And the record of one without a clock is what it was."""
+    with_clock, without = (
+        accounts_basis(settings(), REGISTRY),
+        accounts_basis(settings(timezone=None), REGISTRY),
+    )
+    assert with_clock == {**without, "timezone": "Europe/Vienna", "holidays": []}
+    assert not {"timezone", "holidays"} & without.keys()
+
+
+def test_what_cannot_follow_the_clock_is_refused_with_the_settings(tmp_path: Path) -> None:
+    for chosen, what in (
+        ({"adversary": "crowd"}, "crowd and adversary"),
+        ({"release": {"mechanism": "budget", "budget": {"added": 0.1}}}, "release.mechanism budget"),
+        ({"panel": tmp_path / "panel.jsonl"}, "panel"),
+        ({"timezone": "Europe/Wien"}, "IANA database"),
+        ({"timezone": None, "holidays": ["2026-05-01"]}, "holidays must be dates of a timezone"),
+        ({"step_seconds": 7 * 3600, "holidays": ["2026-05-01"]}, "must divide a day"),
+        ({"holidays_file": tmp_path / "none.txt"}, "must be a readable text file"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            settings(**chosen)
+    assert settings(timezone="UTC", adversary="crowd").calendar(0) is None
+
+
+def test_holidays_may_come_from_a_file_with_comments(tmp_path: Path) -> None:
+    (tmp_path / "holidays.txt").write_text("# Austria\n2026-05-01  # Labour Day\n\n2026-01-06\n")
+    found = settings(holidays_file=tmp_path / "holidays.txt", holidays=["2026-12-25"])
+    assert [each.isoformat() for each in found.holidays] == ["2026-01-06", "2026-05-01", "2026-12-25"]
+    calendar = found.calendar(0)
+    assert calendar is not None and calendar.holidays == found.holidays
+
+
+def test_a_schedule_for_an_audit_may_have_a_calendar_and_a_plan_takes_it_from_the_settings(
+    tmp_path: Path,
+) -> None:
+    clock = {**CLOCK, "holidays": ["2026-04-06"]}
+    document = {"first_slot": 0, "steps": [{"sensors": [0], "mechanism": "raw"}], "calendar": clock}
+    found = parse_schedule(document, REGISTRY)
+    assert found.calendar is not None
+    assert found.calendar.origin == int(datetime(2026, 3, 28, 23, tzinfo=UTC).timestamp())
+    assert found.steps[0].releases[0].mechanism == Raw()
+    (tmp_path / "schedule.json").write_text(json.dumps(document))
+    save_population(daily(), tmp_path / "priors.json")
+    with pytest.raises(SettingsError, match="the clock of a plan or run must be in its settings"):
+        make_plan(settings(), tmp_path / "schedule.json", daily())
+    for wrong, what in (
+        ({**clock, "zone": 1}, "did you mean"),
+        ({**clock, "origin": "2026-03-28T23:00:00"}, "a time with its offset"),
+        ({"timezone": "Europe/Vienna"}, "must have timezone, origin and step_seconds"),
+        ({**clock, "holidays": "2026-04-06"}, "a list of dates"),
+    ):
+        with pytest.raises(ScheduleError, match=what):
+            parse_schedule({**document, "calendar": wrong}, REGISTRY)
