@@ -323,7 +323,7 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         Feature.WINDOWS,
         Feature.CROWD,
-        frozenset({Runner.RUN, Runner.PLAN}),
+        ON_KAFKA | {Runner.RUN, Runner.PLAN},
         _NOT_BUILT,
         "how many others a count of a window hides one among is known for presence in single steps only",
         _windows_in(

@@ -129,6 +129,7 @@ def _settings(folder: Path, feature: Feature) -> dict[str, Any]:
         Feature.CROWD: {"adversary": "crowd"},
         Feature.LATE: {"late": 2},
         Feature.CLOCK: {"grace_seconds": 1.0},
+        Feature.DEVICES: {"quality": {"silent_steps": 3}},
     }.get(feature, {})
 
 

@@ -20,6 +20,7 @@ from stream_app.analysis.run_log import read_run
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.deployment.deployment import accounts_basis
+from stream_app.setup.combinations import Runner
 from stream_app.setup.run_folder.run_settings import load_run, settings_of_run
 from stream_app.setup.schedule_files import parse_schedule
 from stream_app.setup.settings import Settings
@@ -79,7 +80,7 @@ def test_a_run_has_the_ceilings_of_the_hours_on_the_wall(tmp_path: Path) -> None
     horizon = read_run(tmp_path / "wall").horizon()
     assert horizon.calendar == settings(**fast).calendar(0)
     plan, accountant, differs = (
-        make_plan(settings(), None, daily()),
+        make_plan(settings(), None, daily(), Runner.RUN),
         ContinuousAccountant(daily(), horizon),
         [],
     )
@@ -175,7 +176,7 @@ def test_a_schedule_for_an_audit_may_have_a_calendar_and_a_plan_takes_it_from_th
     (tmp_path / "schedule.json").write_text(json.dumps(document))
     save_population(daily(), tmp_path / "priors.json")
     with pytest.raises(SettingsError, match="the clock of a plan or run must be in its settings"):
-        make_plan(settings(), tmp_path / "schedule.json", daily())
+        make_plan(settings(), tmp_path / "schedule.json", daily(), Runner.PLAN)
     for wrong, what in (
         ({**clock, "zone": 1}, "did you mean"),
         ({**clock, "origin": "2026-03-28T23:00:00"}, "a time with its offset"),

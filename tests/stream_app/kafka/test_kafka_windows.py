@@ -218,7 +218,7 @@ def test_what_has_no_account_for_windows_is_refused_on_kafka_too(
     tmp_path: Path, changed: dict[str, Any]
 ) -> None:
     with pytest.raises(SensorError, match="windows or moves"):
-        Deployment.of(settings(**{**given_in(tmp_path), **changed}))
+        prepared(Runner.ACCOUNT, settings(**{**given_in(tmp_path), **changed}))
 
 
 def test_kernels_of_windows_are_compiled_before_a_worker_joins(tmp_path: Path) -> None:

@@ -271,7 +271,7 @@ def test_excluded_devices_of_regions_are_those_that_nobody_announces(tmp_path: P
     table.write_text(
         "sensor,from,to,reason\nA,1970-01-01T00:05Z,1970-01-01T00:12Z,broken\nB,1970-01-01T00:20Z,,moved\n"
     )
-    deployment = deployment_of_regions(tmp_path, REGION_OF, quality={"exclusions": table})
+    deployment = deployment_of_regions(tmp_path, REGION_OF, release=RELEASE, quality={"exclusions": table})
     messages, random, logs = complete_day(3), np.random.default_rng(3), Logs()
     produce_all(deployment, logs, messages)
     everybody, quiet = actors(deployment, logs), 0
@@ -291,7 +291,7 @@ def test_excluded_devices_of_regions_are_those_that_nobody_announces(tmp_path: P
         for each in messages
         if isinstance(each, Activation) or (each.sensor, each.step) not in left_out
     ]
-    wanted = embedded(deployment_of_regions(tmp_path, REGION_OF), plain)
+    wanted = embedded(deployment_of_regions(tmp_path, REGION_OF, release=RELEASE), plain)
     found = published(deployment, logs)
     assert len(wanted) == len(found) == STEPS
     for release in wanted:
@@ -308,8 +308,8 @@ def test_a_coordinator_with_a_newer_table_decides_without_the_device(tmp_path: P
     """Its region has sealed the step with the device: the count is not published, and not lost silently."""
     table = tmp_path / "exclusions.csv"
     table.write_text("sensor,from,to,reason\nA,1970-01-01T00:03Z,,broken\n")
-    newer = deployment_of_regions(tmp_path, REGION_OF, quality={"exclusions": table})
-    older, logs = deployment_of_regions(tmp_path, REGION_OF), Logs()
+    newer = deployment_of_regions(tmp_path, REGION_OF, release=RELEASE, quality={"exclusions": table})
+    older, logs = deployment_of_regions(tmp_path, REGION_OF, release=RELEASE), Logs()
     messages = [
         each
         for step in range(6)
