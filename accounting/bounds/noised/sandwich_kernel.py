@@ -108,7 +108,7 @@ class _Tree(NamedTuple):
     wanted: NDArray[np.int64]  # (N,), which
     is_searched: NDArray[np.bool_]  # (N,)
     guess: NDArray[np.int64]  # (N, T)
-    count: NDArray[np.int64]  # (1,), nodes
+    nodes: NDArray[np.int64]  # (1,), how many there are
     newest: NDArray[np.int64]  # (1,), node with the guess of the last search
     spent: NDArray[np.float64]  # (1,), products
     law: NDArray[np.float64]  # (P, K), of the first place
@@ -417,8 +417,8 @@ def _new_node(
     window: Window, signals: OwnSignals, root: int, parent: int, output: int, tolerance: float, tree: _Tree
 ) -> int:
     """A new leaf, bounded by what the sensors left may show at most."""
-    n = tree.count[0]
-    tree.count[0] = n + 1
+    n = tree.nodes[0]
+    tree.nodes[0] = n + 1
     tree.parent[n], tree.root[n], tree.output[n] = parent, root, output
     tree.sensor[n] = tree.child[n] = tree.sibling[n] = tree.wanted[n] = tree.next_sensor[n] = -1
     tree.excess[n], tree.is_searched[n] = 0.0, window.mistakes == 0
@@ -605,7 +605,7 @@ def _resolve(window: Window, signals: OwnSignals, n: int, tolerance: float, tree
 def _grow(window: Window, signals: OwnSignals, root: int, gap: float, tolerance: float, tree: _Tree) -> None:
     """Grow one law's tree until bound and won are within ``gap``, where a closer look gains most first."""
     while tree.bound[root] - tree.won[root] > gap and tree.gain[root] > 0.0:
-        is_full = tree.count[0] + _FIRST_CHILDREN > tree.parent.size
+        is_full = tree.nodes[0] + _FIRST_CHILDREN > tree.parent.size
         if is_full or tree.spent[0] > window.operations:
             break
         allowed = max(tolerance, 0.1 * (tree.bound[root] - tree.won[root]))
@@ -950,7 +950,7 @@ def sandwich_success(  # noqa: PLR0912, PLR0915 - one loop of bound and look aga
                 most, law, law_gap = known - lower, i, 0.5 * (value - lower) / laws[i].sum()
         least = min(least, total)
         wanted = max(precision * (attained - guess), close)
-        is_full = tree.count[0] + _FIRST_CHILDREN > tree.parent.size
+        is_full = tree.nodes[0] + _FIRST_CHILDREN > tree.parent.size
         if least - attained <= wanted or is_full or tree.spent[0] > window.operations:
             break
         tolerance = wanted
