@@ -6,7 +6,7 @@ Bounds on raw counts have their line in ``patterns/registry.py``.
 from __future__ import annotations
 
 from accounting.bounds.information_bounds import DIVERGENCE, LOOSE, TIGHT
-from accounting.bounds.noised import ERASURE, LEVELS, SAMPLED
+from accounting.bounds.noised import ERASURE, LEVELS, SAMPLED, SANDWICH
 from accounting.bounds.patterns import CODES, EXACT, FRONTIER, RAW_BOUNDS
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
@@ -25,6 +25,7 @@ BOUNDS: tuple[Bound, ...] = (
     ERASURE,  # sixth, as the fields of an audit have been promised
     *RAW_BOUNDS[2:],
     LEVELS,
+    SANDWICH,
     SAMPLED,
 )
 

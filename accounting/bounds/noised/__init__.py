@@ -1,7 +1,8 @@
-"""Bounds on noised counts: kept or erased, put in a few levels of evidence, and drawn."""
+"""Bounds on noised counts: kept or erased, put in levels of evidence, between chord and line, and drawn."""
 
 from accounting.bounds.noised.erasure_bound import ERASURE, expected_under_erasure
 from accounting.bounds.noised.levels_bound import LEVELS
 from accounting.bounds.noised.sampled import SAMPLED, sampled_success
+from accounting.bounds.noised.sandwich_bound import SANDWICH
 
-__all__ = ["ERASURE", "LEVELS", "SAMPLED", "expected_under_erasure", "sampled_success"]
+__all__ = ["ERASURE", "LEVELS", "SAMPLED", "SANDWICH", "expected_under_erasure", "sampled_success"]

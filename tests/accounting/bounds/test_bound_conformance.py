@@ -42,6 +42,7 @@ BOUNDS_TO_TEST = {
     "genie_aided": Effort(),
     "frontier": Effort(vectors=4),
     "levels": Effort(vectors=16),
+    "sandwich": Effort(vectors=4),
     "sampled": Effort(draws=200, confidence=0.999),
 }
 """Each with the effort it is tested with."""
