@@ -111,7 +111,7 @@ def few_rays(mechanism: Mechanism, outputs: int, chance: float) -> Rays:
     The least loss of chi-square about the bit, by dynamic programming over intervals (Tal and Vardy, *How to
     Construct Polar Codes*, from above).
     """
-    rays = rays_of(mechanism)
+    rays = rays_of(mechanism)  # type: ignore[arg-type]
     weight, theta = rays.weight, rays.theta
     count = weight.size
     if count <= outputs:
@@ -178,7 +178,7 @@ def _with_few_outputs(signal: _Signal, chance: float) -> _Signal:
     if signal.mechanism is None:
         return signal
     chance = float(_CHANCES[np.abs(_CHANCES - chance).argmin()])
-    return signal._replace(rays=few_rays(signal.mechanism, _PAST_OUTPUTS, chance))
+    return signal._replace(rays=few_rays(signal.mechanism, _PAST_OUTPUTS, chance))  # type: ignore[arg-type]
 
 
 def _own_signals(exposure: Exposure, t: int) -> list[_Signal]:
@@ -197,7 +197,7 @@ def _own_signals(exposure: Exposure, t: int) -> list[_Signal]:
         mechanism = observation.mechanisms[sensor]
         is_own = mechanism.noise_law() is not None and not isinstance(mechanism, DrawnPerWindow)
         if is_own or _is_separate(observation):
-            found.append(_Signal(t, cover, rays_of(mechanism), mechanism))
+            found.append(_Signal(t, cover, rays_of(mechanism), mechanism))  # type: ignore[arg-type]
         else:
             found.append(_Signal(t, cover, _erased(1.0), None))
     return found

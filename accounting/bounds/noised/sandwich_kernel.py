@@ -34,15 +34,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory
 from accounting.hmm.frontier.search_kernel import (
     Completions,
-    SearchQuestion,
+    SearchMemory,
     found_guess,
     gains_of,
     guess_and_be_shown,
     new_completions,
     new_gains,
+    new_memory,
     search,
 )
 from accounting.hmm.propagation import predict, retreat
@@ -480,9 +480,19 @@ def _search_leaf(window: Window, signals: OwnSignals, n: int, tolerance: float, 
                 person.chain, slot_of(person, t - 1), Completions(walk.value, trail[t - 1], walk.top)
             )
     slack = max(_SLACK * tree.charge[n], _SLACK * (tree.unshown[n] - tree.won[n]), 0.2 * tolerance)
-    question = SearchQuestion(window.mistakes, window.expansions, slack)
     before = tree.memory.spent[0]
-    found = search(person, tree.evidence, law, (0, steps - 1), tree.gains, question, tree.memory)
+    found = search(
+        person,
+        tree.evidence,
+        law,
+        0,
+        steps - 1,
+        tree.gains,
+        window.mistakes,
+        window.expansions,
+        slack,
+        tree.memory,
+    )
     moves = person.chain.value.size / person.chain.start.shape[0]
     tree.spent[0] += (tree.memory.spent[0] - before + steps) * rows * moves
     tree.is_searched[n] = found.bound - found.attained > slack or slack <= 0.2 * tolerance

@@ -446,7 +446,7 @@ class Deployment:
         connection = Connection.of(settings.kafka)
         names = location_names or read_names(settings, _WHERE, _REMEDY)
         registry = load_registry(settings.sensors, names)
-        refuse(Runner.PERSONS, Facts(registry=registry))  # what no process on Kafka takes
+        refuse(Runner.PERSONS, Facts(settings, registry=registry))  # what no process on Kafka takes
         if registry.windowed:
             registry = with_windows(registry, policy_from(settings.release, registry))
         require_most_counts(registry, settings.connect.scaled)

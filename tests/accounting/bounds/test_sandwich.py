@@ -95,7 +95,7 @@ def bound(
     first, last = window
     places, steps, chain = start.size, last - first + 1, chain_of(matrices)
     expansions, operations, close, nodes = limits
-    marginal = marginals(chain, start, 0, last + 1)
+    marginal = marginals(LocalChain(chain, start, 0), last + 1)
     before = signals_of([each for each in sensors if each[0] < first], places, least)
     inside = signals_of([(t - first, c, s) for t, c, s in sensors if first <= t <= last], places, least)
     person = LocalChain(chain, start, 0)
@@ -218,7 +218,7 @@ def test_thinning_out_keeps_the_sum_of_laws() -> None:
         start, matrices, sensors, (first, _), _ = random_window(rng)
         before = [each for each in sensors if each[0] < first]
         chain = chain_of(matrices)
-        marginal = marginals(chain, start, 0, first + 1)
+        marginal = marginals(LocalChain(chain, start, 0), first + 1)
         signals, person = signals_of(before, start.size), LocalChain(chain, start, 0)
         laws = history_laws(person, signals, start[np.newaxis], first, marginal, 2)
         np.testing.assert_allclose(laws.sum(axis=0), marginal[first], atol=1e-7)
