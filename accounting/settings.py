@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
+from typing import TYPE_CHECKING
 
 from accounting.exceptions import SettingsError
 from models.arguments import checked
-from models.calendar import Calendar
+
+if TYPE_CHECKING:
+    from models.calendar import Calendar  # which needs numpy, and every --help reads these settings
 
 HORIZON = 10
 MISTAKES = 1
@@ -86,6 +89,10 @@ class HorizonSettings:
             raise SettingsError("vectors must be at least 1", self.vectors, "use 16 for a good start")
         if self.operations is not None and self.operations < 0:
             raise SettingsError("operations must be at least 0", self.operations, "use None for no limit")
+        if not (self.calendar is None or hasattr(self.calendar, "is_regular")):
+            raise SettingsError(
+                "calendar must be a Calendar or None", type(self.calendar).__name__, "see tg.Calendar"
+            )
         if self.calendar is not None and self.calendar.first_slot != self.first_slot:
             raise SettingsError(
                 f"the calendar's first_slot must be {self.first_slot}, as in the settings",
