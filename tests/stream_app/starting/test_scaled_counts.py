@@ -162,7 +162,17 @@ def test_no_door_takes_scaled_counts_for_sensors_that_do_not_declare_them(city: 
         result = CliRunner().invoke(app, list(map(str, (*arguments, "--output", city / "messages.jsonl"))))
         found.append(str(result.exception or ""))
         (city / "empty.jsonl").write_text("")
-        run = ("run", "--config", config, "--input", city / "empty.jsonl", "--output", city / "out")
+        run = (
+            "run",
+            "--config",
+            config,
+            "--input",
+            city / "empty.jsonl",
+            "--output",
+            city / "out",
+            "--listen",
+            "",
+        )
         found.append(str(CliRunner().invoke(app, list(map(str, (*run, "--create-keys")))).exception or ""))
         for door in (
             lambda: announced_sensors(settings, live, "connect.http.map"),

@@ -133,7 +133,7 @@ def test_a_schedule_in_both_forms_and_announcements_as_csv(tmp_path: Path) -> No
     assert schedule.first_slot == 8
     announced = load_activations(saved(tmp_path, "activations.csv", activations), registry(tmp_path))
     assert announced == {12: ("mill street",)}
-    assert fields("Schedule") == {"first_slot", "steps", "sensors", "mechanism", "releases"}
+    assert fields("Schedule") == {"first_slot", "steps", "calendar", "sensors", "mechanism", "releases"}
 
 
 @pytest.mark.parametrize(
