@@ -207,6 +207,15 @@ def _names_file(field: FieldInfo) -> bool:
     return not {Path, PriorsVerdict}.isdisjoint({field.annotation, *get_args(field.annotation)})
 
 
+_BOUNDS = {
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "below"),
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "above"),
+}
+"""Kinds of pydantic's errors of a bound: where the bound is, and what is said of it."""
+
+
 def settings_error(error: ValidationError) -> SettingsError:
     """The first problem in words, with the closest known name for an unknown one."""
     first = error.errors(include_url=False, include_input=False)[0]
@@ -216,6 +225,13 @@ def settings_error(error: ValidationError) -> SettingsError:
         close = get_close_matches(name, [*known, *Settings.model_fields], n=1, cutoff=0.5)
         remedy = f"did you mean {close[0]!r}?" if close else "remove it or see `tallyguard config show`"
         return SettingsError("every key must be a setting", repr(name), remedy)
+    if first["type"] in _BOUNDS:
+        limit, words = _BOUNDS[first["type"]]
+        most = first["ctx"][limit]
+        got = error.errors(include_url=False)[0]["input"]  # a number, so no secret
+        is_share = most == 1 and limit in ("le", "lt")
+        remedy = "shares and chances are fractions: 5 % is 0.05" if is_share else "correct it"
+        return SettingsError(f"setting {name} must be {words} {most:g}", got, remedy)
     message = first["msg"].removeprefix("Value error, ")
     return SettingsError(
         f"setting {name} must be valid" if name else "settings must fit together", message, "correct it"

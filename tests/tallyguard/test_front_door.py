@@ -99,7 +99,7 @@ def test_one_prior_needs_no_population(people: tg.Population) -> None:
             "a plan must limit risk or added risk, got neither; set risk or added",
         ),
         (lambda people: tg.plan(people, SCHEDULE, addd=0.1), "got 'addd'; did you mean 'added'"),
-        (lambda people: tg.plan(people, SCHEDULE, added=2.0), "^added must be valid"),
+        (lambda people: tg.plan(people, SCHEDULE, added=2.0), "^added must be at most 1, got 2.0"),
         (lambda people: tg.audit([], SCHEDULE), "must be a Prior, .* got an empty list"),
         (lambda people: tg.audit("ada", SCHEDULE), "must be a Prior, .* got str"),
         (lambda people: tg.audit(people, [[1], [], [1]]), r"write Schedule\.raw\("),

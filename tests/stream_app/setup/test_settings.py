@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from models.exceptions import MechanismError, NoiseKeyError
 from stream_app.exceptions import SettingsError
 from stream_app.setup.keys import load_keys
 from stream_app.setup.settings import Settings
-from stream_app.setup.settings_sources import check_environment, describe, load_settings
+from stream_app.setup.settings_sources import check_environment, describe, load_settings, settings_error
 from stream_app.steps.policy import policy_from
 from tests import ROOT
 from tests.hex_keys import hex_key
@@ -274,3 +275,19 @@ def test_every_setting_named_in_a_page_or_a_sentence_exists() -> None:
         if n not in known and not n.startswith(("release.sensors.", "connect.http.senders."))
     ]
     assert [(p.name, n) for p, n in others if not n.endswith((".md", ".csv"))] == []
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (
+            {"release": {"budget": {"share": 5}}},
+            "release.budget.share must be at most 1, got 5; .* 5 % is 0.05",
+        ),
+        ({"late": -1}, "late must be at least 0, got -1; correct it"),
+    ],
+)
+def test_a_value_beyond_its_bound_is_said_with_the_bound(document: dict[str, object], said: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        Settings.model_validate(document)
+    assert re.search(said, str(settings_error(refused.value)))
