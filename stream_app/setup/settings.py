@@ -352,7 +352,8 @@ class Settings(BaseSettings):
         if unable := [name for name, is_set in rest.items() if is_set]:
             raise ValueError(
                 f"timezone must have no changes of clocks, and no holidays, where {' and '.join(unable)} is "
-                f"set, which cannot follow them, got {self.timezone}; drop one of the two"
+                f"set, which cannot follow them, got {self.timezone}; leave that out, or timezone: then "
+                "ceilings are too low while the clock differs from that of step 0"
             )
         return self
 
