@@ -540,13 +540,6 @@ def _about_exclusions(
     if settings is None:
         return
     preflight.load("quality.largest_counts", lambda: DeviceWatch.of(settings.quality, registry))
-    if settings.quality.watches and settings.kafka.servers:
-        yield Finding(
-            "warning",
-            "quality",
-            "devices are watched by `tallyguard run` only: workers on Kafka refuse these settings",
-            "leave silent_steps, same_steps, largest_count and largest_counts out of the workers' settings",
-        )
     path = settings.quality.exclusions
     found = preflight.load(str(path), lambda: load_exclusions(settings, registry))
     if path is None or found is None:

@@ -20,6 +20,7 @@ from stream_app.exceptions import InputError
 from stream_app.steps import (
     Backlog,
     ClosedStep,
+    DeviceWatch,
     Origin,
     RiskWriter,
     StepClock,
@@ -329,12 +330,7 @@ class EmbeddedRunner:
             self._reject(rejected)
         for finding in closed.findings:
             self._journal.append_finding(finding.line())
-        if not all(finding.is_over for finding in closed.findings):
-            logger.warning(
-                "step %d: a device seems to be silent, stuck or implausible: quality.jsonl has which, for "
-                "its owner only",
-                step,
-            )
+        DeviceWatch.warn(closed.findings, "quality.jsonl")
         self._steps += 1
         self._observer.closed(
             StepClosed(

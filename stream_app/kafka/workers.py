@@ -28,7 +28,7 @@ from stream_app.setup.keys import load_noise_key, load_snapshot_key
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
-from stream_app.steps import is_activations, policy_of_schedule, refuse_unaccounted, tiers_of
+from stream_app.steps import DeviceWatch, is_activations, policy_of_schedule, refuse_unaccounted, tiers_of
 from stream_app.steps.policy import Policy, policy_from
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web import watching
@@ -68,6 +68,7 @@ def prepared(runner: Runner, settings: Settings, schedule: Path | None = None) -
     refuse(runner, facts)
     _require_regions(runner, deployment)
     configured = policy_from(settings.release, deployment.registry)
+    DeviceWatch.of(settings.quality, deployment.registry)  # which names sensors
     deployment.connection.ssl_context()
     require_record_sizes(deployment.registry, deployment.topics, settings)
     if runner is Runner.INTAKE:

@@ -243,17 +243,6 @@ def _evidence_in_crowd(facts: Facts) -> TallyguardError | None:
     )
 
 
-def _devices_on_kafka(facts: Facts) -> TallyguardError | None:
-    if facts.settings is None or not facts.settings.quality.watches:
-        return None
-    return SettingsError(
-        "quality must have nothing but exclusions on Kafka, where no log is for the owner alone",
-        "limits by which devices are suspected",
-        "leave silent_steps, same_steps, largest_count and largest_counts out, and watch devices where "
-        "their counts come from",
-    )
-
-
 def _activations_on_kafka(facts: Facts) -> TallyguardError | None:
     if not facts.activations:
         return None
@@ -415,14 +404,6 @@ REFUSALS: tuple[Refusal, ...] = (
         _NOT_BUILT,
         "other habits of a whole crowd are not accounted",
         _alternatives_in_crowd,
-    ),
-    Refusal(
-        Feature.DEVICES,
-        None,
-        WORKERS,
-        _NOT_BUILT,
-        "what is found may depend on counts, and no topic is for the owner alone",
-        _devices_on_kafka,
     ),
     Refusal(
         Feature.ACTIVATIONS,

@@ -6,6 +6,7 @@ token. No metric, no published value and no decision has any of it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from models.releases import SensorRegistry
 from stream_app.setup.sections import QualitySettings
 from stream_app.wire import DeviceFinding, Suspicion
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -105,6 +108,16 @@ class DeviceWatch:
                 yield Suspicion.IMPLAUSIBLE, before[Suspicion.IMPLAUSIBLE]
             elif count is not None and count > largest:
                 yield Suspicion.IMPLAUSIBLE, before[Suspicion.IMPLAUSIBLE] if is_known else step
+
+    @staticmethod
+    def warn(findings: Sequence[DeviceFinding], where: str) -> None:
+        """Warn once a step with which a suspicion begins, naming neither device nor reason."""
+        for step in sorted({each.step for each in findings if not each.is_over}):
+            logger.warning(
+                "step %d: a device seems to be silent, stuck or implausible: %s has which, for its owner "
+                "only",
+                *(step, where),
+            )
 
     def save(self, next_step: int) -> dict[str, Any]:
         """All that is kept before a step, as JSON values; secret, as it has counts."""

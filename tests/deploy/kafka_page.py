@@ -14,8 +14,8 @@ from stream_app.kafka.broker.topics import DAY_MILLISECONDS, FOREVER, TopicPlan,
 
 PAGE = Path("docs/reference/kafka-topics.md")
 _COMMAND = "python -m tests.deploy.kafka_page"
-_EXAMPLE = Topics(partitions=4, tiers=("city",), has_revised=True)
-_REGIONS = Topics(partitions=4, has_revised=True, regions=("north", "south"))
+_EXAMPLE = Topics(partitions=4, tiers=("city",), has_revised=True, watches_devices=True)
+_REGIONS = Topics(partitions=4, has_revised=True, watches_devices=True, regions=("north", "south"))
 _DOCUMENTED_ELSEWHERE = (  # in the column of how long, or below the table, as they are the same for all
     *("cleanup.policy", "retention.ms", "retention.bytes"),
     *("min.insync.replicas", "unclean.leader.election.enable"),
@@ -60,7 +60,7 @@ def refreshed(page: str, tables: Mapping[str, str]) -> str:
 
 def tables() -> dict[str, str]:
     """Every table by the name of its markers."""
-    one_region = Topics(partitions=_REGIONS.partitions, has_revised=True)
+    one_region = Topics(partitions=_REGIONS.partitions, has_revised=True, watches_devices=True)
     return {
         "topics": topics_table(_EXAMPLE),
         "access": access_table(_EXAMPLE),

@@ -1,4 +1,4 @@
-"""Excluded devices on Kafka, with one region and with several: everything is as in one embedded run."""
+"""Excluded and suspected devices on Kafka, in one region and in several: all is as in one embedded run."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def test_a_table_that_changes_while_workers_are_down_gives_what_an_embedded_run_
     regions = {name: f"part {number % 2}" for number, name in enumerate(names)} if in_regions else {}
     kinds, folder = WORKERS[in_regions], tmp_path / f"excluded{int(in_regions)}"
     given: dict[str, Any] = {"quality.exclusions": "exclusions.csv", "regions": regions}
+    given |= {"quality.same_steps": 2, "quality.largest_count": 9}
     with OnKafka(folder, kafka.address, population, sensors, **given) as deployment:
         table(folder, first)
         deployment.load_people()
@@ -69,6 +70,9 @@ def test_a_table_that_changes_while_workers_are_down_gives_what_an_embedded_run_
         releases, risks = deployment.embedded(lines)
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks
+        suspected = (folder / "embedded" / "quality.jsonl").read_bytes().splitlines()
+        assert sorted(deployment.values(deployment.topics.quality)) == sorted(suspected)
+        assert len(suspected) > 3
         letters = [json.loads(line) for line in deployment.values(deployment.topics.rejected)]
         assert {each["reason"] for each in letters} == {"excluded"}
         changed = [

@@ -63,9 +63,16 @@ def roles(topics: Topics) -> tuple[Role, ...]:
             "privacy officer and dashboards: tail, replay",
             (*public, topics.decisions, topics.risks, *people),
         ),
-        Role("operator", "dead letters", (topics.rejected,), inputs),
+        Role(
+            "operator", "dead letters and suspected devices", (topics.rejected, *_suspicions(topics)), inputs
+        ),
         Role("public", "everybody who uses the counts", public),
     )
+
+
+def _suspicions(topics: Topics) -> tuple[str, ...]:
+    """Where devices are named that seem broken, if any are watched."""
+    return (topics.quality,) if topics.watches_devices else ()
 
 
 def _release_role(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
@@ -79,7 +86,7 @@ def _release_role(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
             *(topics.progress, topics.decisions, topics.answers),
         ),
         (
-            *(*public, *tiers, topics.decisions),
+            *(*public, *tiers, *_suspicions(topics), topics.decisions),
             *(topics.deployment, topics.progress, topics.rejected, topics.proposals),
         ),
         f"{topics.prefix}tallyguard-release",
@@ -98,7 +105,7 @@ def _region_roles(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
             *(topics.activations, topics.readings, topics.deployment, topics.regions_shared),
             *(topics.progress, topics.decisions, topics.releases),  # the latter to see how far it goes
         ),
-        (*published, *tiers, topics.sealed, topics.progress, topics.rejected),
+        (*published, *tiers, *_suspicions(topics), topics.sealed, topics.progress, topics.rejected),
         f"{topics.prefix}tallyguard-intake",
         tuple(f"{topics.prefix}intake-{region}" for region in topics.regions),
     )

@@ -108,8 +108,9 @@ class _Name:
 class Topics:
     """The names of a deployment's topics, and how they must be configured; ``tiers`` least informed first.
 
-    ``has_revised`` says whether late and corrected counts are published, which have their own topic.
-    ``regions`` are those of the sensors in the order of their partitions; empty without regions.
+    ``has_revised`` says whether late and corrected counts are published, ``watches_devices`` whether devices
+    are watched that may be broken: each has a topic of its own. ``regions`` are those of the sensors in the
+    order of their partitions; empty without regions.
     """
 
     prefix: str = ""
@@ -117,6 +118,7 @@ class Topics:
     replication: int = 1
     tiers: tuple[str, ...] = ()
     has_revised: bool = False
+    watches_devices: bool = False
     regions: tuple[str, ...] = ()
     _plans: Mapping[str, TopicPlan] = field(init=False, repr=False, compare=False)
 
@@ -141,6 +143,7 @@ class Topics:
             kafka.replication,
             tiers,
             has_revised=settings.late > 0,
+            watches_devices=settings.quality.watches,
             regions=tuple(sorted(set(regions_by_sensor(settings.sensors).values()))),
         )
         wrong = next((name for name in topics._plans if not _NAME.fullmatch(name)), None)
@@ -201,6 +204,9 @@ class Topics:
     rejected = _Name("rejected")
     """Dead letters."""
 
+    quality = _Name("quality")
+    """Devices that seem broken, where devices are watched: it depends on counts."""
+
     proposals = _Name("proposals")
     """What a step might release: a question to every partition of people."""
 
@@ -252,6 +258,9 @@ class Topics:
         yield TopicPlan(self.accounts, people, _PASSING, snapshots, account)
         yield TopicPlan(self.risks, people, quarter, "risks by pseudonym", "privacy officer, dashboards")
         yield TopicPlan(self.rejected, 1, month, "refused messages, may hold counts: secret", "operator")
+        if self.watches_devices:
+            suspected = "devices that seem broken, which counts decide: secret"
+            yield TopicPlan(self.quality, parts, month, suspected, "operator")
         yield TopicPlan(self.proposals, people, day | _LARGE, "what a step might release", account)
         answers = "people over budget and sums of the crowd, by partition"
         yield TopicPlan(self.answers, 1, day, answers, decides)

@@ -39,6 +39,7 @@ from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMoni
 from stream_app.kafka.worker_metrics import RegionCounters
 from stream_app.kafka.worker_process import Job, stop_if_cancelled
 from stream_app.steps import (
+    DeviceWatch,
     Intake,
     KeyedPublisher,
     OpenStep,
@@ -98,7 +99,10 @@ class IntakeCore(Core):
         basis: Mapping[str, object],
     ) -> None:
         super().__init__(StepClock.of(deployment.settings), progress.offsets, deployment.topics)
-        self.place = place
+        self.place, self.partition = place, place.partition
+        self.devices = DeviceWatch.of(deployment.settings.quality, deployment.registry)
+        if self.devices is not None:
+            self.devices.load(progress.devices, progress.next_step)
         self._deployment = deployment
         self._intake = intake
         self._window = intake.window
@@ -146,7 +150,7 @@ class IntakeCore(Core):
 
     def _position(self) -> Iterator[LogRecord]:
         """Decisions whose values are not published yet will be read again."""
-        partition, offsets = self.place.partition, self.offsets
+        partition, offsets = self.partition, self.offsets
         if self._decided:
             offsets[self.place.decisions] = min(offset for offset, _ in self._decided.values())
         for key, value in step_records(self._window.take_changed()).items():
@@ -158,6 +162,7 @@ class IntakeCore(Core):
             window=self._window.save_position(),
             basis=self._basis,
             revised=self._revised,
+            devices={} if self.devices is None else self.devices.save(self.next_step),
         )
         yield LogRecord(self._topics.progress, PROGRESS_KEY, progress.record(), partition)
 
@@ -187,6 +192,8 @@ class IntakeCore(Core):
             if closed.revised:
                 self._revised[closed.step] = closed.revised
             result.rejected += (refuse_waiting(closed.step, *entry) for entry in closed.waiting.items())
+            if self.devices is not None:
+                result.findings += self.devices.note(closed.step, closed.sensors, closed.counts)
         while self._next_publish < self.next_step and self._next_publish in self._decided:
             self._publish(result)
 

@@ -62,6 +62,7 @@ from stream_app.setup.run_folder.manifest import check_reason
 from stream_app.setup.run_folder.record import Author, check_head
 from stream_app.setup.settings import Settings
 from stream_app.steps import (
+    DeviceWatch,
     Intake,
     KeyedPublisher,
     StepClock,
@@ -510,6 +511,9 @@ class ReleaseWorker(DecidingWorker):
     ) -> ReleaseCore:
         settings, registry = self._deployment.settings, self._deployment.registry
         assert self._noise_key is not None  # a worker that publishes has one
+        devices = DeviceWatch.of(settings.quality, registry)
+        if devices is not None:
+            devices.load(restored.progress.devices, restored.progress.next_step)
         engine = StepEngine(
             Intake(
                 registry,
@@ -522,6 +526,7 @@ class ReleaseWorker(DecidingWorker):
             accountant,
             risk_every=settings.risk_every,
             crowd=self._crowd,
+            devices=devices,
         )
         await self._recall(engine)
         return ReleaseCore(

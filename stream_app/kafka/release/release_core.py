@@ -23,11 +23,12 @@ from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.records import ACTIVATION, READING, RefusedRecord
 from stream_app.kafka.release.release_log import LogRecord, StepRecords
-from stream_app.steps import ClosedStep, Intake, Origin, StepClock, StepEngine, StepWindow
+from stream_app.steps import ClosedStep, DeviceWatch, Intake, Origin, StepClock, StepEngine, StepWindow
 from stream_app.watching.events import StepClosed
 from stream_app.wire import (
     MAX_COUNT,
     PRIVATE_REASONS,
+    DeviceFinding,
     Name,
     Outcome,
     Rejected,
@@ -137,13 +138,15 @@ class ArrivalOrder:
 class BatchResult:
     """What came of a batch of records.
 
-    ``records`` are to be written, in this order, beside the dead letters in ``rejected`` and the position.
-    ``events`` are for observers, once all of it is durable; their latency and lag are filled in then.
+    ``records`` are to be written, in this order, beside the dead letters in ``rejected``, what is suspected
+    of devices in ``findings``, and the position. ``events`` are for observers, once all of it is durable;
+    their latency and lag are filled in then.
     """
 
     records: list[LogRecord] = field(default_factory=list)
     events: list[StepClosed] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
+    findings: list[DeviceFinding] = field(default_factory=list)
     outcomes: Counter[Outcome] = field(default_factory=Counter)
 
     @property
@@ -164,6 +167,7 @@ class BatchResult:
         self.records.clear()
         self.events.clear()
         self.rejected.clear()
+        self.findings.clear()
         self.outcomes.clear()
 
 
@@ -171,8 +175,12 @@ class Core(ABC):
     """Turns records of input logs into the records to be written; runs on one thread at a time.
 
     ``offsets`` are the next records of each log by its name. The result of a record depends only on the
-    records before it, never on how records were cut into batches.
+    records before it, never on how records were cut into batches. ``partition`` is the one of the topics that
+    it writes values to; ``devices`` are watched, or None.
     """
+
+    partition = 0
+    devices: DeviceWatch | None = None
 
     def __init__(self, clock: StepClock, offsets: Mapping[str, int], topics: Topics) -> None:
         self._clock = clock
@@ -204,6 +212,9 @@ class Core(ABC):
         yield from result.records
         for letter in result.rejected:
             yield LogRecord(self._topics.rejected, None, letter.line().rstrip())
+        for finding in result.findings:
+            key, line = finding.sensor.encode(), finding.line().rstrip()
+            yield LogRecord(self._topics.quality, key, line, self.partition)
         yield from self._position()
 
     def events(self, result: BatchResult, latency_seconds: float) -> Iterator[StepClosed]:
@@ -293,7 +304,8 @@ class Progress(BaseModel):
     ``offsets`` are the next records of each input log. ``window`` says where the open steps begin. ``basis``
     holds fingerprints of the settings that the log was begun with. ``account`` is the privacy spent by all
     steps before ``next_step``, and ``decided`` the fingerprint of the last of them, by which the record is
-    compared with the log of decisions. Records of earlier versions have neither.
+    compared with the log of decisions. Records of earlier versions have neither. ``devices`` is what is kept
+    of watched devices; it has counts.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -306,6 +318,7 @@ class Progress(BaseModel):
     basis: Mapping[str, Any] = Field(default_factory=dict)
     account: Mapping[str, Any] = Field(default_factory=dict)
     decided: str | None = None
+    devices: Mapping[str, Any] = Field(default_factory=dict)
 
     @field_validator("account")
     @classmethod
@@ -396,7 +409,7 @@ class DecidingCore(Core):
     ) -> None:
         super().__init__(clock, progress.offsets, topics)
         self._written = StepRecords(topics, deployment)
-        self.engine = engine
+        self.engine, self.devices = engine, engine.devices
         self._basis = dict(basis)
         self._account = (
             PrivacyAccount.load(progress.account)
@@ -436,6 +449,7 @@ class DecidingCore(Core):
             self._account.charge(closed.schedule)
             self._decided = fingerprint_of(closed.schedule)
             result.rejected += closed.rejected
+            result.findings += closed.findings
 
     def _progress(self, offsets: Mapping[str, int], window: Mapping[str, object]) -> bytes:
         """The record of the position after these records."""
@@ -446,6 +460,7 @@ class DecidingCore(Core):
             basis=self._basis,
             account=self._account.save(),
             decided=self._decided,
+            devices={} if self.devices is None else self.devices.save(self.engine.next_step),
         ).record()
 
 

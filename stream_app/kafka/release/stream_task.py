@@ -29,9 +29,17 @@ from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Cor
 from stream_app.kafka.release.release_log import TransactionLog
 from stream_app.kafka.worker_metrics import ReleaseCounters
 from stream_app.kafka.worker_process import Pulse, WorkThread, stop_if_cancelled
-from stream_app.steps import StepClock
+from stream_app.steps import DeviceWatch, StepClock
 from stream_app.watching.events import Observer
-from stream_app.wire import PRIVATE_REASONS, Reason, Rejected, SteadyTime, SystemClock, reject
+from stream_app.wire import (
+    PRIVATE_REASONS,
+    DeviceFinding,
+    Reason,
+    Rejected,
+    SteadyTime,
+    SystemClock,
+    reject,
+)
 
 
 class InputLog(NamedTuple):
@@ -163,6 +171,7 @@ class TaskMonitor:
         self.pulse = pulse
         self._waiting: dict[str, int] = {}
         self._lagging: set[str] = set()
+        self._suspected: dict[str, tuple[DeviceFinding, ...]] = {}
 
     def looked(self, task: str, waiting: int, *, lags: bool) -> None:
         """A task has looked for work: so many records wait there; ``lags`` if others were not fetched."""
@@ -171,10 +180,17 @@ class TaskMonitor:
         self.counters.waiting.set(sum(self._waiting.values()))
         self.pulse.beat(has_work=any(self._waiting.values()) or bool(self._lagging))
 
+    def suspects(self, task: str, findings: tuple[DeviceFinding, ...]) -> None:
+        """The devices of a task that seem broken now."""
+        self._suspected[task] = findings
+        self.observer.devices_suspected(tuple(each for found in self._suspected.values() for each in found))
+
     def left(self, task: str) -> None:
         """A task was closed."""
         self._waiting.pop(task, None)
         self._lagging.discard(task)
+        if task in self._suspected:
+            self.suspects(task, ())
 
 
 class StreamTask:
@@ -184,7 +200,7 @@ class StreamTask:
         self, name: str, deployment: Deployment, inputs: InputLogs, log: TransactionLog, monitor: TaskMonitor
     ) -> None:
         self._name = name
-        self._connection = deployment.connection
+        self._connection, self._topics = deployment.connection, deployment.topics
         self._inputs = inputs
         self._log = log
         self._monitor = monitor
@@ -213,6 +229,8 @@ class StreamTask:
         merged = tuple(name for name in self._inputs.logs if name not in priority_logs)
         self._order = ArrivalOrder(merged, self._is_at_end, time.monotonic(), core.offsets, priority_logs)
         await self.commit(BatchResult(rejected=rejected))
+        if core.devices is not None:
+            self._monitor.suspects(self._name, core.devices.suspected)
 
     async def run(self) -> None:
         """Until cancelled: read, process, and check that the input logs stay the same."""
@@ -344,3 +362,6 @@ class StreamTask:
                 observer.rejected(rejected.reason)
         for event in self._core.events(result, time.monotonic() - began_seconds):
             observer.closed(event)
+        if result.findings and self._core.devices is not None:
+            DeviceWatch.warn(result.findings, f"the topic {self._topics.quality}")
+            self._monitor.suspects(self._name, self._core.devices.suspected)

@@ -13,8 +13,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from models.exceptions import SensorError
 from stream_app.analysis.checked_run import check_run
-from stream_app.exceptions import SettingsError
-from stream_app.kafka.workers import run_release_worker
 from stream_app.setup.sections import QualitySettings
 from stream_app.steps import DeviceWatch
 from stream_app.watching.events import Observers
@@ -195,9 +193,7 @@ def test_watching_may_begin_stop_and_begin_again(tmp_path: Path) -> None:
     assert check_run(tmp_path / "out").is_whole
 
 
-def test_an_unknown_device_and_workers_that_watch_nothing_are_refused(tmp_path: Path) -> None:
+def test_an_unknown_device_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SensorError, match="got 'Z'"):
         run_on(tmp_path / "out", [b""], settings={"quality": {"largest_counts": {"Z": 3}}})
     assert not (tmp_path / "out").exists()
-    with pytest.raises(SettingsError, match="quality must have nothing but exclusions on Kafka"):
-        run_release_worker(settings(**WATCHED), None, accept_changes=False, announce=print)

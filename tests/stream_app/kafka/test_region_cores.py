@@ -33,10 +33,19 @@ from stream_app.kafka.release.release_log import LogRecord
 from stream_app.kafka.tools.producing import RegionSplitter
 from stream_app.kafka.workers import run_intake_worker, run_release_worker
 from stream_app.setup.sensor_files import load_registry, regions_by_sensor
-from stream_app.steps import Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
+from stream_app.steps import DeviceWatch, Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
 from stream_app.steps.policy import FixedPolicy, policy_from
 from stream_app.steps.window import Origin
-from stream_app.wire import Activation, Reading, Readings, StepDecision, StepRelease, parse
+from stream_app.wire import (
+    Activation,
+    DeviceFinding,
+    Reading,
+    Readings,
+    StepDecision,
+    StepRelease,
+    Suspicion,
+    parse,
+)
 from tests.stream_app.engine_support import NAMES, NOISE_SECRET, accountant, close_all
 from tests.stream_app.kafka.deployments import deployment_of_regions
 
@@ -302,6 +311,52 @@ def test_excluded_devices_of_regions_are_those_that_nobody_announces(tmp_path: P
     }
     assert left_out & sent
     assert letters == {("excluded", "A"), ("excluded", "B")}
+
+
+def test_devices_that_seem_broken_are_found_by_dying_workers_of_regions_as_by_a_run(tmp_path: Path) -> None:
+    """Each suspicion once, in the partition of its region, and no public log has a trace of it."""
+    limits = {"silent_steps": 2, "same_steps": 2, "largest_count": 37}
+    deployment = deployment_of_regions(tmp_path, REGION_OF, release=RELEASE, quality=limits)
+    messages, random, logs = complete_day(5), np.random.default_rng(5), Logs()
+    messages = [
+        each.model_copy(update={"count": 5 if each.sensor == "C" and each.step > 9 else each.count})
+        if isinstance(each, Reading)
+        else each
+        for each in messages
+        if isinstance(each, Activation) or each.step % 7 not in (2, 3, 4)
+    ]
+    watched, run = DeviceWatch(deployment.settings.quality), StepWindow(2)
+    wanted: list[DeviceFinding] = []
+    engine = StepEngine(
+        Intake(deployment.registry, run, 100),
+        FixedPolicy(deployment.registry, Gaussian(2.0), {"B": Raw()}),
+        KeyedPublisher.of(deployment.settings, KEY, deployment.registry.regions),
+        accountant(),
+        devices=watched,
+    )
+    for number, message in enumerate(messages):
+        engine.receive(message, Origin(f"test:{number}", message.line().rstrip()))
+        wanted += [finding for closed in close_all(engine) for finding in closed.findings]
+    produce_all(deployment, logs, messages)
+    everybody = actors(deployment, logs)
+    for number in range(600):  # without end: the last steps stay open, and their seals are read again
+        actor, names = everybody[random.integers(len(everybody))]
+        dies = bool(number < 500 and random.random() < 0.3)
+        actor.act(names[random.integers(len(names))], int(random.integers(1, 12)), dies=dies)
+    topics, found = deployment.topics, []
+    for partition, region in enumerate(topics.regions):
+        own = [DeviceFinding.model_validate_json(line) for line in logs.values(topics.quality, partition)]
+        assert {REGION_OF[each.sensor] for each in own} <= {region}
+        found += own
+    last = min(actor.core.next_step for actor, _ in everybody[1:])
+    assert {each.suspicion for each in found} == set(Suspicion)
+    assert len(wanted) > 10
+
+    def before(step: int, findings: list[DeviceFinding]) -> list[DeviceFinding]:
+        kept = [each for each in findings if each.step < step]
+        return sorted(kept, key=lambda each: (each.step, each.sensor, each.suspicion, each.is_over))
+
+    assert before(last, found) == before(last, wanted)
 
 
 def test_a_coordinator_with_a_newer_table_decides_without_the_device(tmp_path: Path) -> None:
