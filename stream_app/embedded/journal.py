@@ -10,7 +10,8 @@ In the output folder:
 - ``quality.jsonl``: the same, of devices that seem broken, where devices are watched
 - ``progress.json``, ``progress.jsonl``: a commit and what later commits changed: position in the input, open
   steps, length of each file
-- ``revised.jsonl``: late and corrected values of closed steps, final as the releases are
+- ``revised.jsonl``: late and corrected values of closed steps, final as the releases are; with tiers also
+  ``revised-<tier>.jsonl``
 - ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later received of the steps before
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
 - ``record.jsonl``: which rule held from which step on, who set it and why, under which description; where
@@ -203,13 +204,15 @@ class RevisedLog:
     """Values of steps that were closed before, in the order of their publication.
 
     A complete line is final, as in the releases: what a killed run wrote after its last commit is not written
-    again, whatever key it would be drawn with now. The file is created with the first value.
+    again, whatever key it would be drawn with now. The files are created with the first value. With ``tiers``
+    the log holds all of them, and each tier's own file is made from it.
     """
 
-    def __init__(self, folder: Path, committed: int) -> None:
+    def __init__(self, folder: Path, committed: int, tiers: Sequence[str] = ()) -> None:
         """``committed`` bytes belong to the last commit; a torn last line after them is cut."""
-        self._path = folder / REVISED_FILE
+        self._path, self._tiers = folder / REVISED_FILE, tuple(tiers)
         self._file: ChainedLog | None = None
+        self._tier_files: dict[str, AppendFile] = {}
         self._known: set[_Key] = set()
         whole = LineCount.of(self._path).bytes
         if whole < committed:
@@ -219,8 +222,11 @@ class RevisedLog:
                 restoring(REVISED_FILE),
             )
         if self._path.exists():
-            self._file = ChainedLog(self._path)
+            self._open()
+            assert self._file is not None
             self._file.truncate(whole)
+            for tier, file in self._tier_files.items():
+                self._complete(tier, file)
             self._file.digest = digests_of_file(self._path, (whole,))[whole] or ""
             with self._path.open("rb") as lines:
                 lines.seek(committed)
@@ -250,17 +256,36 @@ class RevisedLog:
         if not new:
             return
         if self._file is None:
-            self._file = ChainedLog(self._path)
+            self._open()
             sync_folder(self._path.parent)
-        line = release.model_copy(update={"releases": new}).line()
+        assert self._file is not None
+        release = release.model_copy(update={"releases": new})
+        line = release.line() if self._tiers else public_release(release, ()).line()
         note(line)
         self._file.append(line)
         self._file.sync()
+        for tier, file in self._tier_files.items():
+            file.append(release_for_tier(release, tier).line())
+            file.sync()
 
     def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
+        """Close the files."""
+        for file in (*self._tier_files.values(), *([] if self._file is None else [self._file])):
+            file.close()
+
+    def _open(self) -> None:
+        self._file = ChainedLog(self._path, SECRET_MODE if self._tiers else PUBLIC_MODE)
+        for tier in self._tiers:
+            self._tier_files[tier] = AppendFile(self._path.with_name(tier_file(tier, REVISED)), SECRET_MODE)
+
+    def _complete(self, tier: str, file: AppendFile) -> None:
+        """Give a tier's file a line for each of the log; one added later has no value in those before it."""
+        lines = LineCount.of(self._path).lines
+        present = LineCount.of(file.path, lines)
+        file.truncate(present.bytes)
+        for release in _parsed(StepRelease, self._path, present.lines, lines):
+            file.append(release_for_tier(release, tier).line())
+        file.sync()
 
 
 def _keys(release: StepRelease) -> Iterator[_Key]:
@@ -355,7 +380,7 @@ class Journal:
                 folder, continuation, lambda step: self._manifest.noise_key(step, self._published)
             )
             self._open_files(opened, watches_devices=watches_devices)
-            self._revised = RevisedLog(folder, self.last_commit.lengths.get("revised", 0))
+            self._revised = RevisedLog(folder, self.last_commit.lengths.get("revised", 0), self._tiers)
             opened.callback(self._revised.close)
             if key_record is not None:
                 key_record.check_noise(manifest, is_accepted=replaceable >= ACCEPTABLE)

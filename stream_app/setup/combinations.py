@@ -253,16 +253,6 @@ def _activations_on_kafka(facts: Facts) -> TallyguardError | None:
     )
 
 
-def _late_tiers(facts: Facts) -> TallyguardError | None:
-    if facts.settings is None or not facts.settings.late or not facts.tiers:
-        return None
-    return SettingsError(
-        "late must be 0 where tiers of recipients are released",
-        facts.settings.late,
-        "take late = 0 out, or release without tiers",
-    )
-
-
 def _tiers_of_schedule(facts: Facts) -> TallyguardError | None:
     """Each tier needs a topic and rights on it, which are made from the settings alone."""
     if facts.settings is None or facts.schedule is None:
@@ -412,14 +402,6 @@ REFUSALS: tuple[Refusal, ...] = (
         _NOT_BUILT,
         "steps are announced on a topic",
         _activations_on_kafka,
-    ),
-    Refusal(
-        Feature.LATE,
-        Feature.TIERS,
-        WORKERS | {Runner.RUN},
-        _NOT_BUILT,
-        "each tier gets one message a step",
-        _late_tiers,
     ),
     Refusal(
         Feature.SCHEDULED_TIERS,

@@ -244,9 +244,9 @@ def _known(entry: SensorValue) -> dict[float, int]:
 _SUPPRESSED = Suppressed().name
 
 
-def tier_file(tier: str) -> str:
-    """Name of a tier's file in the output folder."""
-    return f"releases-{tier}.jsonl"
+def tier_file(tier: str, log: str = "releases") -> str:
+    """Name of a tier's file in the output folder; ``log`` may also be ``revised``."""
+    return f"{log}-{tier}.jsonl"
 
 
 def public_release(release: StepRelease, tiers: Collection[str]) -> StepRelease:

@@ -77,7 +77,6 @@ def _suspicions(topics: Topics) -> tuple[str, ...]:
 
 def _release_role(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
     """The one worker that takes in counts, decides and publishes."""
-    tiers = tuple(topics.tier(tier) for tier in topics.tiers)
     yield Role(
         "release",
         "the release worker",
@@ -86,7 +85,7 @@ def _release_role(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
             *(topics.progress, topics.decisions, topics.answers),
         ),
         (
-            *(*public, *tiers, *_suspicions(topics), topics.decisions),
+            *(*public, *topics.of_tiers, *_suspicions(topics), topics.decisions),
             *(topics.deployment, topics.progress, topics.rejected, topics.proposals),
         ),
         f"{topics.prefix}tallyguard-release",
@@ -96,7 +95,6 @@ def _release_role(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
 
 def _region_roles(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
     """The workers that take in and publish the counts of regions, and the one that decides without counts."""
-    tiers = tuple(topics.tier(tier) for tier in topics.tiers)
     published = tuple(topic for topic in public if topic != topics.whole)
     yield Role(
         "intake",
@@ -105,7 +103,7 @@ def _region_roles(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
             *(topics.activations, topics.readings, topics.deployment, topics.regions_shared),
             *(topics.progress, topics.decisions, topics.releases),  # the latter to see how far it goes
         ),
-        (*published, *tiers, *_suspicions(topics), topics.sealed, topics.progress, topics.rejected),
+        (*published, *topics.of_tiers, *_suspicions(topics), topics.sealed, topics.progress, topics.rejected),
         f"{topics.prefix}tallyguard-intake",
         tuple(f"{topics.prefix}intake-{region}" for region in topics.regions),
     )

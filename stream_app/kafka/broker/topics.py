@@ -217,6 +217,16 @@ class Topics:
         """The log of one tier of recipients."""
         return f"{self.prefix}releases-{name}"
 
+    def revised_tier(self, name: str) -> str:
+        """Late and corrected values for one tier of recipients."""
+        return f"{self.prefix}revised-{name}"
+
+    @property
+    def of_tiers(self) -> tuple[str, ...]:
+        """The logs of all tiers."""
+        revised = map(self.revised_tier, self.tiers if self.has_revised else ())
+        return (*map(self.tier, self.tiers), *revised)
+
     def plans(self) -> tuple[TopicPlan, ...]:
         """Every topic as it must be."""
         return tuple(self._plans.values())
@@ -237,6 +247,9 @@ class Topics:
             yield TopicPlan(self.revised, parts, _LOG, "late and corrected values", everybody)
         for tier in self.tiers:
             yield TopicPlan(self.tier(tier), parts, _LOG, f"values for tier {tier}", f"tier {tier}")
+            if self.has_revised:
+                late = f"late and corrected values for tier {tier}"
+                yield TopicPlan(self.revised_tier(tier), parts, _LOG, late, f"tier {tier}")
         decided, readers = "what was decided and accounted", "workers, privacy officer"
         yield TopicPlan(self.decisions, 1, _LOG, decided, readers)
         shared = "nothing: workers share its partitions out"

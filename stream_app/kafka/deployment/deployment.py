@@ -159,7 +159,7 @@ def largest_request_bytes(registry: SensorRegistry, topics: Topics, settings: Se
     """
     sizes = largest_bytes(registry, topics, settings)
     written = (topics.releases, *[topics.releases] * len(topics.tiers), topics.decisions, topics.progress)
-    written += (topics.revised,) if topics.has_revised else ()
+    written += (topics.revised, *[topics.revised] * len(topics.tiers)) if topics.has_revised else ()
     transaction = sum(sizes[topic] for topic in written)
     question = topics.partitions * largest_proposal_bytes(registry, settings)
     return max(transaction + MEDIUM_BYTES, question)  # and a dead letter

@@ -148,10 +148,14 @@ class StepRecords:
             yield LogRecord(self._topics.tier(tier), key, line, self._partition)
 
     def revised(self, releases: Iterable[StepRelease]) -> Iterable[LogRecord]:
-        """Late and corrected values of earlier steps."""
+        """Late and corrected values of earlier steps, for the public and each tier."""
         for release in releases:
-            line = release.line().rstrip()
-            yield LogRecord(self._topics.revised, str(release.step).encode(), line, self._partition)
+            key, tiers = str(release.step).encode(), self._topics.tiers
+            line = public_release(release, tiers).line().rstrip()
+            yield LogRecord(self._topics.revised, key, line, self._partition)
+            for tier in tiers:
+                line = release_for_tier(release, tier).line().rstrip()
+                yield LogRecord(self._topics.revised_tier(tier), key, line, self._partition)
 
     def decided(self, closed: ClosedStep) -> LogRecord:
         """The decision on a step, which is accounted."""

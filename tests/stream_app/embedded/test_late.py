@@ -16,7 +16,6 @@ from stream_app.analysis.run_lines import released_days
 from stream_app.analysis.run_log import read_run
 from stream_app.embedded.journal import REVISED_FILE, RevisedLog
 from stream_app.exceptions import OutputError, SettingsError
-from stream_app.kafka.workers import run_account_worker
 from stream_app.wire import PRIVATE_REASONS, Activation, Reading, Readings, Reason, SensorValue, StepRelease
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (
@@ -29,7 +28,6 @@ from tests.stream_app.engine_support import (
     population,
     reading,
     run_on,
-    settings,
 )
 
 Messages = Sequence[Activation | Reading]
@@ -241,12 +239,45 @@ def test_what_was_published_after_the_last_commit_is_not_drawn_again(tmp_path: P
         RevisedLog(tmp_path, 10_000)
 
 
-def test_where_nothing_can_publish_them_the_setting_is_refused(tmp_path: Path) -> None:
+def test_each_tier_has_the_late_value_that_it_would_have_had_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a file of its own that nobody else may read, and the same after a crash at any of several writes."""
     tiers = {"mechanism": "tiered", "tiers": {"public": 0.2, "partner": 1.0}}
-    with pytest.raises(SettingsError, match="late must be 0 where tiers"):
-        run_account_worker(settings(late=2, release=tiers), announce=print)
-    with pytest.raises(SettingsError, match="late must be 0 where tiers"):
-        run_on(tmp_path / "out", [b""], settings={"late": 2, "release": tiers})
+    day, chosen = whole_day(), {**declared(tmp_path, 0), "release": tiers}
+    late = lines_of(with_late(day, 2, "A", 4))
+    run_on(tmp_path / "in time", [lines_of(day)], settings=chosen)
+    disk = Disk(monkeypatch)
+    run_on(tmp_path / "late", [late], settings=chosen)
+    for tier in tiers["tiers"]:
+        expected = json_lines(tmp_path / "in time" / f"releases-{tier}.jsonl")[2]["releases"]
+        path = tmp_path / "late" / f"revised-{tier}.jsonl"
+        (line,) = json_lines(path)
+        assert line["step"] == 2
+        assert line["releases"] == [each for each in expected if each["sensor"] == "A"]  # type: ignore[attr-defined]
+        assert path.stat().st_mode & 0o777 == 0o600
+    (public,) = [
+        row
+        for _, rows in released_days(tmp_path / "late")
+        for row in rows
+        if (row.step, row.sensor) == (2, "A")
+    ]
+    (line,) = json_lines(tmp_path / "late" / "revised-public.jsonl")
+    assert public.value == line["releases"][0]["value"]  # type: ignore[index]
+    operations, last = disk.operations, {}
+    for crash_at in range(5, operations, 13):
+        folder = tmp_path / f"crash {crash_at}"
+        disk.operations, disk.crash_at = 0, crash_at
+        with pytest.raises(Crash):
+            run_on(folder, [late], settings=chosen)
+        disk.crash_at = -1
+        run_on(folder, [late], settings=chosen)
+        last = {path.name: path.read_bytes() for path in folder.glob("revised*.jsonl")}
+        assert last == {path.name: path.read_bytes() for path in (tmp_path / "late").glob("revised*.jsonl")}
+    assert len(last) == 3
+    (folder / "revised-partner.jsonl").unlink()
+    run_on(folder, [late], settings=chosen)
+    assert (folder / "revised-partner.jsonl").read_bytes() == last["revised-partner.jsonl"]
 
 
 def test_noise_without_a_second_draw_is_refused_before_a_run(tmp_path: Path) -> None:

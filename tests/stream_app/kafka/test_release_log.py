@@ -30,7 +30,8 @@ def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(writ
     """A tier without a topic keeps the whole transaction from being written."""
     epsilons = {"public": 0.2, "partner": 1.0}
     release = {"mechanism": "tiered", "tiers": {name: epsilons[name] for name in written}}
-    configured = Settings.model_validate({"release": release, "kafka": {"servers": ("nowhere:9092",)}})
+    servers = {"servers": ("nowhere:9092",)}
+    configured = Settings.model_validate({"release": release, "kafka": servers, "late": 1})
     mechanism = Tiered(tuple(epsilons.items()))
     schedule = StepSchedule(0, tuple(SensorRelease(REGISTRY.get(name), mechanism) for name in "AB"))
     publisher = KeyedPublisher(NoiseKey.parse(NOISE_SECRET), "test", 0, 60, clamp_negative=True)
@@ -46,6 +47,10 @@ def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(writ
         for topic in (topics.releases, topics.tier("public"), topics.tier("partner"))
     }
     assert list(read.values()) == [values["public"], values["public"], values["partner"]]
+    late = {topic: value for topic, _, value, _ in StepRecords(topics).revised([released])}
+    written_to |= late
+    own = (topics.revised, topics.revised_tier("public"), topics.revised_tier("partner"))
+    assert [late[topic] for topic in own] == [written_to[topic] for topic in read]
     assert not any(b"tiers" in value or b"drawn" in value for value in written_to.values())
     unaware = StepRecords(Topics(tiers=("public",)))
     with pytest.raises(SettingsError, match=r"log of its own.*partner"):
