@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.shared import add_numbers, new_table, own_command, progress, say, stderr, stdout
+from stream_app.exceptions import InputError
 from stream_app.setup.option_settings import OPTION_SETTINGS
 
 if TYPE_CHECKING:
@@ -21,6 +22,13 @@ _DELTA: float = OPTION_SETTINGS["delta"].default
 _YEAR_SECONDS = 365 * 86_400
 _REMEDY = "fewer days or more noise (--days, --epsilon)"
 _USEFUL_EPSILON = 10.0  # beyond it a guarantee lets odds change 20,000-fold
+
+
+class CountKindChoice(StrEnum):
+    """What a number of the file is."""
+
+    PERIODIC = "periodic"
+    TOTAL = "total"
 
 
 class HabitsChoice(StrEnum):
@@ -45,7 +53,19 @@ def init(
         bool, typer.Option("--wall-clock", help="Times that are numbers are wall-clock times, no instants.")
     ] = False,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="Column that is not a sensor; may be repeated.")
+        list[str] | None, typer.Option(help="Column, or sensor of a long file, to leave out; repeatable.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Sensor that counts people of its own, though it looks like a total; repeatable."),
+    ] = None,
+    kind: Annotated[
+        CountKindChoice, typer.Option(help="What a count is: of its interval, or since the counter began.")
+    ] = CountKindChoice.PERIODIC,
+    thousands: Annotated[str | None, typer.Option(help="What stands between thousands, as in 1.234.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="The decimal mark: a point or a comma.")] = None,
+    missing: Annotated[
+        list[str] | None, typer.Option(help="Mark of a cell without a count, such as -1; repeatable.")
     ] = None,
     drop_repeated: Annotated[
         bool, typer.Option("--drop-repeated", help="Treat several counts at one time as not counted.")
@@ -54,11 +74,13 @@ def init(
         bool, typer.Option("--skip-missing-hour", help="Leave out the hour that the clock skips in spring.")
     ] = False,
     most_counts: Annotated[
-        int,
+        int | None,
         typer.Option(
-            min=1, help="By how much one person moves a count at most: above 1 where it was scaled."
+            min=1,
+            help="By how much one person moves a count at most: above 1 where people are counted again in a "
+            "step, or counts were scaled. Default: 1.",
         ),
-    ] = 1,
+    ] = None,
     days: Annotated[int, typer.Option(min=0, help="Last days to take; 0 for all.")] = 28,
     epsilon: Annotated[
         float, typer.Option(min=0.01, help="Differential privacy of everything together; it sets the noise.")
@@ -86,6 +108,7 @@ def init(
     """
     from stream_app.starting.counts import NewDeployment, read_counts, write_deployment
     from stream_app.starting.counts.deployment_files import least_sigma, require_new, sensor_places
+    from stream_app.starting.counts.tables import Written
 
     require_new(output)
     timezone = timezone or _prompted("Time zone of the times, if they show the clock on the wall", "")
@@ -98,9 +121,12 @@ def init(
         time_format=time_format,
         wall_clock=wall_clock,
         ignore=ignore or (),
+        keep=keep or (),
+        kind="total" if kind is CountKindChoice.TOTAL else "periodic",
+        written=Written(thousands, decimal, tuple(missing or ())),
         drop_repeated=drop_repeated,
         skip_missing_hour=skip_missing_hour,
-        most_counts=most_counts,
+        most_counts=_most_counts(most_counts),
     )
     taken = read.last_days(days)
     places = sensor_places(sensors, taken.sensors)
@@ -147,6 +173,16 @@ def _assumed(deployment: NewDeployment) -> tuple[Population, tuple[Dependence, .
     return population, table
 
 
+def _most_counts(given: int | None) -> int:
+    """By how much one person moves a count; asked first, as noise and epsilon depend on it."""
+    if given is not None:
+        return given
+    answer = _prompted("How often can one person be counted by a sensor within a step, at most", "1")
+    if not answer.isdecimal() or int(answer) < 1:
+        raise InputError("how often a person is counted must be a whole number of 1 or more", answer, "say 1")
+    return int(answer)
+
+
 def _prompted(question: str, default: str) -> str:
     """The answer of whoever sits at a terminal; the default where nobody does."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -182,6 +218,7 @@ def _print_unknown(deployment: NewDeployment) -> None:
         "is published.",
         f"Nobody is counted by two sensors within {duration(deployment.counts.step_seconds)}. Anyone who is "
         "has less protection than priors and epsilon say: count in shorter intervals, or add noise.",
+        _again(deployment.counts.most_counts),
         f"Noise of sigma {deployment.sigma:g} people on every count: off by {error:.2g} people on "
         f"average. In differential privacy, all these releases together cost {_spent(deployment)}.",
     ]
@@ -194,6 +231,15 @@ def _print_unknown(deployment: NewDeployment) -> None:
         sentences.append("Where the sensors stand is not known: the page draws no map.")
     for sentence in sentences:
         say(f"  - {sentence}")
+
+
+def _again(most_counts: int) -> str:
+    if most_counts > 1:
+        return f"One person moves a count by at most {most_counts}: noise and epsilon are for that."
+    return (
+        "One person moves a count by one: nobody is counted twice by a sensor within a step. A counter that "
+        "counts passages counts some people again: say so with --most-counts, it changes noise and epsilon."
+    )
 
 
 def _spent(deployment: NewDeployment) -> str:

@@ -94,6 +94,13 @@ def take_secret(section: BaseModel, name: str) -> None:
 
 # What every mapping of a city's own counts declares, whether they come in files, payloads or Observations.
 
+CountKind = Annotated[
+    Literal["periodic", "total"],
+    Field(
+        description="periodic = what was counted in the interval; total = what was counted since the counter "
+        "began, of which the engine is given the differences"
+    ),
+]
 Decimals = Annotated[
     Literal["refuse", "round"],
     Field(description="counts with decimals: round takes the nearest, and needs largest_factor"),
@@ -104,6 +111,9 @@ LargestFactor = Annotated[
         description="by how much one person moves a count at most, where counts were scaled, converted or "
         "averaged before they came; sensors must declare most_counts of it, rounded up"
     ),
+]
+LeastUptime = Annotated[
+    float, Field(ge=0, le=1, description="share below which an interval is taken as not counted")
 ]
 ShorterIntervals = Annotated[
     Literal["refuse", "sum"],
@@ -195,15 +205,15 @@ class PayloadSettings(Section):
     )
     decimals: Decimals = "refuse"
     largest_factor: LargestFactor = None
-    kind: Literal["periodic", "total"] = Field(
-        default="periodic",
-        description="periodic = what was counted in the interval; total = what was counted since the counter "
-        "began, of which the engine is given the differences",
-    )
+    kind: CountKind = "periodic"
     resets: Literal["not_counted", "from_zero"] = Field(
         default="not_counted",
         description="a total below the one before: the step was not counted, or the counter began again at 0",
     )
+    uptime: str | None = Field(
+        default=None, description="path of the share of the interval in which the counter worked"
+    )
+    least_uptime: LeastUptime = 0.5
     shorter: ShorterIntervals = "refuse"
     ends: IntervalEnds = "recognise"
     tolerance_seconds: Tolerance = 0
@@ -470,7 +480,9 @@ class FilesMap(Section):
 
     preset: str | None = OPTION_SETTINGS["connect.files.preset"].field()
     start: NameList = Field(
-        default=(), description="column of the intervals' starts; of several names the first that is there"
+        default=(),
+        description="column of the intervals' starts; of several names the one that is there. Several that "
+        "are there (a date and an hour) are joined by a space, if time_format says how they are written",
     )
     end: str | None = Field(default=None, description="column of the intervals' ends")
     ends: Literal["recognise", "exclusive", "inclusive"] = Field(
@@ -501,7 +513,9 @@ class FilesMap(Section):
         default=None, description="long files: column of a sensor's channel (direction, lane, side)"
     )
     count: NameList = Field(
-        default=(), description="long files: column of the count; of several names the first that is there"
+        default=(),
+        description="long files: column of the count; of several names the one that is there. Several that "
+        "are there are channels of the sensor",
     )
     columns: dict[str, str] = Field(
         default_factory=dict,
@@ -512,7 +526,9 @@ class FilesMap(Section):
         description="wide files instead of `columns`: regular expression with the groups `sensor` and "
         "`channel`; a column that is the name of a sensor with channels is its total, and left out",
     )
-    ignore: NameList = Field(default=(), description="wide files: columns that hold no counts")
+    ignore: NameList = Field(
+        default=(), description="columns that hold no counts, and sensors of long files that are not taken"
+    )
     names: dict[str, str] = Field(
         default_factory=dict, description="the deployment's name for a sensor of the file"
     )
@@ -526,6 +542,23 @@ class FilesMap(Section):
     channels: Literal["refuse", "sum", "apart"] = OPTION_SETTINGS["connect.files.channels"].field()
     decimals: Decimals = "refuse"
     largest_factor: LargestFactor = None
+    thousands: Literal[".", ",", " ", "'"] | None = Field(
+        default=None, description="what stands between thousands, as in 1.234"
+    )
+    decimal: Literal[".", ","] | None = Field(
+        default=None,
+        description="the decimal mark; none = a point, and 1.234 is refused, as it may be a thousand",
+    )
+    missing: NameList = Field(
+        default=(),
+        description="further marks of cells without a count; empty ones, NA, - and the like are known",
+    )
+    kind: CountKind = "periodic"
+    keep: NameList = Field(
+        default=(),
+        description="channels that count people of their own, though they look like the total of others, or "
+        "like a running total, or have nothing but zeros",
+    )
     repeated: Literal["refuse", "drop"] = Field(
         default="refuse", description="several counts of one channel and interval: drop takes none of them"
     )
@@ -533,9 +566,7 @@ class FilesMap(Section):
     uptime: str | None = Field(
         default=None, description="column with the share of the interval in which the counter worked"
     )
-    least_uptime: float = Field(
-        default=0.5, ge=0, le=1, description="share below which an interval is taken as not counted"
-    )
+    least_uptime: LeastUptime = 0.5
 
 
 class QualitySettings(Section):

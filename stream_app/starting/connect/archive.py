@@ -25,8 +25,17 @@ from stream_app.setup.run_folder.durable import make_folder
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive_file import ArchiveTable, Progress, SiteNames, column_form
 from stream_app.starting.counts.deployment_files import announced_steps
-from stream_app.starting.counts.read import MOST_COUNTS, NOT_COUNTED, CountTable, interval_seconds
-from stream_app.starting.counts.tables import check_zone, count_cells, local_times, parse_times
+from stream_app.starting.counts.doubts import ABSENT, NOT_COUNTED, Answers, ask_about, differences, remarks_of
+from stream_app.starting.counts.read import MOST_COUNTS, CountTable, interval_seconds
+from stream_app.starting.counts.tables import (
+    AS_USUAL,
+    Written,
+    calendar_days,
+    check_zone,
+    count_cells,
+    local_times,
+    parse_times,
+)
 from stream_app.wire import MAX_COUNT, Activation
 
 # When each row's interval starts: instants, also where a clock shows an hour twice or never.
@@ -149,6 +158,9 @@ def _clock(values: pa.Table, name: str, mapping: FilesMap) -> _Clock:
             'set timezone = "Europe/Vienna" in [connect.files], or give --timezone; UTC if they are of it',
         )
     check_zone(mapping.timezone)
+    days = calendar_days(times.seconds, mapping.timezone)
+    if days is not None:
+        return _Clock(times.seconds, days, days, np.ones(days.size, dtype=bool))
     found = local_times(times.seconds, mapping.timezone)
     return _Clock(times.seconds, found.early, found.late, found.is_shown)
 
@@ -187,11 +199,11 @@ def _length(
 
 
 def whole_counts(
-    table: ArchiveTable, name: str, decimals: Literal["refuse", "round"]
+    table: ArchiveTable, name: str, decimals: Literal["refuse", "round"], written: Written = AS_USUAL
 ) -> tuple[NDArray[np.int64], int]:
     """The count of each row, :data:`NOT_COUNTED` where a cell is empty, and how many were rounded."""
     coded = table.coded(name)
-    text = count_cells(coded.values, name)
+    text = count_cells(coded.values, name, written)
     form = r"^[0-9]{1,13}(\.0+)?$" if decimals == "refuse" else r"^[0-9]{1,13}(\.[0-9]{1,20})?$"
     good = np.asarray(pc.fill_null(pc.match_substring_regex(text, form), True), dtype=bool)
     if not good.all():
@@ -232,7 +244,6 @@ def least_share(table: ArchiveTable, name: str, least: float) -> NDArray[np.bool
     return np.append(share >= least, False)[np.where(coded.at < 0, share.size, coded.at)]
 
 
-_ABSENT = NOT_COUNTED - 1  # no row at all; :data:`NOT_COUNTED` is a row with an empty cell
 # Intervals times channels, at most: one time with a wrong year would fill the memory otherwise.
 _CELLS, _CELLS_A_ROW = 10_000_000, 1000
 
@@ -300,17 +311,30 @@ def read_archive(
         count=cells.count[inside],
     )
     table, dropped = _by_interval(cells, grid, interval, names, mapping)
+    are_totals = mapping.kind == "total"
+    ask_about(table, names.texts, Answers(names.answered(mapping.keep), are_totals))
+    if are_totals:
+        table, unknown = differences(table)
+        remarks_of_totals = (
+            unknown,
+            "differences of totals are unknown: a reset, or a total that is missing",
+        )
+    else:
+        remarks_of_totals = (0, "")
+    devices = tuple(remarks_of(table, names.texts, interval))
     table, partial = _by_step(table, grid.step_seconds // interval)
     table, without = _by_sensor(table, names)
     table = np.maximum(table, NOT_COUNTED)
     remarks = [*cells.remarks]
     for number, what in (
+        remarks_of_totals,
         (int(early.sum()), "counts are of intervals that are not over: taken as not counted"),
         (dropped, "counts stood with others of the same channel and interval: none of them was taken"),
         (partial, "steps of a channel were counted in part: taken as not counted"),
         (without, "counts of a sensor lacked a channel: taken as not counted"),
     ):
         remarks += [f"{number:,} {what}."] if number else []
+    remarks += devices
     origin = datetime.fromtimestamp(grid.origin_seconds, UTC)
     zone = mapping.timezone or "UTC"
     if most > 1:
@@ -340,6 +364,8 @@ def check_mapping(mapping: FilesMap) -> int:
 def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
     chosen = table.chosen
     remarks: list[str] = []
+    point = "." if mapping.decimals == "round" and mapping.thousands is None else None
+    written = Written(mapping.thousands, mapping.decimal or point, mapping.missing)
     kept = np.ones(table.rows, dtype=bool)
     if chosen.uptime is not None:
         kept = least_share(table, chosen.uptime, mapping.least_uptime)
@@ -349,14 +375,24 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
                 f"{mapping.least_uptime:g} of the interval: taken as not counted."
             )
     if chosen.sensor is not None:
-        channel = names.of_rows(table)
-        starts = interval_starts(table, mapping, channel)
-        count, rounded = whole_counts(table, str(chosen.count), mapping.decimals)
+        several = len(chosen.count) > 1
+        channels = [names.of_rows(table, name if several else "") for name in chosen.count]
+        starts = interval_starts(table, mapping, channels[0])
+        found = [whole_counts(table, name, mapping.decimals, written) for name in chosen.count]
+        rounded = sum(each for _, each in found)
         row = np.flatnonzero(starts.kept)
-        cells = (starts.instants[row], channel[row], np.where(kept, count, NOT_COUNTED)[row])
+        cells = (
+            np.tile(starts.instants[row], len(found)),
+            np.concatenate([channel[row] for channel in channels]),
+            np.concatenate([np.where(kept, count, NOT_COUNTED)[row] for count, _ in found]),
+        )
+        taken = cells[1] >= 0
+        if not taken.all():
+            cells = (cells[0][taken], cells[1][taken], cells[2][taken])
+            remarks.append(f"{int((~taken).sum()):,} counts of {table.path.name} are of what ignore names.")
     else:
         starts = interval_starts(table, mapping, None)
-        found = [whole_counts(table, each.name, mapping.decimals) for each in chosen.wide]
+        found = [whole_counts(table, each.name, mapping.decimals, written) for each in chosen.wide]
         rounded = sum(each for _, each in found)
         values = np.where(kept[:, None], np.stack([count for count, _ in found], axis=1), NOT_COUNTED)
         numbers = np.array([names.of_column(each) for each in chosen.wide], dtype=np.int64)
@@ -428,7 +464,7 @@ def _by_interval(
             f"{int(again.sum()):,} that have several counts, the first at {at:%Y-%m-%d %H:%M} UTC",
             'name the column of directions or lanes as channel, or set repeated = "drop" in [connect.files]',
         )
-    table = np.full(rows * names.channels, _ABSENT, dtype=np.int64)
+    table = np.full(rows * names.channels, ABSENT, dtype=np.int64)
     table[flat] = NOT_COUNTED
     table[flat[is_count]] = cells.count[is_count]
     table[again] = NOT_COUNTED
@@ -459,7 +495,7 @@ def _by_step(table: Integers, parts: int) -> tuple[Integers, int]:
     split = table.reshape(-1, parts, table.shape[1])
     counted = split >= 0
     whole, some = counted.all(axis=1), counted.any(axis=1)
-    without = np.where((split == _ABSENT).all(axis=1), _ABSENT, NOT_COUNTED)
+    without = np.where((split == ABSENT).all(axis=1), ABSENT, NOT_COUNTED)
     return np.where(whole, split.sum(axis=1), without), int((some & ~whole).sum())
 
 
@@ -480,7 +516,7 @@ def _by_sensor(table: Integers, names: SiteNames) -> tuple[Integers, int]:
 def _is_at_work(table: Integers) -> NDArray[np.bool_]:
     """Where each channel is between its first count and its last row, whether that row is empty or not."""
     begun = np.logical_or.accumulate(table >= 0, axis=0)
-    goes_on = np.logical_or.accumulate((table != _ABSENT)[::-1], axis=0)[::-1]
+    goes_on = np.logical_or.accumulate((table != ABSENT)[::-1], axis=0)[::-1]
     return begun & goes_on
 
 

@@ -21,6 +21,7 @@ from stream_app.setup.sections import FilesMap
 from stream_app.starting.counts.tables import (
     UNREADABLE,
     column_in_words,
+    is_named,
     named_columns,
     no_table,
     opened_table,
@@ -88,6 +89,7 @@ def _plain(name: str) -> str:
 
 # Wide files: which sensor and channel a column counts.
 
+_UPTIME = "uptime"
 _EXAMPLE = 'set columns = {north = "bridge", south = "bridge"} or column_pattern in [connect.files]'
 
 
@@ -101,7 +103,7 @@ class WideColumn(NamedTuple):
 
 def wide_columns(path: Path, names: Sequence[str], mapping: FilesMap) -> tuple[WideColumn, ...]:
     """The columns of counts; :class:`InputError` for one that is neither mapped nor ignored."""
-    others = [name for name in names if name not in mapping.ignore]
+    others = [name for name in names if not is_named(name, mapping.ignore)]
     if mapping.columns:
         found = [WideColumn(name, mapping.columns[name], name) for name in others if name in mapping.columns]
     elif mapping.column_pattern is not None:
@@ -177,14 +179,17 @@ class Chosen:
     end: str | None
     sensor: str | None
     channel: str | None
-    count: str | None
+    count: tuple[str, ...]
     uptime: str | None
     wide: tuple[WideColumn, ...]
+    joined: tuple[str, ...] = ()
+    """The columns that ``start`` is joined of, where they are several."""
 
     @property
     def names(self) -> list[str]:
         """All of them, each once."""
-        long = (self.start, self.end, self.sensor, self.channel, self.count, self.uptime)
+        start = self.joined or (self.start,)
+        long = (*start, self.end, self.sensor, self.channel, *self.count, self.uptime)
         return list(dict.fromkeys([name for name in long if name] + [each.name for each in self.wide]))
 
 
@@ -193,14 +198,26 @@ def choose(path: Path, names: Sequence[str], mapping: FilesMap) -> Chosen:
     refuse_personal_columns(str(path), names)
     table = pa.table({name: pa.array([], pa.string()) for name in names})
     one = _Columns(path, table)
-    start = one.first("start", mapping.start)
+    starts = one.there("start", mapping.start)
+    if len(starts) > 1 and mapping.time_format is None:
+        raise InputError(
+            f"the start of an interval must be in one column of {path}, or in several that are joined",
+            " and ".join(map(repr, starts)),
+            'name one as start; or say how both are written together: time_format = "%d/%m/%Y %H:%M"',
+        )
     sensor = one.first("sensor", mapping.sensor) if mapping.sensor else None
-    count = one.first("count", mapping.count) if mapping.count else None
-    if (sensor is None) != (count is None):
+    count = one.there("count", mapping.count) if mapping.count else ()
+    if (sensor is None) != (not count):
         raise InputError(
             "a mapping must name both sensor and count (long files), or columns (wide files)",
-            "sensor alone" if count is None else "count alone",
+            "count alone" if count else "sensor alone",
             "add the other one to [connect.files]",
+        )
+    if mapping.uptime is None and _UPTIME in names and not is_named(_UPTIME, mapping.ignore):
+        raise InputError(
+            f"it must be declared what the column {_UPTIME!r} of {path} means",
+            "neither uptime nor ignore in the mapping",
+            f'set uptime = "{_UPTIME}", so that hours hardly counted are none; or ignore the column',
         )
     end, channel, uptime = (
         None if name is None else one.first(key, (name,))
@@ -209,9 +226,10 @@ def choose(path: Path, names: Sequence[str], mapping: FilesMap) -> Chosen:
     wide = (
         ()
         if sensor
-        else wide_columns(path, [name for name in names if name not in (start, end, uptime)], mapping)
+        else wide_columns(path, [name for name in names if name not in (*starts, end, uptime)], mapping)
     )
-    return Chosen(start, end, sensor, channel, count, uptime, wide)
+    joined = starts if len(starts) > 1 else ()
+    return Chosen(" ".join(starts), end, sensor, channel, count, uptime, wide, joined)
 
 
 class _Columns:
@@ -222,14 +240,18 @@ class _Columns:
 
     def first(self, key: str, usual: Sequence[str]) -> str:
         """The first of the names that the file has."""
+        return self.there(key, usual)[0]
+
+    def there(self, key: str, usual: Sequence[str]) -> tuple[str, ...]:
+        """Those of the names that the file has; :class:`InputError` where it has none."""
         if not usual:
             raise InputError(
                 "a mapping must say where an interval starts",
                 "no `start`",
                 "choose a --preset, or set start, sensor and count in [connect.files]",
             )
-        found = next((name for name in usual if name in self._table.column_names), None)
-        if found is None:
+        found = tuple(name for name in dict.fromkeys(usual) if name in self._table.column_names)
+        if not found:
             close = get_close_matches(usual[0], named_columns(self._table), n=1)
             named = ", ".join(named_columns(self._table)[:20])
             hint = f"did you mean {close[0]!r}?" if close else f"the file has {named or 'no header line'}"
@@ -248,6 +270,12 @@ class ArchiveTable:
         opened = opened_table(path)
         self.chosen = choose(path, opened.names, mapping)
         self._table = _read(path, opened.separator, self.chosen.names, progress)
+        if self.chosen.joined:
+            texts: list[Any] = [
+                pc.utf8_trim_whitespace(text_column(self._table, name)) for name in self.chosen.joined
+            ]
+            together: Any = pc.binary_join_element_wise(*texts, " ")
+            self._table = self._table.append_column(self.chosen.start, together)
         self.rows = self._table.num_rows
 
     def coded(self, name: str) -> Coded:
@@ -326,20 +354,40 @@ class SiteNames:
         """How many channels there are so far."""
         return len(self._number)
 
-    def of_rows(self, table: ArchiveTable) -> NDArray[np.int64]:
-        """The channel of each row of a long file."""
+    @property
+    def texts(self) -> list[str]:
+        """What the channels are called, by number: the sensor, and which channel of it."""
+        return [
+            sensor if channel in ("", sensor) else f"{sensor} {channel}" for sensor, channel in self._number
+        ]
+
+    def answered(self, names: Sequence[str]) -> list[str]:
+        """The channels that these names mean: of a sensor, of a channel of it, or of every such channel."""
+        pairs = zip(self._number, self.texts, strict=True)
+        return [text for parts, text in pairs if any(is_named(each, names) for each in (*parts, text))]
+
+    def of_rows(self, table: ArchiveTable, column: str = "") -> NDArray[np.int64]:
+        """The channel of each row of a long file, -1 for one to ignore; ``column`` of several is counted."""
         sensor = table.full(str(table.chosen.sensor), "a sensor")
         refuse_addresses(str(table.path), sensor.texts)
         if table.chosen.channel is None:
-            numbers = [self._numbered(text, "") for text in sensor.texts]
+            numbers = [self._taken(text, column) for text in sensor.texts]
             return np.array(numbers, dtype=np.int64)[sensor.at]
         channel = table.full(table.chosen.channel, "a channel")
         refuse_addresses(str(table.path), channel.texts)
         sensors, channels = sensor.texts, channel.texts
         width = len(channels)
         pairs, index = np.unique(sensor.at * width + channel.at, return_inverse=True)
-        numbers = [self._numbered(sensors[pair // width], channels[pair % width]) for pair in pairs.tolist()]
+        numbers = [
+            self._taken(sensors[pair // width], f"{channels[pair % width]} {column}".strip())
+            for pair in pairs.tolist()
+        ]
         return np.array(numbers, dtype=np.int64)[index]
+
+    def _taken(self, text: str, channel: str) -> int:
+        called = (text, channel, f"{text} {channel}".strip())
+        is_ignored = any(is_named(each, self._mapping.ignore) for each in called)
+        return -1 if is_ignored else self._numbered(text, channel)
 
     def of_column(self, column: WideColumn) -> int:
         """The channel of a column of a wide file."""

@@ -229,7 +229,7 @@ class PayloadTimes:
 # Payloads become counts of a sensor and an interval, by a declared mapping: pure, nothing is remembered.
 
 MOST_RECORDS = 10_000
-_PAYLOAD = "a payload"
+_PAYLOAD, _UPTIME = "a payload", "uptime"
 _MOST_CHARACTERS = 256
 _NGSI_LD_NULL = "urn:ngsi-ld:null"  # what JSON-LD cannot say otherwise (ETSI GS CIM 009, 4.5.0)
 
@@ -255,6 +255,7 @@ class PayloadMap:
         self._start, self._end = FirstOf.of(mapping.start), FirstOf.of(mapping.end)
         self._interval = JsonPath.of(mapping.interval) if mapping.interval else None
         self._channel = JsonPath.of(mapping.channel) if mapping.channel else None
+        self._uptime = JsonPath.of(mapping.uptime) if mapping.uptime else None
         self._counts = [FirstOf.of(mapping.count), *(FirstOf.of([each]) for each in mapping.count_more)]
         self._times = PayloadTimes(mapping)
         self._topic = _topic_form(mapping.topic)
@@ -286,7 +287,9 @@ class PayloadMap:
                     "name the path of lines or regions as channel in the mapping",
                 )
             seen.add((sensor, channel, start, end))
-            self._add(found, (sensor, start, end), self._count_of(payload, record))
+            worked = self._has_worked(payload, record)
+            count = self._count_of(payload, record)
+            self._add(found, (sensor, start, end), count if worked else None)
         return [SensorCount(*key, count) for key, count in found.items() if count is not None]
 
     def _add(
@@ -390,6 +393,27 @@ class PayloadMap:
             )
         return begins, ends
 
+    def _has_worked(self, payload: Any, record: Any) -> bool:
+        """Whether the counter worked for enough of the interval: else its count of nobody is none."""
+        if self._uptime is None:
+            share = record.get(_UPTIME) if isinstance(record, dict) else None
+            if _is_share(share):
+                raise InputError(
+                    "it must be declared what the uptime of a record means",
+                    "records that have it, and no uptime in the mapping",
+                    f'set uptime = "{_UPTIME}" in the mapping, so that hours that were hardly counted are '
+                    "none; with least_uptime = 0 all are taken",
+                )
+            return True
+        share = self._uptime.at(payload, record)
+        if not _is_share(share):
+            raise InputError(
+                f"{self._uptime.text} must be a share from 0 to 1",
+                "nothing" if share is ABSENT else "something else",
+                "correct uptime in the mapping",
+            )
+        return bool(share >= self._map.least_uptime)
+
     def _count_of(self, payload: Any, record: Any) -> int | None:
         """People, or None where one of the parts was not counted."""
         total = 0
@@ -463,6 +487,10 @@ def _sensor_form(pattern: str | None) -> re.Pattern[str] | None:
             "sensor_pattern must have a group `sensor`", pattern, "write (?P<sensor>.+) for it"
         )
     return compiled
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _check_complete(mapping: PayloadSettings) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -18,11 +19,23 @@ from numpy.typing import NDArray
 
 from models.text import cell_text
 from stream_app.exceptions import InputError
+from stream_app.starting.counts.doubts import (
+    NOT_COUNTED,
+    ON_COMMAND_LINE,
+    Answers,
+    ask_about,
+    differences,
+    remarks_of,
+)
 from stream_app.starting.counts.tables import (
+    AS_USUAL,
+    Written,
+    calendar_days,
     check_zone,
     column_in_words,
     columns_in_words,
     count_cells,
+    is_named,
     local_times,
     named_columns,
     parse_times,
@@ -35,7 +48,6 @@ from stream_app.wire import MAX_COUNT
 # Counts by step and sensor, and the way from times and cells to them.
 
 _DAY = 86_400
-NOT_COUNTED = -1
 MOST_COUNTS = "most_counts"
 """Column of tables that are handed from command to command: by how much one person moves a count."""
 
@@ -127,6 +139,17 @@ class _CountRows:
     count: NDArray[np.int64]
     names: tuple[str, ...]
 
+    def without(self, names: Sequence[str]) -> _CountRows:
+        """Those of other sensors."""
+        kept = [number for number, name in enumerate(self.names) if not is_named(name, names)]
+        if len(kept) == len(self.names):
+            return self
+        number = np.full(len(self.names), -1, dtype=np.int64)
+        number[kept] = np.arange(len(kept))
+        is_kept = number[self.sensor] >= 0
+        found = tuple(self.names[each] for each in kept)
+        return _CountRows(self.row[is_kept], number[self.sensor[is_kept]], self.count[is_kept], found)
+
 
 def read_counts(
     path: Path,
@@ -138,6 +161,9 @@ def read_counts(
     time_format: str | None = None,
     wall_clock: bool = False,
     ignore: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    kind: Literal["periodic", "total"] = "periodic",
+    written: Written = AS_USUAL,
     drop_repeated: bool = False,
     skip_missing_hour: bool = False,
     most_counts: int = 1,
@@ -149,13 +175,15 @@ def read_counts(
     if timezone is not None:
         check_zone(timezone)
     table = read_table(path)
-    for name in ignore:
-        _column(table, name, "--ignore")
-    table = table.drop_columns(list(ignore))
+    columns = [name for name in table.column_names if is_named(name, ignore)]  # others may be sensors
+    table = table.drop_columns(columns)
     if MOST_COUNTS in table.column_names:  # as `connect files` writes it for counts that were scaled
         most_counts = max(most_counts, int(_whole(table, MOST_COUNTS).max(initial=1)))
         table = table.drop_columns([MOST_COUNTS])
+    remarks = []
     time = _named(table, time_column, _TIME_NAMES, "--time-column")
+    if time is None and (time := _only_times(table, time_format)) is not None:
+        remarks.append(f"Times are those of {column_in_words(table, time)}, the only column that has any.")
     if time is None:
         raise InputError(
             "the column of times must be known",
@@ -173,55 +201,53 @@ def read_counts(
     sensor = _named(table, sensor_column, _SENSOR_NAMES, "--sensor-column")
     count = _named(table, count_column, _COUNT_NAMES, "--count-column")
     if sensor is not None and count is not None:
-        cells, left_out = _long(table, sensor, count), set(table.column_names) - {time, sensor, count}
+        cells, left_out = (
+            _long(table, sensor, count, written),
+            set(table.column_names) - {time, sensor, count},
+        )
     else:
-        cells, left_out = _wide(table, time), set()
-    remarks = [f"Columns left out: {', '.join(sorted(left_out))}."] if left_out else []
+        cells, left_out = _wide(table, time, written), set()
+    for name in ignore:
+        if not any(is_named(each, [name]) for each in (*columns, *cells.names)):
+            _column(table, name, "--ignore")
+    cells = cells.without(ignore)
+    if left_out:
+        remarks.append(f"Columns left out: {', '.join(sorted(left_out))}.")
     if are_numbers and not is_local:
         remarks.append(f"Numbers of {column_in_words(table, time)} are taken as unix seconds; {_WALL_CLOCK}.")
     if timezone is None:
         remarks.append("Hours of the day are those of UTC, as no --timezone was given.")
+    answers = Answers(keep, kind == "total", ON_COMMAND_LINE)
     return _counts(
-        cells, seconds, is_local, timezone or "UTC", drop_repeated, skip_missing_hour, most_counts, remarks
+        *(cells, seconds, is_local, timezone or "UTC", drop_repeated, skip_missing_hour, most_counts),
+        *(remarks, answers),
     )
 
 
-def _long(table: pa.Table, sensor: str, count: str) -> _CountRows:
+def _long(table: pa.Table, sensor: str, count: str, written: Written) -> _CountRows:
     names = text_column(table, sensor)
     if names.null_count:
         raise InputError(
             f"{column_in_words(table, sensor)} must name a sensor in each row", "an empty cell", "fill it"
         )
     found, index = np.unique(np.asarray(names.to_pylist(), dtype=str), return_inverse=True)
-    values = _whole(table, count)
+    values = _whole(table, count, written)
     row = np.flatnonzero(values != NOT_COUNTED)
     return _CountRows(row, index[row], values[row], tuple(map(cell_text, found.tolist())))
 
 
-def _wide(table: pa.Table, time: str) -> _CountRows:
+def _wide(table: pa.Table, time: str, written: Written) -> _CountRows:
     names = tuple(name for name in table.column_names if name != time)
     if not names:
         raise InputError("the file must have a column for each sensor", "none", "give a file with counts")
-    values = np.stack([_whole(table, name) for name in names], axis=1)
-    for index, name in enumerate(names):
-        others = np.delete(values, index, axis=1)
-        if (
-            len(names) > 2
-            and (others != NOT_COUNTED).all()
-            and (others.sum(axis=1) == values[:, index]).all()
-        ):
-            raise InputError(
-                "each person must be counted in one column",
-                f"{column_in_words(table, name)}, the sum of all others",
-                "leave it out with --ignore and its name",
-            )
+    values = np.stack([_whole(table, name, written) for name in names], axis=1)
     row, sensor = np.nonzero(values != NOT_COUNTED)
     return _CountRows(row, sensor, values[row, sensor], names)
 
 
-def _whole(table: pa.Table, name: str) -> NDArray[np.int64]:
+def _whole(table: pa.Table, name: str, written: Written = AS_USUAL) -> NDArray[np.int64]:
     """Counts of a column, :data:`NOT_COUNTED` where a cell is empty."""
-    text = count_cells(table, name)
+    text = count_cells(table, name, written)
     good: Any = pc.fill_null(pc.match_substring_regex(text, r"^[0-9]{1,13}(\.0+)?$"), True)
     if not pc.all(good).as_py():
         row = pc.index(good, False).as_py()
@@ -229,7 +255,9 @@ def _whole(table: pa.Table, name: str) -> NDArray[np.int64]:
             f"{column_in_words(table, name)} must hold whole counts of 0 or more, or nothing where nobody "
             "counted",
             f"something else in row {row + 1}",
-            "correct the file, name the columns, or leave this one out with --ignore",
+            "if -1 marks what was not counted, say --missing=-1; else correct or --ignore it"
+            if pc.any(pc.match_substring_regex(text, "^-[0-9]+$")).as_py()
+            else "correct the file, name the columns, or leave this one out with --ignore",
         )
     values = np.asarray(pc.fill_null(pc.cast(pc.cast(text, pa.float64()), pa.int64()), NOT_COUNTED))
     if values.size and values.max() > MAX_COUNT:
@@ -248,8 +276,13 @@ def _counts(
     skip_missing_hour: bool,
     most_counts: int,
     remarks: list[str],
+    answers: Answers,
 ) -> CountTable:
     """The counts by step and sensor; ``seconds`` are the times of all rows, also of those without a count."""
+    days = calendar_days(seconds, zone) if is_local else None
+    if days is not None:
+        is_local, seconds = False, days
+        remarks.append("A step is a calendar day, also where the clock changes and it has 23 or 25 hours.")
     times = seconds[cells.row]
     kept = np.ones(times.size, dtype=bool)
     if is_local and skip_missing_hour:
@@ -263,12 +296,13 @@ def _counts(
         sensor, times, count = sensor[same], times[same], count[same]
     if is_local:
         repeat = np.concatenate([[0], _same(sensor, times).astype(np.int64)])[: times.size]
-        times, unpaired = to_instants(times, repeat, zone)
-        if unpaired:
+        times, is_single = to_instants(times, repeat, zone)
+        if is_single.any():
             remarks.append(
-                f"{unpaired:,} counts stand once where the clock shows the hour twice: "
-                "taken as the first one."
+                f"{int(is_single.sum()):,} counts stand once where the clock shows the hour twice, and may "
+                "be of either hour or of both: taken as not counted."
             )
+            sensor, times, count = sensor[~is_single], times[~is_single], count[~is_single]
         again = np.argsort(times, kind="stable")
         again = again[np.argsort(sensor[again], kind="stable")]
         sensor, times, count = sensor[again], times[again], count[again]
@@ -297,6 +331,13 @@ def _counts(
         )
     table = np.full((steps, len(cells.names)), NOT_COUNTED, dtype=np.int64)
     table[(times - first) // step_seconds, sensor] = count
+    ask_about(table, cells.names, answers)
+    if answers.are_totals:
+        table, unknown = differences(table)
+        remarks.append("Counts are the differences of running totals.")
+        if unknown:
+            remarks.append(f"{unknown:,} differences are not known: a reset, or a total that is missing.")
+    remarks += remarks_of(table, cells.names, step_seconds)
     origin = datetime.fromtimestamp(first, UTC)
     return CountTable(cells.names, table, origin, step_seconds, zone, tuple(remarks), most_counts)
 
@@ -311,6 +352,16 @@ def _named(table: pa.Table, wanted: str | None, usual: tuple[str, ...], option: 
     if wanted is not None:
         return _column(table, wanted, option)
     return next((name for name in table.column_names if name.strip().lower() in usual), None)
+
+
+def _only_times(table: pa.Table, form: str | None) -> str | None:
+    """The only column that holds times; None where none does, or several do."""
+    found = []
+    for name in named_columns(table):  # digits in a name are those of a file without a header
+        with suppress(InputError):
+            if not parse_times(table, name, form, wall_clock=False).are_numbers:
+                found.append(name)
+    return found[0] if len(found) == 1 else None
 
 
 def _column(table: pa.Table, name: str, option: str) -> str:

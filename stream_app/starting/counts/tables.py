@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
@@ -19,11 +21,24 @@ from numpy.typing import NDArray
 from stream_app.exceptions import InputError
 
 _HEAD_BYTES = 65_536
+_KINDS_OF_FAULT = {"UnicodeDecodeError": "another encoding", "ArrowInvalid": "no table, or another encoding"}
 UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 """What reading a file that is no table raises."""
-_EMPTY_CELLS = ("", "NA", "NaN", "nan", "null")
+_EMPTY_CELLS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "-", "–", "ND", "k.A.")
 """How cells without a count are written."""
+_THOUSANDS = "^[0-9]{1,3}([., '\u00a0\u202f][0-9]{3})+$"
 _DIGIT = re.compile(r"\d")
+
+
+class Written(NamedTuple):
+    """How counts are written: what stands between thousands, the decimal mark, further marks of no count."""
+
+    thousands: str | None = None
+    decimal: str | None = None
+    missing: Sequence[str] = ()
+
+
+AS_USUAL = Written()
 
 
 class OpenedTable(NamedTuple):
@@ -73,9 +88,16 @@ def read_table(path: Path) -> pa.Table:
 
 def no_table(path: Path, error: Exception) -> InputError:
     """What to say of a file that cannot be read as a table."""
+    cells = re.search(r"Expected (\d+) columns, got (\d+)", str(error))
+    row = re.search(r"Row #(\d+)", str(error))
+    if cells is not None:
+        where = f"line {row[1]} with {cells[2]}" if row else f"a line with {cells[2]}"
+        return InputError(
+            f"each line of {path} must have the {cells[1]} cells of its header", where, "correct that line"
+        )
     return InputError(
         f"{path} must be a table: CSV in UTF-8 with a header line, or Parquet",
-        type(error).__name__,
+        _KINDS_OF_FAULT.get(type(error).__name__, "something that cannot be read"),
         "save it so, the same number of cells in each line",
     )
 
@@ -90,10 +112,36 @@ def text_column(table: pa.Table, name: str) -> pa.ChunkedArray[Any]:
         ) from None
 
 
-def count_cells(table: pa.Table, name: str) -> Any:
-    """The cells of a column of counts as trimmed text, None where nobody counted."""
+def count_cells(table: pa.Table, name: str, written: Written = AS_USUAL) -> Any:
+    """The cells of a column of counts as trimmed text with a decimal point, None where nobody counted.
+
+    :class:`InputError` for 1.234, which is one or a thousand, unless it is said how numbers are ``written``.
+    """
+    is_text = pa.types.is_string(table.schema.field(name).type)
     text: Any = pc.utf8_trim_whitespace(text_column(table, name))
-    return pc.if_else(pc.is_in(text, value_set=pa.array(_EMPTY_CELLS)), None, text)
+    none = pa.array([*_EMPTY_CELLS, *written.missing])
+    text = pc.if_else(pc.is_in(text, value_set=none), None, text)
+    if not is_text:
+        return text
+    if written.thousands is not None:
+        grouped = rf"^[0-9]{{1,3}}(?:{re.escape(written.thousands)}[0-9]{{3}})+(?:[.,][0-9]+)?$"
+        is_grouped = pc.match_substring_regex(text, grouped)
+        text = pc.if_else(is_grouped, pc.replace_substring(text, written.thousands, ""), text)
+    elif written.decimal is None:
+        several = pc.fill_null(pc.match_substring_regex(text, _THOUSANDS), False)
+        if pc.any(several).as_py():
+            raise InputError(
+                f"{column_in_words(table, name)} must hold numbers that can be read in one way",
+                f"digits in groups of three, which may be thousands or decimals, first in row "
+                f"{pc.index(several, True).as_py() + 1}",
+                'say which: thousands = "." or decimal = "." in [connect.files], --thousands or --decimal',
+            )
+    return pc.replace_substring(text, ",", ".") if written.decimal == "," else text
+
+
+def is_named(name: str, names: Sequence[str]) -> bool:
+    """Whether a name is among these, of which one may have * for anything."""
+    return bool(name) and any(name == each or ("*" in each and fnmatchcase(name, each)) for each in names)
 
 
 def column_in_words(table: pa.Table, name: str) -> str:
@@ -173,7 +221,12 @@ _FORMATS = (
     *("%Y-%m-%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"),
     *("%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M"),
     *("%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%B %d, %Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p"),
+    *("%b %d, %Y %I:%M %p", "%b %d, %Y %I:%M:%S %p", "%d-%b-%Y %H:%M", "%d %b %Y %H:%M"),
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d"),
 )
+_UNIX, _HOURS = "%s", "%Y%m%d%H"
+_DIGITS_ONLY = re.compile("(%[YymdHMSj])+")
+_OFFSET = r"(\d) ?([+-]\d{2}):?(\d{2})$"
 _DAY = 86_400
 _END_OF_DAY = r"([T ])24:00((:00([.,]0+)?)?([Z+-].*)?)$"
 _EARLIEST, _LATEST = -30_610_224_000, 221_845_392_000  # years that every calendar here knows, in any zone
@@ -212,10 +265,17 @@ def parse_times(table: pa.Table, name: str, form: str | None, wall_clock: bool) 
         return Times(_seconds(column), column.type.tz is None)
     if not pa.types.is_string(column.type):
         column = text_column(table, name)
-    if pc.all(pc.match_substring_regex(column, "^[0-9]{9,11}$")).as_py():
-        return Times(np.asarray(pc.cast(column, pa.int64())), wall_clock, True)
+    are_digits = bool(pc.all(pc.match_substring_regex(column, "^[0-9]{9,11}$")).as_py())
+    if are_digits and form is None and not wall_clock:
+        hours: Any = pc.strptime(column, format=_HOURS, unit="s", error_is_null=True)
+        if not hours.null_count and pc.all(pc.match_substring_regex(column, "^[0-9]{10}$")).as_py():
+            raise _not_one_way(table, name, "unix seconds, or year, month, day and hour", _HOURS, _UNIX)
+    if are_digits and (form in (None, _UNIX) or not _DIGITS_ONLY.fullmatch(str(form))):
+        return Times(np.asarray(pc.cast(column, pa.int64())), wall_clock, form != _UNIX)
     column, days = _without_24_hours(column)
     if form is None:
+        if pc.all(pc.match_substring_regex(column, _OFFSET)).as_py():
+            column = pc.replace_substring_regex(column, _OFFSET, r"\1\2:\3")
         for kind, is_local in ((pa.timestamp("us"), True), (pa.timestamp("us", "UTC"), False)):
             try:
                 return Times(_seconds(pc.cast(column, kind)) + days, is_local)
@@ -225,12 +285,17 @@ def parse_times(table: pa.Table, name: str, form: str | None, wall_clock: bool) 
     found = [pc.strptime(column, format=each, unit="s", error_is_null=True) for each in forms]
     read = [times for times in found if not times.null_count]
     if not read or any(not times.equals(read[0]) for times in read):
-        raise InputError(
-            f"{column_in_words(table, name)} must hold times that can be read in one way",
-            "several ways" if read else "none",
-            "say how with --time-format, e.g. '%d/%m/%Y %H:%M'",
-        )
-    return Times(_seconds(read[0]) + days, True)
+        raise _not_one_way(table, name, "several ways" if read else "none", "%d/%m/%Y %H:%M")
+    is_local = form is None or "%z" not in form  # a time with its offset is an instant
+    return Times(_seconds(read[0]) + days, is_local)
+
+
+def _not_one_way(table: pa.Table, name: str, found: str, *forms: str) -> InputError:
+    return InputError(
+        f"{column_in_words(table, name)} must hold times that can be read in one way",
+        found,
+        f"say how with --time-format, e.g. {' or '.join(map(repr, forms))}",
+    )
 
 
 def _without_24_hours(column: Any) -> tuple[Any, Any]:
@@ -265,12 +330,27 @@ def local_times(local: NDArray[np.int64], zone: str) -> LocalTimes:
     return LocalTimes(first, second, is_shown)
 
 
+def calendar_days(local: NDArray[np.int64], zone: str) -> NDArray[np.int64] | None:
+    """When the steps of daily counts begin: a day each, from midnight by standard time; None for any others.
+
+    A calendar day has 23 or 25 hours where the clock changes, and stays one step.
+    """
+    times = np.unique(local)
+    if times.size < 2 or (np.diff(times) % _DAY).any():
+        return None
+    first = datetime.fromtimestamp(int(times[0]), UTC).replace(tzinfo=ZoneInfo(zone))
+    summer = first.dst() or timedelta(0)
+    offset = (first.utcoffset() or timedelta(0)) - max(summer, timedelta(0))
+    return local - int(offset.total_seconds())
+
+
 def to_instants(
     local: NDArray[np.int64], repeat: NDArray[np.int64], zone: str
-) -> tuple[NDArray[np.int64], int]:
-    """Instants of local times, and how many stand once in an hour that comes twice.
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Instants of local times, and which of them stand once in an hour that comes twice.
 
-    ``repeat`` is 1 where a row is a sensor's second one of that time: it is of the later of the two hours.
+    ``repeat`` is 1 where a row is a sensor's second one of that time, behind the first: it is of the later of
+    the two hours.
     """
     times = local_times(local, zone)
     skipped = local[~times.is_shown]
@@ -283,8 +363,9 @@ def to_instants(
             "one time all year, or drop the rows with --skip-missing-hour",
         )
     twice = times.early != times.late
-    unpaired = int(twice.sum()) - 2 * int((twice & (repeat == 1)).sum())
-    return np.where(repeat == 1, times.late, times.early), unpaired
+    has_second = np.append(repeat[1:] == 1, False) if repeat.size else np.zeros(0, dtype=bool)
+    is_single = twice & (repeat == 0) & ~has_second
+    return np.where(repeat == 1, times.late, times.early), is_single
 
 
 def _seconds(column: Any) -> NDArray[np.int64]:

@@ -287,7 +287,7 @@ def test_seen_devices_are_no_sensors(tmp_path: Path) -> None:
         ("t,s\n2026-01-01 00:00,a\n", {}, "column of `count`"),
         ("when,s,n\n2026-01-01 00:00,a,1\n", {}, "column of `start`"),
         ("t,s,n\n2026-01-01 00:00,a,1\n3026-01-01 00:00,a,1\n", {"interval_seconds": 60}, "close together"),
-        ("t,s,n\n2026-01-01 00:00,a,1,2\n", {}, "must be a table"),
+        ("t,s,n\n2026-01-01 00:00,a,1,2\n", {}, "must have the 3 cells of its header"),
         ("t,a,b\n2026-01-01 00:00,1,2\n", {"sensor": "", "count": ""}, "where the counts stand"),
         (
             "t,a,b\n2026-01-01 00:00,1,2\n",

@@ -112,7 +112,12 @@ def test_the_hour_that_comes_twice_and_the_one_that_never_comes(tmp_path: Path) 
         (WIDE, ["--timezone", "UTC", "--time-column", "dat"], "did you mean 'date'?"),
         (WIDE, [], "the time zone of column 'date' must be known"),
         (WIDE, ["--timezone", "Europe/Wien"], "--timezone must be a name of the IANA database"),
-        (WIDE.replace("date", "when"), ["--timezone", "UTC"], "name it with --time-column"),
+        (WIDE.replace("2026-", "day "), ["--timezone", "UTC"], "say how with --time-format"),
+        (
+            WIDE.replace("date", "n").replace("2026-", "day "),
+            ["--timezone", "UTC"],
+            "name it with --time-column",
+        ),
         (WIDE + "2026-03-02 05:00,1,1\n", ["--timezone", "UTC"], "--drop-repeated"),
         (WIDE + "2026-03-02 06:30,1,1\n", ["--timezone", "UTC"], "must come at one interval"),
         (WIDE.replace("2026-", "0000-"), ["--timezone", "UTC"], "must be of the years 1000 to 8999"),

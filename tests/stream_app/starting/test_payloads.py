@@ -239,6 +239,21 @@ def test_an_hour_that_comes_twice_is_decided_by_declaration() -> None:
     assert plain(time_unit="milliseconds").read({"s": "a", "t": 60_000, "n": 1})[0].start == 60
 
 
+def test_an_hour_in_which_the_counter_did_not_work_is_not_counted() -> None:
+    """A camera that was off counts zero people, which is no count; Telraam says so by ``uptime``."""
+    record = {"id": "a", "t": "2026-01-01T00:00:00Z", "n": 0, "uptime": 0}
+    records = [record, {**record, "id": "b", "n": 7, "uptime": 0.75}, {**record, "id": "c", "uptime": 1}]
+    mapping = {"sensor": "id", "start": "t", "count": "n", "interval_seconds": 3600}
+    with pytest.raises(InputError, match="it must be declared what the uptime of a record means"):
+        PayloadMap(PayloadSettings.model_validate(mapping)).read(records)
+    read = PayloadMap(PayloadSettings.model_validate({**mapping, "uptime": "uptime"})).read
+    assert [(each.sensor, each.people) for each in read(records)] == [("b", 7), ("c", 0)]
+    with pytest.raises(InputError, match="uptime must be a share from 0 to 1, got something else"):
+        read([{**record, "uptime": 17}])
+    since_boot = [{**record, "uptime": 90_000}]  # seconds, as others write it
+    assert PayloadMap(PayloadSettings.model_validate(mapping)).read(since_boot)[0].people == 0
+
+
 def test_iso_intervals_and_totals() -> None:
     record = {"s": "a", "when": "2026-01-01T00:00:00Z/2026-01-01T01:00:00Z", "n": 4}
     start = at("2026-01-01T00:00Z")

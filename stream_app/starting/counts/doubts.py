@@ -1,0 +1,205 @@
+"""What looks wrong in a table of counts: totals beside parts, running totals, columns that are no counts.
+
+Publishing a total beside its parts counts everybody twice; a running total is thousands of people too many.
+Neither shows in a single cell, so they are looked for in what was read, and whoever brings the file answers:
+nothing is guessed, and nothing is dropped without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from stream_app.exceptions import InputError
+from stream_app.starting.counts.tables import is_named
+
+NOT_COUNTED = -1
+"""A cell without a count."""
+ABSENT = NOT_COUNTED - 1
+"""No row for the interval at all."""
+_ROWS = 2_000  # looked at, evenly over the file
+_MANY = 300  # channels, of which all are compared with all
+_MOST_PARTS = 40  # of one total
+_LEAST_ROWS = 3  # with people in two parts: fewer may be equal by chance
+_STATUS = re.compile(r"^(?P<base>.+?)[-_ ](?:status|quality|flag)$", re.IGNORECASE)
+_TOTAL_WORDS = re.compile(
+    r"\b(?:total|totals|sum|all|both|gesamt|insgesamt|summe|somme|totale)\b", re.IGNORECASE
+)
+_DAY = 24  # intervals after which counts of people have fallen, and some have come
+_NAMED = 3  # in a sentence
+_LONG_SECONDS, _LONG_STEPS = 18 * 3600, 6
+
+
+class Answers(NamedTuple):
+    """What whoever brings the file has said: channels to ``keep``, although they look like totals or are 0.
+
+    ``are_totals`` says that counts are running totals; ``options`` names the answers, as on the command line.
+    """
+
+    keep: Sequence[str] = ()
+    are_totals: bool = False
+    options: tuple[str, str, str] = (
+        "name it in ignore of [connect.files], or in keep if it counts people of its own",
+        'set kind = "total" in [connect.files], or name it in keep if it counts anew in each interval',
+        "name it in ignore of [connect.files], or in keep",
+    )
+
+
+ON_COMMAND_LINE = (
+    "leave it out with --ignore and its name, or say --keep and its name if it counts people of its own",
+    "say --kind total, or --keep and its name if it counts anew in each interval",
+    "leave it out with --ignore and its name, or say --keep and its name",
+)
+
+
+def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) -> None:
+    """:class:`InputError` for what needs an answer before counts are taken.
+
+    ``table`` (intervals, channels) has one row an interval in order of time, below 0 where nobody counted.
+    """
+    doubtful = [number for number, name in enumerate(names) if not is_named(name, answers.keep)]
+    states = [names[each] for each in doubtful if _is_state(names[each], names)]
+    if states:
+        raise InputError(
+            "each column must count people", f"{_some(states)}, which say how others are", answers.options[2]
+        )
+    if not answers.are_totals:
+        running = [names[each] for each in doubtful if never_falls(table[:, each])]
+        if running:
+            raise InputError(
+                "counts must be of people in an interval",
+                f"those of {_some(running)}, which never fall: they look like totals since the counter began",
+                answers.options[1],
+            )
+        found = [(total, parts) for total, parts in totals(table, names) if total in doubtful]
+        if found:
+            raise InputError(
+                "each person must be counted in one place",
+                "; ".join(
+                    f"{names[total]!r}, the sum of {_some([names[part] for part in parts])}"
+                    for total, parts in found[:_NAMED]
+                )
+                + (f"; and {len(found) - _NAMED} more such sums" if len(found) > _NAMED else ""),
+                answers.options[0],
+            )
+    silent = [names[each] for each in doubtful if _is_silent(table[:, each])]
+    if silent:
+        raise InputError(
+            "each channel must have counted somebody",
+            f"nothing but zeros of {_some(silent)}, in {_DAY} intervals or more",
+            answers.options[2],
+        )
+
+
+def _is_state(name: str, names: Sequence[str]) -> bool:
+    """Whether a column is named after another one, and says how that one is."""
+    state = _STATUS.match(name)
+    return state is not None and any(state["base"] in each for each in names if each != name)
+
+
+def _is_silent(counts: NDArray[np.int64]) -> bool:
+    counted = counts[counts >= 0]
+    return bool(counted.size >= _DAY and not counted.any())
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(map(repr, names[:_NAMED])) + more
+
+
+def never_falls(counts: NDArray[np.int64]) -> bool:
+    """Whether counts of a channel look like a running total: they only rise, for long or from far up."""
+    counted = counts[counts >= 0]
+    if counted.size < 4:
+        return False
+    steps = np.diff(counted)
+    most = int(steps.max())
+    is_far_above = int(counted[0]) > 20 * most
+    return bool((steps >= 0).all() and most > 0 and (is_far_above or counted.size >= _DAY))
+
+
+def totals(table: NDArray[np.int64], names: Sequence[str]) -> Iterator[tuple[int, list[int]]]:
+    """Channels that are the sum of others wherever all of them counted: the total, and its parts.
+
+    Parts are looked for among channels of the same name, and among all that never count more. Of many
+    channels only the busiest can be totals of others whose names do not tell.
+    """
+    are_many = len(names) > _MANY
+    picked = np.linspace(0, len(table) - 1, min(len(table), _ROWS // 8 if are_many else _ROWS))
+    values = table[np.unique(picked.astype(np.int64))]
+    counted = values >= 0
+    busy = np.argsort(-np.where(counted, values, 0).sum(axis=0), kind="stable")[:_MANY].tolist()
+    for total in sorted(busy):
+        for parts in (_named_parts(total, names), _least_squares_parts(total, values, counted)):
+            if len(parts) > 1 and _is_sum(total, parts, values, counted):
+                yield total, parts
+                break
+
+
+def _named_parts(total: int, names: Sequence[str]) -> list[int]:
+    """The channels whose names begin with that of the total, without words that say that it is one."""
+    base = " ".join(_TOTAL_WORDS.sub(" ", names[total]).split()).lower()
+    if not base:
+        return [each for each in range(len(names)) if each != total]
+    own = re.compile(rf"^{re.escape(base)}(?!\w)|[(\[]{re.escape(base)}(?!\w)", re.IGNORECASE)
+    return [each for each, name in enumerate(names) if each != total and own.search(name.lower())]
+
+
+def _least_squares_parts(total: int, values: NDArray[np.int64], counted: NDArray[np.bool_]) -> list[int]:
+    """The channels that weigh one in the sum nearest to the total, of those that never count more than it."""
+    both = counted & counted[:, [total]]
+    never_more = ~((values > values[:, [total]]) & both).any(axis=0)
+    often = 2 * both.sum(axis=0) >= counted[:, total].sum()
+    is_part = never_more & often & (np.where(both, values, 0).sum(axis=0) > 0)
+    is_part[total] = False
+    chosen = np.flatnonzero(is_part)
+    if not 2 <= chosen.size <= _MOST_PARTS:
+        return []
+    rows = both[:, chosen].all(axis=1)
+    if rows.sum() < _LEAST_ROWS:
+        return []
+    weights, _ = nnls(values[rows][:, chosen].astype(np.float64), values[rows, total].astype(np.float64))
+    return [int(each) for each in chosen[np.abs(weights - 1.0) < 1e-6]]
+
+
+def _is_sum(total: int, parts: list[int], values: NDArray[np.int64], counted: NDArray[np.bool_]) -> bool:
+    """Whether the total is the sum of these parts in every row where all counted, and enough rows show it."""
+    rows = counted[:, [total, *parts]].all(axis=1)
+    found = values[rows][:, parts]
+    shown = int(((found > 0).sum(axis=1) > 1).sum())
+    return shown >= _LEAST_ROWS - 1 and bool((found.sum(axis=1) == values[rows, total]).all())
+
+
+def differences(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Counts of the intervals between totals since a counter began, and how many are not known.
+
+    A total that is lower than the one before is that of a counter that began again.
+    """
+    before, after = table[:-1], table[1:]
+    is_known = (before >= 0) & (after >= before)
+    unknown = int(((before >= 0) & (after != ABSENT) & ~is_known).sum())
+    return np.where(is_known, after - before, np.minimum(before, NOT_COUNTED)), unknown
+
+
+def remarks_of(table: NDArray[np.int64], names: Sequence[str], step_seconds: int) -> Iterator[str]:
+    """What may be a broken device, in a sentence each: the same count for most of a day and more."""
+    least = max(_LONG_STEPS, -(-_LONG_SECONDS // step_seconds))
+    for column, name in enumerate(names):
+        counts = table[:, column]
+        counts = counts[counts >= 0]
+        if counts.size < 2 * least or not counts.any():
+            continue
+        starts = np.flatnonzero(np.concatenate([[True], counts[1:] != counts[:-1]]))
+        lengths = np.diff(np.append(starts, counts.size))
+        longest = int(lengths.argmax())
+        if lengths[longest] >= least:
+            what = "no people" if counts[starts[longest]] == 0 else "the same number of people"
+            yield (
+                f"{name!r} counted {what} in {int(lengths[longest]):,} intervals in a row. If the device was "
+                "down, leave these hours out: docs/how-to/broken-devices.md"
+            )

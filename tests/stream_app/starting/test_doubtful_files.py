@@ -1,0 +1,277 @@
+"""Files that look right and are not: each is read rightly, or refused with the question it raises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from stream_app.exceptions import InputError
+from stream_app.setup.sections import FilesMap
+from stream_app.starting.connect import read_archive, resolved_map
+from stream_app.starting.counts import CountTable, read_counts
+from stream_app.starting.counts.doubts import NOT_COUNTED, never_falls, totals
+from stream_app.starting.counts.tables import Written
+from tests.shared_files import shared
+
+BRIDGE = "time,bridge,bridge north,bridge south\n"
+HOURS = ["2026-03-02 08:00", "2026-03-02 09:00", "2026-03-02 10:00", "2026-03-02 11:00"]
+
+
+def saved(folder: Path, text: str) -> Path:
+    path = folder / "counts.csv"
+    path.write_text(text)
+    return path
+
+
+def taken(folder: Path, text: str, **given: Any) -> CountTable:
+    """As `init` reads it."""
+    return read_counts(saved(folder, text), **{"timezone": "UTC", **given})
+
+
+def mapped(folder: Path, text: str, **mapping: Any) -> CountTable:
+    """As `connect files` reads it."""
+    return read_archive([saved(folder, text)], FilesMap.model_validate({"timezone": "UTC", **mapping}))
+
+
+def rows(*counts: str) -> str:
+    return "".join(f"{hour},{cells}\n" for hour, cells in zip(HOURS, counts, strict=True))
+
+
+@pytest.mark.parametrize(
+    "counts", [("41,17,24", "38,20,18", ",,", "30,10,20"), ("41,17,24", "38,20,18", "9,,", "30,10,20")]
+)
+def test_a_total_beside_its_parts_is_asked_about_also_where_a_cell_is_empty(
+    tmp_path: Path, counts: tuple[str, ...]
+) -> None:
+    text = BRIDGE + rows(*counts)
+    with pytest.raises(InputError, match="got 'bridge', the sum of 'bridge north', 'bridge south'; leave it"):
+        taken(tmp_path, text)
+    assert taken(tmp_path, text, ignore=["bridge"]).sensors == ("bridge north", "bridge south")
+    assert len(taken(tmp_path, text, keep=["bridge"]).sensors) == 3
+    columns = {"start": "time", "columns": dict.fromkeys(("bridge", "bridge north", "bridge south"), "b")}
+    with pytest.raises(InputError, match="one place, got 'b bridge', the sum of 'b bridge north'"):
+        mapped(tmp_path, text, **columns, channels="sum")
+    parts = {"start": "time", "columns": {"bridge north": "b", "bridge south": "b"}, "ignore": ["bridge"]}
+    assert mapped(tmp_path, text, **parts, channels="sum").table[0, 0] == 41
+
+
+def test_sums_of_a_site_or_district_are_found_in_wide_and_long_files(tmp_path: Path) -> None:
+    """Whatever they are called, and two levels of them."""
+    random = np.random.default_rng(1)
+    parts = random.integers(1, 30, (30, 4))
+    centre, south = parts[:, :2].sum(axis=1), parts[:, 2:].sum(axis=1)
+    whole = np.column_stack([parts, centre, south, centre + south])
+    names = ["a", "b", "c", "d", "centre", "south", "city"]
+    times = [f"2026-03-{2 + number // 24:02} {number % 24:02}:00" for number in range(30)]
+    wide = [",".join([time, *map(str, row)]) for time, row in zip(times, whole.tolist(), strict=True)]
+    with pytest.raises(InputError) as raised:
+        taken(tmp_path, "\n".join([",".join(["time", *names]), *wide, ""]))
+    for total in ("'centre', the sum of 'a', 'b'", "'south', the sum of 'c', 'd'", "'city', the sum of"):
+        assert total in str(raised.value)
+    long = [
+        f"{time},{name},{count}"
+        for time, row in zip(times, whole.tolist(), strict=True)
+        for name, count in zip(names, row, strict=True)
+    ]
+    text = "\n".join(["time,sensor,count", *long, ""])
+    with pytest.raises(InputError, match="'centre', the sum of 'a', 'b'"):
+        taken(tmp_path, text)
+    left = taken(tmp_path, text, ignore=["centre", "south", "city"])
+    assert left.table.sum() == parts.sum()
+    found = mapped(
+        tmp_path, text, start="time", sensor="sensor", count="count", ignore=["c*", "south"], keep=["a"]
+    )
+    assert found.sensors == ("a", "b", "d")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_counters_of_their_own_are_not_taken_for_totals(seed: int) -> None:
+    """Forty counters of one city, some busy and some quiet, with gaps: no sum among them is by chance."""
+    random = np.random.default_rng(seed)
+    table = random.poisson(random.uniform(0.3, 60, 40), (72, 40))
+    table[random.random(table.shape) < 0.1] = NOT_COUNTED
+    assert list(totals(table, [f"counter {number}" for number in range(40)])) == []
+
+
+def test_columns_that_say_how_others_are_and_columns_of_zeros_are_asked_about(tmp_path: Path) -> None:
+    text = "time,a,a-status,b\n" + rows("3,0,1", "4,0,2", "5,8,3", "9,0,0")
+    with pytest.raises(InputError, match="'a-status', which say how others are"):
+        taken(tmp_path, text)
+    assert taken(tmp_path, text, ignore=["*-status"]).sensors == ("a", "b")
+    times = [f"2026-03-{2 + number // 24:02} {number % 24:02}:00" for number in range(30)]
+    silent = "time,a,b\n" + "".join(f"{time},{number % 7},0\n" for number, time in enumerate(times))
+    with pytest.raises(InputError, match="nothing but zeros of 'b'"):
+        taken(tmp_path, silent)
+    assert taken(tmp_path, silent, keep=["b"]).sensors == ("a", "b")
+
+
+def test_running_totals_are_asked_about_and_their_differences_are_the_counts(tmp_path: Path) -> None:
+    """A reset and a missing total leave intervals unknown; nothing is spread over a gap."""
+    text = "time,sensor,count\n" + "".join(
+        f"2026-03-02 {hour:02}:00,gate,{total}\n"
+        for hour, total in enumerate((6_215_258, 6_215_284, 6_215_318, "", 6_215_475, 12, 20))
+    )
+    running = text.replace(",12\n", ",6215499\n").replace(",20\n", ",6215499\n")
+    with pytest.raises(InputError, match=r"got those of 'gate', which never fall.*say --kind total"):
+        taken(tmp_path, running)
+    found = taken(tmp_path, text, kind="total")
+    assert found.table[:, 0].tolist() == [26, 34, NOT_COUNTED, NOT_COUNTED, NOT_COUNTED, 8]
+    assert any("2 differences are not known" in remark for remark in found.remarks)
+    long = {"start": "time", "sensor": "sensor", "count": "count"}
+    with pytest.raises(InputError, match='set kind = "total" in'):
+        mapped(tmp_path, running, **long)
+    same = mapped(tmp_path, text, **long, kind="total")
+    assert same.table[:, 0].tolist() == found.table[:, 0].tolist()
+
+
+def test_counts_that_rise_through_a_morning_are_no_running_total() -> None:
+    rising: NDArray[np.int64] = np.array([3, 8, 15, 15, 40, 41])
+    assert not never_falls(rising)
+    assert never_falls(np.arange(30))
+    assert never_falls(1000 + rising)
+
+
+@pytest.mark.parametrize("time_format", [None, "%Y-%m-%d %H:%M:%S %z"])
+def test_a_time_with_its_offset_is_an_instant(tmp_path: Path, time_format: str | None) -> None:
+    """Also in the hours that the clock skips and repeats; the zone of the file moves nothing."""
+    text = "time;a\n2022-10-30 02:00:00 +0200;1\n2022-10-30 02:00:00 +0100;2\n2022-10-30 03:00:00 +0100;3\n"
+    found = taken(tmp_path, text, timezone="Europe/Berlin", time_format=time_format)
+    assert (f"{found.origin:%H:%M}", found.table[:, 0].tolist()) == ("00:00", [1, 2, 3])
+    given = {"start": "time", "columns": {"a": "a"}, "timezone": None, "time_format": time_format}
+    same = mapped(tmp_path, text, **given)
+    assert (f"{same.origin:%H:%M}", same.table[:, 0].tolist()) == ("00:00", [1, 2, 3])
+
+
+def test_ten_digits_are_hours_or_seconds_by_declaration(tmp_path: Path) -> None:
+    text = "time;a\n2026030208;1\n2026030209;2\n2026030210;3\n"
+    with pytest.raises(InputError, match="unix seconds, or year, month, day and hour"):
+        taken(tmp_path, text)
+    hours = taken(tmp_path, text, time_format="%Y%m%d%H")
+    assert f"{hours.origin:%Y-%m-%d %H}" == "2026-03-02 08"
+    seconds = "time;a\n1772438400;1\n1772442000;2\n"  # no such month: nothing to ask
+    assert taken(tmp_path, seconds).origin == taken(tmp_path, seconds, time_format="%s").origin
+
+
+def test_a_point_before_three_digits_is_asked_about(tmp_path: Path) -> None:
+    text = "time;a\n2026-03-02 08:00;1.000\n2026-03-02 09:00;2.115\n2026-03-02 10:00;12\n"
+    for read in (taken, lambda folder, text: mapped(folder, text, start="time", columns={"a": "a"})):
+        with pytest.raises(InputError, match="thousands or decimals, first in row 1"):
+            read(tmp_path, text)
+    assert taken(tmp_path, text, written=Written(thousands=".")).table[:, 0].tolist() == [1000, 2115, 12]
+    thousands = mapped(tmp_path, text, start="time", columns={"a": "a"}, thousands=".")
+    assert thousands.table[:, 0].tolist() == [1000, 2115, 12]
+    whole = text.replace("2.115", "2.000")
+    assert taken(tmp_path, whole, written=Written(decimal=".")).table[:, 0].tolist() == [1, 2, 12]
+    commas = text.replace("1.000", "1,0").replace("2.115", "2,0")
+    assert taken(tmp_path, commas, written=Written(decimal=",")).table[:, 0].tolist() == [1, 2, 12]
+
+
+def test_several_columns_of_counts_are_channels_and_several_of_a_start_are_joined(tmp_path: Path) -> None:
+    """By declaration; the first of them alone would be half of the people, or a day without its hour."""
+    text = "id,date,hour,in,out\n" + "".join(f"27,25/10/2008,{hour},{hour},{2 * hour}\n" for hour in range(4))
+    long = {"start": ["date", "hour"], "sensor": "id", "count": ["in", "out"], "time_format": "%d/%m/%Y %H"}
+    with pytest.raises(InputError, match="declared what several channels"):
+        mapped(tmp_path, text, **long)
+    assert mapped(tmp_path, text, **long, channels="sum").table[:, 0].tolist() == [0, 3, 6, 9]
+    apart = mapped(tmp_path, text, **long, channels="apart")
+    assert (apart.sensors, apart.table[3].tolist()) == (("27/in", "27/out"), [3, 6])
+    with pytest.raises(InputError, match="in several that are joined, got 'date' and 'hour'"):
+        mapped(tmp_path, text, **{**long, "time_format": None})
+
+
+def test_daily_counts_over_a_change_of_clocks_are_steps_of_a_calendar_day(tmp_path: Path) -> None:
+    text = "Datum,N\n" + "".join(
+        f"{day}.2025,{number}\n" for number, day in enumerate(("29.03", "30.03", "31.03"))
+    )
+    found = taken(tmp_path, text, timezone="Europe/Berlin")
+    assert (found.step_seconds, found.table[:, 0].tolist()) == (86_400, [0, 1, 2])
+    assert any("only column that has any" in remark for remark in found.remarks)
+    same = mapped(tmp_path, text, start="Datum", timezone="Europe/Berlin", columns={"N": "n"})
+    assert (same.origin, same.table[:, 0].tolist()) == (found.origin, [0, 1, 2])
+    summer = text.replace(".03", ".07")
+    assert (
+        f"{taken(tmp_path, summer, timezone='Europe/Berlin').origin:%H:%M}" == "23:00"
+    )  # steps of a year agree
+
+
+def test_an_autumn_hour_that_stands_once_is_not_counted(tmp_path: Path) -> None:
+    """It may be of the first hour, of the second, or of both."""
+    text = "time,a\n" + "".join(f"2025-10-26 {hour:02}:00,{hour}\n" for hour in range(5))
+    found = taken(tmp_path, text, timezone="Europe/Berlin")
+    assert found.table[:, 0].tolist() == [0, 1, NOT_COUNTED, NOT_COUNTED, 3, 4]
+    assert any("may be of either hour or of both" in remark for remark in found.remarks)
+
+
+def test_a_device_that_was_down_is_said(tmp_path: Path) -> None:
+    times = [f"2026-03-{2 + number // 24:02} {number % 24:02}:00" for number in range(72)]
+    text = "time,a,b\n" + "".join(
+        f"{time},{0 if 1 <= number <= 22 else 5 + number % 3},{number % 11}\n"
+        for number, time in enumerate(times)
+    )
+    (remark,) = taken(tmp_path, text).remarks
+    assert remark.startswith("'a' counted no people in 22 intervals in a row")
+    columns = {"a": "a", "b": "b"}
+    assert remark in mapped(tmp_path, text, start="time", columns=columns).remarks
+
+
+def test_a_line_with_other_cells_than_the_header_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="must have the 3 cells of its header, got a line with 2"):
+        taken(tmp_path, "time,a,b\n2026-03-02 08:00,1,2\n2026-03-02 09:00,3\n")
+
+
+REAL: tuple[tuple[str, dict[str, Any], str | int], ...] = (
+    (
+        "01c-muenster-only-total-and-parts.csv",
+        {"start": "Datetime", "column_pattern": "(?P<sensor>.+)"},
+        "the sum of",
+    ),
+    ("03-koeln-daily.csv", {"start": "Datum", "columns": {"Zaehlerstand": "n"}}, 626_267),
+    (
+        "05-edinburgh-date-hour-channels.csv",
+        {
+            "start": ["date", "time"],
+            "time_format": "%d/%m/%Y %H",
+            "timezone": "Europe/London",
+            "sensor": "counter_id",
+            "count": ["channel_1", "channel_2"],
+            "channels": "sum",
+            "ambiguous": "in_order",
+        },
+        2_543,
+    ),
+    (
+        "10-mta-turnstile-accumulated.txt",
+        {
+            "start": ["DATE", "TIME"],
+            "time_format": "%m/%d/%Y %H:%M:%S",
+            "timezone": "America/New_York",
+            "sensor": "SCP",
+            "count": "ENTRIES",
+        },
+        "never fall",
+    ),
+    (
+        "18-tours-ecocounter-export.csv",
+        {"preset": "eco-counter", "timezone": "Europe/Paris"},
+        "TOTAL IN', the sum of",
+    ),
+)
+
+
+@pytest.mark.parametrize(("name", "mapping", "expected"), REAL)
+def test_real_files_add_up_to_what_their_cells_say_or_raise_their_question(
+    name: str, mapping: dict[str, Any], expected: str | int
+) -> None:
+    """Sums were taken with the csv module; a question names the quirk of the file."""
+    path = shared(f"data/counters/{name}")
+    given = resolved_map(FilesMap.model_validate({"timezone": "Europe/Berlin", **mapping}))
+    if isinstance(expected, str):
+        with pytest.raises(InputError, match=expected):
+            read_archive([path], given)
+        return
+    table = read_archive([path], given).table
+    assert int(table[table > 0].sum()) == expected
