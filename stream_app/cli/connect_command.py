@@ -315,7 +315,7 @@ def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) 
     from stream_app.setup.declared import require_most_counts
     from stream_app.setup.given_priors import location_names
     from stream_app.setup.sensor_files import load_registry
-    from stream_app.starting.counts.read import NOT_COUNTED
+    from stream_app.starting.counts.doubts import NOT_COUNTED
 
     first = int((found.table != NOT_COUNTED).any(axis=1).argmax())
     if first > settings.max_ahead:
@@ -343,7 +343,7 @@ def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) 
 
 
 def _summary(found: CountTable, output: Path) -> dict[str, object]:
-    from stream_app.starting.counts.read import NOT_COUNTED
+    from stream_app.starting.counts.doubts import NOT_COUNTED
 
     return {
         "output": str(output),

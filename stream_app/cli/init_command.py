@@ -191,7 +191,7 @@ def _prompted(question: str, default: str) -> str:
 
 
 def _print_reading(deployment: NewDeployment, steps: int) -> None:
-    from stream_app.starting.counts.read import NOT_COUNTED
+    from stream_app.starting.counts.doubts import NOT_COUNTED
     from stream_app.watching.wording import duration
 
     counts = deployment.counts

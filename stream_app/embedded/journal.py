@@ -222,8 +222,7 @@ class RevisedLog:
                 restoring(REVISED_FILE),
             )
         if self._path.exists():
-            self._open()
-            assert self._file is not None
+            self._file = self._opened()
             self._file.truncate(whole)
             for tier, file in self._tier_files.items():
                 self._complete(tier, file)
@@ -256,9 +255,8 @@ class RevisedLog:
         if not new:
             return
         if self._file is None:
-            self._open()
+            self._file = self._opened()
             sync_folder(self._path.parent)
-        assert self._file is not None
         release = release.model_copy(update={"releases": new})
         line = release.line() if self._tiers else public_release(release, ()).line()
         note(line)
@@ -273,10 +271,10 @@ class RevisedLog:
         for file in (*self._tier_files.values(), *([] if self._file is None else [self._file])):
             file.close()
 
-    def _open(self) -> None:
-        self._file = ChainedLog(self._path, SECRET_MODE if self._tiers else PUBLIC_MODE)
+    def _opened(self) -> ChainedLog:
         for tier in self._tiers:
             self._tier_files[tier] = AppendFile(self._path.with_name(tier_file(tier, REVISED)), SECRET_MODE)
+        return ChainedLog(self._path, SECRET_MODE if self._tiers else PUBLIC_MODE)
 
     def _complete(self, tier: str, file: AppendFile) -> None:
         """Give a tier's file a line for each of the log; one added later has no value in those before it."""

@@ -43,7 +43,8 @@ from stream_app.starting.counts.deployment_files import (
     SensorPlace,
     assumed_population,
 )
-from stream_app.starting.counts.read import NOT_COUNTED, CountTable
+from stream_app.starting.counts.doubts import NOT_COUNTED
+from stream_app.starting.counts.read import CountTable
 from stream_app.starting.counts.tables import columns_in_words, read_table
 
 OUTSIDE = "outside"

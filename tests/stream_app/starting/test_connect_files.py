@@ -26,7 +26,7 @@ from stream_app.starting.connect import (
     write_counts,
 )
 from stream_app.starting.counts import CountTable, read_counts
-from stream_app.starting.counts.read import NOT_COUNTED
+from stream_app.starting.counts.doubts import NOT_COUNTED
 from stream_app.wire import Activation, Reading, parse
 from tests.shared_files import shared
 from tests.stream_app.command_line import invoked

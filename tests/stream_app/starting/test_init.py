@@ -25,7 +25,7 @@ from stream_app.starting.counts.deployment_files import (
     sensor_places,
     table_steps,
 )
-from stream_app.starting.counts.read import NOT_COUNTED
+from stream_app.starting.counts.doubts import NOT_COUNTED
 from tests.shared_files import shared
 from tests.stream_app.command_line import invoked
 

@@ -19,7 +19,7 @@ from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.starting.counts import read_counts
 from stream_app.starting.counts.deployment_files import sensor_places
-from stream_app.starting.counts.read import NOT_COUNTED
+from stream_app.starting.counts.doubts import NOT_COUNTED
 from stream_app.wire.inputs import load_activations, reading_parser
 from stream_app.wire.messages import Activation, PlaceReport, Reading, Readings, StepRelease
 from stream_app.wire.parsing import parse
