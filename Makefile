@@ -10,7 +10,7 @@ PEOPLE ?= 2000
 PAUSE ?= 0.1
 # For two cores: one or two of the three wait for Kafka at first. Four take a sixth more of the processor.
 WORKERS ?= 3
-SHARED_OUT = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+SHARED_OUT = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -o tmp_path_retention_policy=failed
 COMPARE_BITS := tests/test_readme.py tests/models/noise/test_correlated.py \
 	tests/stream_app/embedded/test_restart.py::test_a_killed_run_with_tiers_or_a_budget_ends_with_the_same_files \
 	$(addprefix tests/accounting/,test_audit.py exposure/test_information.py exposure/test_history.py \
@@ -24,10 +24,13 @@ PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do 
 # Tests run side by side: an algebra library's threads would burn what the other process needs while they wait for
 # each other, and hundreds of short processes read the bytecode that the first one writes.
 test thorough test-fast: export OPENBLAS_NUM_THREADS := 1
+# A small run waits sixty times for the disk, as long as it computes: files of tests are kept in memory where 2 GB are free.
+IN_MEMORY := $(shell test "$$(df -m --output=avail /dev/shm 2>/dev/null | tail -1)" -ge 2048 2>/dev/null && echo /dev/shm)
+test thorough test-fast: export PYTEST_DEBUG_TEMPROOT := $(IN_MEMORY)
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test services thorough test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
-	readme screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
+	readme style screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -64,13 +67,15 @@ services: ## Prometheus, Chromium, Mosquitto, Pango, Java, Maven and faketime fr
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || echo "could not install$$missing"; \
 	elif [ -n "$$missing" ]; then echo "not installed, tests that need them are skipped:$$missing"; fi
 
-thorough: install-dev ## the longest property tests with all their random cases; `make test` tries a quarter
-	@THOROUGH=1 $(BIN)/python -m pytest $(SHARED_OUT) -m thorough
+thorough: install-dev ## every test with random cases, with all of them; `make test` tries a quarter, another one each day
+	@THOROUGH=1 $(BIN)/python -m pytest $(SHARED_OUT) -m "thorough or hypothesis"
 
 test-fast: install-dev ## the tests that take less than two minutes together
 	@$(BIN)/python -m pytest $(SHARED_OUT) -m "not slow"
 
-lint: install-dev docs ## ruff, mypy --strict on the packages, and the documentation's links
+lint: docs style ## ruff, mypy --strict on the packages, and the documentation's links
+
+style: install-dev ## ruff and mypy --strict; the site is built by a test, too
 	@$(BIN)/ruff check $(wildcard $(CODE))
 	@$(BIN)/ruff format --check $(wildcard $(CODE))
 	@$(BIN)/mypy --strict -p models -p accounting -p stream_app -p tallyguard

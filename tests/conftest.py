@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
-settings.register_profile("any machine", deadline=None)  # a loaded one is slow, which is no fault
+from tests.volume import DAY, try_a_part
+
+# A loaded machine is slow, which is no fault. What is drawn depends on the day alone.
+settings.register_profile("any machine", deadline=None, derandomize=False)
 settings.load_profile("any machine")
 
 # Looking for cycles of garbage took a half of collecting tests: little of what that makes is ever garbage.
@@ -22,12 +26,28 @@ LONG = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # hypothesis looks at its option when it is its turn
+def pytest_configure(config: pytest.Config) -> None:
+    """One day's random cases are the same in all processes, and can be tried again."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = DAY
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How to try the same random cases again, where something failed."""
+    if terminalreporter.stats.get("failed"):
+        day = os.environ["CASES_OF"]
+        terminalreporter.write_line(f"CASES_OF={day} in the environment tries the same random cases again")
+
+
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups when it is its turn
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that share a fixture of their module run in one process, or each process would make its own.
 
-    The longest tests are first, or one process would still run them when the others have nothing to do.
+    Property tests try a part of their cases. The longest tests are first, or one process would still run them
+    when the others have nothing to do.
     """
+    try_a_part({item.obj for item in items if is_hypothesis_test(getattr(item, "obj", None))})
     for item in items:
         fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
         shares = any(fixture.scope == "module" for found in fixtures for fixture in found)
