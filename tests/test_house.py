@@ -196,7 +196,7 @@ def test_tests_that_share_something_run_in_one_process(request: pytest.FixtureRe
 
 @pytest.mark.parametrize("fails", ["nothing", "test", "style"])
 def test_continuous_integration_runs_every_test_and_the_linters(tmp_path: Path, fails: str) -> None:
-    """`.ci/run` calls `make test`, where the site is built, and `make style`, and fails if one of them does."""
+    """`.ci/run` calls `make test` (the site is built there) and `make style`, and fails if one does."""
     made = tmp_path / "make"
     made.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n[ "$*" != {fails} ]\n')
     made.chmod(0o755)
