@@ -17,11 +17,13 @@ settings.load_profile("any machine")
 # Looking for cycles of garbage took a half of collecting tests: little of what that makes is ever garbage.
 gc.set_threshold(100_000, 20, 100)
 
-# Each takes minutes in one process; the first computes while those on Kafka wait.
+# Each takes minutes in one process. Those on Kafka wait most of the time: they begin at once, while others
+# compute. A process takes up to two tests ahead: what computes for minutes must not stand before who waits.
 LONG = (
-    "tests/accounting/test_array_indices.py",
+    "tests/kafka/regions/",  # and with them all that share its broker
     "tests/kafka/faults/",
     "tests/kafka/",
+    "tests/accounting/test_array_indices.py",
     "tests/stream_app/starting/brokers/test_mqtt_kills.py",
 )
 

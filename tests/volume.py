@@ -31,7 +31,8 @@ def try_a_part(property_tests: Iterable[Any]) -> None:
 
 def some(number: int) -> range:
     """Of the cases ``0..number-1``, those of this day."""
-    return range(DAY % PARTS, number, PARTS)
+    part = DAY % PARTS
+    return range(number * part // PARTS, number * (part + 1) // PARTS)
 
 
 def randoms(seed: int, number: int) -> Iterator[np.random.Generator]:

@@ -101,5 +101,5 @@ def test_no_test_of_a_kernel_makes_it_leave_its_arrays() -> None:
     cache = WANTED.with_name("kernels-checked")
     chosen = ["-p", "tests.index_checks", "-m", "not slow or indices", "tests/models", "tests/accounting"]
     chosen += [f"--ignore=tests/models/numerics/test_{name}.py" for name in ("jit", "compiling")]
-    run = checked("-m", "pytest", "-x", *chosen, cache=cache)
+    run = checked("-m", "pytest", "-x", "-o", "tmp_path_retention_policy=failed", *chosen, cache=cache)
     assert run.returncode == 0, run.stdout[-4000:]
