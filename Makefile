@@ -8,9 +8,10 @@ BIN := $(VENV)/bin
 STEPS ?= 48
 PEOPLE ?= 2000
 PAUSE ?= 0.1
-# For two cores: one or two of the three wait for Kafka at first. Four take a sixth more of the processor.
-WORKERS ?= 3
-SHARED_OUT = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+# For two cores: two or three of the four wait for Kafka at first, and later some wait for other processes.
+WORKERS ?= 4
+KEEP_FAILED = -o tmp_path_retention_policy=failed
+SHARED_OUT = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(KEEP_FAILED)
 COMPARE_BITS := tests/test_readme.py tests/models/noise/test_correlated.py \
 	tests/stream_app/embedded/test_restart.py::test_a_killed_run_with_tiers_or_a_budget_ends_with_the_same_files \
 	$(addprefix tests/accounting/,test_audit.py exposure/test_information.py exposure/test_history.py \
@@ -24,10 +25,13 @@ PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do 
 # Tests run side by side: an algebra library's threads would burn what the other process needs while they wait for
 # each other, and hundreds of short processes read the bytecode that the first one writes.
 test thorough test-fast: export OPENBLAS_NUM_THREADS := 1
+# A small run waits sixty times for the disk, as long as it computes: files of tests are kept in memory where 2 GB are free.
+IN_MEMORY := $(shell test "$$(df -m --output=avail /dev/shm 2>/dev/null | tail -1)" -ge 2048 2>/dev/null && echo /dev/shm)
+test thorough test-fast: export PYTEST_DEBUG_TEMPROOT := $(IN_MEMORY)
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test services thorough test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
-	readme screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
+	readme style screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -40,10 +44,9 @@ demo: $(VENV)/installed-packages ## a simulated city end to end, no broker neede
 
 # What most tests need is compiled before, by two processes; each of a dozen would compile numba's own part of it.
 # The second pass runs beside the first, which often waits for a broker; what it says comes last.
-test: install-dev services ## every test, and those that compare bits once more as a machine without AVX-512 sees them
-	@$(BIN)/python -m stream_app.starting.warm_up >/dev/null
+test: install-dev services $(VENV)/warmed-up ## every test, and those that compare bits once more as a machine without AVX-512 sees them
 	@said=$$(mktemp); \
-	$(BIN)/python -m tests.bits.cpus $(COMPARE_BITS) >$$said 2>&1 & bits=$$!; \
+	$(BIN)/python -m tests.bits.cpus $(KEEP_FAILED) $(COMPARE_BITS) >$$said 2>&1 & bits=$$!; \
 	trap 'rm -f $$said; kill $$bits 2>/dev/null || true' EXIT; \
 	status=0; $(BIN)/python -m pytest $(SHARED_OUT) || status=$$?; \
 	wait $$bits || status=$$?; \
@@ -64,13 +67,15 @@ services: ## Prometheus, Chromium, Mosquitto, Pango, Java, Maven and faketime fr
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || echo "could not install$$missing"; \
 	elif [ -n "$$missing" ]; then echo "not installed, tests that need them are skipped:$$missing"; fi
 
-thorough: install-dev ## the longest property tests with all their random cases; `make test` tries a quarter
-	@THOROUGH=1 $(BIN)/python -m pytest $(SHARED_OUT) -m thorough
+thorough: install-dev ## every test with random cases, with all of them; `make test` tries a quarter, another one each day
+	@THOROUGH=1 $(BIN)/python -m pytest $(SHARED_OUT) -m "thorough or hypothesis"
 
 test-fast: install-dev ## the tests that take less than two minutes together
 	@$(BIN)/python -m pytest $(SHARED_OUT) -m "not slow"
 
-lint: install-dev docs ## ruff, mypy --strict on the packages, and the documentation's links
+lint: docs style ## ruff, mypy --strict on the packages, and the documentation's links
+
+style: install-dev ## ruff and mypy --strict; the site is built by a test, too
 	@$(BIN)/ruff check $(wildcard $(CODE))
 	@$(BIN)/ruff format --check $(wildcard $(CODE))
 	@$(BIN)/mypy --strict -p models -p accounting -p stream_app -p tallyguard
@@ -142,7 +147,7 @@ screenshots: install-dev services ## pictures of page, report and dashboards for
 # end the installation: the demo and the tests show it in a better place.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 INSTALL = { $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) 2>/dev/null || $(PIP) $(1); }
-WARM_UP = $(BIN)/python -m stream_app.starting.warm_up >/dev/null || true
+WARM_UP = { $(BIN)/python -m stream_app.starting.warm_up >/dev/null && touch $(VENV)/warmed-up; } || true
 
 install: $(VENV)/installed-runtime
 install-dev: $(VENV)/installed-dev
@@ -173,6 +178,11 @@ $(VENV)/installed-dev: requirements-dev.lock $(VENV)/installed-packages
 	@echo "installing its development tools (once)"
 	@{ $(WARM_UP); } & status=0; $(call INSTALL,--require-hashes -r requirements-dev.lock) || status=$$?; wait; exit $$status
 	@touch $(VENV)/installed-runtime $@
+
+# Once the packages are there; again where a kernel has changed since.
+$(VENV)/warmed-up: $(shell grep -rl --include='*.py' models.numerics.jit models accounting 2>/dev/null) | $(VENV)/installed-dev
+	@$(BIN)/python -m stream_app.starting.warm_up >/dev/null
+	@touch $@
 
 UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header --quiet

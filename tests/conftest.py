@@ -3,31 +3,53 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
-settings.register_profile("any machine", deadline=None)  # a loaded one is slow, which is no fault
+from tests.volume import DAY, try_a_part
+
+# A loaded machine is slow, which is no fault. What is drawn depends on the day alone.
+settings.register_profile("any machine", deadline=None, derandomize=False)
 settings.load_profile("any machine")
 
 # Looking for cycles of garbage took a half of collecting tests: little of what that makes is ever garbage.
 gc.set_threshold(100_000, 20, 100)
 
-# Each takes minutes in one process; the first computes while those on Kafka wait.
+# Each takes minutes in one process. Those on Kafka wait most of the time: they begin at once, while others
+# compute. A process takes up to two tests ahead: what computes for minutes must not stand before who waits.
 LONG = (
-    "tests/accounting/test_array_indices.py",
+    "tests/kafka/regions/",  # and with them all that share its broker
     "tests/kafka/faults/",
     "tests/kafka/",
+    "tests/accounting/test_array_indices.py",
     "tests/stream_app/starting/brokers/test_mqtt_kills.py",
 )
+
+
+@pytest.hookimpl(tryfirst=True)  # hypothesis looks at its option when it is its turn
+def pytest_configure(config: pytest.Config) -> None:
+    """One day's random cases are the same in all processes, and can be tried again."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = DAY
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How to try the same random cases again, where something failed."""
+    if terminalreporter.stats.get("failed"):
+        day = os.environ["CASES_OF"]
+        terminalreporter.write_line(f"CASES_OF={day} in the environment tries the same random cases again")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups when it is its turn
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that share a fixture of their module run in one process, or each process would make its own.
 
-    The longest tests are first, or one process would still run them when the others have nothing to do.
+    Property tests try a part of their cases. The longest tests are first, or one process would still run them
+    when the others have nothing to do.
     """
+    try_a_part({item.obj for item in items if is_hypothesis_test(getattr(item, "obj", None))})
     for item in items:
         fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
         shares = any(fixture.scope == "module" for found in fixtures for fixture in found)

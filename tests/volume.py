@@ -1,14 +1,40 @@
-"""How many random cases the four longest property tests try.
+"""How many random cases the long tests try: a quarter of them a day, all of them with ``make thorough``.
 
-Continuous integration has an hour on a slow machine with two cores: it tries a quarter of them, always the
-same ones. ``make thorough`` tries all.
+The quarter turns with the date, so that four days in a row try all, and hypothesis draws anew each day. Where
+a test fails, the date is said: ``CASES_OF=2026-11-26 make test`` tries the cases of that day again. Where the
+same cases are tried a second time for something else, ``CASES_PARTS`` says of how many parts one is enough.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from datetime import date
+from typing import Any
+
+import numpy as np
+from hypothesis import settings
+
+# Processes that this one starts have the same day, even after midnight.
+DAY = date.fromisoformat(os.environ.setdefault("CASES_OF", date.today().isoformat())).toordinal()
+PARTS = 1 if os.environ.get("THOROUGH") else int(os.environ.get("CASES_PARTS", "4"))
+_LEAST = 10
 
 
-def cases(number: int) -> int:
-    """Of ``number`` cases, how many to try."""
-    return number if os.environ.get("THOROUGH") else number // 4
+def try_a_part(property_tests: Iterable[Any]) -> None:
+    """Of the examples that hypothesis may draw for each of these tests it draws this part, at least ten."""
+    for test in property_tests:
+        whole = test._hypothesis_internal_use_settings
+        examples = max(-(-whole.max_examples // PARTS), min(whole.max_examples, _LEAST))
+        test._hypothesis_internal_use_settings = settings(whole, max_examples=examples)
+
+
+def some(number: int) -> range:
+    """Of the cases ``0..number-1``, those of this day."""
+    part = DAY % PARTS
+    return range(number * part // PARTS, number * (part + 1) // PARTS)
+
+
+def randoms(seed: int, number: int) -> Iterator[np.random.Generator]:
+    """For each case of this day its own random numbers, whichever others are tried."""
+    return (np.random.default_rng([seed, case]) for case in some(number))

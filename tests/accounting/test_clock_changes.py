@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from functools import reduce
+from itertools import product
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -36,7 +37,7 @@ from tests.accounting.enumeration import (
     window_optima,
 )
 from tests.accounting.random_runs import channel, random_step
-from tests.volume import cases
+from tests.volume import randoms
 
 HOUR, ZONE = 3600, "Europe/Vienna"
 KINDS = ("full", "zeros", "absorbing", "reducible", "sticky")
@@ -188,8 +189,8 @@ class Log(NamedTuple):
 @pytest.mark.parametrize("night", NIGHTS)
 def test_running_ceilings_are_never_below_the_optimum(night: Callable[[np.random.Generator], Night]):
     """For every step of the log and every number of mistakes; and the ceiling can be exactly the optimum."""
-    rng, exact = np.random.default_rng(39), 0
-    for _ in range(cases(80)):
+    exact = 0
+    for rng in randoms(39, 80):
         log = Log.of(rng, night(rng))
         horizon = int(rng.integers(1, log.night.steps + 1))
         mistakes = int(rng.integers(horizon))
@@ -216,8 +217,8 @@ def test_running_ceilings_are_never_below_the_optimum(night: Callable[[np.random
 def test_audits_hold_and_their_attacks_and_guesses_are_what_they_say(
     night: Callable[[np.random.Generator], Night],
 ):
-    rng, exact = np.random.default_rng(40), 0
-    for _ in range(cases(40)):
+    exact = 0
+    for rng in randoms(40, 40):
         log = Log.of(rng, night(rng))
         mistakes = int(rng.integers(log.night.steps))
         [found] = audit_population(
@@ -237,8 +238,7 @@ def test_audits_hold_and_their_attacks_and_guesses_are_what_they_say(
 
 @pytest.mark.parametrize("night", NIGHTS)
 def test_past_horizons_hold_at_the_moment_and_in_hindsight(night: Callable[[np.random.Generator], Night]):
-    rng = np.random.default_rng(41)
-    for _ in range(cases(40)):
+    for rng in randoms(41, 40):
         log = Log.of(rng, night(rng))
         exposure = Exposure.of(log.population.chain(0), log.schedule, 2)
         first = int(rng.integers(log.night.steps))
@@ -262,8 +262,7 @@ def test_the_best_guess_from_habits_is_scored_by_the_moves_of_that_night():
 
 def test_past_horizons_on_the_page_hold_and_the_law_is_carried_through_changes_and_holidays():
     """As the page, the report and ``audit --hindsight`` compute them, from a log that begins at step 0."""
-    rng = np.random.default_rng(43)
-    for night in NIGHTS * cases(8):
+    for night, rng in product(NIGHTS, randoms(43, 8)):
         given = night(rng)
         log = Log.of(rng, given._replace(origin=given.origin + given.first * HOUR, first=0))
         first = int(rng.integers(log.night.steps))

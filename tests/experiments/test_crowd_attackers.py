@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -34,6 +34,7 @@ from models.releases import Schedule
 from tests.accounting.crowd.collective import collective_optimum, joint_law, others_law
 from tests.accounting.crowd.instances import Instance, prior_of, random_chain
 from tests.accounting.enumeration import all_paths
+from tests.volume import some
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -107,10 +108,10 @@ class Enumerated:
         return float(self.joint.law.sum(axis=0) @ above @ self.without)
 
 
-def check_crowds(first: int, count: int) -> dict[str, int]:
+def check_crowds(seeds: Iterable[int]) -> dict[str, int]:
     """How often each attack beats habits, in crowds in which none is above what there can be."""
     won = dict.fromkeys([*CROWD_ATTACKS, "area"], 0)
-    for seed in range(first, first + count):
+    for seed in seeds:
         instance = small_crowd(np.random.default_rng(seed))
         crowd = Enumerated(instance)
         best = collective_optimum(crowd.joint, 0)
@@ -130,13 +131,15 @@ def check_crowds(first: int, count: int) -> dict[str, int]:
 @pytest.mark.slow
 def test_no_attacker_is_above_the_optimum_nor_that_above_the_ceiling() -> None:
     """By enumeration of everybody's movements; each attack wins something somewhere."""
-    assert min(check_crowds(0, 40).values()) > 3
+    assert min(check_crowds(range(40)).values()) > 3
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_no_attacker_is_above_the_ceiling_in_many_more_crowds() -> None:
     """The same, longer."""
-    assert min(check_crowds(1_000, 120).values()) > 10
+    crowds = some(120)
+    assert min(check_crowds(1_000 + crowd for crowd in crowds).values()) > len(crowds) / 12
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ from models.priors.chain import LocalChain
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import all_paths, within
 from tests.accounting.exposures import exposure_to, gaussian, koga_chain, noised_case, step_of
+from tests.volume import randoms
 
 Window = tuple[int, int]
 
@@ -109,10 +110,10 @@ def test_the_guess_without_outputs_and_what_they_add_bound_the_optimum(seed: int
     assert np.mean([check(rng) for _ in range(100)]) < 1.01
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_parts_hold_on_four_thousand_logs() -> None:
-    rng = np.random.default_rng(2026)
-    assert np.mean([check(rng) for _ in range(4000)]) < 1.01
+    assert np.mean([check(rng) for rng in randoms(2026, 4000)]) < 1.01
 
 
 def noised(rng: np.random.Generator) -> tuple[Case, Exposure, list[NDArray[np.float64]]]:

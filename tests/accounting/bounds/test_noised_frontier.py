@@ -31,6 +31,7 @@ from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import all_paths, window_optimum
 from tests.accounting.exposures import RAW, gaussian
+from tests.volume import randoms
 
 UNLIMITED = 1 << 40
 MECHANISMS = (RAW, gaussian(0.3), gaussian(0.5), gaussian(0.8), Tiered((("public", 1.0),)))
@@ -167,10 +168,10 @@ def test_no_adversary_beats_the_bound(seed: int) -> None:
     assert ratios.mean() < 1.02
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_no_adversary_beats_the_bound_on_three_thousand_logs() -> None:
-    rng = np.random.default_rng(2026)
-    ratios = np.array([check(rng) for _ in range(3_000)])
+    ratios = np.array([check(rng) for rng in randoms(2026, 3_000)])
     assert ratios.mean() < 1.02
 
 

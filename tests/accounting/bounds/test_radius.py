@@ -17,6 +17,7 @@ from accounting.exposure import Exposure
 from tests.accounting.chains import random_matrix
 from tests.accounting.enumeration import Floats, Paths, all_paths, window_optimum
 from tests.accounting.exposures import RAW, exposure_to, gaussian, raw_exposure, step_of
+from tests.volume import randoms
 
 CASES = json.loads((Path(__file__).parent / "radius.json").read_text())["cases"]
 """Exact numbers by another program; ``about`` in the file says what each is."""
@@ -296,12 +297,12 @@ def random_channels(rng: np.random.Generator, places: int, steps: int) -> list[F
     return channels
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_no_adversary_who_knows_the_person_beats_the_raised_ceiling_of_6000_pairs() -> None:
     """From the persona's exact optimum, over horizons with history; also with the first place shown."""
-    rng = np.random.default_rng(0)
-    tight = 0
-    for _ in range(6000):
+    tight = []
+    for rng in randoms(0, 6000):
         persona, true, prior, person = random_pair(rng)
         steps = prior.steps
         channels = random_channels(rng, persona.places, steps)
@@ -315,8 +316,8 @@ def test_no_adversary_who_knows_the_person_beats_the_raised_ceiling_of_6000_pair
         radius = Radius.between(prior, person, first, steps - 1)
         raised = radius.ceilings(window_optimum(persona, shown, horizon, mistakes))
         assert min(raised.values()) >= best - 1e-12
-        tight += min(raised.values()) < 0.99
-    assert tight > 1000
+        tight.append(min(raised.values()) < 0.99)
+    assert np.mean(tight) > 1 / 8
 
 
 def test_the_ceilings_that_are_shown_hold_for_people_within_the_radius() -> None:

@@ -33,7 +33,7 @@ from models.releases import StepSchedule
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import Floats, all_paths, window_optima
 from tests.accounting.random_runs import MECHANISMS, channel, population_of, random_step, start_of
-from tests.volume import cases
+from tests.volume import randoms
 
 UNLIMITED = 1 << 40
 _MOST_ENTRIES = 4e5  # trajectories times outputs, written down in some milliseconds
@@ -151,9 +151,8 @@ def test_no_ceiling_is_below_the_optimum(seed: int) -> None:
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_no_ceiling_is_below_the_optimum_on_many_logs() -> None:
-    rng = np.random.default_rng(20_261_122)
     slack: Slack = defaultdict(list)
-    for _ in range(cases(10_000)):
+    for rng in randoms(20_261_122, 10_000):
         check(rng, slack)
     for name, values in sorted(slack.items()):
         found = np.array(values)

@@ -24,7 +24,6 @@ from models.releases import MoveSensor, StepSchedule, WindowRelease
 from tests.accounting.bounds.test_window_risk import REFERENCE, logs, reference
 from tests.accounting.own_counts_enumerated import Counted, Log, mechanism_of, with_mechanism
 from tests.shown_steps import shown_steps
-from tests.volume import cases
 
 
 def population_of(log: Log) -> Population:
@@ -72,7 +71,7 @@ def check_running(log: Log, counted: list[Counted], releases: list[WindowRelease
 @pytest.mark.slow
 @pytest.mark.indices
 @given(logs(), st.booleans(), st.sampled_from([0, 1, 16]))
-@settings(max_examples=cases(200), deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_the_running_ceiling_is_above_every_adversary(
     drawn: tuple[Log, list[Counted], list[Mechanism]], is_declared_most: bool, vectors: int
 ) -> None:
@@ -83,7 +82,7 @@ def test_the_running_ceiling_is_above_every_adversary(
 
 
 @given(logs(), st.booleans())
-@settings(max_examples=cases(100), deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_every_bound_on_the_single_steps_is_above_every_adversary(
     drawn: tuple[Log, list[Counted], list[Mechanism]], is_declared_most: bool
 ) -> None:
@@ -133,7 +132,7 @@ def test_without_what_moves_tell_the_account_would_promise_too_much() -> None:
 @pytest.mark.slow
 @pytest.mark.indices
 @given(logs(), st.booleans(), st.sampled_from([0, 16]), st.integers(1, 4))
-@settings(max_examples=cases(150), deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_who_comes_in_the_middle_of_a_window_has_a_ceiling_above_every_adversary(
     drawn: tuple[Log, list[Counted], list[Mechanism]], is_declared_most: bool, vectors: int, came: int
 ) -> None:
@@ -203,7 +202,7 @@ def is_enumerable(channels: list[NDArray[np.float64]]) -> bool:
 @pytest.mark.slow
 @pytest.mark.indices
 @given(logs(), st.booleans())
-@settings(max_examples=cases(400), deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_single_steps_reveal_at_least_as_much_themselves(
     drawn: tuple[Log, list[Counted], list[Mechanism]], is_declared_most: bool
 ) -> None:

@@ -17,6 +17,7 @@ from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Raw
 from models.releases import Sensor, StepSchedule
 from tests.accounting.decisions import deciding
+from tests.volume import PARTS, some
 
 LOCATIONS = 12
 SEEDS = st.integers(0, 2**32 - 1)
@@ -52,13 +53,14 @@ def test_no_run_exceeds_its_budget_nor_does_the_silence_after_it(seed, in_hindsi
     check_run(seed, in_hindsight=in_hindsight, steps=15, look_ahead=look_ahead)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_no_run_exceeds_its_budget_in_many_runs_of_every_kind():
     settled: Counter[str] = Counter()
-    for seed in (*range(50), *CLEARING):
+    for seed in (*some(50), *CLEARING):
         settled += check_run(seed, in_hindsight=seed % 3 == 0, steps=30, look_ahead=seed % 4)
     often = (BudgetReason.FREE, BudgetReason.BUDGET, BudgetReason.SPENT)
-    assert min(settled[reason] for reason in often) > 15
+    assert min(settled[reason] for reason in often) > 15 / PARTS
     assert settled["cleared"] > 100
 
 

@@ -18,6 +18,7 @@ from tests.documents import DOCS, shown
 from tests.stream_app.cli.every_feature import FILES, OF_SENSORS, TIERS, Made, make, refused_by, runners
 from tests.stream_app.command_line import Tallyguard
 from tests.stream_app.engine_support import NAMES
+from tests.volume import some
 
 IN_DEPLOYMENTS = [feature for feature in Feature if feature is not Feature.ALTERNATIVES]
 PAYLOAD = {"sensor": ["sensor"], "start": ["from"], "interval_seconds": 600, "count": ["in"]}
@@ -140,8 +141,9 @@ MORE_RELEASES: tuple[dict[str, object], ...] = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", some(150))
 def test_any_features_with_any_release_are_refused_alike_or_start(
     seed: int, tmp_path: Path, tallyguard: Tallyguard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

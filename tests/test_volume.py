@@ -1,0 +1,39 @@
+"""Four days in a row try all random cases, and a day tries the same ones in every process."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import volume
+
+
+def test_each_of_four_days_tries_a_quarter_and_together_they_try_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(volume, "PARTS", 4)
+    tried = []
+    for day in range(739_946, 739_950):
+        monkeypatch.setattr(volume, "DAY", day)
+        numbers = [random.integers(1 << 60) for random in volume.randoms(3, 1_001)]
+        assert len(numbers) in (250, 251)
+        tried += numbers
+    monkeypatch.setattr(volume, "PARTS", 1)
+    assert sorted(tried) == sorted(random.integers(1 << 60) for random in volume.randoms(3, 1_001))
+    assert len(set(tried)) == 1_001
+
+
+@pytest.mark.parametrize(("parts", "whole", "drawn"), [(4, 200, 50), (4, 30, 10), (4, 8, 8), (1, 200, 200)])
+def test_a_property_test_draws_its_part_and_at_least_ten(
+    parts: int, whole: int, drawn: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(volume, "PARTS", parts)
+    found = []
+
+    @settings(max_examples=whole, database=None)
+    @given(st.floats(0, 1))
+    def holds(value: float) -> None:
+        found.append(value)
+
+    volume.try_a_part([holds])
+    holds()
+    assert len(found) == drawn
