@@ -14,6 +14,7 @@ from stream_app.cli.shared import (
     command_group,
     own_command,
     print_json,
+    print_sensors,
     progress,
     say,
     setting_option,
@@ -353,6 +354,10 @@ def _summary(found: CountTable, output: Path) -> dict[str, object]:
         "origin": found.origin.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "counts": int((found.table != NOT_COUNTED).sum()),
         "not_counted": int((found.table == NOT_COUNTED).sum()),
+        "by_sensor": [
+            {**each._asdict(), "first": each.first.isoformat(), "last": each.last.isoformat()}
+            for each in found.by_sensor()
+        ],
         "remarks": list(found.remarks),
     }
 
@@ -367,6 +372,7 @@ def _print_summary(found: CountTable, output: Path, config: Path | None) -> None
         f"{duration(found.step_seconds)}, {said['not_counted']:,} cells without one. Step 0 is "
         f"{found.origin:%Y-%m-%d %H:%M} UTC."
     )
+    print_sensors(found)
     for remark in found.remarks:
         say(f"  {remark}", markup=False)  # it may name a table: [connect.files]
     settings = f"--config {config} " if config else ""

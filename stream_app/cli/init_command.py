@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import add_numbers, new_table, own_command, progress, say, stderr, stdout
+from stream_app.cli.shared import (
+    add_numbers,
+    new_table,
+    own_command,
+    print_sensors,
+    progress,
+    say,
+    stderr,
+    stdout,
+)
 from stream_app.exceptions import InputError
 from stream_app.setup.option_settings import OPTION_SETTINGS
 
@@ -201,6 +210,7 @@ def _print_reading(deployment: NewDeployment, steps: int) -> None:
         f"Took {len(counts.table):,} of {steps:,} steps (--days), {counted:,} counts, "
         f"{counts.table.size - counted:,} cells without one. Step 0 is {counts.origin:%Y-%m-%d %H:%M} UTC."
     )
+    print_sensors(counts)
     for remark in counts.remarks:
         say(f"  {remark}")
 

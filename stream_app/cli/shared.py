@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from stream_app.kafka.broker.connection import Connection
     from stream_app.kafka.broker.topics import Topics
     from stream_app.setup.settings import Settings
+    from stream_app.starting.counts import CountTable
+
+_MOST_SENSORS, _DAY = 12, 86_400
 
 
 # Arguments and options that several commands share.
@@ -165,6 +168,22 @@ def add_numbers(table: Table, *headings: str) -> None:
     """Columns of numbers: at the right, and never broken."""
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
+
+
+def print_sensors(counts: CountTable) -> None:
+    """What was read of each sensor, the busiest of many: to be compared with what its owner knows."""
+    rows = sorted(counts.by_sensor(), key=lambda each: -each.people)
+    form = "%Y-%m-%d" if counts.step_seconds % _DAY == 0 else "%Y-%m-%d %H:%M"
+    table = new_table()
+    table.add_column("Sensor")
+    add_numbers(table, "First", "Last", "Missing", "People", "Largest")
+    for row in rows[:_MOST_SENSORS]:
+        times = (f"{time:{form}}" for time in (row.first, row.last))
+        missing = f"{row.missing / (row.counted + row.missing):.1%}"
+        table.add_row(row.sensor, *times, missing, f"{row.people:,}", f"{row.largest:,}")
+    stdout().print(table)
+    if len(rows) > _MOST_SENSORS:
+        say(f"and {len(rows) - _MOST_SENSORS:,} less busy sensors")
 
 
 def stderr() -> Console:

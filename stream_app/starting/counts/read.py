@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -50,6 +50,21 @@ from stream_app.wire import MAX_COUNT
 _DAY = 86_400
 MOST_COUNTS = "most_counts"
 """Column of tables that are handed from command to command: by how much one person moves a count."""
+
+
+class SensorCounts(NamedTuple):
+    """What was read of a sensor: its first and last step on the clock on the wall, and sums for its owner.
+
+    ``missing`` are the steps between them without a count.
+    """
+
+    sensor: str
+    first: datetime
+    last: datetime
+    counted: int
+    missing: int
+    people: int
+    largest: int
 
 
 @dataclass(frozen=True)
@@ -97,6 +112,20 @@ class CountTable:
         counted = np.flatnonzero((table != NOT_COUNTED).any(axis=0))
         names = tuple(self.sensors[index] for index in counted)
         return replace(self, sensors=names, table=table[:, counted], origin=origin)
+
+    def by_sensor(self) -> list[SensorCounts]:
+        """What was read of each sensor that counted, in their order."""
+        found = []
+        for name, counts in zip(self.sensors, self.table.T, strict=True):
+            steps = np.flatnonzero(counts >= 0)
+            if steps.size:
+                first, last = int(steps[0]), int(steps[-1])
+                times = self._time_of(first), self._time_of(last)
+                taken, between = counts[steps], last - first + 1 - steps.size
+                found.append(
+                    SensorCounts(name, *times, steps.size, between, int(taken.sum()), int(taken.max()))
+                )
+        return found
 
     def _time_of(self, step: int) -> datetime:
         """When a step begins, on the clock on the wall."""
