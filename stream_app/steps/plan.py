@@ -32,6 +32,7 @@ from models.releases import (
 )
 from stream_app.exceptions import SettingsError, TierContinuationError
 from stream_app.setup.release_settings import CROWD
+from stream_app.setup.run_folder.facts import Network
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
@@ -394,9 +395,16 @@ class Plan:
     scheduled_tiers: ScheduledTiers = field(default_factory=dict)
 
 
-def make_plan(settings: Settings, schedule: Path | None, population: Population) -> Plan:
-    """Sensors, announcements and policy of a run with a schedule (JSON), activations (CSV) or neither."""
+def make_plan(
+    settings: Settings, schedule: Path | None, population: Population, known: Network | None = None
+) -> Plan:
+    """Sensors, announcements and policy of a run with a schedule (JSON), activations (CSV) or neither.
+
+    Sensors ``known`` from earlier runs keep their order.
+    """
     registry = load_registry(settings.sensors, population.location_names)
+    if known is not None:
+        registry = known.arranged(registry)
     registry = registry.with_designs(designs_of(settings.release))
     if schedule is None or is_activations(schedule):
         announced = {} if schedule is None else load_activations(schedule, registry)

@@ -126,12 +126,14 @@ def record_rows(log: RunLog) -> Rows:
         limit = BudgetSettings.model_validate(release.get("budget") or {}).limit
         sigma = release.get("sigma")
         noise = "" if sigma is None else f" with sigma {sigma:g}"
+        changed = "".join(f"{each.words}; " for each in entry.changes)
         yield (
             f"{entry.step:,}",
             entry.at,
             entry.by,
             entry.reason or ("begun" if entry.kind == "begun" else "no promise was weakened"),
-            f"{whole_rule_in_words(limit)}; released by {release.get('mechanism', 'gaussian')}{noise}; "
+            f"{changed}{whole_rule_in_words(limit)}; "
+            f"released by {release.get('mechanism', 'gaussian')}{noise}; "
             f"horizon {facts.get('horizon')}, mistakes {facts.get('mistakes')}; {priors}; "
             f"tallyguard {entry.version}",
         )

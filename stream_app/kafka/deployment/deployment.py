@@ -41,8 +41,9 @@ from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_mo
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.release_settings import CROWD
+from stream_app.setup.run_folder.facts import differences
 from stream_app.setup.run_folder.key_record import check_between_windows
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, differences
+from stream_app.setup.run_folder.manifest import DECIDED, FIXED
 from stream_app.setup.run_folder.record import Author, Entry, chained, following, head_of
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
@@ -481,13 +482,13 @@ class Deployment:
 
 def check_basis(stored: Mapping[str, Any], wanted: Mapping[str, Any], *, accept_changes: bool) -> None:
     """Refuse to continue a log with other settings than it was begun with, as far as they were stored."""
-    replaceable = ACCEPTABLE if accept_changes else frozenset[str]()
+    replaceable = DECIDED if accept_changes else frozenset[str]()
     changed = [key for key in sorted(stored.keys() - replaceable) if stored[key] != wanted.get(key)]
     if changed:
         raise RunChangedError(
             "the release log must be continued with the settings it was started with",
             differences(changed, stored, wanted),
-            keeping(changed, ACCEPTABLE),
+            keeping(changed, DECIDED, FIXED),
         )
 
 

@@ -1,9 +1,10 @@
 """The record of a run: which rule each step was published under, since when, who set it and why; append-only.
 
 One JSON object a line in ``record.jsonl``. An entry says what holds from a ``step`` on (``begun``,
-``changed``), or that a run has ``ended``. It carries the digest of the entry before and its own, so that
-:func:`read_entries` notices an entry that was changed, removed or inserted. An entry is durable before the
-first step that is published under it. A person who can rewrite the whole folder can rewrite the record, too.
+``changed``: then what is different, in words), or that a run has ``ended``. It carries the digest of the
+entry before and its own, so that :func:`read_entries` notices an entry that was changed, removed or inserted.
+An entry is durable before the first step that is published under it. A person who can rewrite the whole
+folder can rewrite the record, too.
 Therefore every report prints the digest of the last entry (:attr:`Entry.sha256`), by which a filed report can
 be compared with the record.
 
@@ -31,6 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stream_app.exceptions import OutputError, first_fault, restoring
 from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, sync_folder, whole_lines
+from stream_app.setup.run_folder.facts import Change, changes_between
 from stream_app.setup.this_process import own_version
 
 RECORD = "record.jsonl"
@@ -55,6 +57,7 @@ class Author(NamedTuple):
 class Entry(BaseModel):
     """One entry. ``facts`` hold from ``step`` on; an end has ``logs`` instead: each file's length and digest.
 
+    ``changes`` say in words what is different from the facts before; entries of earlier versions have none.
     ``version`` is that of the program. ``about`` has further information, which may differ without being a
     change: the name of the priors' file, how often all sensors together may count one person in a step.
     """
@@ -73,6 +76,7 @@ class Entry(BaseModel):
     facts: Mapping[str, Any] = Field(default_factory=dict)
     about: Mapping[str, Any] = Field(default_factory=dict)
     logs: Mapping[str, tuple[int, str]] = Field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
     previous: str = ""
     sha256: str = ""
 
@@ -86,10 +90,19 @@ class Entry(BaseModel):
 
     def line(self) -> bytes:
         """The entry as one line."""
-        return _canonical(self.model_dump(mode="json")) + b"\n"
+        return _canonical(self._fields()) + b"\n"
 
     def _digest(self) -> str:
-        return hashlib.sha256(_canonical(self.model_dump(mode="json", exclude={"sha256"}))).hexdigest()
+        fields = self._fields()
+        del fields["sha256"]
+        return hashlib.sha256(_canonical(fields)).hexdigest()
+
+    def _fields(self) -> dict[str, Any]:
+        """As JSON values, as earlier versions wrote them where there are no changes to name."""
+        fields = self.model_dump(mode="json")
+        if not self.changes:
+            del fields["changes"]
+        return fields
 
 
 class Period(NamedTuple):
@@ -176,8 +189,13 @@ def following(
     plain: dict[str, Any] = json.loads(_canonical(facts))  # as they are read back
     if last is not None and last.facts == plain and last.version == own_version():
         return None
-    kind: Kind = "begun" if last is None else "changed"
-    return _next_entry(entries, kind, step, author, now_seconds, facts=plain, about=dict(about or {}))
+    about = dict(about or {})
+    if last is None:
+        return _next_entry(entries, "begun", step, author, now_seconds, facts=plain, about=about)
+    changes = changes_between(last.facts, plain)
+    return _next_entry(
+        entries, "changed", step, author, now_seconds, facts=plain, about=about, changes=changes
+    )
 
 
 def _next_entry(
@@ -242,17 +260,22 @@ def last_facts(entries: Sequence[Entry]) -> Mapping[str, Any] | None:
     return next((each.facts for each in reversed(entries) if each.kind != "ended"), None)
 
 
+def held(entries: Iterable[Entry]) -> list[tuple[int, Mapping[str, Any]]]:
+    """From which step on which facts held, in order."""
+    return [(each.step, each.facts) for each in entries if each.kind != "ended"]
+
+
 def periods(entries: Iterable[Entry], steps: int) -> tuple[Period, ...]:
     """The first ``steps`` steps by what held: one period from each entry to the next, without empty ones.
 
     Steps before the first entry, of a version that kept no record, make a period without one.
     """
-    held = [each for each in entries if each.kind != "ended"]
-    starts = [each.step for each in held]
+    rules = [each for each in entries if each.kind != "ended"]
+    starts = [each.step for each in rules]
     found = [Period(0, min([steps, *starts[:1]]), None)]
     found += [
         Period(first, min(until, steps), entry)
-        for first, until, entry in zip(starts, [*starts, steps][1:], held, strict=True)
+        for first, until, entry in zip(starts, [*starts, steps][1:], rules, strict=True)
     ]
     return tuple(period for period in found if period.first < period.until)
 

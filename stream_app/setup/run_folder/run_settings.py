@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,14 +15,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from accounting.ledgers import PrivacyAccount
 from models.mechanisms import parse
 from models.priors import Population
-from models.releases import SensorRegistry
+from models.releases import Sensor, SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.priors_verdict import PriorsVerdict, is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.durable import load_document
+from stream_app.setup.run_folder.facts import NETWORK, Network, Registries
 from stream_app.setup.run_folder.manifest import UNSAID
 from stream_app.setup.run_folder.progress import load_progress
+from stream_app.setup.run_folder.record import RECORD, held, last_facts, read_entries
 from stream_app.setup.settings import Settings
 
 ACCOUNTED_WITH = (
@@ -158,7 +161,7 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
 
 def check_belongs(folder: Path, population: Population, registry: SensorRegistry) -> None:
     """:class:`RunChangedError` for other people or sensors than the run was accounted for."""
-    stored = load_run(folder)
+    stored, known = load_run(folder), recorded_network(folder)
     if stored.get("priors") not in (None, population.fingerprint):
         raise RunChangedError("the priors must be those of the run", "others", "name the file the run had")
     if stored.get("drawn") != drawn_from(population):
@@ -170,9 +173,14 @@ def check_belongs(folder: Path, population: Population, registry: SensorRegistry
             "name the run's settings file with --config; with it, numpy is another version than the run had, "
             "whose random numbers differ",
         )
-    if stored.get("sensors") not in (None, sensors_fingerprint(registry)):
+    given = registry if known is None else known.arranged(registry)
+    if stored.get("sensors") not in (None, sensors_fingerprint(given)):
+        now = None if known is None else Network.of(SensorRegistry(known.places, known.present))
+        said = "" if now is None else "; ".join(each.words for each in now.changes_to(Network.of(given)))
         raise RunChangedError(
-            "the sensors must be those of the run", "others", "name the run's settings file with --config"
+            "the sensors must be those of the run",
+            said or "others",
+            "name the run's settings file with --config",
         )
 
 
@@ -188,11 +196,11 @@ def mechanisms_of_windows(registry: SensorRegistry) -> dict[str, dict[str, Any]]
     }
 
 
-def counted_again(registry: SensorRegistry) -> dict[str, dict[str, int]]:
+def counted_again(sensors: Iterable[Sensor]) -> dict[str, dict[str, int]]:
     """How often sensors count one person, and correct a count, at most, where that is not once and never."""
     return {
         each.name: {"most_counts": each.most_counts, "corrections": each.corrections}
-        for each in registry.sensors
+        for each in sensors
         if each.most_counts > 1 or each.corrections
     }
 
@@ -203,6 +211,31 @@ def with_recorded_windows(folder: Path, registry: SensorRegistry) -> SensorRegis
     return registry.with_windows(
         {name: parse(own["mechanism"], own["parameters"], registry.designs) for name, own in recorded.items()}
     )
+
+
+def recorded_network(folder: Path) -> Network | None:
+    """The places and sensors of a run that has released something; None where it recorded none, or is new."""
+    logs = (folder / "decisions.jsonl", *folder.glob("releases*.jsonl"))
+    if not any(log.exists() and log.stat().st_size for log in logs):
+        return None
+    facts = last_facts(read_entries(folder / RECORD))
+    if facts is None and (folder / "run.json").is_file():
+        facts = load_document(folder / "run.json")
+    return Network.load(facts[NETWORK]) if facts and NETWORK in facts else None
+
+
+def differs_in_places_only(folder: Path, population: Population, known: Network | None) -> frozenset[str]:
+    """``{"priors"}`` where the people are those of the run, with other names of places or more of them."""
+    if known is None or known.places == population.location_names:
+        return frozenset()
+    among = replace(population, location_names=known.places)
+    facts = last_facts(read_entries(folder / RECORD)) or {}
+    return frozenset({"priors"}) if facts.get("priors") == among.fingerprint else frozenset()
+
+
+def registries_of(folder: Path, registry: SensorRegistry) -> Registries:
+    """The sensors of a run at each of its steps; those of the next step are given."""
+    return Registries(registry, held(read_entries(folder / RECORD)))
 
 
 def sensors_fingerprint(registry: SensorRegistry) -> str:
