@@ -11,7 +11,8 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,10 +42,10 @@ from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_mo
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.release_settings import CROWD
-from stream_app.setup.run_folder.facts import differences
+from stream_app.setup.run_folder.facts import NETWORK, Network, Registries, differences
 from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.setup.run_folder.manifest import DECIDED, FIXED
-from stream_app.setup.run_folder.record import Author, Entry, chained, following, head_of
+from stream_app.setup.run_folder.record import Author, Entry, chained, following, head_of, held
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, Decided, designs_of, policy_from
@@ -260,8 +261,7 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
         **settings.model_dump(mode="json", include=set(_VALUES)),
         "sharpen": settings.sharpen,
         "partitions": settings.kafka.partitions,
-        "locations": _fingerprint(registry.location_names),
-        "sensors": _fingerprint([registry.location_names, registry.accounted_facts()]),
+        **registry_basis(registry),
     }
     # What follows is left out at its default: deployments of earlier versions were begun without these
     # settings.
@@ -296,17 +296,13 @@ class DeploymentTopic:
         """As :meth:`begin`, for the fingerprint of the key that pseudonyms are made with."""
         self._begin(_PSEUDONYMS, {"pseudonym_key": pseudonym_key})
 
-    def check(self, basis: Mapping[str, Any]) -> bool:
-        """Whether the deployment has begun; :class:`RunChangedError` if it was begun with another basis."""
-        return self._check(_ACCOUNTS, basis)
-
-    async def wait(self, basis: Mapping[str, Any]) -> None:
-        """Return once the deployment was begun with this basis; for processes that may not begin one."""
-        if await asyncio.to_thread(self.check, basis):
-            return
-        logger.info("waiting for the deployment to begin: `persons load` or the release worker does it")
-        while not await asyncio.to_thread(self.check, basis):
-            await asyncio.sleep(_WAIT_SECONDS)
+    def begun(self) -> Mapping[str, Any] | None:
+        """The basis that the deployment was begun with; None before that."""
+        with consuming(self._connection) as consumer:
+            found = [read_record(each) for each in records(consumer, self._topic) if each.key == _ACCOUNTS]
+        for record in found:  # one, except after a race
+            check_same(found[0].basis, record.basis)
+        return found[0].basis if found else None
 
     def entries(self) -> tuple[Entry, ...]:
         """The record of rules: what held from which step on, its author and reason; its chain is checked."""
@@ -372,9 +368,15 @@ def read_record(record: Any) -> DeploymentRecord:
     return found
 
 
-def check_same(begun: Mapping[str, Any], basis: Mapping[str, Any]) -> None:
-    """:class:`RunChangedError` naming everything that differs from what the deployment was begun with."""
+def check_same(
+    begun: Mapping[str, Any], basis: Mapping[str, Any], grown: frozenset[str] = frozenset()
+) -> None:
+    """:class:`RunChangedError` naming everything that differs from what the deployment was begun with.
+
+    What is ``grown`` since then is in the record.
+    """
     changed = sorted(key for key in begun.keys() | basis.keys() if begun.get(key) != basis.get(key))
+    changed = [key for key in changed if key not in grown]
     if changed:
         raise RunChangedError(
             "every process must have the settings that the deployment started with",
@@ -386,6 +388,51 @@ def check_same(begun: Mapping[str, Any], basis: Mapping[str, Any]) -> None:
 
 def _fingerprint(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+# Sensors and places may be added, and sensors removed, while a deployment runs (`facts.py` says which changes
+# are possible). The release worker writes them to the record before it decides the first step with them. All
+# other processes take them from there: a decision carries the digest of what it was made with, so one with a
+# digest that is not known makes its reader read the record again, and none is accounted with other sensors.
+
+GROWN = frozenset({"locations", "sensors"})
+
+
+class KnownFacts:
+    """The sensors and places of each step, as far as this process has read the record."""
+
+    def __init__(self, basis: Mapping[str, Any], registry: SensorRegistry) -> None:
+        """Before anything was read: what the settings of this process say."""
+        self._own = registry
+        self.take(basis, ())
+
+    def take(self, begun: Mapping[str, Any], entries: Sequence[Entry]) -> None:
+        """What the deployment was begun with, and what the record says since then."""
+        named = [(step, facts) for step, facts in held(entries) if NETWORK in facts]
+        networks = [Network.load(facts[NETWORK]) for _, facts in named]
+        self.digest = digest_of(begun)
+        self.network = networks[-1] if networks else None
+        self.registries = Registries(self._own, named)
+        self._starts = [step for step, _ in named]
+        self._digests = [digest_of({**begun, **network_basis(each)}) for each in networks]
+
+    def digest_at(self, step: int) -> str:
+        """By which a decision on this step says what it was made with."""
+        number = bisect_right(self._starts, step) - 1
+        return self._digests[number] if number >= 0 else self.digest
+
+
+def network_basis(network: Network) -> dict[str, str]:
+    """The part of a basis that grows."""
+    return registry_basis(SensorRegistry(network.places, network.present))
+
+
+def registry_basis(registry: SensorRegistry) -> dict[str, str]:
+    """Fingerprints of places and sensors."""
+    return {
+        "locations": _fingerprint(registry.location_names),
+        "sensors": _fingerprint([registry.location_names, registry.accounted_facts()]),
+    }
 
 
 _WHERE = "on Kafka, where no worker reads the priors file"
@@ -414,10 +461,16 @@ class Deployment:
         require_most_counts(registry, settings.connect.scaled)
         return cls(settings, registry, Topics.of(settings), connection)
 
+    @cached_property
+    def facts(self) -> KnownFacts:
+        """The sensors and places of each step."""
+        return KnownFacts(self.basis, self.vocabulary)
+
     @property
     def location_names(self) -> tuple[str, ...]:
-        """The ``M`` locations."""
-        return self.registry.location_names
+        """The ``M`` locations: those in the record, if it names them."""
+        network = self.facts.network
+        return self.registry.location_names if network is None else network.places
 
     def horizon(self) -> HorizonSettings:
         """The horizon that risks are computed for."""
@@ -438,10 +491,94 @@ class Deployment:
         """The settings that every process accounts with, as values and fingerprints; no secret."""
         return accounts_basis(self.settings, self.registry)
 
-    @cached_property
+    @property
     def digest(self) -> str:
-        """The digest of the basis, which decisions and people carry."""
-        return digest_of(self.basis)
+        """The digest of what the deployment was begun with, which people carry."""
+        return self.facts.digest
+
+    def join(self) -> bool:
+        """Take what the deployment was begun with, and has grown to; whether it has begun.
+
+        :class:`RunChangedError` if it was begun with other settings.
+        """
+        begun = self.read_record()
+        if begun is None:
+            return False
+        grows = self.facts.network is not None and not self.topics.regions
+        check_same(begun, self.basis, GROWN if grows else frozenset())
+        return True
+
+    def read_record(self) -> Mapping[str, Any] | None:
+        """The same without looking at the settings; the basis it was begun with, None if it was not."""
+        begun = self.record.begun()
+        if begun is not None:
+            self.facts.take(begun, self.record.entries())
+        return begun
+
+    async def wait(self) -> None:
+        """Return once the deployment was begun with these settings; for processes that may not begin one."""
+        if await asyncio.to_thread(self.join):
+            return
+        logger.info("waiting for the deployment to begin: `persons load` or the release worker does it")
+        while not await asyncio.to_thread(self.join):
+            await asyncio.sleep(_WAIT_SECONDS)
+
+    def is_made_with(self, digest: str, step: int) -> bool:
+        """Whether what carries a digest was made with the sensors that the step has; reads the record again.
+
+        :class:`RunChangedError` where places were added since this process began, whose accounts name them.
+        """
+        if digest == self.facts.digest_at(step):
+            return True
+        places = self.location_names
+        self.join()
+        if self.location_names != places:
+            raise RunChangedError(
+                "a process must know all places of the deployment from its start",
+                f"{len(self.location_names)} places in the record from step {step} on, not {len(places)}",
+                "start it again: it takes them from the record",
+            )
+        return digest == self.facts.digest_at(step)
+
+    def grown(self, *, accept_changes: bool) -> Network:
+        """Sensors and places from the next step on; :class:`RunChangedError` for a change not accepted."""
+        known = self.facts.network
+        if known is None:
+            return Network.of(self.registry)
+        network = known.grown_to(self.registry)
+        words = [each.words for each in known.changes_to(network)]
+        if words and self.topics.regions:
+            raise RunChangedError(
+                "sensors and places of a deployment with several regions must stay those it began with",
+                "; ".join(words),
+                "put back what it was; workers of other regions would not know of it",
+            )
+        if words and not accept_changes:
+            raise RunChangedError(
+                "the release log must be continued with the sensors and places it has",
+                "; ".join(words),
+                keeping([NETWORK], {NETWORK}),
+            )
+        return network
+
+    def recorded(self, network: Network) -> dict[str, Any]:
+        """The network among the facts of the record; nothing where it would not fit, and is the first.
+
+        :class:`SettingsError` where a network that is in the record has grown beyond that.
+        """
+        saved = network.save()
+        size = len(json.dumps(saved))
+        if size <= MEDIUM_BYTES // 2:
+            return {NETWORK: saved}
+        if self.facts.network is None:
+            logger.info("sensors and places are too many for the record (%d bytes), so they stay", size)
+            return {}
+        raise SettingsError(
+            f"sensors and places must fit in {MEDIUM_BYTES // 2} bytes of a record of "
+            f"{self.topics.deployment}",
+            size,
+            "shorten the names of sensors and places, or add fewer",
+        )
 
     @property
     def record(self) -> DeploymentTopic:
@@ -450,14 +587,16 @@ class Deployment:
 
     def schedule_of(self, decision: StepDecision) -> StepSchedule:
         """The schedule of a logged decision; :class:`LogError` if it was made for another deployment."""
-        if decision.deployment not in (None, self.digest):  # None: logged before decisions carried it
+        step, digest = decision.step, decision.deployment
+        if digest is not None and not self.is_made_with(digest, step):  # None: before decisions carried it
             raise LogError(
-                f"step {decision.step} of {self.topics.decisions} must belong to deployment {self.digest}",
-                decision.deployment,
+                f"step {step} of {self.topics.decisions} must belong to deployment "
+                f"{self.facts.digest_at(step)}",
+                digest,
                 "two deployments write to one log, or it was restored together with another one's: "
                 "stop the other, restore what belongs together",
             )
-        return schedule_of(decision, self.vocabulary)
+        return schedule_of(decision, self.facts.registries.at(step))
 
     def decided(self, decision: StepDecision) -> Decided:
         """The same with its reason, and its crowd sums if risks against the crowd adversary are accounted."""
@@ -473,7 +612,8 @@ class Deployment:
         self, stored: Mapping[str, Any], wanted: Mapping[str, Any], next_step: int, *, accept_changes: bool
     ) -> dict[str, Any]:
         """Refuse to continue a log with another basis; returns the stored one without ids and head."""
-        kept = {key: value for key, value in stored.items() if key not in (INPUTS, RECORD_HEAD)}
+        apart = {INPUTS, RECORD_HEAD, *(GROWN if self.facts.network is not None else ())}
+        kept = {key: value for key, value in stored.items() if key not in apart}
         check_basis(kept, wanted, accept_changes=accept_changes)
         if kept.get("noise_key", wanted["noise_key"]) != wanted["noise_key"]:
             check_between_windows(self.settings.release.covariance, next_step)

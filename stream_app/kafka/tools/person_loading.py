@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from models.priors import Population
-from stream_app.exceptions import InputError, SettingsError
+from stream_app.exceptions import InputError, RunChangedError, SettingsError
 from stream_app.kafka.account.person_source import MARK
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
@@ -55,7 +55,16 @@ def load_people(
     key = load_pseudonym_key(settings)
     names = key.pseudonyms(population.people)
     check_topics_of(deployment)
-    deployment.record.begin(deployment.basis)
+    if not deployment.join():
+        deployment.record.begin(deployment.basis)
+    if population.location_names != deployment.location_names:
+        raise RunChangedError(
+            "people must be over the places that the deployment has",
+            f"{len(population.location_names)} places in the priors, {len(deployment.location_names)} in the "
+            "record, or others",
+            "add places at the end of the locations file, and let the release worker take them first, with "
+            "--accept-changes",
+        )
     deployment.record.begin_people(key.fingerprint())
     known = _known(connection, topics)
     gone = sorted(known.keys() - set(names)) if remove_others else []

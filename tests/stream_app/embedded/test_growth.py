@@ -171,6 +171,35 @@ def test_ledger_and_hindsight_account_each_step_with_the_sensors_it_had(tmp_path
     assert account.spends["centre"].rho == account.spends["new"].rho == account.spends["default"].rho / 2
 
 
+BUDGET = {"mechanism": "budget", "budget": {"added": 0.2, "share": 0.2, "sigmas": [1, 3, 10]}}
+RULES: dict[str, dict[str, Any]] = {
+    "a budget": {"release": BUDGET},
+    "a budget in hindsight": {"release": {**BUDGET, "budget": {**BUDGET["budget"], "hindsight": True}}},  # type: ignore[dict-item]
+    "a crowd": {"crowd": {"on": True}},
+    "late counts": {"late": 4},
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_sensors_change_under_every_rule_and_a_restart_from_the_log_gives_the_same_files(
+    tmp_path: Path, rule: str
+) -> None:
+    changed = RULES[rule]
+    late = lines_of([reading(CHANGE - 1, "s2", 3), reading(CHANGE - 2, "s1", 4)])
+    rest = late + lines_of(messages(CHANGE, 8, ["s1", "s9"]))
+    last = lines_of(messages(8, STEPS, ["s1", "s9"]))
+    for name, parts in {"whole": [rest + last], "parts": [rest, rest + last]}.items():
+        folder = tmp_path / name
+        go(folder, FIRST, BEFORE, changed=changed)
+        for part in parts:
+            options = accepted() if part is parts[0] else {}
+            is_open = part is not parts[-1]
+            go(folder, [FIRST[0], NINE], BEFORE + part, changed=changed, keep_open=is_open, **options)
+            (folder / SNAPSHOT).unlink(missing_ok=True)
+    assert everything_in(tmp_path / "parts") == everything_in(tmp_path / "whole")
+    assert len(json_lines(tmp_path / "whole" / "decisions.jsonl")) == STEPS
+
+
 def _without_snapshot(folder: Path) -> None:
     (folder / SNAPSHOT).unlink()
 
