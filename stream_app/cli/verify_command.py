@@ -55,7 +55,8 @@ def verify(
                 "head": checked.head,
                 "entries": [
                     each.model_dump(
-                        mode="json", include={"number", "kind", "step", "at", "by", "reason", "version"}
+                        mode="json",
+                        include={"number", "kind", "step", "at", "by", "reason", "version", "changes"},
                     )
                     for each in checked.entries
                 ],
@@ -65,6 +66,8 @@ def verify(
         for each in changes:
             why = f": {each.reason}" if each.reason else ""
             say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}", markup=False)
+            for change in each.changes:
+                say(f"  {change.words}", markup=False)
         if run is not None:
             words = checked.in_words()
             say(f"{words[:1].upper()}{words[1:]}.")

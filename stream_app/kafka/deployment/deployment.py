@@ -14,7 +14,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -499,13 +499,19 @@ class Deployment:
     def join(self) -> bool:
         """Take what the deployment was begun with, and has grown to; whether it has begun.
 
-        :class:`RunChangedError` if it was begun with other settings.
+        :class:`RunChangedError` if it was begun with other settings, or is at other places.
         """
         begun = self.read_record()
         if begun is None:
             return False
-        grows = self.facts.network is not None and not self.topics.regions
-        check_same(begun, self.basis, GROWN if grows else frozenset())
+        network = None if self.topics.regions else self.facts.network
+        check_same(begun, self.basis, frozenset() if network is None else GROWN)
+        if network is not None:  # the files here may be older, or newer, but not of another deployment
+            names = self.registry.location_names
+            is_older = names == network.places[: len(names)]
+            network.grown_to(
+                replace(self.registry, location_names=network.places) if is_older else self.registry
+            )
         return True
 
     def read_record(self) -> Mapping[str, Any] | None:

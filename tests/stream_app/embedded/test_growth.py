@@ -24,6 +24,7 @@ from stream_app.analysis.report import read_run
 from stream_app.analysis.report.sections import record_rows
 from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.embedded.assembly import FILE as SNAPSHOT
+from stream_app.embedded.assembly import make_manifest
 from stream_app.exceptions import RunChangedError
 from stream_app.setup.run_folder.facts import Network
 from stream_app.setup.run_folder.progress import load_progress
@@ -350,15 +351,17 @@ def test_sensors_do_not_change_in_the_middle_of_what_a_killed_run_published(
 MORE = (*NAMES, "E", "F")
 
 
-def test_places_are_appended_and_every_account_stays_bit_for_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_crowd", [False, True])
+def test_places_are_appended_and_every_account_stays_bit_for_bit(tmp_path: Path, in_crowd: bool) -> None:
     """The same files as a run that had the places from the start, and as one that never had them."""
+    crowd = {"changed": {"crowd": {"on": in_crowd}}}
     wider = replace(population(), location_names=MORE)
     whole = BEFORE + lines_of(messages(CHANGE, STEPS, ["s1", "s2"]))
-    go(tmp_path / "short" / "out", FIRST, whole)
-    go(tmp_path / "wide" / "out", FIRST, whole, wider)
+    go(tmp_path / "short" / "out", FIRST, whole, **crowd)
+    go(tmp_path / "wide" / "out", FIRST, whole, wider, **crowd)
     folder = tmp_path / "grown" / "out"
-    go(folder, FIRST, BEFORE)
-    go(folder, FIRST, whole, wider, **accepted(None))
+    go(folder, FIRST, BEFORE, **crowd)
+    go(folder, FIRST, whole, wider, **crowd, **accepted(None))
     assert (
         outputs_of(folder) == outputs_of(tmp_path / "wide" / "out") == outputs_of(tmp_path / "short" / "out")
     )
@@ -366,9 +369,35 @@ def test_places_are_appended_and_every_account_stays_bit_for_bit(tmp_path: Path)
     assert [each.words for each in entry.changes] == ['place "E" added', 'place "F" added']
     nine = {"name": "s9", "locations": ["F"]}
     later = lines_of(messages(STEPS, STEPS + 3, ["s1", "s9"]))
-    go(folder, [*FIRST, nine], whole + later, wider, **accepted())
+    go(folder, [*FIRST, nine], whole + later, wider, **crowd, **accepted())
     check_belongs(folder, wider, load_registry(folder.parent / "sensors.json", MORE))
     assert len(read_run(folder).summaries) == STEPS + 3
+
+
+def test_a_folder_of_a_version_that_recorded_no_sensors_goes_on_and_then_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What such a run had is not known: it is started once with that, and no hash is shown before."""
+
+    def as_earlier(*arguments: Any) -> dict[str, Any]:
+        manifest = make_manifest(*arguments)
+        del manifest["network"]
+        return manifest
+
+    folder = tmp_path / "out"
+    with monkeypatch.context() as earlier:
+        earlier.setattr("stream_app.embedded.assembly.make_manifest", as_earlier)
+        go(folder, FIRST, BEFORE)
+    assert "network" not in json.loads((folder / "run.json").read_text())
+    before = files(folder)
+    said = r"sensors was another one; put back .* did not record which sensors it had: start it once with"
+    with pytest.raises(RunChangedError, match=said):
+        go(folder, [*FIRST, NINE], BEFORE, **accepted())
+    assert files(folder) == before
+    go(folder, FIRST, BEFORE)
+    assert outputs_of(folder) == {name: before[name] for name in outputs_of(folder)}
+    go(folder, [*FIRST, NINE], BEFORE, **accepted())
+    assert check_run(folder).faults == ()
 
 
 PLACES: dict[str, tuple[tuple[str, ...], str]] = {

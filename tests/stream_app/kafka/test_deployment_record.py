@@ -223,9 +223,10 @@ def test_sensors_that_were_not_accepted_are_refused_in_words(
     with pytest.raises(RunChangedError, match=r'sensor "u" added at "A", "C"; put back .* --accept-changes$'):
         after.grown(accept_changes=False)
     moved = deployment(tmp_path, sensors=[{**SENSORS[0], "locations": ["B"]}, SENSORS[1]])
-    assert moved.join()
-    with pytest.raises(RunChangedError, match=r'sensor "s" must stay at "A", where it was'):
-        moved.grown(accept_changes=True)
+    assert moved.read_record() is not None
+    for refused in (moved.join, lambda: moved.grown(accept_changes=True)):
+        with pytest.raises(RunChangedError, match=r'sensor "s" must stay at "A", where it was'):
+            refused()
 
 
 def test_sensors_of_several_regions_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
