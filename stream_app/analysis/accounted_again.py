@@ -16,6 +16,7 @@ from models.mechanisms import Mechanism, public_error
 from models.priors import Population
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
+from stream_app.setup.run_folder.run_settings import registries_of
 from stream_app.wire import StepDecision, schedule_of
 
 
@@ -48,9 +49,10 @@ class Account:
 
 
 def read_decisions(path: Path, registry: SensorRegistry) -> list[StepSchedule]:
-    """The accounted schedule of a run from its decisions log."""
-    lines = whole_lines(path)
-    return [schedule_of(parsed_line(StepDecision, path, line), registry) for line in lines]
+    """The accounted schedule of a run from its decisions log; each step with the sensors it had."""
+    registries = registries_of(path.parent, registry)
+    decisions = (parsed_line(StepDecision, path, line) for line in whole_lines(path))
+    return [schedule_of(each, registries.at(each.step)) for each in decisions]
 
 
 def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterator[StepSchedule]:

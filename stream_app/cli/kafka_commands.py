@@ -219,7 +219,8 @@ AcceptChangesOption = Annotated[
     bool,
     typer.Option(
         "--accept-changes",
-        help="Continue although release policy or noise key changed, or input records are lost.",
+        help="Continue although sensors, places at the end, release policy or noise key changed, or input "
+        "records are lost.",
     ),
 ]
 

@@ -91,8 +91,8 @@ def run(
         bool,
         typer.Option(
             "--accept-changes",
-            help="Continue although release policy, schedule, noise key, priors_check or evidence changed, "
-            "or without the rest of a followed input.",
+            help="Continue although sensors, places at the end, release policy, schedule, noise key, "
+            "thresholds, priors_check or evidence changed, or without the rest of a followed input.",
         ),
     ] = False,
     by: ByOption = None,

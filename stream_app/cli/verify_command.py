@@ -37,7 +37,7 @@ def verify(
       tallyguard verify --config tallyguard.toml
     """
     from stream_app.analysis.checked_run import check_run
-    from stream_app.setup.run_folder.description import UNDESCRIBED, differences_in_words
+    from stream_app.setup.run_folder.description import UNDESCRIBED, changes_in
     from stream_app.setup.run_folder.record import last_description
 
     checked = _check_deployment(config) if run is None else check_run(run)
@@ -46,8 +46,7 @@ def verify(
         faults.append(
             "no entry of the record has the digest that was given: it is not the record that was filed"
         )
-    changes = {each.number: each for each in checked.entries if each.kind != "ended"}
-    differs = dict(zip(changes, differences_in_words(list(changes.values())), strict=True))
+    changes = list(zip(checked.entries, changes_in(checked.entries), strict=True))
     if json:
         print_json(
             {
@@ -62,17 +61,20 @@ def verify(
                         **each.model_dump(
                             mode="json", include={"number", "kind", "step", "at", "by", "reason", "version"}
                         ),
-                        "differs": differs.get(each.number),
+                        "changes": [change.model_dump() for change in own],
                     }
-                    for each in checked.entries
+                    for each, own in changes
                 ],
             }
         )
     else:
-        for number, each in changes.items():
+        for each, own in changes:
+            if each.kind == "ended":
+                continue
             why = f": {each.reason}" if each.reason else ""
-            what = f" ({differs[number]})" if differs[number] else ""
-            say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}{what}", markup=False)
+            say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}", markup=False)
+            for change in own:
+                say(f"  {change.words}", markup=False)
         if run is not None:
             words = checked.in_words()
             say(f"{words[:1].upper()}{words[1:]}.")

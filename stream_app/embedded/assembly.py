@@ -21,7 +21,7 @@ from accounting.continuous.shadow import Shadow, recent_step_count
 from accounting.ledgers import PrivacyAccount
 from models.exceptions import TallyguardError
 from models.priors import Population
-from models.releases import SensorRegistry, in_single_steps
+from models.releases import in_single_steps
 from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.panel import panel_observer
@@ -34,13 +34,16 @@ from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, design_files
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
+from stream_app.setup.run_folder.facts import NETWORK, Network, Registries
 from stream_app.setup.run_folder.key_record import KeyRecord, record_file
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, REPORTED
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, NOT_IN_SNAPSHOTS
 from stream_app.setup.run_folder.record import DESCRIPTION, Author
 from stream_app.setup.run_folder.run_settings import (
     counted_again,
+    differs_in_places_only,
     facts_of_clock,
     mechanisms_of_windows,
+    recorded_network,
     sensors_fingerprint,
 )
 from stream_app.setup.schedule_files import schedule_fingerprint
@@ -205,7 +208,7 @@ class _LineDigest:
 def restore_account(
     accounts: Accounts,
     policy: Policy,
-    registry: SensorRegistry,
+    registries: Registries,
     journal: Journal,
     observer: Observer,
     attack: Shadow | None = None,
@@ -217,11 +220,13 @@ def restore_account(
     accountant, commit = accounts.informed, journal.last_commit
     recent = max(0, commit.next_step - accountant.settings.horizon)
     account = _carried(commit)
-    charged = PrivacyAccount(sensor.group for sensor in registry.sensors) if account is None else account
+    charged = PrivacyAccount(registries.groups) if account is None else account
+    charged.open(registries.groups)
     first = 0 if account is None else min(recent, accountant.next_step)
     if attack is not None:
         first = min(first, max(0, commit.next_step - recent_step_count(accountant.settings.horizon)))
     for decision in journal.accounted(first):
+        registry = registries.at(decision.step)
         schedule = schedule_of(decision, registry)
         accounted = in_single_steps(schedule, registry)
         if decision.step >= accountant.next_step:
@@ -267,8 +272,9 @@ class RunOptions:
 
     ``input`` None or ``-`` is standard input. ``is_csv`` None goes by the file's extension. ``schedule`` is a
     schedule (JSON) or activations (CSV) known beforehand. With ``keep_open`` the end of the input closes
-    nothing. ``accept_changes`` lets release policy, schedule and noise key differ from the earlier run's; the
-    record says who did that (``by``), for which ``reason``, and what the ``priors`` file is called.
+    nothing. ``accept_changes`` lets sensors, further places, release policy, schedule and noise key differ
+    from the earlier run's; the record says who did that (``by``), for which ``reason``, and what the
+    ``priors`` file is called.
     ``take_over`` is the reason to continue although more was published with the noise key than the folder
     holds.
     """
@@ -311,13 +317,15 @@ class RunOptions:
             check_file(self.file, is_csv=self.reads_csv)
 
 
-def prepared(settings: Settings, schedule: Path | None, population: Population) -> Plan:
-    """What is known of a run before its keys, its folder and its input are looked at.
+def prepared(
+    settings: Settings, schedule: Path | None, population: Population, known: Network | None = None
+) -> Plan:
+    """What is known of a run before its keys and its input are looked at; ``known`` is what its folder names.
 
     Raises whatever of the configuration a run refuses: `tallyguard check` asks it, too.
     """
     require_private_panel(settings)
-    plan = make_plan(settings, schedule, population, Runner.RUN)
+    plan = make_plan(settings, schedule, population, Runner.RUN, known=known)
     require_most_counts(plan.registry, settings.connect.scaled)
     if schedule is None:
         require_lines(plan.registry)
@@ -343,10 +351,12 @@ def run(
     observer = observer or Observer()
     if chunks is None:
         options.check_input()
-    plan = prepared(settings, options.schedule, population)
+    known = recorded_network(options.output)
+    plan = prepared(settings, options.schedule, population, known)
+    network = Network.of(plan.registry) if known is None else known.grown_to(plan.registry)
     devices = DeviceWatch.of(settings.quality, plan.registry)
     keys = load_keys(settings, options.output, create=options.create_keys)
-    manifest = make_manifest(settings, options, population, plan, keys)
+    manifest = make_manifest(settings, options, population, plan, keys, network)
     most = max((sensor.most_counts for sensor in plan.registry.sensors), default=1)
     journal = Journal(
         options.output,
@@ -362,13 +372,13 @@ def run(
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
         files=design_files(settings),
+        along=differs_in_places_only(options.output, population, known),
         now_seconds=clock.now_seconds,
         watches_devices=devices is not None,
     )
     try:
-        basis = {
-            key: value for key, value in manifest.items() if key not in ACCEPTABLE | REPORTED | {EXCLUSIONS}
-        }
+        registries = Registries(plan.registry, journal.held)
+        basis = {key: value for key, value in manifest.items() if key not in NOT_IN_SNAPSHOTS}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
         pseudonyms = keys.pseudonyms.pseudonyms(population.people)
         accounts = _restored_accounts(settings, plan, population, pseudonyms, snapshots, journal)
@@ -386,9 +396,15 @@ def run(
         ):
             if warning is not None:
                 logger.warning("%s", warning)
-        account = restore_account(accounts, plan.policy, plan.registry, journal, observer, attack)
-        publisher = KeyedPublisher.of(settings, keys.noise, plan.registry.regions)
-        engine = restore_engine(settings, plan, accounts, publisher, journal, attack, devices)
+        account = restore_account(accounts, plan.policy, registries, journal, observer, attack)
+        publisher = KeyedPublisher.of(settings, keys.noise, registries.regions)
+        engine = restore_engine(settings, plan, accounts, publisher, journal, registries, attack, devices)
+        if dropped := engine.intake.window.drop(network.removed):
+            logger.warning(
+                "what was received of removed sensors (%s) for steps from %d on is not published",
+                ", ".join(dropped),
+                engine.next_step,
+            )
         risks: RiskWriter = JsonlRisks(pseudonyms)
         if options.risk_format is RiskFormat.PARQUET:
             risks = ParquetRisks(options.output, pseudonyms)
@@ -449,6 +465,7 @@ def restore_engine(
     accounts: Accounts,
     publisher: Publisher,
     journal: Journal,
+    registries: Registries,
     attack: Shadow | None = None,
     devices: DeviceWatch | None = None,
 ) -> StepEngine:
@@ -458,7 +475,7 @@ def restore_engine(
         window.load(journal.last_commit.window)
     stored = (
         StoredStep(
-            schedule_of(step.decision, plan.registry),
+            schedule_of(step.decision, registries.at(step.decision.step)),
             step.release,
             step.decision.why,
             None if accounts.crowd is None else crowds_of(step.decision),
@@ -480,12 +497,17 @@ def restore_engine(
     )
     if window.first_revisable < window.next_step:
         decided = journal.accounted(window.first_revisable)
-        engine.recall(schedule_of(decision, plan.registry) for decision in decided)
+        engine.recall(schedule_of(each, registries.at(each.step)) for each in decided)
     return engine
 
 
 def make_manifest(
-    settings: Settings, options: RunOptions, population: Population, plan: Plan, keys: Keys
+    settings: Settings,
+    options: RunOptions,
+    population: Population,
+    plan: Plan,
+    keys: Keys,
+    network: Network,
 ) -> dict[str, Any]:
     """What must not change while an output folder is continued: values and fingerprints, no secret."""
     said = {*ACCOUNTED_WITH, "release", "priors_check"} - {"timezone", "holidays"}
@@ -506,7 +528,8 @@ def make_manifest(
         "crowd": crowd,
         "priors": population.fingerprint,
         "sensors": sensors_fingerprint(plan.registry),
-        **({"counted_again": again} if (again := counted_again(plan.registry)) else {}),
+        NETWORK: network.save(),
+        **({"counted_again": again} if (again := counted_again(network.sensors)) else {}),
         "schedule": schedule,
         **({EXCLUSIONS: plan.exclusions.facts()} if plan.exclusions.rows else {}),
         "risk_format": options.risk_format.value,

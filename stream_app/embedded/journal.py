@@ -32,7 +32,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stream_app.exceptions import OutputError, restoring
+from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.run_folder.durable import (
     PUBLIC_MODE,
     SECRET_MODE,
@@ -58,7 +58,7 @@ from stream_app.setup.run_folder.key_record import (
 )
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
 from stream_app.setup.run_folder.progress import ProgressLog, SavedStep
-from stream_app.setup.run_folder.record import RECORD, Author, Record, check_head
+from stream_app.setup.run_folder.record import RECORD, Author, Record, check_head, held
 from stream_app.steps import (
     TierContinuation,
     first_free_step,
@@ -303,7 +303,8 @@ class LoggedStep:
 class Journal:
     """One output folder, locked, recovered to its last commit and open for appending.
 
-    ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
+    ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may, and those in
+    ``along`` with the network. ``tiers``
     names the tiers of recipients that get a file of their own; ``continuation`` draws the past values of a
     tier added later (None: it gets none). ``author`` and ``about`` go to the record with a new or changed
     manifest, once ``files`` that a description names lie in the folder, each by its name. ``key_record``
@@ -323,6 +324,7 @@ class Journal:
         author: Author | None = None,
         about: Mapping[str, Any] | None = None,
         files: Mapping[str, bytes] | None = None,
+        along: frozenset[str] = frozenset(),
         now_seconds: Callable[[], float] = time.time,
         watches_devices: bool = False,
     ) -> None:
@@ -341,7 +343,12 @@ class Journal:
             self._record = Record(folder, author, about, now_seconds)
             check_head(self._record.entries, self.last_commit.record, RECORD)
             self._manifest = Manifest(
-                folder, manifest, replaceable, record=self._record, has_released=self._has_released()
+                folder,
+                manifest,
+                replaceable,
+                record=self._record,
+                has_released=self._has_released(),
+                along=along,
             )
             taken_over = None if key_record is None else key_record.compare(folder)
             if self._manifest.begins_anew:
@@ -355,6 +362,8 @@ class Journal:
                 folder, continuation, lambda step: self._manifest.noise_key(step, self._published)
             )
             self._open_files(opened, watches_devices=watches_devices)
+            if self._manifest.has_other_facts:
+                self._require_committed()
             self._revised = RevisedLog(folder, self.last_commit.lengths.get("revised", 0))
             opened.callback(self._revised.close)
             if key_record is not None:
@@ -367,6 +376,11 @@ class Journal:
             if key_record is not None:
                 key_record.save()
             self._opened = opened.pop_all()
+
+    @property
+    def held(self) -> Sequence[tuple[int, Mapping[str, Any]]]:
+        """From which step on which facts held, in order."""
+        return held(self._record.entries)
 
     def accounted(self, first: int = 0) -> Iterator[StepDecision]:
         """Decisions of the steps from ``first`` to the last commit, to rebuild the accountant with."""
@@ -455,6 +469,21 @@ class Journal:
         """
         secret = {"rejected", _QUALITY}
         return {name: file.length for name, file in self._files.items() if name not in secret}
+
+    def _require_committed(self) -> None:
+        """:class:`RunChangedError` where published steps would be gone through again with other sensors.
+
+        A killed run publishes steps that its last commit does not have yet; their risks and dead letters are
+        written again, and have to be the same.
+        """
+        if self._published > self.last_commit.next_step:
+            raise RunChangedError(
+                "sensors, places, thresholds and sharpening must change between two runs that ended by "
+                "themselves",
+                f"steps {self.last_commit.next_step} to {self._published - 1} published by a run that was "
+                "killed",
+                "start the run once more with what it had, let it end or stop it (SIGTERM), then change it",
+            )
 
     def _has_released(self) -> bool:
         """Whether a step, or a part of one, was decided or released, as far as any file shows."""

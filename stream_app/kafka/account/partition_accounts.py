@@ -219,8 +219,7 @@ class PartitionAccounts:
     def __init__(self, partition: int, deployment: Deployment) -> None:
         self.partition = partition
         self._names = deployment.location_names
-        self._registry = deployment.vocabulary
-        self._digest = deployment.digest
+        self._deployment = deployment
         self._settings = deployment.horizon()
         self._risk_every = deployment.settings.risk_every
         self._most_exposed = deployment.settings.most_exposed or 0
@@ -296,16 +295,21 @@ class PartitionAccounts:
 
         None for a step that is not next, and for a question that the settings do not provide for.
         """
+        step, digest = proposal.step, proposal.source.deployment
+        if step != self.next_step or not self._deployment.is_made_with(digest, step):
+            return None
         if isinstance(proposal, CrowdQuestion):
             return self._crowd_answer(proposal)
+        if self._respondent is not None and self._respondent.deployment != digest:
+            self._respond()
         return None if self._respondent is None else self._respondent.answer(proposal)
 
     def _crowd_answer(self, question: CrowdQuestion) -> CrowdAnswer | None:
         crowd = self.accounts.crowd
-        is_ours = (question.step, question.source.deployment) == (self.next_step, self._digest)
-        if crowd is None or not is_ours:
+        if crowd is None:
             return None
-        return CrowdAnswer.of(question, self.partition, crowd.ask(question.schedule(self._registry)))
+        registry = self._deployment.facts.registries.at(question.step)
+        return CrowdAnswer.of(question, self.partition, crowd.ask(question.schedule(registry)))
 
     @property
     def needs_every_step(self) -> bool:
@@ -433,7 +437,14 @@ class PartitionAccounts:
             self._shadow.take_over_log(before)
         if self._limit is not None:
             self._what_if = WhatIf(accounts.informed, self._limit, accounts.deciding)
-            self._respondent = Respondent(self.partition, self._what_if, self._registry, self._digest)
+            self._respond()
+
+    def _respond(self) -> None:
+        """Answer questions about the next step, with the sensors that it has."""
+        facts, step = self._deployment.facts, self.next_step
+        if self._what_if is not None:
+            registry, digest = facts.registries.at(step), facts.digest_at(step)
+            self._respondent = Respondent(self.partition, self._what_if, registry, digest)
 
     def _new_accounts(self, people: People, first: int) -> Accounts:
         """The accounts of these people before step ``first``."""

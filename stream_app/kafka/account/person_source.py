@@ -102,7 +102,7 @@ class PersonSource(BackgroundListener):
         super().__init__()
         self._connection = deployment.connection
         self._topic = deployment.topics.persons
-        self._kind = person_kind(deployment.digest, deployment.settings.has_crowd, deployment.settings.draws)
+        self._deployment = deployment  # whose digest is known once it has begun
         self._refuse = refuse
         self._changes: dict[int, Changes] = {}
         self._next: dict[int, int] = {}
@@ -161,7 +161,8 @@ class PersonSource(BackgroundListener):
         if not record.value:
             people[pseudonym_in(record)] = None
             return
-        entry = self._kind.read(record)
+        settings = self._deployment.settings
+        entry = person_kind(self._deployment.digest, settings.has_crowd, settings.draws).read(record)
         if isinstance(entry, RefusedRecord):
             await self._refuse(entry)
             return

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from models.keys import Pseudonymiser
 from models.priors import Population
-from stream_app.exceptions import InputError, SettingsError
+from stream_app.exceptions import InputError, RunChangedError, SettingsError
 from stream_app.kafka.account.person_source import MARK
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
@@ -66,7 +66,16 @@ def load_people(
     connection, topics = deployment.connection, deployment.topics
     names = key.pseudonyms(population.people)
     check_topics_of(deployment)
-    deployment.record.begin(deployment.basis)
+    if not deployment.join():
+        deployment.record.begin(deployment.basis)
+    if population.location_names != deployment.location_names:
+        raise RunChangedError(
+            "people must be over the places that the deployment has",
+            f"{len(population.location_names)} places in the priors, {len(deployment.location_names)} in the "
+            "record, or others",
+            "add places at the end of the locations file, and let the release worker take them first, with "
+            "--accept-changes",
+        )
     deployment.record.begin_people(key.fingerprint())
     known = _known(connection, topics)
     gone = sorted(known.keys() - set(names)) if remove_others else []

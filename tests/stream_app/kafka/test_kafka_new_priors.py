@@ -206,7 +206,7 @@ class Topic:
         monkeypatch.setattr(person_loading, "writing", here)
         monkeypatch.setattr(person_loading, "check_topics_of", lambda *_: None)
         monkeypatch.setattr(person_loading, "records", lambda *_: map(_Record._make, self.log))
-        for name in ("begin", "begin_people"):
+        for name in ("begin", "begin_people", "begun"):
             record = "stream_app.kafka.deployment.deployment.DeploymentTopic"
             monkeypatch.setattr(f"{record}.{name}", lambda *_: None)
 
