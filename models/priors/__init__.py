@@ -9,6 +9,7 @@ from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.evidence import MOST_DRAWS, Evidence, posterior_draws, with_draws
 from models.priors.packing import Lists, Moves
 from models.priors.population import (
+    NOT_SAID,
     FittedWindows,
     Population,
     PopulationBuilder,
@@ -19,6 +20,7 @@ from models.priors.prior import MovementPrior, Triplets
 
 __all__ = [
     "MOST_DRAWS",
+    "NOT_SAID",
     "ChainView",
     "Evidence",
     "FittedWindows",

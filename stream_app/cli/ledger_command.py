@@ -67,6 +67,7 @@ def ledger(
     """
     from stream_app.analysis.ledger_document import first_slot_of_log, ledger_document, load_log
     from stream_app.setup.given_priors import population_of
+    from stream_app.setup.run_folder.people_record import as_accounted
     from stream_app.setup.run_folder.run_settings import (
         check_belongs,
         settings_of_run,
@@ -85,6 +86,7 @@ def ledger(
         registry.get(question.sensor)
     if log.is_dir():
         check_belongs(log, population, registry)
+        population = as_accounted(log, population)
         registry = with_recorded_windows(log, registry)
     releases = load_log(log, registry)
     first_slot = first_slot_of_log(log, registry, settings)

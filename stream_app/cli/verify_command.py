@@ -36,6 +36,7 @@ def verify(
       tallyguard verify --config tallyguard.toml
     """
     from stream_app.analysis.checked_run import check_run
+    from stream_app.setup.run_folder.people_record import changes_in_words
 
     checked = _check_deployment(config) if run is None else check_run(run)
     faults = list(checked.faults)
@@ -52,6 +53,7 @@ def verify(
                 "released": checked.released,
                 "accounted": checked.accounted,
                 "has_ended": checked.end is not None,
+                "priors": list(checked.priors()),
                 "head": checked.head,
                 "entries": [
                     each.model_dump(
@@ -64,10 +66,13 @@ def verify(
     else:
         for each in changes:
             why = f": {each.reason}" if each.reason else ""
+            why = "".join([why, *(f"; {change}" for change in changes_in_words([each]))])
             say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}", markup=False)
         if run is not None:
             words = checked.in_words()
             say(f"{words[:1].upper()}{words[1:]}.")
+            for span in checked.priors():
+                say(f"{span[:1].upper()}{span[1:]}.", markup=False)
         if not faults:
             say(f"The record is whole; its last entry is {checked.head}.")
         for fault in faults:

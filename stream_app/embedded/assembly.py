@@ -32,7 +32,15 @@ from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.setup.run_folder.key_record import KeyRecord, record_file
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, PEOPLE, REPORTED
+from stream_app.setup.run_folder.people_record import (
+    Joining,
+    NewPriors,
+    PeopleOfRun,
+    changes_in_words,
+    keep,
+    people_of_run,
+)
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.run_folder.run_settings import (
     ACCOUNTED_WITH,
@@ -264,8 +272,10 @@ class RunOptions:
 
     ``input`` None or ``-`` is standard input. ``is_csv`` None goes by the file's extension. ``schedule`` is a
     schedule (JSON) or activations (CSV) known beforehand. With ``keep_open`` the end of the input closes
-    nothing. ``accept_changes`` lets release policy, schedule and noise key differ from the earlier run's; the
-    record says who did that (``by``), for which ``reason``, and what the ``priors`` file is called.
+    nothing. ``accept_changes`` lets release policy, schedule, noise key and people differ from the earlier
+    run's; the record says who did that (``by``), for which ``reason``, and the name of the ``priors`` file.
+    People of whom the file does not say when they came are accounted from step ``effective_from`` on (None:
+    the log's first); ``new_priors`` says what new priors of people who are there mean for past steps.
     ``take_over`` is the reason to continue although more was published with the noise key than the folder
     holds.
     """
@@ -283,6 +293,8 @@ class RunOptions:
     reason: str | None = None
     priors: str | None = None
     take_over: str | None = None
+    effective_from: int | None = None
+    new_priors: NewPriors | None = None
 
     @property
     def file(self) -> Path | None:
@@ -333,7 +345,11 @@ def run(
     if options.schedule is None:
         require_lines(plan.registry)
     keys = load_keys(settings, options.output, create=options.create_keys)
-    manifest = make_manifest(settings, options, population, plan, keys)
+    author = Author.given(options.by, options.reason)
+    joining = Joining(options.effective_from, options.new_priors, options.accept_changes, author.reason)
+    people = people_of_run(options.output, population, joining, has_crowd=settings.has_crowd)
+    population = people.population
+    manifest = make_manifest(settings, options, people, plan, keys)
     most = max((sensor.most_counts for sensor in plan.registry.sensors), default=1)
     journal = Journal(
         options.output,
@@ -342,15 +358,18 @@ def run(
         plan.tiers,
         TierContinuation.of(settings, keys.noise, plan.scheduled_tiers),
         KeyRecord(record_file(settings, options.output, keys.noise), options.take_over),
-        author=Author.given(options.by, options.reason),
+        author=author,
         about={
+            **people.about(),
             "priors_file": options.priors,
             "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
         },
+        keep=lambda: keep(options.output, population),
         now_seconds=clock.now_seconds,
     )
     try:
-        basis = {key: value for key, value in manifest.items() if key not in ACCEPTABLE | REPORTED}
+        left_out = (ACCEPTABLE | REPORTED) - PEOPLE
+        basis = {key: value for key, value in manifest.items() if key not in left_out}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
         pseudonyms = keys.pseudonyms.pseudonyms(population.people)
         accounts = _restored_accounts(settings, plan, population, pseudonyms, snapshots, journal)
@@ -358,7 +377,11 @@ def run(
             plan.policy.bind(accounts.informed, accounts.deciding)
         attack = new_shadow(settings, accounts.informed)
         check, limit = settings.priors_check, settings.release.budget.limit
-        note = basis_note(len(population), population.assumed, check, population.draws)
+        said = (
+            basis_note(len(population), population.assumed, check, population.draws),
+            *changes_in_words(journal.record),
+        )
+        note = "; ".join(filter(None, said)) or None
         is_fitted = population.fitted is not None
         for warning in (
             note,
@@ -414,7 +437,10 @@ def _restored_accounts(
     """The accounts as far as a snapshot takes them; new ones where the policy needs every step again."""
 
     def new() -> Accounts:
-        return Accounts.of(settings, settings.horizon_settings(plan.first_slot), population, pseudonyms)
+        return Accounts.of(
+            *(settings, settings.horizon_settings(plan.first_slot), population, pseudonyms),
+            population.effective_from,
+        )
 
     accounts, policy = new(), plan.policy
     # a limit in hindsight rests on every earlier step, so all of them have to be walked over
@@ -463,9 +489,10 @@ def restore_engine(
 
 
 def make_manifest(
-    settings: Settings, options: RunOptions, population: Population, plan: Plan, keys: Keys
+    settings: Settings, options: RunOptions, people: PeopleOfRun, plan: Plan, keys: Keys
 ) -> dict[str, Any]:
     """What must not change while an output folder is continued: values and fingerprints, no secret."""
+    population = people.population
     fixed = settings.model_dump(mode="json", include={*ACCOUNTED_WITH, "release", "priors_check"})
     schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
     windows = mechanisms_of_windows(plan.registry)
@@ -482,6 +509,7 @@ def make_manifest(
         "assumed_habits": population.assumed,
         "crowd": crowd,
         "priors": population.fingerprint,
+        **people.facts(),
         "sensors": sensors_fingerprint(plan.registry),
         **({"counted_again": again} if (again := counted_again(plan.registry)) else {}),
         "schedule": schedule,

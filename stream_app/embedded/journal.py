@@ -56,7 +56,7 @@ from stream_app.setup.run_folder.key_record import (
 )
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
 from stream_app.setup.run_folder.progress import ProgressLog, SavedStep
-from stream_app.setup.run_folder.record import RECORD, Author, Record, check_head
+from stream_app.setup.run_folder.record import RECORD, Author, Entry, Record, check_head
 from stream_app.steps import TierContinuation, public_release, release_for_tier, tier_file, with_continued
 from stream_app.wire import ContinuedStep, StepDecision, StepRelease
 
@@ -294,7 +294,8 @@ class Journal:
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
     names the tiers of recipients that get a file of their own; ``continuation`` draws the past values of a
     tier added later (None: it gets none). ``author`` and ``about`` go to the record with a new or changed
-    manifest. ``key_record`` notes every line before it is published.
+    manifest. ``key_record`` notes every line before it is published. ``keep`` makes durable what the manifest
+    names, before it does.
     """
 
     def __init__(
@@ -308,6 +309,7 @@ class Journal:
         *,
         author: Author | None = None,
         about: Mapping[str, Any] | None = None,
+        keep: Callable[[], None] = lambda: None,
         now_seconds: Callable[[], float] = time.time,
     ) -> None:
         make_folder(folder)
@@ -328,6 +330,7 @@ class Journal:
                 folder, manifest, replaceable, record=self._record, has_released=self._has_released()
             )
             taken_over = None if key_record is None else key_record.compare(folder)
+            keep()
             if self._manifest.begins_anew:
                 self._begin_anew()
             if self._manifest.is_new:  # before any log is made: logs without run.json are refused as damaged
@@ -348,6 +351,11 @@ class Journal:
             if key_record is not None:
                 key_record.save()
             self._opened = opened.pop_all()
+
+    @property
+    def record(self) -> Sequence[Entry]:
+        """What held from which step on, who said so and why."""
+        return self._record.entries
 
     def accounted(self, first: int = 0) -> Iterator[StepDecision]:
         """Decisions of the steps from ``first`` to the last commit, to rebuild the accountant with."""

@@ -25,6 +25,7 @@ from stream_app.analysis.accounted_again import account
 from stream_app.analysis.run_log import RunLog
 from stream_app.exceptions import RunChangedError
 from stream_app.setup.keys import load_keys
+from stream_app.setup.run_folder.people_record import as_accounted
 from stream_app.setup.run_folder.run_settings import check_belongs
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
@@ -121,7 +122,7 @@ def load_priors(
     check_belongs(folder, population, registry)
     registry = registry.with_designs(designs_of(settings.release)).with_designs(designs)
     pseudonyms = load_keys(settings, folder).pseudonyms.pseudonyms(population.people)
-    return Priors(population, registry, pseudonyms)
+    return Priors(as_accounted(folder, population), registry, pseudonyms)
 
 
 def lowering(

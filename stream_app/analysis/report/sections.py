@@ -25,6 +25,7 @@ from stream_app.analysis.verdict import (
 )
 from stream_app.setup.priors_verdict import CheckedGroup, PriorsVerdict
 from stream_app.setup.release_settings import BudgetSettings
+from stream_app.setup.run_folder.people_record import changes_in_words
 from stream_app.watching.hindsight import Hindsight, PastHorizon, hindsight
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.wording import (
@@ -85,6 +86,8 @@ def what_the_verdict_rests_on(verdict: RunVerdict, log: RunLog) -> Rows:
     first, last = log.summaries[0].step, log.summaries[-1].step
     yield "Steps the answer covers", f"{log.when(first)} to {log.when(last)}"
     yield "The run", sentence_case(log.checked.in_words())
+    if by_steps := log.checked.priors():
+        yield "Priors", sentence_case("; ".join(by_steps))
 
 
 def _most_over(at: PeopleOver, log: RunLog) -> str:
@@ -133,7 +136,7 @@ def record_rows(log: RunLog) -> Rows:
             entry.reason or ("begun" if entry.kind == "begun" else "no promise was weakened"),
             f"{whole_rule_in_words(limit)}; released by {release.get('mechanism', 'gaussian')}{noise}; "
             f"horizon {facts.get('horizon')}, mistakes {facts.get('mistakes')}; {priors}; "
-            f"tallyguard {entry.version}",
+            f"{''.join(f'{change}; ' for change in changes_in_words([entry]))}tallyguard {entry.version}",
         )
 
 

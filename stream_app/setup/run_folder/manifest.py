@@ -22,7 +22,10 @@ _TAKEN_OVER = "taken_over"
 _KEY = "noise_key"
 _CHECK = "priors_check"
 _MOST_SHOWN = 12  # settings in a sentence
-ACCEPTABLE = frozenset({"release", "schedule", "drawn", "crowd", _CHECK, _KEY})
+PEOPLE = frozenset({"priors", "people", "people_kept", "assumed_habits"})
+"""What is recorded of the people: :mod:`stream_app.setup.run_folder.people_record` compares them in words."""
+
+ACCEPTABLE = PEOPLE | {"release", "schedule", "drawn", "crowd", _CHECK, _KEY}
 """What an operator may change while a deployment lives, from one step on, with --accept-changes.
 
 A check of the priors may be added, or get stricter, without that: ceilings only rise.

@@ -1,0 +1,401 @@
+"""Whose priors a run accounts, since when, and what the operator said when that changed.
+
+A run keeps a copy of all priors that its steps rest on: ``priors-<digest>.parquet`` in its folder, for the
+owner only, named in the record by that digest. With another file the run goes on from the next step:
+people may come, leave, or have new priors. Past releases, decisions and risk lines stay as they are; the
+accounts after that step follow from the whole log and the priors that hold now, so a start without a snapshot
+gives the same bytes.
+
+Worked example: 40 people until step 119. The file for step 120 on leaves 3 of them out, has 2 new people, of
+whom one is said to be there from step 100 on, and other moves for 5 people. With the rule ``redone``:
+
+    the 35 people whose priors stay   go on as if nothing had happened
+    the 5 with new priors             are accounted again under them, from the first step of the log
+    the new person of step 100        is accounted from step 100 on, the other from the first step of the log
+    the 3 who are gone                are in no summary and no decision from step 120 on
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.exceptions import TallyguardError
+from models.prior_files import load_population, save_population
+from models.priors import NOT_SAID, Population
+from stream_app.exceptions import OutputError, RunChangedError, restoring
+from stream_app.setup.run_folder.durable import LineCount, load_document
+from stream_app.setup.run_folder.progress import load_progress
+from stream_app.setup.run_folder.record import RECORD, Entry, periods, read_entries
+
+PRIORS, KEPT = "priors", "people_kept"
+"""Facts of a record: the digest of the file that was given, and of what is accounted where that differs."""
+
+
+class NewPriors(StrEnum):
+    """What new priors of people who are there already are taken to say about the steps before them."""
+
+    REDONE = "redone"
+
+
+RULES: Mapping[NewPriors, str] = {
+    NewPriors.REDONE: "the new priors are true of the whole log, and the earlier ones were a worse estimate "
+    "of the same habits: everything released is accounted again under them",
+}
+
+
+class Joining(NamedTuple):
+    """What the operator says about a file with other people or priors than before.
+
+    ``effective_from`` is the step from which people are there of whom the file does not say it.
+    """
+
+    effective_from: int | None = None
+    new_priors: NewPriors | None = None
+    is_accepted: bool = False
+    reason: str | None = None
+
+
+class PeopleChange(NamedTuple):
+    """How many people came, left, got new priors, or turned out to be there from an earlier step on."""
+
+    added: int = 0
+    removed: int = 0
+    renewed: int = 0
+    earlier: int = 0
+    rule: str | None = None
+
+    def in_words(self) -> str:
+        """For people, for example ``12 people added, 3 removed, 40 with new priors (redone)``."""
+        rule = f" ({self.rule})" if self.rule else ""
+        parts = [
+            (self.added, "added", ""),
+            (self.removed, "removed", ""),
+            (self.renewed, "with new priors", rule),
+            (self.earlier, "there from an earlier step on", ""),
+        ]
+        said = [f"{count:,} {what}{more}" for count, what, more in parts if count]
+        if not said:
+            return "the same people and moves in another order, or with other weights or names of locations"
+        number, _, rest = said[0].partition(" ")
+        noun = "person" if number == "1" else "people"
+        return ", ".join([f"{number} {noun} {rest}", *said[1:]])
+
+
+@dataclass(frozen=True)
+class PeopleOfRun:
+    """The people that are accounted from now on, and how that differs from before (None: not at all)."""
+
+    population: Population
+    change: PeopleChange | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """What the record says of them, besides the digest of the priors."""
+        digest = digest_of(self.population)
+        return {} if digest == self.population.fingerprint else {KEPT: digest}
+
+    def about(self) -> dict[str, Any]:
+        """The change in numbers, for the record."""
+        return {} if self.change is None else {"people": self.change._asdict()}
+
+
+def first_step(known: Mapping[str, int | None], person: str, stated: int | None) -> int:
+    """The step from which a person is accounted: 0 is the first of the log.
+
+    ``known`` is the first step of everybody who is or was there, None for people who were removed. Nobody is
+    accounted from a later step than before, as the adversary remembers what was released since then. For
+    people who come back the whole log counts, and so it does where nothing is ``stated``.
+    """
+    if person not in known:
+        return stated or 0
+    before = known[person]
+    if before is None:
+        return 0
+    return before if stated is None else min(before, stated)
+
+
+def people_of_run(
+    folder: Path, given: Population, joining: Joining, *, has_crowd: bool = False
+) -> PeopleOfRun:
+    """The people of a run that starts, or goes on, with a ``given`` file; changes nothing in the folder.
+
+    :class:`RunChangedError` where they are others than before and the operator has not accepted that, or not
+    said what it means; :class:`OutputError` where the folder does not hold what is needed to tell.
+    """
+    versions = _versions(folder)
+    published = LineCount.of(folder / "releases.jsonl").lines
+    if not versions or not published:
+        return PeopleOfRun(_with_first_steps(given, _first_steps(given, {}, joining.effective_from)))
+    last = versions[-1]
+    is_given_again = last[PRIORS] == given.fingerprint
+    if is_given_again and KEPT not in last:
+        before = replace(given, effective_from=None)
+    else:
+        before = load_kept(folder, digest_in(last))
+    since_before = _since(before)
+    known: dict[str, int | None] = dict(zip(before.people, since_before.tolist(), strict=True))
+    if not is_given_again:
+        _note_former(folder, versions[:-1], given, known)
+    since = _first_steps(given, known, joining.effective_from)
+    if is_given_again and not (since < since_before).any():
+        return PeopleOfRun(_with_first_steps(given, since))
+    change = _change(before, given, since, joining.new_priors)
+    _check(folder, published, last, before, given, change, joining, has_crowd=has_crowd)
+    return PeopleOfRun(_with_first_steps(given, since), change)
+
+
+def as_accounted(folder: Path, given: Population) -> Population:
+    """The people of the file that a run has now, each from the step the run accounts them from."""
+    last = _versions(folder)[-1]
+    if KEPT not in last:
+        return replace(given, effective_from=None)
+    return _with_first_steps(given, _since(load_kept(folder, digest_in(last))))
+
+
+def digest_of(population: Population) -> str:
+    """By which a kept copy is known: of all priors, and of the first steps where they differ from 0."""
+    since = _since(population)
+    if not since.any():
+        return population.fingerprint
+    return hashlib.sha256(population.fingerprint.encode() + since.tobytes()).hexdigest()
+
+
+def digest_in(facts: Mapping[str, Any]) -> str:
+    """The digest of the people that these facts of a record name."""
+    return str(facts.get(KEPT) or facts[PRIORS])
+
+
+def kept_file(folder: Path, digest: str) -> Path:
+    """Where the copy with this digest is."""
+    return folder / f"priors-{digest}.parquet"
+
+
+def keep(folder: Path, population: Population) -> None:
+    """Make the copy of these people durable, if it is not there."""
+    path = kept_file(folder, digest_of(population))
+    if not path.exists():
+        save_population(replace(population, drawn=None), path)
+
+
+def load_kept(folder: Path, digest: str) -> Population:
+    """The people of a kept copy; :class:`OutputError` where it is missing or is not as it was written."""
+    path = kept_file(folder, digest)
+    if not path.is_file():
+        raise OutputError(
+            f"{path.parent} must hold a copy of the priors that the run has accounted so far",
+            "none: it was lost, or the run is of a version that kept no copy",
+            "start the run once more with the priors it had, let it end or stop it (SIGTERM); then give it "
+            "the others",
+        )
+    population = load_population(path)
+    if digest_of(population) != digest:
+        raise OutputError(f"{path} must be as it was written", "other priors", restoring(path.name))
+    return population
+
+
+def missing_copies(folder: Path, entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Sentences about kept copies that are not there, or not as written, once a run has had two."""
+    digests = dict.fromkeys(digest_in(each.facts) for each in entries if PRIORS in each.facts)
+    if len(digests) < 2:
+        return ()
+    faults = []
+    for digest in digests:
+        path = kept_file(folder, digest)
+        try:
+            load_kept(folder, digest)
+        except TallyguardError:
+            what = "was changed" if path.is_file() else "is missing"
+            faults.append(f"the copy of the priors that held for some steps {what} ({path.name})")
+    return tuple(faults)
+
+
+def changes_in_words(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """A sentence for each change of the people."""
+    return tuple(
+        f"{_change_of(entry).in_words()} from step {entry.step:,} on{_file_of(entry)}"
+        for entry in entries
+        if entry.about.get("people")
+    )
+
+
+def priors_by_steps(entries: Sequence[Entry], steps: int) -> tuple[str, ...]:
+    """Which priors held for which steps; nothing where they never changed."""
+    if not any(entry.about.get("people") for entry in entries):
+        return ()
+    spans: list[tuple[int, int, Entry]] = []
+    for first, until, entry in periods(entries, steps):
+        if entry is None or PRIORS not in entry.facts:
+            continue
+        if spans and digest_in(spans[-1][2].facts) == digest_in(entry.facts):
+            spans[-1] = (spans[-1][0], until, spans[-1][2])
+        else:
+            spans.append((first, until, entry))
+    return tuple(
+        f"steps {first:,} to {until - 1:,}: priors of {entry.facts['people']:,} people{_file_of(entry)}"
+        for first, until, entry in spans
+    )
+
+
+def _change_of(entry: Entry) -> PeopleChange:
+    return PeopleChange(**{key: entry.about["people"].get(key) for key in PeopleChange._fields})
+
+
+def _file_of(entry: Entry) -> str:
+    name = entry.about.get("priors_file")
+    return f" ({name})" if name else ""
+
+
+def _versions(folder: Path) -> list[Mapping[str, Any]]:
+    """The facts that held one after the other, as far as the record or ``run.json`` says."""
+    facts: list[Mapping[str, Any]] = [
+        entry.facts for entry in read_entries(folder / RECORD) if entry.kind != "ended"
+    ]
+    if not facts and (folder / "run.json").is_file():
+        facts = [load_document(folder / "run.json")]
+    return [each for each in facts if PRIORS in each]
+
+
+def _since(population: Population) -> NDArray[np.int64]:
+    """The first step of each person, (N,), 0 where nothing is said."""
+    if population.effective_from is None:
+        return np.zeros(len(population), dtype=np.int64)
+    return np.maximum(population.effective_from, 0)
+
+
+def _with_first_steps(population: Population, since: NDArray[np.int64]) -> Population:
+    return replace(population, effective_from=since if since.any() else None)
+
+
+def _first_steps(
+    given: Population, known: Mapping[str, int | None], otherwise: int | None
+) -> NDArray[np.int64]:
+    """From which step on each person of a file is accounted, (N,)."""
+    said = np.full(len(given), NOT_SAID) if given.effective_from is None else given.effective_from
+    return np.array(
+        [
+            first_step(known, person, otherwise if step == NOT_SAID else step)
+            for person, step in zip(given.people, said.tolist(), strict=True)
+        ],
+        dtype=np.int64,
+    )
+
+
+def _note_former(
+    folder: Path, versions: Sequence[Mapping[str, Any]], given: Population, known: dict[str, int | None]
+) -> None:
+    """Enter as removed whoever was in an earlier file, and not in the last one."""
+    if known.keys() >= set(given.people):
+        return
+    for digest in dict.fromkeys(digest_in(facts) for facts in versions):
+        for person in load_kept(folder, digest).people:
+            known.setdefault(person, None)
+
+
+def _change(
+    before: Population, given: Population, since: NDArray[np.int64], rule: NewPriors | None
+) -> PeopleChange:
+    """How the people of a file differ from those before."""
+    there = {person: position for position, person in enumerate(before.people)}
+    stays = np.array([there.get(person, -1) for person in given.people], dtype=np.int64)
+    new = np.flatnonzero(stays >= 0)
+    old = stays[new]
+    is_renewed = _differ(before.subset(old), given.subset(new))
+    gone = np.setdiff1d(np.arange(len(before)), old)
+
+    def count(population: Population, chosen: NDArray[np.int64]) -> int:
+        return int(population.people_each[chosen].sum())
+
+    renewed = count(given, new[is_renewed])
+    return PeopleChange(
+        count(given, np.flatnonzero(stays < 0)),
+        count(before, gone),
+        renewed,
+        count(given, new[since[new] < _since(before)[old]]),
+        rule.value if rule is not None and renewed else None,
+    )
+
+
+def _differ(before: Population, now: Population) -> NDArray[np.bool_]:
+    """Whose moves, places or start are not the same number by number, (N,), of the same people."""
+    count = len(now)
+    names = [f"{number}" for number in range(2 * count)]
+    same_names = now.location_names
+    both = Population.concatenate(
+        [
+            replace(each.unweighted, drawn=None, effective_from=None, location_names=same_names).renamed(some)
+            for each, some in ((before, names[:count]), (now, names[count:]))
+        ]
+    )
+    first = both.alike
+    return np.asarray(first[:count] != first[count:])
+
+
+def _check(
+    folder: Path,
+    published: int,
+    last: Mapping[str, Any],
+    before: Population,
+    given: Population,
+    change: PeopleChange,
+    joining: Joining,
+    *,
+    has_crowd: bool,
+) -> None:
+    """Refuse a change that is not accepted, not explained, or that cannot be accounted."""
+    must = f"{folder} must go on with the people and priors it accounts"
+    if not joining.is_accepted:
+        raise RunChangedError(
+            must,
+            change.in_words(),
+            f"give the file it had, or accept the other one from step {published:,} on with --accept-changes "
+            "and --reason TEXT",
+        )
+    if change.renewed and joining.new_priors is None:
+        rules = "; ".join(f"--new-priors {rule.value} says that {said}" for rule, said in RULES.items())
+        raise RunChangedError(
+            "what new priors say about the steps before them must be said, as no choice holds in every case",
+            change.in_words(),
+            f"{rules}. If habits changed, begin another deployment",
+        )
+    if joining.reason is None:
+        raise RunChangedError(
+            "a change that may weaken what was promised must have a reason",
+            f"no reason; {change.in_words()}",
+            'give one: --reason "why this is acceptable". It is kept in the record, with your name',
+        )
+    if (len(before) == 0) != (len(given) == 0):
+        raise RunChangedError(
+            f"{folder} must have people from its first step to its last, or none",
+            change.in_words(),
+            "begin another deployment",
+        )
+    if has_crowd:
+        raise RunChangedError(
+            "people and priors must stay as they are where ceilings in a crowd are computed: what others hid "
+            "among in past steps is in the log as sums",
+            change.in_words(),
+            "give the file it had, or begin another deployment",
+        )
+    names = before.location_names
+    if given.location_names[: len(names)] != names:
+        raise RunChangedError(
+            "the locations of a priors file must begin with those that the run has, in their order",
+            "others",
+            "put new locations at the end",
+        )
+    committed = int(load_progress(folder).get("next_step", 0))
+    decided = LineCount.of(folder / "decisions.jsonl").lines
+    if not published == decided == committed:
+        raise RunChangedError(
+            "all steps that were published must be accounted before other people are",
+            f"{max(published, decided) - committed:,} that are not, as the run was killed there",
+            f"start the run once more with the priors it had ({kept_file(folder, digest_in(last))}), let it "
+            "end or stop it (SIGTERM), then change them",
+        )
