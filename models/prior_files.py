@@ -474,6 +474,7 @@ _SCHEMA = pa.schema(
 )
 _WEIGHT = pa.field("weight", pa.float64())
 _EFFECTIVE_FROM = pa.field("effective_from", pa.int64())
+_TOLD = pa.field("told", pa.bool_())  # in the copies that a run keeps
 
 
 def read_parquet(path: Path) -> Population:
@@ -508,6 +509,7 @@ def write_parquet(population: Population, file: BinaryIO) -> None:
         label[_FITTED] = json.dumps(asdict(population.fitted), ensure_ascii=False)
     schema = _SCHEMA if population.weights is None else _SCHEMA.append(_WEIGHT)
     schema = schema if population.effective_from is None else schema.append(_EFFECTIVE_FROM)
+    schema = schema if population.told is None else schema.append(_TOLD)
     schema = schema.with_metadata({_LOCATIONS: names, **label})
     parts = max(1, -(-len(population) // _PEOPLE_A_BATCH))
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
@@ -533,6 +535,8 @@ def _table(population: Population, schema: pa.Schema) -> pa.Table:
         columns.append(pa.array(population.weights, pa.float64()))
     if (since := population.effective_from) is not None:
         columns.append(pa.array(since, pa.int64(), mask=since == NOT_SAID))
+    if population.told is not None:
+        columns.append(pa.array(population.told, pa.bool_()))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -548,7 +552,7 @@ def _check_columns(path: Path, found: list[str]) -> None:
     """Refuse missing, unknown and repeated columns."""
     missing = [name for name in _REQUIRED if name not in found]
     known = [*_SCHEMA.names, _WEIGHT.name, _EFFECTIVE_FROM.name]
-    unknown = [name for name in found if name not in known]
+    unknown = [name for name in found if name not in (*known, _TOLD.name)]
     repeated = sorted({name for name in found if found.count(name) > 1})
     if missing or unknown or repeated:
         raise PriorFileError(
@@ -602,7 +606,11 @@ def _packed(path: Path, batch: pa.RecordBatch, names: tuple[str, ...]) -> Popula
         packed = Population.from_moves(
             people, places, moves, slots=slots, initial=initial, location_names=names
         )
-        return replace(packed, weights=_weights(columns), effective_from=_effective_from(columns))
+        told = None
+        if _TOLD.name in columns:
+            told = np.array(columns[_TOLD.name].to_numpy(zero_copy_only=False), dtype=np.bool_)
+        since = _effective_from(columns)
+        return replace(packed, weights=_weights(columns), effective_from=since, told=told)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise PriorFileError(
             f"columns of {path} must have the documented types", error, "cast them"
@@ -714,8 +722,8 @@ def _is_json(path: Path) -> bool:
 
 
 @checked(PriorFileError)
-def load_population(path: str | Path) -> Population:
-    """All priors of a ``.json`` or ``.parquet`` file.
+def load_population(path: str | Path, *, kept: bool = False) -> Population:
+    """All priors of a ``.json`` or ``.parquet`` file; ``kept`` for the copies that a run keeps.
 
     :class:`~models.exceptions.PriorFileError` names the file, the person and the place in it.
     """
@@ -723,9 +731,16 @@ def load_population(path: str | Path) -> Population:
     if not path.is_file():
         raise PriorFileError("the priors file must exist", str(path), "check the path")
     try:
-        return read_json(path) if _is_json(path) else read_parquet(path)
+        population = read_json(path) if _is_json(path) else read_parquet(path)
     except PriorError as error:
         raise PriorFileError(f"in {path}, {error.must}", error.got, error.remedy) from error
+    if population.told is not None and not kept:
+        raise PriorFileError(
+            f"{path} must be priors as they were given to a run",
+            "a copy that a run keeps, with starts of its own",
+            "name the file that the run was given",
+        )
+    return population
 
 
 @checked(PriorFileError)

@@ -145,6 +145,8 @@ class Population:
     chains of each person, one person after the other, that the person's data could have given
     (:func:`~models.priors.evidence.with_draws`); None where the priors are not uncertain. ``effective_from``
     (N,) is the step of a log from which each person was there, :data:`NOT_SAID` where nothing says so.
+    ``told`` (N,) are people whose habits changed at that step, where they start from ``initial``: an
+    adversary is taken to know that place.
     """
 
     people: tuple[str, ...]
@@ -155,6 +157,7 @@ class Population:
     weights: NDArray[np.float64] | None = None
     drawn: Population | None = None
     effective_from: NDArray[np.int64] | None = None
+    told: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         """Refuse weights that are not positive numbers, and steps that are none."""
@@ -388,8 +391,9 @@ class Population:
         if drawn is not None:
             drawn = drawn.subset(self.chains_of(index)) if index.size else None
         since = None if self.effective_from is None else self.effective_from[index]
+        told = None if self.told is None else self.told[index]
         return Population(
-            people, self.location_names, arrays, self.assumed, self.fitted, weights, drawn, since
+            people, self.location_names, arrays, self.assumed, self.fitted, weights, drawn, since, told
         )
 
     @checked(PriorError)
@@ -429,6 +433,9 @@ class Population:
             each = [part.effective_from for part in parts]
             unsaid = [np.full(len(part), NOT_SAID) for part in parts]
             since = np.concatenate([none if s is None else s for s, none in zip(each, unsaid, strict=True)])
+        told = None
+        if any(part.told is not None for part in parts):
+            told = np.concatenate([np.zeros(len(p), np.bool_) if p.told is None else p.told for p in parts])
         drawn = [part.drawn for part in parts if part.drawn is not None and len(part)]
         if len({part.draws for part in parts if len(part)}) > 1:
             raise PriorError(
@@ -443,6 +450,7 @@ class Population:
             weights,
             cls.concatenate(drawn) if drawn else None,
             since,
+            told,
         )
 
     def moves(self) -> Moves:

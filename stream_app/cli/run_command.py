@@ -43,6 +43,7 @@ class NewPriors(StrEnum):
     """What new priors of people who are there say about the steps before them."""
 
     REDONE = "redone"
+    TOLD = "told"
 
 
 # Options of both commands.
@@ -113,7 +114,8 @@ def run(
         NewPriors | None,
         typer.Option(
             help="What new priors of people who are there say about earlier steps. redone: they are true of "
-            "the whole log, which is accounted again under them.",
+            "the whole log, which is accounted again under them. told: habits changed at this step, and an "
+            "adversary is taken to know where these people were then.",
             show_default=False,
         ),
     ] = None,

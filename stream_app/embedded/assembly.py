@@ -26,10 +26,10 @@ from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.panel import panel_observer
 from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
-from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
+from stream_app.exceptions import DiskFullError, InputError, OutputError, SettingsError, restoring
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
-from stream_app.setup.release_settings import CROWD
+from stream_app.setup.release_settings import BUDGET, CROWD
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.setup.run_folder.key_record import KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, PEOPLE, REPORTED
@@ -347,8 +347,12 @@ def run(
     keys = load_keys(settings, options.output, create=options.create_keys)
     author = Author.given(options.by, options.reason)
     joining = Joining(options.effective_from, options.new_priors, options.accept_changes, author.reason)
-    people = people_of_run(options.output, population, joining, has_crowd=settings.has_crowd)
+    people = people_of_run(
+        *(options.output, population, joining), first_slot=plan.first_slot, has_crowd=settings.has_crowd
+    )
     population = people.population
+    if population.told is not None:
+        refuse_told(settings, plan)
     manifest = make_manifest(settings, options, people, plan, keys)
     most = max((sensor.most_counts for sensor in plan.registry.sensors), default=1)
     journal = Journal(
@@ -488,6 +492,25 @@ def restore_engine(
     return engine
 
 
+def refuse_told(settings: Settings, plan: Plan) -> None:
+    """:class:`SettingsError` where people whose place at a step is told cannot be accounted."""
+    obstacles = {
+        "release.mechanism budget": settings.release.mechanism == BUDGET,
+        "a covariance of noise": settings.release.covariance is not None,
+        "sensors with windows": plan.registry.windowed,
+        "evidence": settings.evidence is not None,
+        "a crowd": settings.has_crowd,
+    }
+    found = [name for name, is_there in obstacles.items() if is_there]
+    if found:
+        raise SettingsError(
+            "people whose habits changed at a step (--new-priors told) must be accounted without "
+            f"{', '.join(obstacles)}",
+            found[0],
+            "leave it out; or give new priors that are true of the whole log (--new-priors redone)",
+        )
+
+
 def make_manifest(
     settings: Settings, options: RunOptions, people: PeopleOfRun, plan: Plan, keys: Keys
 ) -> dict[str, Any]:
@@ -508,7 +531,6 @@ def make_manifest(
         "drawn": drawn_from(population),
         "assumed_habits": population.assumed,
         "crowd": crowd,
-        "priors": population.fingerprint,
         **people.facts(),
         "sensors": sensors_fingerprint(plan.registry),
         **({"counted_again": again} if (again := counted_again(plan.registry)) else {}),

@@ -21,6 +21,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,8 @@ from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
 from models.prior_files import load_population, save_population
-from models.priors import NOT_SAID, Population
+from models.priors import NOT_SAID, Lists, Population
+from models.priors.prior import transition_matrices
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.run_folder.durable import LineCount, load_document
 from stream_app.setup.run_folder.progress import load_progress
@@ -43,11 +45,15 @@ class NewPriors(StrEnum):
     """What new priors of people who are there already are taken to say about the steps before them."""
 
     REDONE = "redone"
+    TOLD = "told"
 
 
 RULES: Mapping[NewPriors, str] = {
     NewPriors.REDONE: "the new priors are true of the whole log, and the earlier ones were a worse estimate "
     "of the same habits: everything released is accounted again under them",
+    NewPriors.TOLD: "habits changed at this step: the earlier priors were true before it, the new ones are "
+    "from it on, and an adversary is taken to know where everybody with new priors was then, so that their "
+    "ceilings are 1 until the horizon begins at this step",
 }
 
 
@@ -94,12 +100,13 @@ class PeopleOfRun:
     """The people that are accounted from now on, and how that differs from before (None: not at all)."""
 
     population: Population
+    given: str
     change: PeopleChange | None = None
 
     def facts(self) -> dict[str, Any]:
-        """What the record says of them, besides the digest of the priors."""
+        """What the record says of the priors that were ``given`` and of what is accounted."""
         digest = digest_of(self.population)
-        return {} if digest == self.population.fingerprint else {KEPT: digest}
+        return {PRIORS: self.given} if digest == self.given else {PRIORS: self.given, KEPT: digest}
 
     def about(self) -> dict[str, Any]:
         """The change in numbers, for the record."""
@@ -122,9 +129,11 @@ def first_step(known: Mapping[str, int | None], person: str, stated: int | None)
 
 
 def people_of_run(
-    folder: Path, given: Population, joining: Joining, *, has_crowd: bool = False
+    folder: Path, given: Population, joining: Joining, *, first_slot: int = 0, has_crowd: bool = False
 ) -> PeopleOfRun:
     """The people of a run that starts, or goes on, with a ``given`` file; changes nothing in the folder.
+
+    ``first_slot`` is the slot of step 0 in the cycles of the priors.
 
     :class:`RunChangedError` where they are others than before and the operator has not accepted that, or not
     said what it means; :class:`OutputError` where the folder does not hold what is needed to tell.
@@ -132,7 +141,8 @@ def people_of_run(
     versions = _versions(folder)
     published = LineCount.of(folder / "releases.jsonl").lines
     if not versions or not published:
-        return PeopleOfRun(_with_first_steps(given, _first_steps(given, {}, joining.effective_from)))
+        since = _first_steps(given, {}, joining.effective_from)
+        return PeopleOfRun(_with_first_steps(given, since), given.fingerprint)
     last = versions[-1]
     is_given_again = last[PRIORS] == given.fingerprint
     if is_given_again and KEPT not in last:
@@ -144,11 +154,25 @@ def people_of_run(
     if not is_given_again:
         _note_former(folder, versions[:-1], given, known)
     since = _first_steps(given, known, joining.effective_from)
+    there = {person: position for position, person in enumerate(before.people)}
+    stays = np.array([there.get(person, -1) for person in given.people], dtype=np.int64)
+    was_told = np.zeros(len(given), dtype=np.bool_)
+    if before.told is not None:
+        was_told[stays >= 0] = before.told[stays[stays >= 0]]
+    since[was_told] = since_before[stays[was_told]]
+    starts = {int(each): before.initial(int(stays[each])) for each in np.flatnonzero(was_told)}
     if is_given_again and not (since < since_before).any():
-        return PeopleOfRun(_with_first_steps(given, since))
-    change = _change(before, given, since, joining.new_priors)
+        return PeopleOfRun(_told(_with_first_steps(given, since), starts), given.fingerprint)
+    is_renewed = _renewed(before, given, stays)
+    change = _change(before, given, since, stays, is_renewed, joining.new_priors)
     _check(folder, published, last, before, given, change, joining, has_crowd=has_crowd)
-    return PeopleOfRun(_with_first_steps(given, since), change)
+    since[was_told & is_renewed] = 0  # told once, and now under one prior: the whole log
+    for each in np.flatnonzero(is_renewed):
+        starts.pop(int(each), None)
+        if joining.new_priors is NewPriors.TOLD:
+            starts[int(each)] = _law_at(published, before, int(stays[each]), given, int(each), first_slot)
+            since[each] = published
+    return PeopleOfRun(_told(_with_first_steps(given, since), starts), given.fingerprint, change)
 
 
 def as_accounted(folder: Path, given: Population) -> Population:
@@ -156,15 +180,23 @@ def as_accounted(folder: Path, given: Population) -> Population:
     last = _versions(folder)[-1]
     if KEPT not in last:
         return replace(given, effective_from=None)
-    return _with_first_steps(given, _since(load_kept(folder, digest_in(last))))
+    kept = load_kept(folder, digest_in(last))
+    if kept.told is not None:
+        raise RunChangedError(
+            "figures of the whole log must rest on one prior a person",
+            f"{int(kept.told.sum()):,} people whose habits changed (--new-priors told)",
+            "leave --priors out: the run's own figures are in risks.jsonl",
+        )
+    return _with_first_steps(given, _since(kept))
 
 
 def digest_of(population: Population) -> str:
     """By which a kept copy is known: of all priors, and of the first steps where they differ from 0."""
-    since = _since(population)
-    if not since.any():
+    since, told = _since(population), population.told
+    if not since.any() and told is None:
         return population.fingerprint
-    return hashlib.sha256(population.fingerprint.encode() + since.tobytes()).hexdigest()
+    said = since.tobytes() + (b"" if told is None else told.tobytes())
+    return hashlib.sha256(population.fingerprint.encode() + said).hexdigest()
 
 
 def digest_in(facts: Mapping[str, Any]) -> str:
@@ -194,7 +226,7 @@ def load_kept(folder: Path, digest: str) -> Population:
             "start the run once more with the priors it had, let it end or stop it (SIGTERM); then give it "
             "the others",
         )
-    population = load_population(path)
+    population = load_population(path, kept=True)
     if digest_of(population) != digest:
         raise OutputError(f"{path} must be as it was written", "other priors", restoring(path.name))
     return population
@@ -299,37 +331,108 @@ def _note_former(
 
 
 def _change(
-    before: Population, given: Population, since: NDArray[np.int64], rule: NewPriors | None
+    before: Population,
+    given: Population,
+    since: NDArray[np.int64],
+    stays: NDArray[np.int64],
+    is_renewed: NDArray[np.bool_],
+    rule: NewPriors | None,
 ) -> PeopleChange:
-    """How the people of a file differ from those before."""
-    there = {person: position for position, person in enumerate(before.people)}
-    stays = np.array([there.get(person, -1) for person in given.people], dtype=np.int64)
+    """How the people of a file differ from those before; ``stays`` (N,) is where they were there, or -1."""
     new = np.flatnonzero(stays >= 0)
-    old = stays[new]
-    is_renewed = _differ(before.subset(old), given.subset(new))
-    gone = np.setdiff1d(np.arange(len(before)), old)
+    gone = np.setdiff1d(np.arange(len(before)), stays[new])
 
     def count(population: Population, chosen: NDArray[np.int64]) -> int:
         return int(population.people_each[chosen].sum())
 
-    renewed = count(given, new[is_renewed])
+    renewed = count(given, np.flatnonzero(is_renewed))
     return PeopleChange(
         count(given, np.flatnonzero(stays < 0)),
         count(before, gone),
         renewed,
-        count(given, new[since[new] < _since(before)[old]]),
+        count(given, new[since[new] < _since(before)[stays[new]]]),
         rule.value if rule is not None and renewed else None,
     )
+
+
+def _renewed(before: Population, given: Population, stays: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whose moves, places or start are not those they had, number by number, (N,).
+
+    People who were told start from the law of that step, whatever their file says.
+    """
+    new = np.flatnonzero(stays >= 0)
+    was, now = before.subset(stays[new]), given.subset(new)
+    if was.told is not None:
+        sizes = np.diff(was.arrays.places_start) == np.diff(now.arrays.places_start)
+        now = _told(now, {int(each): was.initial(int(each)) for each in np.flatnonzero(was.told & sizes)})
+    found = np.zeros(len(given), dtype=np.bool_)
+    found[new] = _differ(was, now)
+    return found
+
+
+def _law_at(
+    step: int, before: Population, old: int, given: Population, new: int, first_slot: int
+) -> NDArray[np.float64]:
+    """Where a person is at a step by the prior they had, over the places of the new one, (K,)."""
+    chain, law = before.chain(old), before.initial(old)
+    slots = chain.start.shape[0]
+    if law is None:
+        law = chain.start[(first_slot + step) % slots]
+    else:
+        begin = int(_since(before)[old])
+        by_slot = [matrix.toarray() for matrix in transition_matrices(chain)]
+        cycle = [by_slot[(first_slot + begin + k) % slots] for k in range(slots)]
+        cycles, rest = divmod(step - begin, slots)
+        law = law @ np.linalg.matrix_power(reduce(np.matmul, cycle), cycles)
+        for move in cycle[:rest]:
+            law = law @ move
+    places = given.chain(new).places
+    found = np.zeros(places.size)
+    at = np.searchsorted(places, chain.places)
+    is_there = (at < places.size) & (places[np.minimum(at, places.size - 1)] == chain.places)
+    if law[~is_there].any():
+        raise RunChangedError(
+            "new priors must have every place where a person can be at the step from which they hold",
+            f"{given.people[new]!r} without place {int(chain.places[~is_there & (law > 0.0)][0])}",
+            "add the place, with the moves from it",
+        )
+    found[at[is_there]] = law[is_there]
+    return np.asarray(found / found.sum())
+
+
+def _told(population: Population, starts: Mapping[int, NDArray[np.float64] | None]) -> Population:
+    """The people with another start for those at these positions, whose place there is told."""
+    if not starts:
+        return population
+    arrays = population.arrays
+    own = [
+        starts[person] if person in starts else population.initial(person)
+        for person in range(len(population))
+    ]
+    laws = [np.empty(0) if law is None else law for law in own]
+    offsets = np.concatenate(([0], np.cumsum([law.size for law in laws]))).astype(np.int64)
+    packed = Population.from_moves(
+        population.people,
+        Lists(arrays.places_start, arrays.places),
+        population.moves(),
+        slots=arrays.slots,
+        initial=Lists(offsets, np.concatenate(laws)),
+        location_names=population.location_names,
+    )
+    told = np.zeros(len(population), dtype=np.bool_)
+    told[list(starts)] = True
+    return replace(population, arrays=packed.arrays, told=told)
 
 
 def _differ(before: Population, now: Population) -> NDArray[np.bool_]:
     """Whose moves, places or start are not the same number by number, (N,), of the same people."""
     count = len(now)
     names = [f"{number}" for number in range(2 * count)]
-    same_names = now.location_names
     both = Population.concatenate(
         [
-            replace(each.unweighted, drawn=None, effective_from=None, location_names=same_names).renamed(some)
+            replace(
+                each.unweighted, drawn=None, effective_from=None, told=None, location_names=now.location_names
+            ).renamed(some)
             for each, some in ((before, names[:count]), (now, names[count:]))
         ]
     )
@@ -362,7 +465,7 @@ def _check(
         raise RunChangedError(
             "what new priors say about the steps before them must be said, as no choice holds in every case",
             change.in_words(),
-            f"{rules}. If habits changed, begin another deployment",
+            f"{rules}",
         )
     if joining.reason is None:
         raise RunChangedError(

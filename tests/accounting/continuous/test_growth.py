@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from accounting.continuous import ContinuousAccountant
+from accounting.exceptions import SnapshotError
 from accounting.settings import HorizonSettings
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
@@ -168,3 +169,90 @@ def test_the_reference_shows_that_neither_truth_bounds_the_other() -> None:
     """So what new priors mean is said by the operator, and no default is taken."""
     differences = [case["new_prior_throughout"] - case["optimum"] for case in growth_cases()]
     assert min(differences) < -1e-3 and max(differences) > 1e-3
+
+
+def told(
+    law: Floats, matrix: Floats, steps: list[StepSchedule], window: tuple[int, int], mistakes: int, since: int
+) -> float:
+    """The ceiling if the adversary is told the place at step ``since``, from which ``matrix`` moves."""
+    settings = HorizonSettings(window[1] - window[0] + 1, mistakes, sharpen_above=0.0)
+    accountant = ContinuousAccountant(
+        prior_of(matrix, law), settings, np.array([since]), told=np.array([True])
+    )
+    accountant.apply_all(steps[: window[1] + 1])
+    return float(accountant.risk()[0])
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_told_holds_where_habits_changed_whatever_was_released_before(block: int) -> None:
+    """Also for horizons that begin before the change."""
+    for seed in range(block * cases(100), (block + 1) * cases(100)):
+        log = Log(seed)
+        paths = moved_by(settled(log.before), log.before, log.after, CHANGE, log.length)
+        law = np.array([paths.probability[paths.paths[:, CHANGE] == x].sum() for x in range(log.places)])
+        found = told(law / law.sum(), log.after, log.steps, log.window, log.mistakes, CHANGE)
+        assert found >= log.optimum(paths) - 1e-9
+
+
+def test_a_new_start_from_the_new_settled_law_is_a_trap() -> None:
+    """Started anew at the change, from where the new moves settle, the ceiling of some is too low."""
+    anew = 0
+    for seed in range(cases(400)):
+        log = Log(seed)
+        paths = moved_by(settled(log.before), log.before, log.after, CHANGE, log.length)
+        truth = log.optimum(paths)
+        anew += ceiling(prior_of(log.after), log.steps, log.window, log.mistakes, CHANGE) < truth - 1e-6
+    assert anew > cases(400) / 40
+
+
+def test_told_is_never_below_the_reference_optima() -> None:
+    """Enumerated elsewhere, where the horizon begins at the change or later; and never below the real one."""
+    compared = 0
+    for case in growth_cases():
+        (first, last), version = case["horizon"], case["versions"][-1]
+        if first < version["from"]:
+            continue
+        law = np.array(case["initial"])
+        for _ in range(version["from"]):
+            law = law @ np.array(case["versions"][0]["transition"])
+        matrix = np.array(version["transition"])
+        found = told(
+            law / law.sum(), matrix, steps_of(case), (first, last), case["mistakes"], version["from"]
+        )
+        assert found >= max(case["told_optimum"], case["optimum"]) - 1e-8
+        compared += 1
+    assert compared
+
+
+def test_what_was_told_is_forgotten_as_the_person_moves() -> None:
+    """The ceiling is 1 while the horizon begins before the change, and falls to that of other people."""
+    rng = np.random.default_rng(3)
+    matrix = 0.5 * random_matrix(rng, 3, "full") + 0.5 / 3
+    steps = [StepSchedule(step, ()) for step in range(80)]
+    settings = HorizonSettings(4, 1, sharpen_above=0.0)
+    accountant = ContinuousAccountant(
+        prior_of(matrix, np.full(3, 1 / 3)), settings, np.array([5]), told=np.array([True])
+    )
+    risks = []
+    for step in steps:
+        accountant.apply(step)
+        risks.append((float(accountant.risk()[0]), float(accountant.baseline()[0])))
+    assert [risk for risk, _ in risks[5:8]] == [1.0, 1.0, 1.0]
+    assert risks[8][0] < 1.0
+    assert risks[-1][0] == pytest.approx(risks[-1][1], abs=1e-6)
+
+
+def test_a_snapshot_of_told_people_is_not_that_of_others() -> None:
+    rng = np.random.default_rng(4)
+    matrix = random_matrix(rng, 3, "full")
+    people, settings = prior_of(matrix, np.full(3, 1 / 3)), HorizonSettings(4, 1)
+    is_told, other = (
+        ContinuousAccountant(people, settings, np.array([2]), told=np.array([each])) for each in (True, False)
+    )
+    for accountant in (is_told, other):
+        accountant.apply_all([StepSchedule(step, ()) for step in range(9)])
+    again = ContinuousAccountant(people, settings, np.array([2]), told=np.array([True]))
+    again.restore(is_told.snapshot())
+    assert again.risk() == is_told.risk() and again.snapshot() == is_told.snapshot()
+    with pytest.raises(SnapshotError):
+        again.restore(other.snapshot())

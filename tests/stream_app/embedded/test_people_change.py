@@ -13,14 +13,16 @@ import pytest
 
 from accounting.continuous import ContinuousAccountant
 from accounting.settings import HorizonSettings
+from models.exceptions import PriorFileError
 from models.keys import Pseudonymiser
+from models.prior_files import load_population
 from models.priors import NOT_SAID, MovementPrior, Population
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.checked_run import check_run
 from stream_app.embedded import RunOptions, RunReport, run
-from stream_app.exceptions import OutputError, RunChangedError
+from stream_app.exceptions import OutputError, RunChangedError, SettingsError
 from stream_app.setup.run_folder.durable import AppendFile
-from stream_app.setup.run_folder.people_record import NewPriors, first_step, kept_file
+from stream_app.setup.run_folder.people_record import NewPriors, as_accounted, first_step, kept_file
 from tests.stream_app.engine_support import (
     NAMES,
     PSEUDONYM_SECRET,
@@ -272,6 +274,88 @@ def test_locations_keep_their_places(tmp_path: Path) -> None:
     other = replace(people(0, 2), location_names=("B", "A", "C", "D"))
     with pytest.raises(RunChangedError, match="must begin with"):
         run_with(tmp_path, other, day(CHANGE, STEPS), ACCEPTED)
+
+
+def laws(who: Population, before: Population) -> Population:
+    """The people with new moves who start where the old ones have them: what is told at the change."""
+    priors = [replace(who.prior(n), initial=before.chain(n).start[0]) for n in range(len(who))]
+    return Population.pack(priors, NAMES)
+
+
+def test_where_habits_changed_the_account_begins_anew_told_where_people_were(tmp_path: Path) -> None:
+    """Ceilings of 1 while the horizon begins before the change; then those of whoever is told that place."""
+    begun(tmp_path, people(0, 1, 2))
+    after = people(0, 1, 2, renewed=[1, 2])
+    options = {**ACCEPTED, "new_priors": NewPriors.TOLD}
+    run_with(tmp_path, after, day(CHANGE, 20), options)
+    run_with(tmp_path, after, day(20, STEPS))
+    changed = laws(after, people(0, 1, 2)).subset([1, 2])
+    told = ContinuousAccountant(
+        changed, HorizonSettings(4, 1), np.full(2, CHANGE), told=np.ones(2, dtype=np.bool_)
+    )
+    steps = read_decisions(tmp_path / "decisions.jsonl", REGISTRY)
+    told.apply_all(steps)
+    found, names = risks(tmp_path), pseudonyms(changed)
+    assert [found[STEPS - 1][name] for name in names] == told.risk().tolist()
+    assert all(found[step][name] == 1.0 for step in range(CHANGE, CHANGE + 3) for name in names)
+    (stays,) = pseudonyms(people(0))
+    assert found[STEPS - 1][stays] == accounted(tmp_path, people(0), STEPS)[stays]
+
+
+def test_told_people_stay_told_until_their_priors_change_again(tmp_path: Path) -> None:
+    """Without a snapshot, too; redone later, they are accounted over the whole log."""
+    for name in ("with", "without"):
+        begun(tmp_path / name, people(0, 1))
+        run_with(
+            tmp_path / name,
+            people(0, 1, renewed=[1]),
+            day(CHANGE, 16),
+            {**ACCEPTED, "new_priors": NewPriors.TOLD},
+        )
+        run_with(tmp_path / name, people(1, 3, renewed=[1]), day(16, 20), ACCEPTED)
+        if name == "without":
+            (tmp_path / name / "accountant.snapshot").unlink(missing_ok=True)
+        run_with(tmp_path / name, people(1, 3, renewed=[1]), day(20, 22))
+    assert outputs_of(tmp_path / "with") == outputs_of(tmp_path / "without")
+    folder = tmp_path / "with"
+    told = laws(people(1, renewed=[1]), people(1))
+    accountant = ContinuousAccountant(told, HorizonSettings(4, 1), np.array([CHANGE]), told=np.array([True]))
+    accountant.apply_all(read_decisions(folder / "decisions.jsonl", REGISTRY))
+    assert risks(folder)[21][pseudonyms(told)[0]] == accountant.risk()[0]
+    run_with(folder, people(1, 3), day(22, STEPS), {**ACCEPTED, "new_priors": NewPriors.REDONE})
+    assert risks(folder)[STEPS - 1] == accounted(folder, people(1, 3), STEPS)
+
+
+def test_told_is_refused_with_a_budget(tmp_path: Path) -> None:
+    budget = {"release": {"mechanism": "budget", "budget": {"share": 0.0, "added": 0.3}}}
+    past = begun(tmp_path, people(0, 1), **budget)
+    options = {**ACCEPTED, "new_priors": NewPriors.TOLD}
+    with pytest.raises(SettingsError, match="must be accounted without"):
+        run_with(tmp_path, people(0, 1, renewed=[1]), day(CHANGE, STEPS), options, **budget)
+    assert outputs_of(tmp_path) == past
+
+
+def test_a_place_that_new_priors_lack_is_named(tmp_path: Path) -> None:
+    begun(tmp_path, people(0, 1))
+    fewer = MovementPrior.from_dense("person 1", np.full((3, 3), 1 / 3))
+    other = Population.pack([people(0).prior(0), fewer], NAMES)
+    with pytest.raises(RunChangedError, match="without place 3"):
+        run_with(tmp_path, other, day(CHANGE, STEPS), {**ACCEPTED, "new_priors": NewPriors.TOLD})
+
+
+def test_a_kept_copy_is_no_priors_file(tmp_path: Path) -> None:
+    """Whoever gives it to a command would account people from a law and a step of another run."""
+    begun(tmp_path, people(0, 1))
+    told = {**ACCEPTED, "new_priors": NewPriors.TOLD}
+    run_with(tmp_path, people(0, 1, renewed=[1]), day(CHANGE, STEPS), told)
+    after = people(0, 1, renewed=[1])
+    copies = [p for p in tmp_path.glob("priors-*.parquet") if people(0, 1).fingerprint not in p.name]
+    assert len(copies) == 1
+    for path in copies:
+        with pytest.raises(PriorFileError, match="as they were given"):
+            load_population(path)
+    with pytest.raises(RunChangedError, match="one prior a person"):
+        as_accounted(tmp_path, after)
 
 
 class Killed(BaseException):
