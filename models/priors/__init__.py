@@ -16,7 +16,7 @@ from models.priors.population import (
     in_finer_steps,
     numbered_locations,
 )
-from models.priors.prior import MovementPrior, Triplets
+from models.priors.prior import MovementPrior, Triplets, transition_matrices
 
 __all__ = [
     "MOST_DRAWS",
@@ -35,5 +35,6 @@ __all__ = [
     "in_finer_steps",
     "numbered_locations",
     "posterior_draws",
+    "transition_matrices",
     "with_draws",
 ]

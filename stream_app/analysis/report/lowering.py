@@ -153,7 +153,8 @@ def positions(priors: Priors, exposed: Sequence[WorstMoment]) -> list[int]:
         raise RunChangedError(
             "priors and pseudonym key must be those of the run",
             f"they know nobody with the pseudonym {unknown[0]}",
-            "name the priors and the configuration the run had",
+            "name the priors and the configuration the run had; where people were left out since, leave "
+            "--priors out",
         )
     return [index[record.person] for record in exposed]
 

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
 from models.prior_files import load_population, save_population
-from models.priors import NOT_SAID, Lists, Population
-from models.priors.prior import transition_matrices
+from models.priors import NOT_SAID, Lists, Population, transition_matrices
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.run_folder.durable import LineCount, load_document
 from stream_app.setup.run_folder.progress import load_progress
@@ -477,14 +476,14 @@ def _check(
         raise RunChangedError(
             f"{folder} must have people from its first step to its last, or none",
             change.in_words(),
-            "begin another deployment",
+            "give a file with at least one of them, or none at all, as before",
         )
     if has_crowd:
         raise RunChangedError(
             "people and priors must stay as they are where ceilings in a crowd are computed: what others hid "
             "among in past steps is in the log as sums",
             change.in_words(),
-            "give the file it had, or begin another deployment",
+            "give the file it had",
         )
     names = before.location_names
     if given.location_names[: len(names)] != names:
