@@ -71,7 +71,7 @@ def account(
 
     With ``draws`` an attack is tried so often after every step.
     """
-    accountant = ContinuousAccountant(population, settings)
+    accountant = ContinuousAccountant(population, settings, population.effective_from, told=population.told)
     shadow = (
         Shadow(accountant, drawn_parts(accountant.people_shares, draws, accountant.holders.stands_for))
         if draws

@@ -55,6 +55,7 @@ def verify(
                 "released": checked.released,
                 "accounted": checked.accounted,
                 "has_ended": checked.end is not None,
+                "priors": list(checked.priors()),
                 "head": checked.head,
                 "entries": [
                     {
@@ -80,6 +81,8 @@ def verify(
             say(f"{words[:1].upper()}{words[1:]}.")
             if checked.entries and last_description(checked.entries) is None:
                 say(f"It has no description: {UNDESCRIBED}.")
+            for span in checked.priors():
+                say(f"{span[:1].upper()}{span[1:]}.", markup=False)
         if not faults:
             say(f"The record is whole; its last entry is {checked.head}.")
         for fault in faults:

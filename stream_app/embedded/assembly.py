@@ -26,21 +26,28 @@ from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.panel import panel_observer
 from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
-from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
+from stream_app.exceptions import DiskFullError, InputError, OutputError, SettingsError, restoring
 from stream_app.setup.combinations import Runner
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
-from stream_app.setup.release_settings import CROWD
+from stream_app.setup.release_settings import BUDGET, CROWD
 from stream_app.setup.run_folder.description import Description, design_files
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.setup.run_folder.facts import NETWORK, Network, Registries
 from stream_app.setup.run_folder.key_record import KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, NOT_IN_SNAPSHOTS
+from stream_app.setup.run_folder.people_record import (
+    Joining,
+    NewPriors,
+    PeopleOfRun,
+    keep,
+    people_changes,
+    people_from_now,
+)
 from stream_app.setup.run_folder.record import DESCRIPTION, Author
 from stream_app.setup.run_folder.run_settings import (
     counted_again,
-    differs_in_places_only,
     facts_of_clock,
     mechanisms_of_windows,
     recorded_network,
@@ -272,9 +279,11 @@ class RunOptions:
 
     ``input`` None or ``-`` is standard input. ``is_csv`` None goes by the file's extension. ``schedule`` is a
     schedule (JSON) or activations (CSV) known beforehand. With ``keep_open`` the end of the input closes
-    nothing. ``accept_changes`` lets sensors, further places, release policy, schedule and noise key differ
-    from the earlier run's; the record says who did that (``by``), for which ``reason``, and what the
-    ``priors`` file is called.
+    nothing. ``accept_changes`` lets sensors, further places, release policy, schedule, noise key and people
+    differ from the earlier run's; the record says who did that (``by``), for which ``reason``, and what the
+    ``priors`` file is called. People of whom the file does not say when they came are accounted from step
+    ``effective_from`` on (None: the log's first); ``new_priors`` says what new priors of people who are there
+    mean for past steps.
     ``take_over`` is the reason to continue although more was published with the noise key than the folder
     holds.
     """
@@ -292,6 +301,8 @@ class RunOptions:
     reason: str | None = None
     priors: str | None = None
     take_over: str | None = None
+    effective_from: int | None = None
+    new_priors: NewPriors | None = None
 
     @property
     def file(self) -> Path | None:
@@ -356,7 +367,19 @@ def run(
     network = Network.of(plan.registry) if known is None else known.grown_to(plan.registry)
     devices = DeviceWatch.of(settings.quality, plan.registry)
     keys = load_keys(settings, options.output, create=options.create_keys)
-    manifest = make_manifest(settings, options, population, plan, keys, network)
+    author = Author.given(options.by, options.reason)
+    people = people_from_now(
+        options.output,
+        population,
+        Joining(options.effective_from, options.new_priors, options.accept_changes, author.reason),
+        settings.horizon_settings(plan.first_slot),
+        known,
+        has_crowd=settings.has_crowd,
+    )
+    population = people.population
+    if population.told is not None:
+        refuse_told(settings, plan)
+    manifest = make_manifest(settings, options, people, plan, keys, network)
     most = max((sensor.most_counts for sensor in plan.registry.sensors), default=1)
     journal = Journal(
         options.output,
@@ -365,14 +388,15 @@ def run(
         plan.tiers,
         TierContinuation.of(settings, keys.noise, plan.scheduled_tiers),
         KeyRecord(record_file(settings, options.output, keys.noise), options.take_over),
-        author=Author.given(options.by, options.reason),
+        author=author,
         about={
+            **people.about(),
             "priors_file": options.priors,
             "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
         files=design_files(settings),
-        along=differs_in_places_only(options.output, population, known),
+        keep=lambda: keep(options.output, population),
         now_seconds=clock.now_seconds,
         watches_devices=devices is not None,
     )
@@ -386,7 +410,11 @@ def run(
             plan.policy.bind(accounts.informed, accounts.deciding)
         attack = new_shadow(settings, accounts.informed)
         check, limit = settings.priors_check, settings.release.budget.limit
-        note = basis_note(len(population), population.assumed, check, population.draws)
+        said = (
+            basis_note(len(population), population.assumed, check, population.draws),
+            *people_changes(journal.record),
+        )
+        note = "; ".join(filter(None, said)) or None
         is_fitted = population.fitted is not None
         for warning in (
             note,
@@ -448,7 +476,10 @@ def _restored_accounts(
     """The accounts as far as a snapshot takes them; new ones where the policy needs every step again."""
 
     def new() -> Accounts:
-        return Accounts.of(settings, settings.horizon_settings(plan.first_slot), population, pseudonyms)
+        return Accounts.of(
+            *(settings, settings.horizon_settings(plan.first_slot), population, pseudonyms),
+            population.effective_from,
+        )
 
     accounts, policy = new(), plan.policy
     # a limit in hindsight rests on every earlier step, so all of them have to be walked over
@@ -501,15 +532,35 @@ def restore_engine(
     return engine
 
 
+def refuse_told(settings: Settings, plan: Plan) -> None:
+    """:class:`SettingsError` where people whose place at a step is told cannot be accounted."""
+    obstacles = {
+        "release.mechanism budget": settings.release.mechanism == BUDGET,
+        "a covariance of noise": settings.release.covariance is not None,
+        "sensors with windows": plan.registry.windowed,
+        "evidence": settings.evidence is not None,
+        "a crowd": settings.has_crowd,
+    }
+    found = [name for name, is_there in obstacles.items() if is_there]
+    if found:
+        raise SettingsError(
+            "people whose habits changed at a step (--new-priors told) must be accounted without "
+            f"{', '.join(obstacles)}",
+            found[0],
+            "leave it out; or give new priors that are true of the whole log (--new-priors redone)",
+        )
+
+
 def make_manifest(
     settings: Settings,
     options: RunOptions,
-    population: Population,
+    people: PeopleOfRun,
     plan: Plan,
     keys: Keys,
     network: Network,
 ) -> dict[str, Any]:
     """What must not change while an output folder is continued: values and fingerprints, no secret."""
+    population = people.population
     said = {*ACCOUNTED_WITH, "release", "priors_check"} - {"timezone", "holidays"}
     fixed = settings.model_dump(mode="json", include=said) | facts_of_clock(settings)
     schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
@@ -526,7 +577,7 @@ def make_manifest(
         "drawn": drawn_from(population),
         "assumed_habits": population.assumed,
         "crowd": crowd,
-        "priors": population.fingerprint,
+        **people.facts(),
         "sensors": sensors_fingerprint(plan.registry),
         NETWORK: network.save(),
         **({"counted_again": again} if (again := counted_again(network.sensors)) else {}),

@@ -58,7 +58,7 @@ from stream_app.setup.run_folder.key_record import (
 )
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
 from stream_app.setup.run_folder.progress import ProgressLog, SavedStep
-from stream_app.setup.run_folder.record import RECORD, Author, Record, check_head, held
+from stream_app.setup.run_folder.record import RECORD, Author, Entry, Record, check_head, held
 from stream_app.steps import (
     TierContinuation,
     first_free_step,
@@ -303,13 +303,12 @@ class LoggedStep:
 class Journal:
     """One output folder, locked, recovered to its last commit and open for appending.
 
-    ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may, and those in
-    ``along`` with the network. ``tiers``
+    ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
     names the tiers of recipients that get a file of their own; ``continuation`` draws the past values of a
     tier added later (None: it gets none). ``author`` and ``about`` go to the record with a new or changed
-    manifest, once ``files`` that a description names lie in the folder, each by its name. ``key_record``
-    notes every line before it is published. With ``watches_devices`` there is a file of those that seem
-    broken.
+    manifest, once ``files`` that a description names lie in the folder, each by its name, and ``keep`` has
+    made durable what the manifest names. ``key_record`` notes every line before it is published. With
+    ``watches_devices`` there is a file of those that seem broken.
     """
 
     def __init__(
@@ -324,7 +323,7 @@ class Journal:
         author: Author | None = None,
         about: Mapping[str, Any] | None = None,
         files: Mapping[str, bytes] | None = None,
-        along: frozenset[str] = frozenset(),
+        keep: Callable[[], None] = lambda: None,
         now_seconds: Callable[[], float] = time.time,
         watches_devices: bool = False,
     ) -> None:
@@ -343,17 +342,13 @@ class Journal:
             self._record = Record(folder, author, about, now_seconds)
             check_head(self._record.entries, self.last_commit.record, RECORD)
             self._manifest = Manifest(
-                folder,
-                manifest,
-                replaceable,
-                record=self._record,
-                has_released=self._has_released(),
-                along=along,
+                folder, manifest, replaceable, record=self._record, has_released=self._has_released()
             )
             taken_over = None if key_record is None else key_record.compare(folder)
             if self._manifest.begins_anew:
                 self._begin_anew()
             if self._manifest.is_new:  # before any log is made: logs without run.json are refused as damaged
+                keep()
                 self._keep(files or {})
                 self._manifest.save(published=0)
             if self._manifest.has_other_key:
@@ -371,6 +366,7 @@ class Journal:
             self._manifest.check_exclusions(max(self._published, first_free_step(self.last_commit.window)))
             # what changed is saved last: a start that is refused leaves run.json and the key's record as they
             # were
+            keep()
             self._keep(files or {})
             self._manifest.save(self._published, taken_over)
             if key_record is not None:
@@ -381,6 +377,11 @@ class Journal:
     def held(self) -> Sequence[tuple[int, Mapping[str, Any]]]:
         """From which step on which facts held, in order."""
         return held(self._record.entries)
+
+    @property
+    def record(self) -> Sequence[Entry]:
+        """What held from which step on, who said so and why."""
+        return self._record.entries
 
     def accounted(self, first: int = 0) -> Iterator[StepDecision]:
         """Decisions of the steps from ``first`` to the last commit, to rebuild the accountant with."""

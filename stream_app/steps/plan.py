@@ -332,7 +332,7 @@ class Accounts(NamedTuple):
         """Before the first step of ``horizon``; ``pseudonyms`` (N,) decide shares of work and toss coins."""
         shares = people_shares(pseudonyms, settings.kafka.partitions)
         apart = settings.has_crowd  # in a crowd people with equal priors still differ
-        informed = ContinuousAccountant(population, horizon, effective_from, shares, apart)
+        informed = ContinuousAccountant(population, horizon, effective_from, shares, apart, population.told)
         if not settings.has_crowd:
             return cls(informed)
         decides = settings.adversary == CROWD

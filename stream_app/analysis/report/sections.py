@@ -89,6 +89,8 @@ def what_the_verdict_rests_on(verdict: RunVerdict, log: RunLog) -> Rows:
     first, last = log.summaries[0].step, log.summaries[-1].step
     yield "Steps the answer covers", f"{log.when(first)} to {log.when(last)}"
     yield "The run", sentence_case(log.checked.in_words())
+    if by_steps := log.checked.priors():
+        yield "Priors", sentence_case("; ".join(by_steps))
 
 
 def _most_over(at: PeopleOver, log: RunLog) -> str:

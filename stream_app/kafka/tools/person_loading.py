@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from models.keys import Pseudonymiser
-from models.priors import Population
+from models.priors import NOT_SAID, Population
 from stream_app.exceptions import InputError, RunChangedError, SettingsError
 from stream_app.kafka.account.person_source import MARK
 from stream_app.kafka.broker.clients import consuming, records, writing
@@ -19,6 +19,7 @@ from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.given_priors import as_set, facts_of, require_locations_of
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.durable import replace_file
+from stream_app.setup.run_folder.people_record import first_step
 from stream_app.setup.settings import Settings
 
 
@@ -51,10 +52,10 @@ def load_people(
 ) -> LoadedCount:
     """Send these people to ``persons``; with ``remove_others``, delete all others from it.
 
-    New people are accounted from the step ``effective_from`` on (None: the first of the log). People who are
-    on the topic keep their first step, or get an earlier one: the adversary remembers what was released since
-    then, so the whole log is accounted under the new prior. Deleted people are accounted from the first step
-    of the log.
+    New people are accounted from their own ``effective_from`` on, or from this one (None: the log's first).
+    People who are on the topic keep their first step, or get an earlier one: the adversary remembers what was
+    released since then, so the whole log is accounted under the new prior. Deleted people are accounted from
+    the first step of the log.
 
     Begins the deployment if it has not begun. Sends nobody with another pseudonym key than it was begun with,
     as the same people would be there twice; nor with other priors than those the settings' check is about.
@@ -80,7 +81,12 @@ def load_people(
     known = _known(connection, topics)
     gone = sorted(known.keys() - set(names)) if remove_others else []
     gone = [name for name in gone if known[name] is not None]
-    first = [_first_step(known, name, effective_from) for name in names]
+    own = population.effective_from
+    said = [NOT_SAID] * len(names) if own is None else own.tolist()
+    first = [
+        first_step(known, name, effective_from if step == NOT_SAID else step)
+        for name, step in zip(names, said, strict=True)
+    ]
     with writing(connection) as producer:
         for pseudonym, value in person_records(population, names, first, deployment.digest):
             _check_size(len(value), population.draws)
@@ -140,13 +146,3 @@ def _known(connection: Connection, topics: Topics) -> dict[str, int | None]:
             if record.key != MARK:
                 known[pseudonym_in(record)] = first_step_in(record.value) if record.value else None
     return known
-
-
-def _first_step(known: Mapping[str, int | None], name: str, effective_from: int | None) -> int:
-    """The step from which a person is accounted: see :func:`load_people`."""
-    if name not in known:
-        return effective_from or 0
-    before = known[name]
-    if before is None:
-        return 0
-    return before if effective_from is None else min(before, effective_from)

@@ -33,6 +33,7 @@ from models.releases import Sensor, SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, first_fault
 from stream_app.setup.run_folder.facts import NETWORK, Change, Network, changes_between
 from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH
+from stream_app.setup.run_folder.people_record import change_in_words
 from stream_app.setup.run_folder.record import (
     DESCRIPTION,
     RECORD,
@@ -169,7 +170,10 @@ def changes_in(entries: Sequence[Entry]) -> tuple[tuple[Change, ...], ...]:
         if entry.kind != "ended":
             new = Description.read(entry.about[DESCRIPTION]) if _has(entry) else description
             if facts is not None:
-                own += changes_between(facts, entry.facts)
+                words = change_in_words(entry)
+                if words is not None:
+                    own.append(Change(kind="people", words=words))
+                own += changes_between(facts, entry.facts, says_people=words is None)
                 own += _changes(description, new, says_sensors=NETWORK in entry.facts)
             facts, description = entry.facts, new
         found.append(tuple(own))

@@ -27,8 +27,18 @@ NETWORK = "network"
 _MOST_WORDS = 40  # changes that one entry says one by one
 _ALONG = frozenset({"sensors", "counted_again", "locations"})  # fingerprints and extracts of the network
 _FINGERPRINTS = frozenset(
-    {"priors", "schedule", "noise_key", "pseudonym_key", "drawn.chains", "priors_check.priors", *_ALONG}
+    {
+        "priors",
+        "people_kept",
+        "schedule",
+        "noise_key",
+        "pseudonym_key",
+        "drawn.chains",
+        "priors_check.priors",
+        *_ALONG,
+    }
 )
+_PEOPLE = frozenset({"priors", "people", "people_kept"})
 _UNSAID = frozenset({"format", "earlier_noise_keys", "taken_over", *_ALONG})
 _NEW_NAME = "give the device a new name, and leave the old one out: it stays known to the steps before"
 
@@ -278,16 +288,18 @@ class Registries:
 # What changed, in words: a fingerprint says nothing to a reader, so none is shown.
 
 
-def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
-    """What an entry of the record says of the facts before it and its own."""
-    found = list(_changes(before, after))
+def changes_between(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, says_people: bool = True
+) -> tuple[Change, ...]:
+    """How facts differ from those before; of the people only with ``says_people``."""
+    found = list(_changes(before, after, says_people=says_people))
     more = len(found) - _MOST_WORDS
     if more > 0:
         found = [*found[:_MOST_WORDS], Change(kind=found[-1].kind, words=f"and {more} more changes")]
     return tuple(found)
 
 
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any], *, says_people: bool) -> Iterator[Change]:
     networks = [Network.load(facts[NETWORK]) if NETWORK in facts else None for facts in (before, after)]
     was, now = networks
     has_other_places = was is not None and now is not None and was.places != now.places
@@ -298,7 +310,8 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Ch
             continue
         if key in _UNSAID and not (key == "sensors" and None in networks):
             continue
-        if key == "priors" and has_other_places and before.get("people") == after.get("people"):
+        is_unnamed = has_other_places and before.get("people") == after.get("people")
+        if key in _PEOPLE and (is_unnamed or not says_people):
             continue  # the list of places is part of what the fingerprint is of
         for name, old, new in leaves(key, before.get(key), after.get(key)):
             yield Change(kind="key" if key.endswith("_key") else "setting", words=_difference(name, old, new))

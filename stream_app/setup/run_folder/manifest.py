@@ -23,6 +23,9 @@ _EARLIER_KEYS = "earlier_noise_keys"
 _TAKEN_OVER = "taken_over"
 _KEY = "noise_key"
 _CHECK = "priors_check"
+PEOPLE = frozenset({"priors", "people", "people_kept", "assumed_habits"})
+"""What is recorded of the people: :mod:`stream_app.setup.run_folder.people_record` compares them in words."""
+
 DECIDED = frozenset({"release", "schedule", "drawn", "crowd", _CHECK, _KEY})
 """What decisions follow from, besides accounts: it may change from one step on, with --accept-changes.
 
@@ -32,7 +35,7 @@ A check of the priors may be added, or get stricter, without that: ceilings only
 SHARPENED = frozenset({"thresholds", "sharpen", "sharpen_above", "sharpen_operations"})
 """What is looked at more closely: the accounts of the whole log are computed again with it."""
 
-ACCEPTABLE = DECIDED | SHARPENED | {NETWORK, "sensors"}
+ACCEPTABLE = DECIDED | SHARPENED | PEOPLE | {NETWORK, "sensors"}
 """What an operator may change while a deployment lives, with --accept-changes."""
 
 
@@ -84,7 +87,7 @@ class Manifest:
 
     Keys in ``replaceable`` may differ from the earlier run's. :class:`RunChangedError` for any other, unless
     nothing was released yet (``has_released``): then the run starts over. Which noise key belonged to which
-    steps is kept as keys change. Keys in ``along`` differ as the network does, and in nothing else.
+    steps is kept as keys change.
 
     Every change is written to the ``record`` first, with its step, author and reason; this file has only what
     holds now. A file that differs from the record was changed by somebody else and is refused. A change that
@@ -99,11 +102,10 @@ class Manifest:
         *,
         record: Record,
         has_released: bool = True,
-        along: frozenset[str] = frozenset(),
     ) -> None:
         self._path = folder / "run.json"
         self._wanted = {"format": FORMAT, **json.loads(json.dumps(wanted))}
-        self._record, self._along = record, along
+        self._record = record
         self._stored = load_document(self._path) if self._path.exists() else None
         self.begins_anew = False
         if self._stored is None:
@@ -200,11 +202,13 @@ class Manifest:
     def _changed(self, stored: Mapping[str, Any], replaceable: frozenset[str]) -> list[str]:
         """What is not as the run was started with."""
         replaceable = replaceable & self._acceptable() | (replaceable - ACCEPTABLE)
+        if stored.get(NETWORK) != self._wanted.get(NETWORK):  # the list of places is part of the priors
+            replaceable = replaceable | PEOPLE
         return sorted(
             key
             for key in stored.keys() | self._wanted.keys()
             if stored.get(key) != self._wanted.get(key)
-            and key not in replaceable | self._along | REPORTED | {EXCLUSIONS, _EARLIER_KEYS, _TAKEN_OVER}
+            and key not in replaceable | REPORTED | {EXCLUSIONS, _EARLIER_KEYS, _TAKEN_OVER}
             and not (key in UNSAID and stored.get(key) is None)
             and not (key == _CHECK and _is_checked_no_less(stored, self._wanted))
         )
@@ -254,6 +258,7 @@ def weakened(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
         "counted_again": _counts_no_less,
         NETWORK: _reveals_no_more_anywhere,
         "sensors": lambda was, now: True,  # the network says what of them changed
+        **dict.fromkeys(PEOPLE, lambda was, now: True),  # who asks for the reason is people_record
         **dict.fromkeys(SHARPENED, lambda was, now: True),  # every ceiling is one, however it is computed
         _CHECK: lambda was, now: _is_checked_no_less({_CHECK: was}, {_CHECK: now}),
         EXCLUSIONS: excludes_no_less,

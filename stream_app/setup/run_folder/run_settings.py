@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -356,15 +355,6 @@ def recorded_network(folder: Path) -> Network | None:
     if facts is None and (folder / "run.json").is_file():
         facts = load_document(folder / "run.json")
     return Network.load(facts[NETWORK]) if facts and NETWORK in facts else None
-
-
-def differs_in_places_only(folder: Path, population: Population, known: Network | None) -> frozenset[str]:
-    """``{"priors"}`` where the people are those of the run, with other names of places or more of them."""
-    if known is None or known.places == population.location_names:
-        return frozenset()
-    among = replace(population, location_names=known.places)
-    facts = last_facts(read_entries(folder / RECORD)) or {}
-    return frozenset({"priors"}) if facts.get("priors") == among.fingerprint else frozenset()
 
 
 def registries_of(folder: Path, registry: SensorRegistry) -> Registries:

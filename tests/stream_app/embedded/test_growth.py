@@ -375,6 +375,7 @@ def test_sensors_do_not_change_in_the_middle_of_what_a_killed_run_published(
 
 
 MORE = (*NAMES, "E", "F")
+MORE_IN_WORDS = ['place "E" added', 'place "F" added']
 
 
 @pytest.mark.parametrize("in_crowd", [False, True])
@@ -391,7 +392,7 @@ def test_places_are_appended_and_every_account_stays_bit_for_bit(tmp_path: Path,
     assert (
         outputs_of(folder) == outputs_of(tmp_path / "wide" / "out") == outputs_of(tmp_path / "short" / "out")
     )
-    assert words_of_changes(folder) == ['place "E" added', 'place "F" added']
+    assert words_of_changes(folder) == MORE_IN_WORDS
     nine = {"name": "s9", "locations": ["F"]}
     later = lines_of(messages(STEPS, STEPS + 3, ["s1", "s9"]))
     go(folder, [*FIRST, nine], whole + later, wider, **crowd, **accepted())
@@ -452,12 +453,14 @@ def test_a_place_is_renamed_where_no_other_had_that_name(tmp_path: Path) -> None
 
 
 def test_other_people_are_not_taken_for_more_places(tmp_path: Path) -> None:
+    """They are refused in words, or said in the record beside the places."""
     folder = tmp_path / "out"
     go(folder, FIRST, BEFORE)
     others = replace(population(5), location_names=MORE)
-    with pytest.raises(RunChangedError, match="priors was another one") as refused:
-        go(folder, FIRST, BEFORE, others, **accepted())
-    assert "the accounts would not be those" in str(refused.value)
+    with pytest.raises(RunChangedError, match="got 1 person removed"):
+        go(folder, FIRST, BEFORE, others)
+    go(folder, FIRST, BEFORE, others, **accepted())
+    assert words_of_changes(folder) == ["1 person removed from step 6 on", *MORE_IN_WORDS]
 
 
 def test_noise_of_a_sensor_thresholds_and_sharpening_change_and_the_record_says_it(tmp_path: Path) -> None:
