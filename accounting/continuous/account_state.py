@@ -155,16 +155,17 @@ class RunningAccount(NamedTuple):
         )
         return self._replace(accounts=taken_accounts, settled=settled)
 
-    def equal_to(self, other: RunningAccount, both: Population) -> AccountPositions:
+    def equal_to(self, other: RunningAccount, both: Population, told: NDArray[np.bool_]) -> AccountPositions:
         """For each account of ``other`` the position of the equal one here, -1 if there is none, (A,).
 
-        ``both`` are the priors of these accounts, then of the other's. Accounts are equal if their priors,
-        starts, first steps and their whole state after the steps so far are.
+        ``both`` are the priors of these accounts, then of the other's; ``told`` are those whose place is told
+        at the first step. Accounts are equal if their priors, starts, first steps and their whole state after
+        the steps so far are.
         """
         draws = both.draws
         count = self.accounts.since.size // draws
         since = np.concatenate((self.accounts.since, other.accounts.since))[::draws]
-        first_like = equal_accounts(both, since)[count:]
+        first_like = equal_accounts(both, 2 * since + told)[count:]
         found = AccountPositions(np.where(first_like < count, first_like, -1))
         chosen = np.flatnonzero(found >= 0)
         if not chosen.size:

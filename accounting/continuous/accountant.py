@@ -285,10 +285,16 @@ class ContinuousAccountant:
         return self._by_account
 
     @property
+    def has_told(self) -> bool:
+        """Whether the place of some people is told at their first step."""
+        return bool(self._told.any())
+
+    @property
     def units(self) -> Units:
         """The units that are refined and paid for together; computed when the first person is refined."""
         if self._found_units is None:
-            alike = alike_chains(self.population, self._accounts.since)
+            told = np.repeat(self._told, self.population.draws)
+            alike = alike_chains(self.population, 2 * self._accounts.since + told)
             count = self._cell_shares.count
             self._found_units = Units.of(self._holders, count, alike, self.population.draws)
         return self._found_units
@@ -414,7 +420,8 @@ class ContinuousAccountant:
         if self.apart or newcomers.apart:
             return AccountPositions(np.full(len(newcomers.population), -1))
         both = Population.concatenate([self.population, newcomers.population])
-        return self._running.equal_to(newcomers._running, both)
+        told = np.concatenate((self._told, newcomers._told))
+        return self._running.equal_to(newcomers._running, both, told)
 
     @property
     def _cell_shares(self) -> PeopleShares:

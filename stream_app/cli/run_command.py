@@ -16,6 +16,7 @@ from stream_app.cli.shared import (
     JsonOption,
     ListenOption,
     MistakesOption,
+    NewPriorsOption,
     PriorsOption,
     ReasonOption,
     print_json,
@@ -37,13 +38,6 @@ class RiskFile(StrEnum):
 
     JSONL = "jsonl"
     PARQUET = "parquet"
-
-
-class NewPriors(StrEnum):
-    """What new priors of people who are there say about the steps before them."""
-
-    REDONE = "redone"
-    TOLD = "told"
 
 
 # Options of both commands.
@@ -111,15 +105,7 @@ def run(
             min=0,
         ),
     ] = None,
-    new_priors: Annotated[
-        NewPriors | None,
-        typer.Option(
-            help="What new priors of people who are there say about earlier steps. redone: they are true of "
-            "the whole log, which is accounted again under them. told: habits changed at this step, and an "
-            "adversary is taken to know where these people were then.",
-            show_default=False,
-        ),
-    ] = None,
+    new_priors: NewPriorsOption = None,
     by: ByOption = None,
     reason: ReasonOption = None,
     take_over: TakeOverOption = None,

@@ -11,6 +11,7 @@ from stream_app.cli.shared import ConfigOption, JsonOption, print_json, say, set
 
 if TYPE_CHECKING:
     from stream_app.analysis.checked_run import CheckedRun
+    from stream_app.setup.run_folder.record import Entry
 
 
 def verify(
@@ -38,9 +39,10 @@ def verify(
     """
     from stream_app.analysis.checked_run import check_run
     from stream_app.setup.run_folder.description import UNDESCRIBED, changes_in
+    from stream_app.setup.run_folder.people_record import change_in_words
     from stream_app.setup.run_folder.record import last_description
 
-    checked = _check_deployment(config) if run is None else check_run(run)
+    checked, people = _check_deployment(config) if run is None else (check_run(run), ())
     faults = list(checked.faults)
     if head is not None and not checked.has_been(head):
         faults.append(
@@ -66,16 +68,22 @@ def verify(
                     }
                     for each, own in changes
                 ],
+                "people": [
+                    {
+                        **each.model_dump(mode="json", include={"step", "at", "by", "reason"}),
+                        "words": change_in_words(each),
+                    }
+                    for each in people
+                ],
             }
         )
     else:
-        for each, own in changes:
-            if each.kind == "ended":
-                continue
+        said = [(each, [change.words for change in own]) for each, own in changes if each.kind != "ended"]
+        for each, words_of in [*said, *((each, [change_in_words(each) or ""]) for each in people)]:
             why = f": {each.reason}" if each.reason else ""
             say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}", markup=False)
-            for change in own:
-                say(f"  {change.words}", markup=False)
+            for line in words_of:
+                say(f"  {line}", markup=False)
         if run is not None:
             words = checked.in_words()
             say(f"{words[:1].upper()}{words[1:]}.")
@@ -91,8 +99,8 @@ def verify(
         raise SystemExit(1)
 
 
-def _check_deployment(config: Path | None) -> CheckedRun:
-    """The record of a deployment on Kafka."""
+def _check_deployment(config: Path | None) -> tuple[CheckedRun, tuple[Entry, ...]]:
+    """The record of a deployment on Kafka, and that of its people."""
     from stream_app.analysis.checked_run import NO_RECORD, CheckedRun
     from stream_app.kafka.deployment.deployment import Deployment
     from stream_app.setup.run_folder.record import RecordDamagedError
@@ -101,7 +109,8 @@ def _check_deployment(config: Path | None) -> CheckedRun:
     if not settings.kafka.servers:
         raise typer.BadParameter("name the output folder of a run, or settings with kafka.servers")
     try:
-        entries = Deployment.of(settings).record.entries()
+        record = Deployment.of(settings).record
+        entries, people = record.entries(), record.people()
     except RecordDamagedError as error:
-        return CheckedRun((), (f"{error.must}, got {error.got}",), 0, 0)
-    return CheckedRun(entries, () if entries else (NO_RECORD,), 0, 0)
+        return CheckedRun((), (f"{error.must}, got {error.got}",), 0, 0), ()
+    return CheckedRun(entries, () if entries else (NO_RECORD,), 0, 0), people

@@ -26,12 +26,12 @@ from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.panel import panel_observer
 from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
-from stream_app.exceptions import DiskFullError, InputError, OutputError, SettingsError, restoring
+from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
 from stream_app.setup.combinations import Runner
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
-from stream_app.setup.release_settings import BUDGET, CROWD
+from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, design_files
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.setup.run_folder.facts import NETWORK, Network, Registries
@@ -44,6 +44,7 @@ from stream_app.setup.run_folder.people_record import (
     keep,
     people_changes,
     people_from_now,
+    refuse_told,
 )
 from stream_app.setup.run_folder.record import DESCRIPTION, Author
 from stream_app.setup.run_folder.run_settings import (
@@ -368,9 +369,11 @@ def run(
     devices = DeviceWatch.of(settings.quality, plan.registry)
     keys = load_keys(settings, options.output, create=options.create_keys)
     author = Author.given(options.by, options.reason)
+    pseudonyms = keys.pseudonyms.pseudonyms(population.people)
     people = people_from_now(
         options.output,
         population,
+        pseudonyms,
         Joining(options.effective_from, options.new_priors, options.accept_changes, author.reason),
         settings.horizon_settings(plan.first_slot),
         known,
@@ -378,7 +381,7 @@ def run(
     )
     population = people.population
     if population.told is not None:
-        refuse_told(settings, plan)
+        refuse_told(settings, plan.registry)
     manifest = make_manifest(settings, options, people, plan, keys, network)
     most = max((sensor.most_counts for sensor in plan.registry.sensors), default=1)
     journal = Journal(
@@ -396,7 +399,7 @@ def run(
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
         files=design_files(settings),
-        keep=lambda: keep(options.output, population),
+        keep=lambda: keep(options.output, people.hidden),
         now_seconds=clock.now_seconds,
         watches_devices=devices is not None,
     )
@@ -404,7 +407,6 @@ def run(
         registries = Registries(plan.registry, journal.held)
         basis = {key: value for key, value in manifest.items() if key not in NOT_IN_SNAPSHOTS}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
-        pseudonyms = keys.pseudonyms.pseudonyms(population.people)
         accounts = _restored_accounts(settings, plan, population, pseudonyms, snapshots, journal)
         if isinstance(plan.policy, BudgetPolicy):
             plan.policy.bind(accounts.informed, accounts.deciding)
@@ -530,25 +532,6 @@ def restore_engine(
         decided = journal.accounted(window.first_revisable)
         engine.recall(schedule_of(each, registries.at(each.step)) for each in decided)
     return engine
-
-
-def refuse_told(settings: Settings, plan: Plan) -> None:
-    """:class:`SettingsError` where people whose place at a step is told cannot be accounted."""
-    obstacles = {
-        "release.mechanism budget": settings.release.mechanism == BUDGET,
-        "a covariance of noise": settings.release.covariance is not None,
-        "sensors with windows": plan.registry.windowed,
-        "evidence": settings.evidence is not None,
-        "a crowd": settings.has_crowd,
-    }
-    found = [name for name, is_there in obstacles.items() if is_there]
-    if found:
-        raise SettingsError(
-            "people whose habits changed at a step (--new-priors told) must be accounted without "
-            f"{', '.join(obstacles)}",
-            found[0],
-            "leave it out; or give new priors that are true of the whole log (--new-priors redone)",
-        )
 
 
 def make_manifest(

@@ -22,6 +22,7 @@ from accounting.exceptions import SnapshotError
 from accounting.exposure.crowd import StepCrowd
 from models.priors import Lists, Population, PopulationArrays, draw_name
 from models.releases import StepSchedule
+from stream_app.exceptions import RunChangedError
 from stream_app.kafka.account.person_source import DIGEST_BYTES
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import People, PersonEntry, RefusedPerson, people_of
@@ -61,7 +62,8 @@ class SavedPeople(NamedTuple):
         population, drawn = self.population, self.population.drawn
         place = {name: number for number, name in enumerate(self.names)}
         first = [place[name] for name in population.people]
-        names = json.dumps([self.names, first, dict(self.assumed)]).encode()
+        told = [] if population.told is None else np.flatnonzero(population.told).tolist()
+        names = json.dumps([self.names, first, dict(self.assumed), *([told] if told else [])]).encode()
         arrays = {name: getattr(population.arrays, name) for name in _stored_names()}
         weighed = self.cells.stands_for
         return pack_state(
@@ -107,13 +109,17 @@ class SavedPeople(NamedTuple):
         chains = {f"{each}{name}": getattr(like, name) for each in prefixes for name in _stored_names()}
         wanted = {**chains, **others}
         stored = unpack_state(packed, {}, {}, wanted)
-        names, first, assumed = json.loads(stored["names"].tobytes())
+        names, first, assumed, *more = json.loads(stored["names"].tobytes())
         people = [names[number] for number in first]
         population = _unpacked(stored, "", people, location_names, on_progress)
         if draws > 1 and people:
             named = [draw_name(person, number) for person in people for number in range(draws)]
             drawn = _unpacked(stored, _DRAWN, named, location_names, on_progress)
             population = replace(population, drawn=drawn)
+        if more:
+            told = np.zeros(len(people), dtype=np.bool_)
+            told[more[0]] = True
+            population = replace(population, told=told)
         records = [row.tobytes() for row in stored["records"]]
         stands_for = stored["stands_for"] if stored["stands_for"].size else None
         cells = Cells(stored["cell"], AccountPositions(stored["account"]), stands_for)
@@ -345,7 +351,7 @@ class PartitionAccounts:
         They are packed in pieces, with a call of ``on_progress`` after each, and brought up to date together,
         as they share the work of refined bounds. ``changes`` are used up, so that nobody is held both as a
         record and packed. A known person keeps their first step: the adversary remembers what was released
-        since, so all of it is accounted again under the new prior.
+        since, so all of it is accounted again under the new prior. Who is told begins anew.
         """
         packed: list[People] = []
         since = dict(zip(self.pseudonyms, self.accountant.since.tolist(), strict=True))
@@ -431,6 +437,14 @@ class PartitionAccounts:
 
     def _use(self, accounts: Accounts) -> None:
         """Use these accounts from now on."""
+        if self._limit is not None and accounts.informed.has_told:
+            raise RunChangedError(
+                "people whose habits changed (persons load --new-priors told) must be accounted without a "
+                "risk budget",
+                "a budget",
+                "release with another mechanism, or load priors that are true of the whole log: --new-priors "
+                "redone",
+            )
         self.accounts = accounts
         before, self._shadow = self._shadow, new_shadow(self._given, accounts.informed)
         if self._shadow is not None and before is not None:
@@ -455,8 +469,7 @@ class PartitionAccounts:
 
 def _begun(entry: PersonEntry, since: Mapping[str, int]) -> PersonEntry:
     """A person's entry, in force no later than their first step so far."""
-    first = since.get(entry.pseudonym, entry.effective_from)
-    return entry._replace(effective_from=min(first, entry.effective_from))
+    return entry.begins_by(since.get(entry.pseudonym, entry.effective_from))
 
 
 def _pieces(changes: MutableMapping[str, PersonEntry | None]) -> Iterator[list[PersonEntry]]:

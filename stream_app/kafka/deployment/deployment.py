@@ -58,6 +58,7 @@ from stream_app.setup.run_folder.record import (
     head_of,
     held,
     last_facts,
+    next_entry,
 )
 from stream_app.setup.run_folder.run_settings import FORMS, facts_of_clock, mechanisms_of_windows
 from stream_app.setup.sensor_files import load_registry
@@ -250,7 +251,7 @@ _NO_VALUES = {
 """Settings that facts have in another form, or as a fingerprint."""
 _CROWD = "crowd."
 _ACCOUNTS, _PSEUDONYMS = b"accounts", b"pseudonyms"
-_RECORD = b"record-"
+_RECORD, _PEOPLE = b"record-", b"people-"
 INPUTS, RECORD_HEAD = "inputs", "record"
 """What the basis of a progress record has beside settings: ids of the input topics; head of the record of
 rules, by which lost entries are noticed."""
@@ -333,11 +334,21 @@ class DeploymentTopic:
 
     def entries(self) -> tuple[Entry, ...]:
         """The record of rules: what held from which step on, its author and reason; its chain is checked."""
+        return self._chain(_RECORD)
+
+    def people(self) -> tuple[Entry, ...]:
+        """The record of people: who came, left or has new priors, from which step on; a chain of its own.
+
+        Loads of people write it, and the release worker the other one, so that each has one writer.
+        """
+        return self._chain(_PEOPLE)
+
+    def _chain(self, prefix: bytes) -> tuple[Entry, ...]:
         with consuming(self._connection) as consumer:
             found = {
-                int(each.key.removeprefix(_RECORD)): each.value
+                int(each.key.removeprefix(prefix)): each.value
                 for each in records(consumer, self._topic)
-                if each.key is not None and each.key.startswith(_RECORD) and each.value is not None
+                if each.key is not None and each.key.startswith(prefix) and each.value is not None
             }
         return chained((found[number] for number in sorted(found)), self.record_name)
 
@@ -366,16 +377,25 @@ class DeploymentTopic:
             entry = following(entries, step, facts, author, now_seconds)
         if entry is None:
             return head_of(entries)
+        return head_of(self._append(_RECORD, entries, entry))
+
+    def note_people(self, step: int, author: Author, about: Mapping[str, Any]) -> None:
+        """Write durably how the people from ``step`` on differ from those before (:meth:`people`)."""
+        entries = self.people()
+        self._append(_PEOPLE, entries, next_entry(entries, "changed", step, author, time.time(), about=about))
+
+    def _append(self, prefix: bytes, entries: Sequence[Entry], entry: Entry) -> tuple[Entry, ...]:
+        """Append to a chain; returns all of it as it is then."""
         with writing(self._connection) as producer:
-            key = _RECORD + str(entry.number).encode()
+            key = prefix + str(entry.number).encode()
             producer.send(self._topic, entry.line(), key=key, partition=0)
-        if (now := self.entries())[: entry.number + 1] != (*entries, entry):
+        if (now := self._chain(prefix))[: entry.number + 1] != (*entries, entry):
             raise LogError(
                 f"{self.record_name} must be written by one process",
                 "an entry of another",
                 "stop the other one",
             )
-        return head_of(now)
+        return now
 
     def _begin(self, key: bytes, basis: Mapping[str, Any]) -> None:
         """Write and compare again: of two processes that begin at once with different settings, one stops."""

@@ -311,7 +311,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any], *, says_people
         if key in _UNSAID and not (key == "sensors" and None in networks):
             continue
         is_unnamed = has_other_places and before.get("people") == after.get("people")
-        if key in _PEOPLE and (is_unnamed or not says_people):
+        if key == "people_kept" or (key in _PEOPLE and (is_unnamed or not says_people)):
             continue  # the list of places is part of what the fingerprint is of
         for name, old, new in leaves(key, before.get(key), after.get(key)):
             yield Change(kind="key" if key.endswith("_key") else "setting", words=_difference(name, old, new))

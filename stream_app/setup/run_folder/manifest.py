@@ -57,7 +57,7 @@ ACCOUNTED_WITH = (
 """Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""
 
 
-UNSAID = frozenset({"sharpen", "sharpen_operations", NETWORK})
+UNSAID = frozenset({"sharpen", "sharpen_operations", NETWORK, "people_kept"})
 """What earlier versions did not record: a run of theirs continues with what is set now."""
 
 

@@ -1,10 +1,10 @@
 """Whose priors a run accounts, since when, and what the operator said when that changed.
 
-A run keeps a copy of all priors that its steps rest on: ``priors-<digest>.parquet`` in its folder, for the
-owner only, named in the record by that digest. With another file the run goes on from the next step:
-people may come, leave, or have new priors. Past releases, decisions and risk lines stay as they are; the
-accounts after that step follow from the whole log and the priors that hold now, so a start without a snapshot
-gives the same bytes.
+A run keeps a copy of all priors that its steps rest on: ``priors-<digest>.parquet`` in its folder, by
+pseudonym, for the owner only, named in the record by that digest. With another file the run goes on from the
+next step: people may come, leave, or have new priors. Past releases, decisions and risk lines stay as they
+are; the accounts after that step follow from the whole log and the priors that hold now, so a start without a
+snapshot gives the same bytes.
 
 Worked example: 40 people until step 119. The file for step 120 on leaves 3 of them out, has 2 new people, of
 whom one is said to be there from step 100 on, and other moves for 5 people. With the rule ``redone``:
@@ -32,14 +32,17 @@ from models.exceptions import TallyguardError
 from models.prior_files import load_population, save_population
 from models.priors import NOT_SAID, Lists, Population
 from models.priors.unrolled import law_at
-from stream_app.exceptions import OutputError, RunChangedError, restoring
+from models.releases import SensorRegistry
+from stream_app.exceptions import OutputError, RunChangedError, SettingsError, restoring
+from stream_app.setup.release_settings import BUDGET
 from stream_app.setup.run_folder.durable import LineCount, load_document
 from stream_app.setup.run_folder.facts import Network
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.record import RECORD, Entry, periods, read_entries
+from stream_app.setup.settings import Settings
 
 PRIORS, KEPT = "priors", "people_kept"
-"""Facts of a record: the digest of the file that was given, and of what is accounted where that differs."""
+"""Facts of a record: the digest of the file that was given, and of the copy of what is accounted."""
 
 
 class NewPriors(StrEnum):
@@ -98,16 +101,25 @@ class PeopleChange(NamedTuple):
 
 @dataclass(frozen=True)
 class PeopleOfRun:
-    """The people that are accounted from now on, and how that differs from before (None: not at all)."""
+    """The people that are accounted from now on, and how that differs from before (None: not at all).
 
-    population: Population
+    ``hidden`` are they by pseudonym, as the run keeps them, ``people`` their ids; ``given`` is the digest of
+    the file.
+    """
+
+    hidden: Population
+    people: tuple[str, ...]
     given: str
     change: PeopleChange | None = None
 
+    @property
+    def population(self) -> Population:
+        """They by their ids."""
+        return self.hidden.renamed(self.people)
+
     def facts(self) -> dict[str, Any]:
-        """What the record says of the priors that were ``given`` and of what is accounted."""
-        digest = digest_of(self.population)
-        return {PRIORS: self.given} if digest == self.given else {PRIORS: self.given, KEPT: digest}
+        """What the record says of the priors that were given and of what is accounted."""
+        return {PRIORS: self.given, KEPT: digest_of(self.hidden)}
 
     def about(self) -> dict[str, Any]:
         """The change in numbers, for the record."""
@@ -132,6 +144,7 @@ def first_step(known: Mapping[str, int | None], person: str, stated: int | None)
 def people_from_now(
     folder: Path,
     given: Population,
+    pseudonyms: Sequence[str],
     joining: Joining,
     clock: HorizonSettings,
     known_network: Network | None = None,
@@ -140,24 +153,28 @@ def people_from_now(
 ) -> PeopleOfRun:
     """The people of a run that starts, or goes on, with a ``given`` file; changes nothing in the folder.
 
-    ``clock`` has the slots of the priors; ``known_network`` the places that the run has so far: other names
-    of places, and more of them, are no change of the people.
+    The folder names people by their ``pseudonyms`` (N,) only. ``clock`` has the slots of the priors, and
+    ``known_network`` the places that the run has so far: other names of places, and more of them, are no
+    change of the people.
 
     :class:`RunChangedError` where they are others than before and the operator has not accepted that, or not
     said what it means; :class:`OutputError` where the folder does not hold what is needed to tell.
     """
     versions = _versions(folder)
     published = LineCount.of(folder / "releases.jsonl").lines
-    if not versions or not published:
-        since = _first_steps(given, {}, joining.effective_from)
-        return PeopleOfRun(_with_first_steps(given, since), given.fingerprint)
-    last = versions[-1]
+    ids, digest = given.people, given.fingerprint
     at_places = given
     if known_network is not None and known_network.places != given.location_names:
         at_places = replace(given, location_names=known_network.places)
+    given = given.renamed(pseudonyms)
+    if not versions or not published:
+        since = _first_steps(given, {}, joining.effective_from)
+        return PeopleOfRun(_with_first_steps(given, since), ids, digest)
+    last = versions[-1]
     is_given_again = last[PRIORS] == at_places.fingerprint
-    if is_given_again and KEPT not in last:
-        before = replace(given, effective_from=None)
+    plain = replace(given, effective_from=None, location_names=at_places.location_names)
+    if is_given_again and last.get(KEPT) in (None, digest_of(plain)):
+        before = plain
     else:
         before = load_kept(folder, digest_in(last))
     since_before = _since(before)
@@ -173,7 +190,7 @@ def people_from_now(
     since[was_told] = since_before[stays[was_told]]
     starts = {int(each): before.initial(int(stays[each])) for each in np.flatnonzero(was_told)}
     if is_given_again and not (since < since_before).any():
-        return PeopleOfRun(_told(_with_first_steps(given, since), starts), given.fingerprint)
+        return PeopleOfRun(with_told(_with_first_steps(given, since), starts), ids, digest)
     is_renewed = _renewed(before, given, stays)
     change = _change(before, given, since, stays, is_renewed, joining.new_priors)
     _check(folder, published, last, before, at_places, change, joining, has_crowd=has_crowd)
@@ -181,9 +198,9 @@ def people_from_now(
     for each in np.flatnonzero(is_renewed):
         starts.pop(int(each), None)
         if joining.new_priors is NewPriors.TOLD:
-            starts[int(each)] = _law_at(published, before, int(stays[each]), given, int(each), clock)
+            starts[int(each)] = law_when_told(published, before, int(stays[each]), given, int(each), clock)
             since[each] = published
-    return PeopleOfRun(_told(_with_first_steps(given, since), starts), given.fingerprint, change)
+    return PeopleOfRun(with_told(_with_first_steps(given, since), starts), ids, digest, change)
 
 
 def as_accounted(folder: Path, given: Population) -> Population:
@@ -245,7 +262,7 @@ def load_kept(folder: Path, digest: str) -> Population:
 
 def missing_copies(folder: Path, entries: Iterable[Entry]) -> tuple[str, ...]:
     """Sentences about kept copies that are not there, or not as written, once a run has had two."""
-    digests = dict.fromkeys(digest_in(each.facts) for each in entries if PRIORS in each.facts)
+    digests = dict.fromkeys(digest_in(each.facts) for each in entries if KEPT in each.facts)
     if len(digests) < 2:
         return ()
     faults = []
@@ -279,7 +296,7 @@ def priors_by_steps(entries: Sequence[Entry], steps: int) -> tuple[str, ...]:
     for first, until, entry in periods(entries, steps):
         if entry is None or PRIORS not in entry.facts:
             continue
-        if spans and digest_in(spans[-1][2].facts) == digest_in(entry.facts):
+        if spans and _are_same(spans[-1][2].facts, entry.facts):
             spans[-1] = (spans[-1][0], until, spans[-1][2])
         else:
             spans.append((first, until, entry))
@@ -287,6 +304,12 @@ def priors_by_steps(entries: Sequence[Entry], steps: int) -> tuple[str, ...]:
         f"steps {first:,} to {until - 1:,}: priors of {entry.facts['people']:,} people{_file_of(entry)}"
         for first, until, entry in spans
     )
+
+
+def _are_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether the same people are accounted; entries of earlier versions name the file alone."""
+    kept = {each[KEPT] for each in (one, other) if KEPT in each}
+    return bool(one[PRIORS] == other[PRIORS]) and len(kept) < 2
 
 
 def _change_of(entry: Entry) -> PeopleChange:
@@ -378,13 +401,13 @@ def _renewed(before: Population, given: Population, stays: NDArray[np.int64]) ->
     was, now = before.subset(stays[new]), given.subset(new)
     if was.told is not None:
         sizes = np.diff(was.arrays.places_start) == np.diff(now.arrays.places_start)
-        now = _told(now, {int(each): was.initial(int(each)) for each in np.flatnonzero(was.told & sizes)})
+        now = with_told(now, {int(each): was.initial(int(each)) for each in np.flatnonzero(was.told & sizes)})
     found = np.zeros(len(given), dtype=np.bool_)
     found[new] = _differ(was, now)
     return found
 
 
-def _law_at(
+def law_when_told(
     step: int, before: Population, old: int, given: Population, new: int, clock: HorizonSettings
 ) -> NDArray[np.float64]:
     """Where a person is at a step by the prior they had, over the places of the new one, (K,)."""
@@ -404,7 +427,7 @@ def _law_at(
     return np.asarray(found / found.sum())
 
 
-def _told(population: Population, starts: Mapping[int, NDArray[np.float64] | None]) -> Population:
+def with_told(population: Population, starts: Mapping[int, NDArray[np.float64] | None]) -> Population:
     """The people with another start for those at these positions, whose place there is told."""
     if not starts:
         return population
@@ -444,6 +467,42 @@ def _differ(before: Population, now: Population) -> NDArray[np.bool_]:
     return np.asarray(first[:count] != first[count:])
 
 
+def require_said(change: PeopleChange, joining: Joining) -> None:
+    """:class:`RunChangedError` where it is not said what new priors mean, or why people change."""
+    if change.renewed and joining.new_priors is None:
+        rules = "; ".join(f"--new-priors {rule.value} says that {said}" for rule, said in RULES.items())
+        raise RunChangedError(
+            "what new priors say about the steps before them must be said, as no choice holds in every case",
+            change.in_words(),
+            f"{rules}",
+        )
+    if joining.reason is None:
+        raise RunChangedError(
+            "a change that may weaken what was promised must have a reason",
+            f"no reason; {change.in_words()}",
+            'give one: --reason "why this is acceptable". It is kept in the record, with your name',
+        )
+
+
+def refuse_told(settings: Settings, registry: SensorRegistry) -> None:
+    """:class:`SettingsError` where people whose place at a step is told cannot be accounted."""
+    obstacles = {
+        "release.mechanism budget": settings.release.mechanism == BUDGET,
+        "a covariance of noise": settings.release.covariance is not None,
+        "sensors with windows": bool(registry.windowed),
+        "evidence": settings.evidence is not None,
+        "a crowd": settings.has_crowd,
+    }
+    found = [name for name, is_there in obstacles.items() if is_there]
+    if found:
+        raise SettingsError(
+            "people whose habits changed at a step (--new-priors told) must be accounted without "
+            f"{', '.join(obstacles)}",
+            found[0],
+            "leave it out; or give new priors that are true of the whole log (--new-priors redone)",
+        )
+
+
 def _check(
     folder: Path,
     published: int,
@@ -464,19 +523,7 @@ def _check(
             f"give the file it had, or accept the other one from step {published:,} on with --accept-changes "
             "and --reason TEXT",
         )
-    if change.renewed and joining.new_priors is None:
-        rules = "; ".join(f"--new-priors {rule.value} says that {said}" for rule, said in RULES.items())
-        raise RunChangedError(
-            "what new priors say about the steps before them must be said, as no choice holds in every case",
-            change.in_words(),
-            f"{rules}",
-        )
-    if joining.reason is None:
-        raise RunChangedError(
-            "a change that may weaken what was promised must have a reason",
-            f"no reason; {change.in_words()}",
-            'give one: --reason "why this is acceptable". It is kept in the record, with your name',
-        )
+    require_said(change, joining)
     if (len(before) == 0) != (len(given) == 0):
         raise RunChangedError(
             f"{folder} must have people from its first step to its last, or none",
@@ -503,6 +550,6 @@ def _check(
         raise RunChangedError(
             "all steps that were published must be accounted before other people are",
             f"{max(published, decided) - committed:,} that are not, as the run was killed there",
-            f"start the run once more with the priors it had ({kept_file(folder, digest_in(last))}), let it "
-            "end or stop it (SIGTERM), then change them",
+            "start the run once more with the priors it had, let it end or stop it (SIGTERM), then change "
+            "them",
         )

@@ -159,7 +159,7 @@ class Record:
             ending, about = self._author._replace(reason=outcome), {PRIVATE: list(private)}
             now_seconds = self._now_seconds()
             self._append(
-                _next_entry(self.entries, "ended", step, ending, now_seconds, logs=dict(logs), about=about)
+                next_entry(self.entries, "ended", step, ending, now_seconds, logs=dict(logs), about=about)
             )
 
     def _append(self, entry: Entry) -> None:
@@ -200,12 +200,13 @@ def following(
         kind = "described"
     else:
         return None
-    return _next_entry(entries, kind, step, author, now_seconds, facts=plain, about=more)
+    return next_entry(entries, kind, step, author, now_seconds, facts=plain, about=more)
 
 
-def _next_entry(
+def next_entry(
     entries: Sequence[Entry], kind: Kind, step: int, author: Author, now_seconds: float, **content: Any
 ) -> Entry:
+    """The entry after these, sealed."""
     return Entry(
         number=len(entries),
         kind=kind,

@@ -22,7 +22,13 @@ from stream_app.analysis.checked_run import check_run
 from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.exceptions import OutputError, RunChangedError, SettingsError
 from stream_app.setup.run_folder.durable import AppendFile
-from stream_app.setup.run_folder.people_record import NewPriors, as_accounted, first_step, kept_file
+from stream_app.setup.run_folder.people_record import (
+    NewPriors,
+    as_accounted,
+    digest_of,
+    first_step,
+    kept_file,
+)
 from tests.stream_app.engine_support import (
     NAMES,
     PSEUDONYM_SECRET,
@@ -102,6 +108,11 @@ def accounted(
 
 def pseudonyms(who: Population) -> list[str]:
     return list(Pseudonymiser.parse(PSEUDONYM_SECRET).pseudonyms(who.people))
+
+
+def copy_of(folder: Path, who: Population) -> Path:
+    """Where a run keeps these people, accounted from the first step on."""
+    return kept_file(folder, digest_of(who.renamed(pseudonyms(who))))
 
 
 def test_people_come_and_leave_from_the_next_step_on_and_the_past_stays(tmp_path: Path) -> None:
@@ -201,7 +212,7 @@ def test_the_record_and_verify_say_which_priors_held_for_which_steps(tmp_path: P
     (entry,) = [each for each in checked.entries if each.kind == "changed"]
     assert (entry.step, entry.by, entry.reason) == (CHANGE, "the operator", "a survey")
     for each in (people(0, 1, 2), people(0, 2, 4, 5, renewed=[2])):
-        path = kept_file(tmp_path, each.fingerprint)
+        path = copy_of(tmp_path, each)
         assert path.stat().st_mode & 0o777 == 0o600
         path.rename(path.with_suffix(".away"))
         assert [fault for fault in check_run(tmp_path).faults if path.name in fault]
@@ -255,7 +266,7 @@ def test_steps_that_a_kill_left_unaccounted_come_first(tmp_path: Path) -> None:
 def test_a_folder_without_the_earlier_priors_is_continued_and_then_changed(tmp_path: Path) -> None:
     """As an earlier version left it: the refusal says what to do, and doing it works."""
     begun(tmp_path, people(0, 1))
-    kept_file(tmp_path, people(0, 1).fingerprint).unlink()
+    copy_of(tmp_path, people(0, 1)).unlink()
     with pytest.raises(OutputError, match="start the run once more with the priors it had"):
         run_with(tmp_path, people(0, 1, 2), day(CHANGE, STEPS), ACCEPTED)
     run_with(tmp_path, people(0, 1), day(CHANGE, 16))
@@ -349,7 +360,7 @@ def test_a_kept_copy_is_no_priors_file(tmp_path: Path) -> None:
     told = {**ACCEPTED, "new_priors": NewPriors.TOLD}
     run_with(tmp_path, people(0, 1, renewed=[1]), day(CHANGE, STEPS), told)
     after = people(0, 1, renewed=[1])
-    copies = [p for p in tmp_path.glob("priors-*.parquet") if people(0, 1).fingerprint not in p.name]
+    copies = [p for p in tmp_path.glob("priors-*.parquet") if p != copy_of(tmp_path, people(0, 1))]
     assert len(copies) == 1
     for path in copies:
         with pytest.raises(PriorFileError, match="as they were given"):
