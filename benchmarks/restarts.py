@@ -46,7 +46,7 @@ from stream_app.kafka.release.release_core import PROGRESS_KEY, Progress
 from stream_app.kafka.warm_up import compile_kernels
 from stream_app.setup.keys import load_pseudonym_key, load_snapshot_key
 from stream_app.setup.run_folder.durable import load_sealed, seal
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
+from stream_app.setup.run_folder.manifest import NOT_IN_SNAPSHOTS
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
@@ -57,7 +57,7 @@ from tests.kafka.support import SECRETS, OnKafka
 from tests.watching.services import wait_until
 
 PLACES, SENSORS, RECENT, SHARE_CHANGED = 10, 20, 60, 100
-FILE_ONLY = ACCEPTABLE | REPORTED | {"format"}  # of run.json, and not what a snapshot rests on
+FILE_ONLY = NOT_IN_SNAPSHOTS | {"format"}  # of run.json, and not what a snapshot rests on
 FEW = 70  # steps of a short log: enough for whatever looks back
 _NUMBER = b'"step":0,'
 

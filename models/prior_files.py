@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from models.arguments import checked
 from models.exceptions import PriorError, PriorFileError
 from models.priors import (
+    NOT_SAID,
     ChainView,
     Evidence,
     FittedWindows,
@@ -61,7 +62,8 @@ def check_fitted(where: str, value: Any) -> FittedWindows:
 # One person's prior as a JSON object: an element of a priors file's ``people``, or a message.
 
 _MOST_PEOPLE = 1e12  # behind one persona: more than live on earth, and far below the largest float
-_MEMBERS = ("person", "weight", "places", "initial", "transition", "transitions")
+_MEMBERS = ("person", "effective_from", "weight", "places", "initial", "transition", "transitions")
+_MOST_STEP = 2**53
 
 
 def chain_to_record(
@@ -159,7 +161,17 @@ class _Reading:
             slots=len(matrices),
             initial=self._initial(places, order, local is not None),
             weight=self._weight(),
+            effective_from=self._effective_from(),
         )
+
+    def _effective_from(self) -> int | None:
+        """The step from which the person was there; None where that is not said."""
+        step = self.record.get("effective_from")
+        if step is None:
+            return None
+        if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < _MOST_STEP:
+            raise self._error("effective_from", "the number of a step, 0 or later", step)
+        return step
 
     def _weight(self) -> float | None:
         """How many people the persona stands for; None where that is not said."""
@@ -372,6 +384,8 @@ def write_json(population: Population, file: BinaryIO) -> None:
         record = chain_to_record(person, population.chain(number), population.initial(number))
         if population.weights is not None:
             record["weight"] = float(population.weights[number])
+        if population.effective_from is not None and population.effective_from[number] != NOT_SAID:
+            record["effective_from"] = int(population.effective_from[number])
         out.write(",\n  " if number else "\n  ")
         out.write(json.dumps(record, ensure_ascii=False))
     out.write("\n ]}\n")
@@ -437,9 +451,9 @@ class _Names:
 # Columns: ``person`` (text), ``places`` (int32 list), ``slots`` (int32, optional, 1), ``slot`` (int32 list,
 # optional, null with one slot), ``row``, ``col`` (int32 lists of local indices), ``probability`` (double
 # list), ``initial`` (double list, optional, null = stationary), ``weight`` (double, optional, how many people
-# the persona stands for). The names of the locations are JSON in the file's metadata under
-# ``tallyguard.locations``, what assumed priors rest on under ``tallyguard.assumed``, and the windows priors
-# were fitted to under ``tallyguard.fitted``.
+# the persona stands for), ``effective_from`` (int64, optional, the step from which the person was there). The
+# names of the locations are JSON in the file's metadata under ``tallyguard.locations``, what assumed priors
+# rest on under ``tallyguard.assumed``, and the windows priors were fitted to under ``tallyguard.fitted``.
 
 _LOCATIONS = b"tallyguard.locations"
 _ASSUMED = b"tallyguard.assumed"
@@ -459,6 +473,8 @@ _SCHEMA = pa.schema(
     ]
 )
 _WEIGHT = pa.field("weight", pa.float64())
+_EFFECTIVE_FROM = pa.field("effective_from", pa.int64())
+_TOLD = pa.field("told", pa.bool_())  # in the copies that a run keeps
 
 
 def read_parquet(path: Path) -> Population:
@@ -492,6 +508,8 @@ def write_parquet(population: Population, file: BinaryIO) -> None:
     if population.fitted is not None:
         label[_FITTED] = json.dumps(asdict(population.fitted), ensure_ascii=False)
     schema = _SCHEMA if population.weights is None else _SCHEMA.append(_WEIGHT)
+    schema = schema if population.effective_from is None else schema.append(_EFFECTIVE_FROM)
+    schema = schema if population.told is None else schema.append(_TOLD)
     schema = schema.with_metadata({_LOCATIONS: names, **label})
     parts = max(1, -(-len(population) // _PEOPLE_A_BATCH))
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
@@ -515,6 +533,10 @@ def _table(population: Population, schema: pa.Schema) -> pa.Table:
     ]
     if population.weights is not None:
         columns.append(pa.array(population.weights, pa.float64()))
+    if (since := population.effective_from) is not None:
+        columns.append(pa.array(since, pa.int64(), mask=since == NOT_SAID))
+    if population.told is not None:
+        columns.append(pa.array(population.told, pa.bool_()))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -529,12 +551,13 @@ def _lists(
 def _check_columns(path: Path, found: list[str]) -> None:
     """Refuse missing, unknown and repeated columns."""
     missing = [name for name in _REQUIRED if name not in found]
-    known = [*_SCHEMA.names, _WEIGHT.name]
-    unknown = [name for name in found if name not in known]
+    known = [*_SCHEMA.names, _WEIGHT.name, _EFFECTIVE_FROM.name]
+    unknown = [name for name in found if name not in (*known, _TOLD.name)]
     repeated = sorted({name for name in found if found.count(name) > 1})
     if missing or unknown or repeated:
         raise PriorFileError(
-            f"columns of {path} must be {', '.join(known)} (slots, slot, initial and weight may be missing)",
+            f"columns of {path} must be {', '.join(known)} (slots, slot, initial, weight and "
+            "effective_from may be missing)",
             f"missing {missing}, unknown {unknown}, repeated {repeated}",
             "rename or drop columns; the layout is in docs/reference/priors.md",
         )
@@ -583,7 +606,11 @@ def _packed(path: Path, batch: pa.RecordBatch, names: tuple[str, ...]) -> Popula
         packed = Population.from_moves(
             people, places, moves, slots=slots, initial=initial, location_names=names
         )
-        return replace(packed, weights=_weights(columns))
+        told = None
+        if _TOLD.name in columns:
+            told = np.array(columns[_TOLD.name].to_numpy(zero_copy_only=False), dtype=np.bool_)
+        since = _effective_from(columns)
+        return replace(packed, weights=_weights(columns), effective_from=since, told=told)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise PriorFileError(
             f"columns of {path} must have the documented types", error, "cast them"
@@ -598,6 +625,16 @@ def _weights(columns: dict[str, pa.Array[Any]]) -> NDArray[np.float64] | None:
     if weight.null_count == len(weight):
         return None
     return np.array(weight.fill_null(1.0).to_numpy(zero_copy_only=False))
+
+
+def _effective_from(columns: dict[str, pa.Array[Any]]) -> NDArray[np.int64] | None:
+    """The step from which each person was there; None where no step is given."""
+    if "effective_from" not in columns:
+        return None
+    step = columns["effective_from"].cast(pa.int64())
+    if step.null_count == len(step):
+        return None
+    return np.array(step.fill_null(NOT_SAID).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _moves(path: Path, columns: dict[str, pa.Array[Any]]) -> tuple[NDArray[np.int32], Moves]:
@@ -685,8 +722,8 @@ def _is_json(path: Path) -> bool:
 
 
 @checked(PriorFileError)
-def load_population(path: str | Path) -> Population:
-    """All priors of a ``.json`` or ``.parquet`` file.
+def load_population(path: str | Path, *, kept: bool = False) -> Population:
+    """All priors of a ``.json`` or ``.parquet`` file; ``kept`` for the copies that a run keeps.
 
     :class:`~models.exceptions.PriorFileError` names the file, the person and the place in it.
     """
@@ -694,9 +731,16 @@ def load_population(path: str | Path) -> Population:
     if not path.is_file():
         raise PriorFileError("the priors file must exist", str(path), "check the path")
     try:
-        return read_json(path) if _is_json(path) else read_parquet(path)
+        population = read_json(path) if _is_json(path) else read_parquet(path)
     except PriorError as error:
         raise PriorFileError(f"in {path}, {error.must}", error.got, error.remedy) from error
+    if population.told is not None and not kept:
+        raise PriorFileError(
+            f"{path} must be priors as they were given to a run",
+            "a copy that a run keeps, with starts of its own",
+            "name the file that the run was given",
+        )
+    return population
 
 
 @checked(PriorFileError)

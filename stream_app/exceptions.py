@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from models.exceptions import TallyguardError
@@ -24,14 +24,22 @@ def restoring(what: str) -> str:
     )
 
 
-def keeping(changed: Iterable[str], acceptable: Container[str]) -> str:
-    """The remedy where a deployment is continued with other settings than before."""
-    if all(key in acceptable for key in changed):
+def keeping(changed: Iterable[str], acceptable: Container[str], why: Mapping[str, str] | None = None) -> str:
+    """The remedy where a deployment is continued with other settings than before.
+
+    ``why`` says of settings why they cannot change.
+    """
+    fixed = [key for key in changed if key not in acceptable]
+    if not fixed:
         return "put back what it was, or accept it from the next step on with --accept-changes"
+    said = dict.fromkeys((why or {}).get(key, _OTHERWISE) for key in fixed)
     return (
-        "put back what it was; with anything else the accounts would not be those of what was published "
+        f"put back what it was; with anything else {'; '.join(said)} "
         "(docs/how-to/restart-and-recover.md, Changed settings)"
     )
+
+
+_OTHERWISE = "the accounts would not be those of what was published"
 
 
 class SettingsError(TallyguardError):

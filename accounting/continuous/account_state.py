@@ -45,6 +45,7 @@ from accounting.numerics import fill_divergence_roots, packed_positions
 from accounting.settings import HorizonSettings
 from models.priors import Population
 
+MORE_THAN_ANYTHING = 1 << 50  # units: a thousand nats
 _BASIS = "basis"
 REMEDY = "delete the snapshot; the state is rebuilt from the release log"
 
@@ -154,16 +155,17 @@ class RunningAccount(NamedTuple):
         )
         return self._replace(accounts=taken_accounts, settled=settled)
 
-    def equal_to(self, other: RunningAccount, both: Population) -> AccountPositions:
+    def equal_to(self, other: RunningAccount, both: Population, told: NDArray[np.bool_]) -> AccountPositions:
         """For each account of ``other`` the position of the equal one here, -1 if there is none, (A,).
 
-        ``both`` are the priors of these accounts, then of the other's. Accounts are equal if their priors,
-        starts, first steps and their whole state after the steps so far are.
+        ``both`` are the priors of these accounts, then of the other's; ``told`` are those whose place is told
+        at the first step. Accounts are equal if their priors, starts, first steps and their whole state after
+        the steps so far are.
         """
         draws = both.draws
         count = self.accounts.since.size // draws
         since = np.concatenate((self.accounts.since, other.accounts.since))[::draws]
-        first_like = equal_accounts(both, since)[count:]
+        first_like = equal_accounts(both, 2 * since + told)[count:]
         found = AccountPositions(np.where(first_like < count, first_like, -1))
         chosen = np.flatnonzero(found >= 0)
         if not chosen.size:
@@ -188,6 +190,29 @@ class RunningAccount(NamedTuple):
         if horizon > 1:
             state.running[people] += units
         state.information[people] += units
+        bound, baseline = np.empty(people.size), state.baseline[people]
+        fill_divergence_roots(state.information[people] / UNITS_PER_NAT, state.guess[people], bound)
+        state.bound[people], state.risk[people] = bound, np.maximum(bound, baseline)
+        state.decided_by[people] = np.where(bound > baseline, BY_DIVERGENCE, BY_BASELINE)
+
+    def tell(self, step: int, horizon: int, people: NDArray[np.int64]) -> None:
+        """Account that these people's place at the last ``step``, their first one, is told to the adversary.
+
+        Horizons that begin with the step carry the entropy of the place (``J_n = H(X_n)``), later ones what
+        is left of it after the moves between. Those that begin before are not bounded: their ceiling is 1.
+        """
+        state, start = self.accounts.state, self.accounts.population.initial_start
+        for person in people:
+            law = self.accounts.population.initial[start[person] : start[person + 1]]
+            law = law[law > 0.0]
+            entropy = (
+                int(np.ceil(-(law * np.log(law)).sum() * UNITS_PER_NAT)) + 2
+            )  # rounded up, as to_units does
+            everything = entropy if horizon == 1 else MORE_THAN_ANYTHING
+            state.unconditioned[step % len(state.unconditioned), person] = entropy
+            state.conditional[step % horizon, person] = everything
+            state.running[person] = 0 if horizon == 1 else everything
+            state.information[person] = everything
         bound, baseline = np.empty(people.size), state.baseline[people]
         fill_divergence_roots(state.information[people] / UNITS_PER_NAT, state.guess[people], bound)
         state.bound[people], state.risk[people] = bound, np.maximum(bound, baseline)

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from accounting.bounds import deciding_bound
 from accounting.bounds.radius import ceilings_within
-from accounting.continuous.account_state import RunningAccount, digest_of
+from accounting.continuous.account_state import MORE_THAN_ANYTHING, RunningAccount, digest_of
 from accounting.continuous.accounts_kernel import (
+    HISTORY,
     UNITS_PER_NAT,
     Accounts,
     HorizonState,
@@ -113,9 +114,6 @@ class RepeatedSteps:
         return self._kept[key]
 
 
-_MORE_THAN_ANYTHING = 1 << 50  # units: a thousand nats
-
-
 class AccountantView(NamedTuple):
     """The state of an accountant as decisions read it: the accountant's own arrays, not to be written to."""
 
@@ -149,6 +147,11 @@ class ContinuousAccountant:
     needed where people with equal priors still differ; their figures are the same either way. A persona of
     the population's ``weights`` counts as all the people behind it, as if each had a name.
 
+    ``told`` (N,) are people whose habits changed at their step ``effective_from``, where they start from the
+    ``initial`` law of their prior. The adversary is told where they were then, and what was released about
+    earlier steps is dropped: given that place it is independent of everything later. So ceilings hold against
+    any earlier releases. A horizon that begins before that step has ceiling 1.
+
     Where a population has several chains drawn for each person, because few data leave the chain open, each
     chain is accounted as if it were a person, and each figure of a person is the mean over the chains. No
     adversary does better on average, not even one who knows which chain is the person's.
@@ -163,6 +166,7 @@ class ContinuousAccountant:
     effective_from: NDArray[np.int64] | None = None
     shares: PeopleShares | None = None
     apart: bool = False
+    told: NDArray[np.bool_] | None = None
     people: tuple[str, ...] = field(init=False, repr=False)
     _found_units: Units | None = field(default=None, init=False, repr=False)
 
@@ -186,8 +190,10 @@ class ContinuousAccountant:
                 "pass one value a person",
             )
         since = np.maximum(since, first_step).astype(np.int64)
-        account = np.arange(people) if self.apart else equal_accounts(self.population, since)
+        told = self._checked_told(people)
+        account = np.arange(people) if self.apart else equal_accounts(self.population, 2 * since + told)
         opened, account = np.unique(account, return_inverse=True)
+        self._told = told[opened]
         self._chains_named = self.population.chains_named
         people_each = self.population.stands_for
         # From here on the population has one entry an account; the holders know how many people a name has.
@@ -208,6 +214,20 @@ class ContinuousAccountant:
         reached = self._threshold_index(groups._replace(figures=figures))
         figures = figures._replace(reached=reached, reached_before=reached)
         self._running = self._running._replace(groups=groups._replace(figures=figures))
+
+    def _checked_told(self, people: int) -> NDArray[np.bool_]:
+        """Who is told, (N,); :class:`~accounting.exceptions.SettingsError` where that cannot be accounted."""
+        if self.told is None:
+            return np.zeros(people, dtype=np.bool_)
+        told = np.asarray(self.told, dtype=np.bool_)
+        has_law = np.diff(self.population.arrays.initial_start) > 0
+        if told.shape != (people,) or (told & ~has_law).any() or (told.any() and self.population.draws > 1):
+            raise SettingsError(
+                "people whose place is told must have an initial distribution, and one chain each",
+                "others",
+                "give their law at the step, without drawn chains",
+            )
+        return told
 
     @checked(ArgumentError)
     def apply(self, step: StepSchedule) -> None:
@@ -231,6 +251,9 @@ class ContinuousAccountant:
             self._most_places,
         )
         self._add_revealed(step)
+        if self._told.any():
+            now = np.flatnonzero(self._told & (self._accounts.since == step.step))
+            before.tell(step.step, self.settings.horizon, now)
         seen = followed_by(before.seen, seen_release(step.releases, locations))
         groups = self._refined(step.step, seen)
         since = self._accounts.since[:: self.population.draws][groups.account]
@@ -262,10 +285,16 @@ class ContinuousAccountant:
         return self._by_account
 
     @property
+    def has_told(self) -> bool:
+        """Whether the place of some people is told at their first step."""
+        return bool(self._told.any())
+
+    @property
     def units(self) -> Units:
         """The units that are refined and paid for together; computed when the first person is refined."""
         if self._found_units is None:
-            alike = alike_chains(self.population, self._accounts.since)
+            told = np.repeat(self._told, self.population.draws)
+            alike = alike_chains(self.population, 2 * self._accounts.since + told)
             count = self._cell_shares.count
             self._found_units = Units.of(self._holders, count, alike, self.population.draws)
         return self._found_units
@@ -321,6 +350,8 @@ class ContinuousAccountant:
             settings["calendar"] = self.settings.calendar.in_words()
         shares, stands_for = self.people_shares, self._holders.stands_for
         weighed = {} if stands_for is None else {"stands_for": digest_of(stands_for)}
+        if self._told.any():
+            weighed["told"] = digest_of(self._told)
         return {
             **settings,
             "since": digest_of(self._accounts.since),
@@ -354,6 +385,7 @@ class ContinuousAccountant:
             )
         joined.people = self.people + newcomers.people
         joined.population = Population.concatenate([self.population, others])
+        joined._told = np.concatenate((self._told, newcomers._told[new]))
         joined._chains_named = joined.population.chains_named
         is_split = self.shares is not None and newcomers.shares is not None
         joined.shares = self.people_shares.join(newcomers.people_shares) if is_split else None
@@ -375,6 +407,7 @@ class ContinuousAccountant:
         population = self.population.subset(taken.accounts)
         first = tuple(self.people[person] for person in taken.first)
         chosen.population = population if population.people == first else population.renamed(first)
+        chosen._told = self._told[taken.accounts]
         chosen._chains_named = chosen.population.chains_named
         running = self._running.take(taken.accounts, chosen.population)
         chosen._holders = taken.holders
@@ -387,7 +420,8 @@ class ContinuousAccountant:
         if self.apart or newcomers.apart:
             return AccountPositions(np.full(len(newcomers.population), -1))
         both = Population.concatenate([self.population, newcomers.population])
-        return self._running.equal_to(newcomers._running, both)
+        told = np.concatenate((self._told, newcomers._told))
+        return self._running.equal_to(newcomers._running, both, told)
 
     @property
     def _cell_shares(self) -> PeopleShares:
@@ -404,7 +438,7 @@ class ContinuousAccountant:
         self._index_chains()
         # With counts of windows the carried information is no bound for the refinement, so it gets this
         # instead.
-        self._unbounded = np.full_like(self._state.carried, _MORE_THAN_ANYTHING)
+        self._unbounded = np.full_like(self._state.carried, MORE_THAN_ANYTHING)
         self._by_account = FiguresByPerson(self._holders, self._holders.account, len(self.population))
         self._index_groups()
         self._found_units = None
@@ -453,6 +487,9 @@ class ContinuousAccountant:
         """The groups after refining the accounts whose fast bound is high, as far as the step's work goes."""
         groups, accounts, chains = self._groups, self._accounts, self._groups.chains()
         due = find_due(accounts, self.settings)
+        if self._told.any():  # what was told is in the fast bound, and in the others once it is long ago
+            is_recent = step - self.settings.horizon + 1 - accounts.since <= HISTORY
+            due = due.of(~(self._told & is_recent)[due.people])
         if self.settings.refines and due.people.size:
             if self._has_revealed:
                 accounts = accounts._replace(state=accounts.state._replace(carried=self._unbounded))

@@ -58,6 +58,10 @@ class Due(NamedTuple):
     people: NDArray[np.int64]
     is_owed: NDArray[np.bool_]
 
+    def of(self, chosen: NDArray[np.bool_]) -> Due:
+        """Some of them, (n,)."""
+        return Due(self.people[chosen], self.is_owed[chosen])
+
 
 def find_due(accounts: Accounts, settings: HorizonSettings) -> Due:
     """The people whose fast bound is high enough to be refined."""

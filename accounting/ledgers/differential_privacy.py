@@ -423,6 +423,11 @@ class PrivacyAccount:
         self.is_of_this_version = True
         self.spends = {group: ZcdpSpend() for group in sorted({*groups, EVERY_GROUP})}
 
+    def open(self, groups: Iterable[str]) -> None:
+        """Begin the account of groups that had no sensor before: they have spent nothing."""
+        known = {**{group: ZcdpSpend() for group in groups}, **self.spends}
+        self.spends = dict(sorted(known.items()))
+
     def charge(self, schedule: StepSchedule) -> tuple[str, ...]:
         """Add the next step; returns the groups that have releases in it."""
         charged = []

@@ -108,7 +108,7 @@ def read_reconstruction(
     progress: Callable[[int], None] = lambda done: None,
 ) -> ReconstructionStatement:
     """Replays the log through an accountant; ``progress`` is called with the steps done."""
-    accountant = ContinuousAccountant(population, settings)
+    accountant = ContinuousAccountant(population, settings, population.effective_from, told=population.told)
     highest = accountant.risk()
     for done, step in enumerate(log.steps, 1):
         accountant.apply(step)

@@ -9,6 +9,7 @@ from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.evidence import MOST_DRAWS, Evidence, chains_like, posterior_draws, with_draws
 from models.priors.packing import Lists, Moves
 from models.priors.population import (
+    NOT_SAID,
     FittedWindows,
     Population,
     PopulationBuilder,
@@ -16,10 +17,11 @@ from models.priors.population import (
     in_finer_steps,
     numbered_locations,
 )
-from models.priors.prior import MovementPrior, Triplets
+from models.priors.prior import MovementPrior, Triplets, transition_matrices
 
 __all__ = [
     "MOST_DRAWS",
+    "NOT_SAID",
     "ChainView",
     "Evidence",
     "FittedWindows",
@@ -36,5 +38,6 @@ __all__ = [
     "in_finer_steps",
     "numbered_locations",
     "posterior_draws",
+    "transition_matrices",
     "with_draws",
 ]

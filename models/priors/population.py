@@ -127,6 +127,9 @@ class FittedWindows:
     until_seconds: int
 
 
+NOT_SAID = -1
+"""In place of a step: nothing says when a person came, so the whole log counts for them."""
+
 _MOST_NUMBERED = 1_000_000  # locations without a list of names: one wrong number must not fill the memory
 
 
@@ -140,7 +143,10 @@ class Population:
     people. ``fitted`` are the windows they were fitted to, None where these are not known. ``weights`` (N,)
     is how many people each persona stands for; None where each prior is of one person. ``drawn`` are several
     chains of each person, one person after the other, that the person's data could have given
-    (:func:`~models.priors.evidence.with_draws`); None where the priors are not uncertain.
+    (:func:`~models.priors.evidence.with_draws`); None where the priors are not uncertain. ``effective_from``
+    (N,) is the step of a log from which each person was there, :data:`NOT_SAID` where nothing says so.
+    ``told`` (N,) are people whose habits changed at that step, where they start from ``initial``: an
+    adversary is taken to know that place.
     """
 
     people: tuple[str, ...]
@@ -150,9 +156,18 @@ class Population:
     fitted: FittedWindows | None = None
     weights: NDArray[np.float64] | None = None
     drawn: Population | None = None
+    effective_from: NDArray[np.int64] | None = None
+    told: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse weights that are not positive numbers."""
+        """Refuse weights that are not positive numbers, and steps that are none."""
+        since = self.effective_from
+        if since is not None and (since.shape != (len(self),) or since.min(initial=0) < NOT_SAID):
+            raise PriorError(
+                "effective_from must be one step for each person, 0 or later",
+                f"{since.min()}" if since.shape == (len(self),) else since.shape,
+                "leave it out for people who were there from the first step on",
+            )
         if self.weights is None:
             return
         wrong = np.flatnonzero(~((self.weights > 0.0) & (self.weights < np.inf)))
@@ -375,7 +390,11 @@ class Population:
         drawn = self.drawn
         if drawn is not None:
             drawn = drawn.subset(self.chains_of(index)) if index.size else None
-        return Population(people, self.location_names, arrays, self.assumed, self.fitted, weights, drawn)
+        since = None if self.effective_from is None else self.effective_from[index]
+        told = None if self.told is None else self.told[index]
+        return Population(
+            people, self.location_names, arrays, self.assumed, self.fitted, weights, drawn, since, told
+        )
 
     @checked(PriorError)
     def renamed(self, people: Sequence[str]) -> Population:
@@ -409,6 +428,14 @@ class Population:
         weights = None
         if any(part.weights is not None for part in parts):
             weights = np.concatenate([np.ones(len(p)) if p.weights is None else p.weights for p in parts])
+        since = None
+        if any(part.effective_from is not None for part in parts):
+            each = [part.effective_from for part in parts]
+            unsaid = [np.full(len(part), NOT_SAID) for part in parts]
+            since = np.concatenate([none if s is None else s for s, none in zip(each, unsaid, strict=True)])
+        told = None
+        if any(part.told is not None for part in parts):
+            told = np.concatenate([np.zeros(len(p), np.bool_) if p.told is None else p.told for p in parts])
         drawn = [part.drawn for part in parts if part.drawn is not None and len(part)]
         if len({part.draws for part in parts if len(part)}) > 1:
             raise PriorError(
@@ -422,6 +449,8 @@ class Population:
             same,
             weights,
             cls.concatenate(drawn) if drawn else None,
+            since,
+            told,
         )
 
     def moves(self) -> Moves:
@@ -465,7 +494,7 @@ def _check_unique(people: Sequence[str]) -> None:
 class PopulationBuilder:
     """Collects people one at a time, e.g. from messages; :meth:`build` checks and packs them all."""
 
-    __slots__ = ("_initial", "_moves", "_places", "_slots", "_weights", "people")
+    __slots__ = ("_effective_from", "_initial", "_moves", "_places", "_slots", "_weights", "people")
 
     def __init__(self) -> None:
         self.people: list[str] = []
@@ -474,6 +503,7 @@ class PopulationBuilder:
         self._moves: list[Moves] = []
         self._initial: list[NDArray[np.float64]] = []
         self._weights: list[float | None] = []
+        self._effective_from: list[int | None] = []
 
     def add(
         self,
@@ -484,6 +514,7 @@ class PopulationBuilder:
         slots: int = 1,
         initial: ArrayLike | None = None,
         weight: float | None = None,
+        effective_from: int | None = None,
     ) -> None:
         """Add one person by triplets, or a persona that stands for ``weight`` people.
 
@@ -500,6 +531,7 @@ class PopulationBuilder:
         self._moves.append(moves)
         self._initial.append(start)
         self._weights.append(weight)
+        self._effective_from.append(effective_from)
 
     def add_all(self, other: PopulationBuilder) -> None:
         """Add all people of another builder."""
@@ -516,6 +548,9 @@ class PopulationBuilder:
             initial=joined_lists(self._initial, np.float64),
             location_names=location_names,
         )
+        if any(step is not None for step in self._effective_from):
+            since = [NOT_SAID if step is None else step for step in self._effective_from]
+            packed = replace(packed, effective_from=np.array(since, dtype=np.int64))
         if all(weight is None for weight in self._weights):
             return packed
         weights = [1.0 if weight is None else weight for weight in self._weights]
@@ -548,7 +583,12 @@ def in_finer_steps(population: Population, parts: int) -> Population:
         location_names=population.location_names,
     )
     drawn = None if population.drawn is None else in_finer_steps(population.drawn, parts)
-    return replace(finer, assumed=population.assumed, weights=population.weights, drawn=drawn)
+    since = population.effective_from
+    if since is not None:
+        since = np.where(since == NOT_SAID, NOT_SAID, since * parts)
+    return replace(
+        finer, assumed=population.assumed, weights=population.weights, drawn=drawn, effective_from=since
+    )
 
 
 def _finer_moves(population: Population, moves: Moves, parts: int) -> Moves:

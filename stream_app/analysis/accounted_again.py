@@ -16,6 +16,7 @@ from models.mechanisms import Mechanism, public_error
 from models.priors import Population
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
+from stream_app.setup.run_folder.run_settings import registries_of
 from stream_app.wire import StepDecision, schedule_of
 
 
@@ -48,9 +49,10 @@ class Account:
 
 
 def read_decisions(path: Path, registry: SensorRegistry) -> list[StepSchedule]:
-    """The accounted schedule of a run from its decisions log."""
-    lines = whole_lines(path)
-    return [schedule_of(parsed_line(StepDecision, path, line), registry) for line in lines]
+    """The accounted schedule of a run from its decisions log; each step with the sensors it had."""
+    registries = registries_of(path.parent, registry)
+    decisions = (parsed_line(StepDecision, path, line) for line in whole_lines(path))
+    return [schedule_of(each, registries.at(each.step)) for each in decisions]
 
 
 def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterator[StepSchedule]:
@@ -69,7 +71,7 @@ def account(
 
     With ``draws`` an attack is tried so often after every step.
     """
-    accountant = ContinuousAccountant(population, settings)
+    accountant = ContinuousAccountant(population, settings, population.effective_from, told=population.told)
     shadow = (
         Shadow(accountant, drawn_parts(accountant.people_shares, draws, accountant.holders.stands_for))
         if draws

@@ -166,7 +166,9 @@ def _answer(
 ) -> VariedRisks:
     population, within = alternative.population, alternative.within_nats
     shares = people_shares(alternative.names, settings.kafka.partitions)
-    accountant = ContinuousAccountant(population, horizon, shares=shares)
+    accountant = ContinuousAccountant(
+        population, horizon, population.effective_from, shares, told=population.told
+    )
     weights = accountant.people_each
     is_open = limit is None or (within > 0.0 and limit.added is not None)
     guess, ceiling, over = 0.0, 0.0, 0.0

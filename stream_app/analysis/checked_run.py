@@ -17,6 +17,7 @@ from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder.description import faults_of_designs
 from stream_app.setup.run_folder.durable import digests_of_file, load_document, parsed_line, whole_lines
 from stream_app.setup.run_folder.manifest import differing
+from stream_app.setup.run_folder.people_record import missing_copies, priors_by_steps
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.record import (
     RECORD,
@@ -82,6 +83,10 @@ class CheckedRun:
         """The released steps by what held."""
         return periods(self.entries, self.released)
 
+    def priors(self) -> tuple[str, ...]:
+        """Which priors held for which steps; nothing where they never changed."""
+        return priors_by_steps(self.entries, self.released)
+
     def in_words(self) -> str:
         """How far the run came, and whether it came to an end."""
         steps = "no step" if self.released == 0 else f"steps 0 to {self.released - 1:,}"
@@ -117,6 +122,7 @@ def check_run(folder: Path) -> CheckedRun:
         faults += faults_of_designs(folder, entries)
         lines = _Lines(folder, has_people=run.get("people") != 0)
         faults += lines.faults
+        faults += missing_copies(folder, entries)
         faults += _against_commits(folder, entries, progress)
     except OutputError as error:
         return CheckedRun(entries, (*faults, f"{error.must}, got {error.got}"), 0, 0)

@@ -31,7 +31,7 @@ from stream_app.exceptions import OutputError, SettingsError, restoring
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
-from stream_app.setup.run_folder.run_settings import load_run, priors_in_words
+from stream_app.setup.run_folder.run_settings import load_run, priors_in_words, registries_of
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.settings import Settings
 from stream_app.steps import first_slot_of
@@ -64,10 +64,10 @@ def load_log(path: Path, registry: SensorRegistry, exclusions: Exclusions = NO_E
             restoring("what is missing"),
         )
     published = sum(1 for _ in whole_lines(path / "releases.jsonl"))
+    registries = registries_of(path, registry)
     lines = zip(whole_lines(decisions), range(published), strict=False)
-    return ReleaseLog.of(
-        schedule_of(parsed_line(StepDecision, decisions, line), registry) for line, _ in lines
-    )
+    found = (parsed_line(StepDecision, decisions, line) for line, _ in lines)
+    return ReleaseLog.of(schedule_of(each, registries.at(each.step)) for each in found)
 
 
 def first_slot_of_log(path: Path, registry: SensorRegistry, settings: Settings) -> int:

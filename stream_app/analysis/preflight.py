@@ -544,6 +544,15 @@ def _about_exclusions(
     found = preflight.load(str(path), lambda: load_exclusions(settings, registry))
     if path is None or found is None:
         return
+    if found.unknown:
+        yield Finding(
+            "warning",
+            str(path),
+            "exclusions name sensors that the sensors file does not have, such as "
+            f"{next(iter(found.unknown))!r}: only a deployment from which they were removed while it runs "
+            "takes them",
+            "correct the names, or leave these lines out where the sensors never were there",
+        )
     sensors = {row.sensor for row in found.rows}
     yield Finding("ok", str(path), f"{len(found.rows):,} exclusions of {len(sensors):,} sensors")
     step = int((now_seconds - settings.origin_seconds) // settings.step_seconds)

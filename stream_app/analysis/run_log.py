@@ -22,7 +22,7 @@ from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BUDGET, BudgetSettings
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
-from stream_app.setup.run_folder.record import Entry, periods
+from stream_app.setup.run_folder.record import Entry, held, periods
 from stream_app.setup.run_folder.run_settings import calendar_of_run, designs_of_run, load_account, load_run
 from stream_app.setup.settings import Settings
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
@@ -358,7 +358,7 @@ class _Sensors:
         self.beyond: CountedBeyond | None = None
         self._people = int(settings.get("people", 1))
         self._delta = float(settings.get("delta", _DELTA))
-        self._again = settings.get("counted_again", {})
+        self._held = held(entries) or [(0, settings)]
         counted = [each.about[COUNTED] for each in entries if COUNTED in each.about]
         self._counted = (
             counted[-1] if counted else None
@@ -373,8 +373,10 @@ class _Sensors:
         entries = () if release is None or release.step != step.step else release.releases
         published = {entry.sensor: entry for entry in entries if entry.value is not None}
         counted, variance = 0.0, 0.0
+        facts = next((own for first, own in reversed(self._held) if first <= step.step), self._held[0][1])
+        again = facts.get("counted_again") or {}
         for decision in step.decisions:
-            name, own = decision.sensor, self._again.get(decision.sensor, {})
+            name, own = decision.sensor, again.get(decision.sensor, {})
             mechanism = parse(decision.mechanism, decision.parameters, self._designs)
             sensor = Sensor(
                 name, (0,), most_counts=own.get("most_counts", 1), corrections=own.get("corrections", 0)

@@ -17,6 +17,7 @@ from stream_app.cli.shared import (
     ConfigOption,
     JsonOption,
     ListenOption,
+    NewPriorsOption,
     ReasonOption,
     command_group,
     print_json,
@@ -130,25 +131,32 @@ def load(
     remove_others: Annotated[
         bool, typer.Option("--remove-others", help="Delete people who are not in the file.")
     ] = False,
+    new_priors: NewPriorsOption = None,
+    by: ByOption = None,
+    reason: ReasonOption = None,
     json: JsonOption = False,
 ) -> None:
     """Send the priors of all people to the account workers.
 
-    By pseudonym: ids stay in this process. A person who is there already gets the new prior and keeps their
-    first step: all that was released since is accounted again under it. --effective-from is for people who
-    were not here before; leave it out for people who were removed and come back. Needs the pseudonym key;
-    workers do not have it.
+    By pseudonym: ids stay in this process. For people who are there already with another prior, --new-priors
+    and --reason must be given: they keep their first step, and all that was released since is accounted again
+    under the new prior, or they begin anew. --effective-from is for people who were not here before; leave it
+    out for people who were removed and come back. What changes once a step was decided is in the record of
+    the deployment (tallyguard verify). Needs the pseudonym key; workers do not have it.
 
     \b
     Examples:
       tallyguard persons load priors.parquet --config tallyguard.toml --locations-file locations.txt
       tallyguard persons load priors.json --config tallyguard.toml --remove-others
       tallyguard persons load who-moved-here.json --config tallyguard.toml --effective-from 8760
+      tallyguard persons load survey.parquet --config tallyguard.toml --new-priors redone --reason "survey"
       tallyguard persons load --config tallyguard.toml --city-people 2000
     """
     from models.prior_files import load_population
     from stream_app.city import CityOptions, build_city
     from stream_app.kafka.tools.person_loading import load_people, write_locations
+    from stream_app.setup.run_folder.people_record import NewPriors
+    from stream_app.setup.run_folder.record import Author
     from stream_app.watching.prior_notes import basis_note
 
     if (priors is None) == (city_people is None):
@@ -160,7 +168,15 @@ def load(
         population = build_city(CityOptions(people=city_people or 0, seed=seed)).population
     if locations_file is not None:
         write_locations(locations_file, population.location_names)
-    report = load_people(settings, population, effective_from, remove_others=remove_others)
+    report = load_people(
+        settings,
+        population,
+        effective_from,
+        remove_others=remove_others,
+        new_priors=None if new_priors is None else NewPriors(new_priors.value),
+        author=Author.given(by, reason),
+        priors_file=None if priors is None else priors.name,
+    )
     if json:
         print_json(report._asdict())
     else:
@@ -169,6 +185,8 @@ def load(
             "were there before and keep their first step; the others count from step "
             f"{effective_from or 0} on."
         )
+        if report.words is not None:
+            say(f"Recorded: {report.words}, from step {report.step:,} on.")
         check, draws = settings.priors_check, settings.draws
         if (note := basis_note(len(population), population.assumed, check, draws)) is not None:
             say(f"Note: {note}.")
@@ -181,6 +199,8 @@ def remove(
     people_file: Annotated[
         Path | None, typer.Option(help="Ids, one a line: a command line can be seen by others.")
     ] = None,
+    by: ByOption = None,
+    reason: ReasonOption = None,
     json: JsonOption = False,
 ) -> None:
     """Delete people: their priors at once, their accounts soon.
@@ -195,12 +215,13 @@ def remove(
     """
     from stream_app.kafka.tools.person_loading import remove_people
     from stream_app.kafka.tools.producing import file_lines
+    from stream_app.setup.run_folder.record import Author
 
     if (not people) == (people_file is None):
         raise typer.BadParameter("give ids or --people-file")
     if people_file is not None:
         people = [line.decode("utf-8", "replace") for line in file_lines(people_file)]
-    report = remove_people(settings_of(config), people or ())
+    report = remove_people(settings_of(config), people or (), Author.given(by, reason))
     if json:
         print_json(report._asdict())
     else:
@@ -219,7 +240,8 @@ AcceptChangesOption = Annotated[
     bool,
     typer.Option(
         "--accept-changes",
-        help="Continue although release policy or noise key changed, or input records are lost.",
+        help="Continue although sensors, places at the end, release policy or noise key changed, or input "
+        "records are lost.",
     ),
 ]
 

@@ -69,6 +69,7 @@ def ledger(
     from stream_app.analysis.ledger_document import first_slot_of_log, ledger_document, load_log
     from stream_app.setup.exclusions import NO_EXCLUSIONS, load_exclusions
     from stream_app.setup.given_priors import population_of
+    from stream_app.setup.run_folder.people_record import as_accounted
     from stream_app.setup.run_folder.run_settings import (
         check_belongs,
         people_of_run,
@@ -86,6 +87,7 @@ def ledger(
         population = people_of_run(log, settings, priors)
         registry = sensors_of_run(log, settings, population.location_names).with_designs(designs)
         check_belongs(log, population, registry)
+        population = as_accounted(log, population)
         registry = with_recorded_windows(log, registry)
     else:
         population = population_of(settings, priors)

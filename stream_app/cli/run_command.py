@@ -16,6 +16,7 @@ from stream_app.cli.shared import (
     JsonOption,
     ListenOption,
     MistakesOption,
+    NewPriorsOption,
     PriorsOption,
     ReasonOption,
     print_json,
@@ -91,10 +92,20 @@ def run(
         bool,
         typer.Option(
             "--accept-changes",
-            help="Continue although release policy, schedule, noise key, priors_check or evidence changed, "
-            "or without the rest of a followed input.",
+            help="Continue although people, priors, sensors, places at the end, release policy, schedule, "
+            "noise key, thresholds, priors_check or evidence changed, or without the rest of a followed "
+            "input.",
         ),
     ] = False,
+    effective_from: Annotated[
+        int | None,
+        typer.Option(
+            help="First step whose releases are accounted for new people of whom the priors do not say when "
+            "they came. [default: the log's first]",
+            min=0,
+        ),
+    ] = None,
+    new_priors: NewPriorsOption = None,
     by: ByOption = None,
     reason: ReasonOption = None,
     take_over: TakeOverOption = None,
@@ -117,8 +128,11 @@ def run(
       tallyguard run --priors priors.json --input counts.csv --schedule schedule.json --output out
       tallyguard run --config tallyguard.toml --input from-http/messages.jsonl --follow --output out
       tallyguard run --config other.toml --output out --accept-changes --reason "the trial is over"
+      tallyguard run --priors survey-2027.parquet --input day.jsonl --output out --accept-changes \\
+        --new-priors redone --reason "survey of 2027"
     """
     from stream_app.embedded import RunOptions
+    from stream_app.setup.run_folder import people_record
     from stream_app.steps import RiskFormat
     from stream_app.wire import mostly_refused
 
@@ -137,6 +151,8 @@ def run(
         reason=reason,
         priors=None if priors is None else priors.name,
         take_over=take_over,
+        effective_from=effective_from,
+        new_priors=None if new_priors is None else people_record.NewPriors(new_priors.value),
     )
     report = run_watched(settings, options, priors)
     print_report(report, output, settings.delta, json)

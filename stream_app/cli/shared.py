@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -80,6 +81,24 @@ ByOption = Annotated[
 ReasonOption = Annotated[
     str | None,
     typer.Option(help="Why, for the record; needed for a change that may weaken what was promised."),
+]
+
+
+class NewPriors(StrEnum):
+    """What new priors of people who are there say about the steps before them."""
+
+    REDONE = "redone"
+    TOLD = "told"
+
+
+NewPriorsOption = Annotated[
+    NewPriors | None,
+    typer.Option(
+        help="What new priors of people who are there say about earlier steps. redone: they are true of "
+        "the whole log, which is accounted again under them. told: habits changed at this step, and an "
+        "adversary is taken to know where these people were then.",
+        show_default=False,
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HorizonOption = Annotated[int | None, setting_option("horizon")]

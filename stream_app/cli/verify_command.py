@@ -11,6 +11,7 @@ from stream_app.cli.shared import ConfigOption, JsonOption, print_json, say, set
 
 if TYPE_CHECKING:
     from stream_app.analysis.checked_run import CheckedRun
+    from stream_app.setup.run_folder.record import Entry
 
 
 def verify(
@@ -37,17 +38,17 @@ def verify(
       tallyguard verify --config tallyguard.toml
     """
     from stream_app.analysis.checked_run import check_run
-    from stream_app.setup.run_folder.description import UNDESCRIBED, differences_in_words
+    from stream_app.setup.run_folder.description import UNDESCRIBED, changes_in
+    from stream_app.setup.run_folder.people_record import change_in_words
     from stream_app.setup.run_folder.record import last_description
 
-    checked = _check_deployment(config) if run is None else check_run(run)
+    checked, people = _check_deployment(config) if run is None else (check_run(run), ())
     faults = list(checked.faults)
     if head is not None and not checked.has_been(head):
         faults.append(
             "no entry of the record has the digest that was given: it is not the record that was filed"
         )
-    changes = {each.number: each for each in checked.entries if each.kind != "ended"}
-    differs = dict(zip(changes, differences_in_words(list(changes.values())), strict=True))
+    changes = list(zip(checked.entries, changes_in(checked.entries), strict=True))
     if json:
         print_json(
             {
@@ -56,28 +57,40 @@ def verify(
                 "released": checked.released,
                 "accounted": checked.accounted,
                 "has_ended": checked.end is not None,
+                "priors": list(checked.priors()),
                 "head": checked.head,
                 "entries": [
                     {
                         **each.model_dump(
                             mode="json", include={"number", "kind", "step", "at", "by", "reason", "version"}
                         ),
-                        "differs": differs.get(each.number),
+                        "changes": [change.model_dump() for change in own],
                     }
-                    for each in checked.entries
+                    for each, own in changes
+                ],
+                "people": [
+                    {
+                        **each.model_dump(mode="json", include={"step", "at", "by", "reason"}),
+                        "words": change_in_words(each),
+                    }
+                    for each in people
                 ],
             }
         )
     else:
-        for number, each in changes.items():
+        said = [(each, [change.words for change in own]) for each, own in changes if each.kind != "ended"]
+        for each, words_of in [*said, *((each, [change_in_words(each) or ""]) for each in people)]:
             why = f": {each.reason}" if each.reason else ""
-            what = f" ({differs[number]})" if differs[number] else ""
-            say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}{what}", markup=False)
+            say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}", markup=False)
+            for line in words_of:
+                say(f"  {line}", markup=False)
         if run is not None:
             words = checked.in_words()
             say(f"{words[:1].upper()}{words[1:]}.")
             if checked.entries and last_description(checked.entries) is None:
                 say(f"It has no description: {UNDESCRIBED}.")
+            for span in checked.priors():
+                say(f"{span[:1].upper()}{span[1:]}.", markup=False)
         if not faults:
             say(f"The record is whole; its last entry is {checked.head}.")
         for fault in faults:
@@ -86,8 +99,8 @@ def verify(
         raise SystemExit(1)
 
 
-def _check_deployment(config: Path | None) -> CheckedRun:
-    """The record of a deployment on Kafka."""
+def _check_deployment(config: Path | None) -> tuple[CheckedRun, tuple[Entry, ...]]:
+    """The record of a deployment on Kafka, and that of its people."""
     from stream_app.analysis.checked_run import NO_RECORD, CheckedRun
     from stream_app.kafka.deployment.deployment import Deployment
     from stream_app.setup.run_folder.record import RecordDamagedError
@@ -96,7 +109,8 @@ def _check_deployment(config: Path | None) -> CheckedRun:
     if not settings.kafka.servers:
         raise typer.BadParameter("name the output folder of a run, or settings with kafka.servers")
     try:
-        entries = Deployment.of(settings).record.entries()
+        record = Deployment.of(settings).record
+        entries, people = record.entries(), record.people()
     except RecordDamagedError as error:
-        return CheckedRun((), (f"{error.must}, got {error.got}",), 0, 0)
-    return CheckedRun(entries, () if entries else (NO_RECORD,), 0, 0)
+        return CheckedRun((), (f"{error.must}, got {error.got}",), 0, 0), ()
+    return CheckedRun(entries, () if entries else (NO_RECORD,), 0, 0), people

@@ -21,7 +21,7 @@ from accounting.continuous.shadow import Shadow, recent_step_count
 from accounting.ledgers import PrivacyAccount
 from models.exceptions import TallyguardError
 from models.priors import Population
-from models.releases import SensorRegistry, in_single_steps
+from models.releases import in_single_steps
 from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.panel import panel_observer
@@ -34,13 +34,24 @@ from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, design_files
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
+from stream_app.setup.run_folder.facts import NETWORK, Network, Registries
 from stream_app.setup.run_folder.key_record import KeyRecord, record_file
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, REPORTED
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, NOT_IN_SNAPSHOTS
+from stream_app.setup.run_folder.people_record import (
+    Joining,
+    NewPriors,
+    PeopleOfRun,
+    keep,
+    people_changes,
+    people_from_now,
+    refuse_told,
+)
 from stream_app.setup.run_folder.record import DESCRIPTION, Author
 from stream_app.setup.run_folder.run_settings import (
     counted_again,
     facts_of_clock,
     mechanisms_of_windows,
+    recorded_network,
     sensors_fingerprint,
 )
 from stream_app.setup.schedule_files import schedule_fingerprint
@@ -205,7 +216,7 @@ class _LineDigest:
 def restore_account(
     accounts: Accounts,
     policy: Policy,
-    registry: SensorRegistry,
+    registries: Registries,
     journal: Journal,
     observer: Observer,
     attack: Shadow | None = None,
@@ -217,11 +228,13 @@ def restore_account(
     accountant, commit = accounts.informed, journal.last_commit
     recent = max(0, commit.next_step - accountant.settings.horizon)
     account = _carried(commit)
-    charged = PrivacyAccount(sensor.group for sensor in registry.sensors) if account is None else account
+    charged = PrivacyAccount(registries.groups) if account is None else account
+    charged.open(registries.groups)
     first = 0 if account is None else min(recent, accountant.next_step)
     if attack is not None:
         first = min(first, max(0, commit.next_step - recent_step_count(accountant.settings.horizon)))
     for decision in journal.accounted(first):
+        registry = registries.at(decision.step)
         schedule = schedule_of(decision, registry)
         accounted = in_single_steps(schedule, registry)
         if decision.step >= accountant.next_step:
@@ -267,8 +280,11 @@ class RunOptions:
 
     ``input`` None or ``-`` is standard input. ``is_csv`` None goes by the file's extension. ``schedule`` is a
     schedule (JSON) or activations (CSV) known beforehand. With ``keep_open`` the end of the input closes
-    nothing. ``accept_changes`` lets release policy, schedule and noise key differ from the earlier run's; the
-    record says who did that (``by``), for which ``reason``, and what the ``priors`` file is called.
+    nothing. ``accept_changes`` lets sensors, further places, release policy, schedule, noise key and people
+    differ from the earlier run's; the record says who did that (``by``), for which ``reason``, and what the
+    ``priors`` file is called. People of whom the file does not say when they came are accounted from step
+    ``effective_from`` on (None: the log's first); ``new_priors`` says what new priors of people who are there
+    mean for past steps.
     ``take_over`` is the reason to continue although more was published with the noise key than the folder
     holds.
     """
@@ -286,6 +302,8 @@ class RunOptions:
     reason: str | None = None
     priors: str | None = None
     take_over: str | None = None
+    effective_from: int | None = None
+    new_priors: NewPriors | None = None
 
     @property
     def file(self) -> Path | None:
@@ -311,13 +329,15 @@ class RunOptions:
             check_file(self.file, is_csv=self.reads_csv)
 
 
-def prepared(settings: Settings, schedule: Path | None, population: Population) -> Plan:
-    """What is known of a run before its keys, its folder and its input are looked at.
+def prepared(
+    settings: Settings, schedule: Path | None, population: Population, known: Network | None = None
+) -> Plan:
+    """What is known of a run before its keys and its input are looked at; ``known`` is what its folder names.
 
     Raises whatever of the configuration a run refuses: `tallyguard check` asks it, too.
     """
     require_private_panel(settings)
-    plan = make_plan(settings, schedule, population, Runner.RUN)
+    plan = make_plan(settings, schedule, population, Runner.RUN, known=known)
     require_most_counts(plan.registry, settings.connect.scaled)
     if schedule is None:
         require_lines(plan.registry)
@@ -343,10 +363,26 @@ def run(
     observer = observer or Observer()
     if chunks is None:
         options.check_input()
-    plan = prepared(settings, options.schedule, population)
+    known = recorded_network(options.output)
+    plan = prepared(settings, options.schedule, population, known)
+    network = Network.of(plan.registry) if known is None else known.grown_to(plan.registry)
     devices = DeviceWatch.of(settings.quality, plan.registry)
     keys = load_keys(settings, options.output, create=options.create_keys)
-    manifest = make_manifest(settings, options, population, plan, keys)
+    author = Author.given(options.by, options.reason)
+    pseudonyms = keys.pseudonyms.pseudonyms(population.people)
+    people = people_from_now(
+        options.output,
+        population,
+        pseudonyms,
+        Joining(options.effective_from, options.new_priors, options.accept_changes, author.reason),
+        settings.horizon_settings(plan.first_slot),
+        known,
+        has_crowd=settings.has_crowd,
+    )
+    population = people.population
+    if population.told is not None:
+        refuse_told(settings, plan.registry)
+    manifest = make_manifest(settings, options, people, plan, keys, network)
     most = max((sensor.most_counts for sensor in plan.registry.sensors), default=1)
     journal = Journal(
         options.output,
@@ -355,28 +391,32 @@ def run(
         plan.tiers,
         TierContinuation.of(settings, keys.noise, plan.scheduled_tiers),
         KeyRecord(record_file(settings, options.output, keys.noise), options.take_over),
-        author=Author.given(options.by, options.reason),
+        author=author,
         about={
+            **people.about(),
             "priors_file": options.priors,
             "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
         files=design_files(settings),
+        keep=lambda: keep(options.output, people.hidden),
         now_seconds=clock.now_seconds,
         watches_devices=devices is not None,
     )
     try:
-        basis = {
-            key: value for key, value in manifest.items() if key not in ACCEPTABLE | REPORTED | {EXCLUSIONS}
-        }
+        registries = Registries(plan.registry, journal.held)
+        basis = {key: value for key, value in manifest.items() if key not in NOT_IN_SNAPSHOTS}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
-        pseudonyms = keys.pseudonyms.pseudonyms(population.people)
         accounts = _restored_accounts(settings, plan, population, pseudonyms, snapshots, journal)
         if isinstance(plan.policy, BudgetPolicy):
             plan.policy.bind(accounts.informed, accounts.deciding)
         attack = new_shadow(settings, accounts.informed)
         check, limit = settings.priors_check, settings.release.budget.limit
-        note = basis_note(len(population), population.assumed, check, population.draws)
+        said = (
+            basis_note(len(population), population.assumed, check, population.draws),
+            *people_changes(journal.record),
+        )
+        note = "; ".join(filter(None, said)) or None
         is_fitted = population.fitted is not None
         for warning in (
             note,
@@ -386,9 +426,15 @@ def run(
         ):
             if warning is not None:
                 logger.warning("%s", warning)
-        account = restore_account(accounts, plan.policy, plan.registry, journal, observer, attack)
-        publisher = KeyedPublisher.of(settings, keys.noise, plan.registry.regions)
-        engine = restore_engine(settings, plan, accounts, publisher, journal, attack, devices)
+        account = restore_account(accounts, plan.policy, registries, journal, observer, attack)
+        publisher = KeyedPublisher.of(settings, keys.noise, registries.regions)
+        engine = restore_engine(settings, plan, accounts, publisher, journal, registries, attack, devices)
+        if dropped := engine.intake.window.drop(network.removed):
+            logger.warning(
+                "what was received of removed sensors (%s) for steps from %d on is not published",
+                ", ".join(dropped),
+                engine.next_step,
+            )
         risks: RiskWriter = JsonlRisks(pseudonyms)
         if options.risk_format is RiskFormat.PARQUET:
             risks = ParquetRisks(options.output, pseudonyms)
@@ -432,7 +478,10 @@ def _restored_accounts(
     """The accounts as far as a snapshot takes them; new ones where the policy needs every step again."""
 
     def new() -> Accounts:
-        return Accounts.of(settings, settings.horizon_settings(plan.first_slot), population, pseudonyms)
+        return Accounts.of(
+            *(settings, settings.horizon_settings(plan.first_slot), population, pseudonyms),
+            population.effective_from,
+        )
 
     accounts, policy = new(), plan.policy
     # a limit in hindsight rests on every earlier step, so all of them have to be walked over
@@ -449,6 +498,7 @@ def restore_engine(
     accounts: Accounts,
     publisher: Publisher,
     journal: Journal,
+    registries: Registries,
     attack: Shadow | None = None,
     devices: DeviceWatch | None = None,
 ) -> StepEngine:
@@ -458,7 +508,7 @@ def restore_engine(
         window.load(journal.last_commit.window)
     stored = (
         StoredStep(
-            schedule_of(step.decision, plan.registry),
+            schedule_of(step.decision, registries.at(step.decision.step)),
             step.release,
             step.decision.why,
             None if accounts.crowd is None else crowds_of(step.decision),
@@ -480,14 +530,20 @@ def restore_engine(
     )
     if window.first_revisable < window.next_step:
         decided = journal.accounted(window.first_revisable)
-        engine.recall(schedule_of(decision, plan.registry) for decision in decided)
+        engine.recall(schedule_of(each, registries.at(each.step)) for each in decided)
     return engine
 
 
 def make_manifest(
-    settings: Settings, options: RunOptions, population: Population, plan: Plan, keys: Keys
+    settings: Settings,
+    options: RunOptions,
+    people: PeopleOfRun,
+    plan: Plan,
+    keys: Keys,
+    network: Network,
 ) -> dict[str, Any]:
     """What must not change while an output folder is continued: values and fingerprints, no secret."""
+    population = people.population
     said = {*ACCOUNTED_WITH, "release", "priors_check"} - {"timezone", "holidays"}
     fixed = settings.model_dump(mode="json", include=said) | facts_of_clock(settings)
     schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
@@ -504,9 +560,10 @@ def make_manifest(
         "drawn": drawn_from(population),
         "assumed_habits": population.assumed,
         "crowd": crowd,
-        "priors": population.fingerprint,
+        **people.facts(),
         "sensors": sensors_fingerprint(plan.registry),
-        **({"counted_again": again} if (again := counted_again(plan.registry)) else {}),
+        NETWORK: network.save(),
+        **({"counted_again": again} if (again := counted_again(network.sensors)) else {}),
         "schedule": schedule,
         **({EXCLUSIONS: plan.exclusions.facts()} if plan.exclusions.rows else {}),
         "risk_format": options.risk_format.value,

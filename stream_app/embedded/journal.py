@@ -33,7 +33,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stream_app.exceptions import OutputError, restoring
+from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.run_folder.durable import (
     PUBLIC_MODE,
     SECRET_MODE,
@@ -59,7 +59,7 @@ from stream_app.setup.run_folder.key_record import (
 )
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
 from stream_app.setup.run_folder.progress import ProgressLog, SavedStep
-from stream_app.setup.run_folder.record import RECORD, Author, Record, check_head
+from stream_app.setup.run_folder.record import RECORD, Author, Entry, Record, check_head, held
 from stream_app.steps import (
     TierContinuation,
     first_free_step,
@@ -329,9 +329,9 @@ class Journal:
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
     names the tiers of recipients that get a file of their own; ``continuation`` draws the past values of a
     tier added later (None: it gets none). ``author`` and ``about`` go to the record with a new or changed
-    manifest, once ``files`` that a description names lie in the folder, each by its name. ``key_record``
-    notes every line before it is published. With ``watches_devices`` there is a file of those that seem
-    broken.
+    manifest, once ``files`` that a description names lie in the folder, each by its name, and ``keep`` has
+    made durable what the manifest names. ``key_record`` notes every line before it is published. With
+    ``watches_devices`` there is a file of those that seem broken.
     """
 
     def __init__(
@@ -346,6 +346,7 @@ class Journal:
         author: Author | None = None,
         about: Mapping[str, Any] | None = None,
         files: Mapping[str, bytes] | None = None,
+        keep: Callable[[], None] = lambda: None,
         now_seconds: Callable[[], float] = time.time,
         watches_devices: bool = False,
     ) -> None:
@@ -370,6 +371,7 @@ class Journal:
             if self._manifest.begins_anew:
                 self._begin_anew()
             if self._manifest.is_new:  # before any log is made: logs without run.json are refused as damaged
+                keep()
                 self._keep(files or {})
                 self._manifest.save(published=0)
             if self._manifest.has_other_key:
@@ -378,6 +380,8 @@ class Journal:
                 folder, continuation, lambda step: self._manifest.noise_key(step, self._published)
             )
             self._open_files(opened, watches_devices=watches_devices)
+            if self._manifest.has_other_facts:
+                self._require_committed()
             self._revised = RevisedLog(folder, self.last_commit.lengths.get("revised", 0), self._tiers)
             opened.callback(self._revised.close)
             if key_record is not None:
@@ -385,11 +389,22 @@ class Journal:
             self._manifest.check_exclusions(max(self._published, first_free_step(self.last_commit.window)))
             # what changed is saved last: a start that is refused leaves run.json and the key's record as they
             # were
+            keep()
             self._keep(files or {})
             self._manifest.save(self._published, taken_over)
             if key_record is not None:
                 key_record.save()
             self._opened = opened.pop_all()
+
+    @property
+    def held(self) -> Sequence[tuple[int, Mapping[str, Any]]]:
+        """From which step on which facts held, in order."""
+        return held(self._record.entries)
+
+    @property
+    def record(self) -> Sequence[Entry]:
+        """What held from which step on, who said so and why."""
+        return self._record.entries
 
     def accounted(self, first: int = 0) -> Iterator[StepDecision]:
         """Decisions of the steps from ``first`` to the last commit, to rebuild the accountant with."""
@@ -478,6 +493,21 @@ class Journal:
         """
         secret = {"rejected", _QUALITY}
         return {name: file.length for name, file in self._files.items() if name not in secret}
+
+    def _require_committed(self) -> None:
+        """:class:`RunChangedError` where published steps would be gone through again with other sensors.
+
+        A killed run publishes steps that its last commit does not have yet; their risks and dead letters are
+        written again, and have to be the same.
+        """
+        if self._published > self.last_commit.next_step:
+            raise RunChangedError(
+                "sensors, places, thresholds and sharpening must change between two runs that ended by "
+                "themselves",
+                f"steps {self.last_commit.next_step} to {self._published - 1} published by a run that was "
+                "killed",
+                "start the run once more with what it had, let it end or stop it (SIGTERM), then change it",
+            )
 
     def _has_released(self) -> bool:
         """Whether a step, or a part of one, was decided or released, as far as any file shows."""

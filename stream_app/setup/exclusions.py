@@ -45,9 +45,14 @@ class Exclusion(NamedTuple):
 
 @dataclass(frozen=True)
 class Exclusions:
-    """A table of exclusions in steps; without rows every sensor is active whenever it is announced."""
+    """A table of exclusions in steps; without rows every sensor is active whenever it is announced.
+
+    ``unknown`` are sensors it names that the sensors file does not, each with its line: those that were
+    removed while a deployment runs, or names that are wrong.
+    """
 
     rows: tuple[Exclusion, ...] = ()
+    unknown: Mapping[str, SettingsError] = field(default_factory=dict)
     _by_sensor: Mapping[str, tuple[Exclusion, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -87,6 +92,13 @@ class Exclusions:
         )
         return replace(schedule, steps=tuple(steps))
 
+    def require_known(self, former: Iterable[str] = ()) -> None:
+        """:class:`SettingsError` for the first sensor that is neither there nor among ``former`` ones."""
+        known = {*former}
+        for name, error in self.unknown.items():
+            if name not in known:
+                raise error
+
     def facts(self) -> list[list[Any]]:
         """The table as JSON values for the record of a run."""
         return [list(row) for row in self.rows]
@@ -98,19 +110,23 @@ NO_EXCLUSIONS = Exclusions()
 def load_exclusions(settings: Settings, registry: SensorRegistry) -> Exclusions:
     """The table that the settings name; without one nothing is excluded.
 
-    :class:`SettingsError` names the line of an unknown sensor, a wrong time, an interval before the first
-    step, or one that overlaps another one of the same sensor.
+    :class:`SettingsError` names the line of a wrong time, an interval before the first step, or one that
+    overlaps another one of the same sensor; that of an unknown sensor is for
+    :meth:`Exclusions.require_known` to raise, since it may have been removed.
     """
     path = settings.quality.exclusions
     if path is None:
         return NO_EXCLUSIONS
     rows, taken = [], dict[str, list[tuple[int, float, float]]]()
+    unknown: dict[str, SettingsError] = {}
     for number, line in _lines(path):
         sensor, start, end = line["sensor"], *_interval(path, number, line)
+        window = None
         try:
             window = registry.get(sensor).window
         except SensorError as error:
-            raise SettingsError(f"{path} line {number}: {error.must}", error.got, error.remedy) from error
+            wrong = SettingsError(f"{path} line {number}: {error.must}", error.got, error.remedy)
+            unknown.setdefault(sensor, wrong)
         for other, its_start, its_end in taken.setdefault(sensor, []):
             if start < its_end and its_start < end:
                 raise _wrong(path, number, f"must not overlap line {other}, also of {sensor!r}", "both")
@@ -119,7 +135,7 @@ def load_exclusions(settings: Settings, registry: SensorRegistry) -> Exclusions:
         if until is not None and until <= 0:
             raise _wrong(path, number, f"must not end before the first step, {settings.origin}", line["to"])
         rows.append(Exclusion(sensor, max(0, first), until, line["reason"]))
-    return Exclusions(tuple(rows))
+    return Exclusions(tuple(rows), unknown)
 
 
 def _steps(settings: Settings, start: float, end: float, window: int) -> tuple[int, int | None]:

@@ -35,6 +35,7 @@ from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions, load_exclusions
 from stream_app.setup.given_priors import facts_of
 from stream_app.setup.release_settings import CROWD
+from stream_app.setup.run_folder.facts import Network
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
@@ -331,7 +332,7 @@ class Accounts(NamedTuple):
         """Before the first step of ``horizon``; ``pseudonyms`` (N,) decide shares of work and toss coins."""
         shares = people_shares(pseudonyms, settings.kafka.partitions)
         apart = settings.has_crowd  # in a crowd people with equal priors still differ
-        informed = ContinuousAccountant(population, horizon, effective_from, shares, apart)
+        informed = ContinuousAccountant(population, horizon, effective_from, shares, apart, population.told)
         if not settings.has_crowd:
             return cls(informed)
         decides = settings.adversary == CROWD
@@ -402,13 +403,22 @@ class Plan:
 
 
 def make_plan(
-    settings: Settings, schedule: Path | None, population: Population, runner: Runner, alternatives: int = 0
+    settings: Settings,
+    schedule: Path | None,
+    population: Population,
+    runner: Runner,
+    alternatives: int = 0,
+    *,
+    known: Network | None = None,
 ) -> Plan:
     """Sensors, announcements and policy of a run with a schedule (JSON), activations (CSV) or neither.
 
-    Raises what the ``runner`` refuses; ``alternatives`` are how many are asked for.
+    Raises what the ``runner`` refuses; ``alternatives`` are how many are asked for. Sensors ``known`` from
+    earlier runs keep their order, and exclusions may name those that are no longer there.
     """
     registry = load_registry(settings.sensors, population.location_names)
+    if known is not None:
+        registry = known.arranged(registry)
     registry = registry.with_designs(designs_of(settings.release))
     facts = replace(facts_of(settings, population), registry=registry, alternatives=alternatives)
     refuse(runner, facts)
@@ -425,6 +435,7 @@ def make_plan(
         plan = Plan(registry, announced, policy, settings.first_slot, tiers, exclusions=exclusions)
     else:
         plan = follow_schedule(settings, load_schedule(schedule, registry), registry)
+    plan.exclusions.require_known(() if known is None else (each.name for each in known.sensors))
     refuse(runner, replace(facts, tiers=plan.tiers))
     return plan
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -276,6 +276,22 @@ class StepWindow:
         return {
             step: _save_step(step, self._known[step]) if step in self._known else None for step in changed
         }
+
+    def drop(self, sensors: Container[str]) -> tuple[str, ...]:
+        """Forget what open steps know of sensors that are no longer there; whose counts these were."""
+        dropped = set()
+        for step, known in self._known.items():
+            if step < self.next_step:
+                continue  # its decision names them, and late values of it may still be published
+            for gone in [name for name in known.waiting if name in sensors]:
+                del known.waiting[gone]
+                dropped.add(gone)
+            for gone in [name for name in known.counts if name in sensors]:
+                del known.counts[gone]
+                dropped.add(gone)
+            if known.sensors is not None:
+                known.announce(tuple(name for name in known.sensors if name not in sensors))
+        return tuple(sorted(dropped))
 
     def load(self, saved: Mapping[str, Any]) -> None:
         """Continue from a saved position with its ``steps``; every step counts as changed.

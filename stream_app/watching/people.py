@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from stream_app.watching.hindsight import Hindsight
 
 NATS_PER_BIT = math.log(2.0)
+HABITS_CHANGED = "not computed: the person's habits changed, and the account began anew at that step"
 FORGOTTEN = (
     "not computed: the steps around it are no longer in memory; `tallyguard report` with the run's priors "
     "computes it from the log"
@@ -175,6 +176,8 @@ class PeopleView:
         """
         from stream_app.watching.hindsight import SHARED_NOISE, PastHorizon, covers, hindsight
 
+        if self._population.told is not None and self._population.told[person]:
+            return HABITS_CHANGED
         past = PastHorizon.ending_at(last_step, self._settings.horizon, self._settings.mistakes)
         if not covers(log, past):
             return FORGOTTEN

@@ -532,12 +532,15 @@ class PersonMessage(BaseMessage):
 
     ``deployment`` is the digest of the accounting settings, ``assumed`` says what a prior rests on that was
     not measured, ``weight`` how many people a persona stands for. ``draws`` has a list for each chain that
-    the person's data could have given: the probabilities of the prior's moves, in their order.
+    the person's data could have given: the probabilities of the prior's moves, in their order. Of people who
+    are ``told`` the habits changed at ``effective_from``, where they start from ``initial``; an adversary is
+    taken to know that place.
     """
 
     type: Literal["person"] = "person"
     person: Name
     effective_from: Step = 0
+    told: bool = False
     deployment: Name | None = None
     assumed: Name | None = None
     weight: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | None = None

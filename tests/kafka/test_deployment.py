@@ -40,7 +40,7 @@ def test_a_process_with_other_settings_is_refused_by_name(kafka: Broker, tmp_pat
         for changed, named in (
             ({"TALLYGUARD_HORIZON": "5"}, "horizon was 6, is 5"),
             ({"TALLYGUARD_MISTAKES": "1"}, "mistakes was 2, is 1"),
-            ({"TALLYGUARD_LOCATIONS": str(locations)}, "locations was"),
+            ({"TALLYGUARD_LOCATIONS": str(locations)}, f'place 0 must stay "{names[0]}"'),
         ):
             for command in (("worker", "account"), ("replay",)):
                 process = deployment.command(*command, **changed)

@@ -27,6 +27,7 @@ from stream_app.analysis.run_log import RunLog
 from stream_app.exceptions import RunChangedError
 from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.keys import load_pseudonym_key
+from stream_app.setup.run_folder.people_record import as_accounted
 from stream_app.setup.run_folder.run_settings import check_belongs, sensors_of_run
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import designs_of
@@ -123,7 +124,7 @@ def load_priors(
     check_belongs(folder, population, registry)
     registry = registry.with_designs(designs_of(settings.release)).with_designs(designs)
     pseudonyms = load_pseudonym_key(settings, folder).pseudonyms(population.people)
-    return Priors(population, registry, pseudonyms)
+    return Priors(as_accounted(folder, population), registry, pseudonyms)
 
 
 def lowering(
@@ -154,7 +155,8 @@ def positions(priors: Priors, exposed: Sequence[WorstMoment]) -> list[int]:
         raise RunChangedError(
             "priors and pseudonym key must be those of the run",
             f"they know nobody with the pseudonym {unknown[0]}",
-            "name the priors and the configuration the run had",
+            "name the priors and the configuration the run had; where people were left out since, leave "
+            "--priors out",
         )
     return [index[record.person] for record in exposed]
 

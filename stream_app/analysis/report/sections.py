@@ -26,6 +26,7 @@ from stream_app.analysis.verdict import (
 from stream_app.setup.exclusions import Exclusion
 from stream_app.setup.priors_verdict import CheckedGroup, PriorsVerdict
 from stream_app.setup.release_settings import BudgetSettings
+from stream_app.setup.run_folder.description import changes_in
 from stream_app.setup.run_folder.manifest import EXCLUSIONS
 from stream_app.watching.hindsight import Hindsight, PastHorizon, hindsight
 from stream_app.watching.prior_notes import ceiling_condition
@@ -88,6 +89,8 @@ def what_the_verdict_rests_on(verdict: RunVerdict, log: RunLog) -> Rows:
     first, last = log.summaries[0].step, log.summaries[-1].step
     yield "Steps the answer covers", f"{log.when(first)} to {log.when(last)}"
     yield "The run", sentence_case(log.checked.in_words())
+    if by_steps := log.checked.priors():
+        yield "Priors", sentence_case("; ".join(by_steps))
 
 
 def _most_over(at: PeopleOver, log: RunLog) -> str:
@@ -118,7 +121,7 @@ def _people_over(log: RunLog, period: RulePeriod) -> Rows:
 
 def record_rows(log: RunLog) -> Rows:
     """Which rule held, from which step, who said so, and why."""
-    for entry in log.changes:
+    for entry, changes in zip(log.changes, changes_in(log.changes), strict=True):
         facts = entry.facts
         habits = ", ".join(filter(None, (entry.about.get("priors_file"), facts.get("assumed_habits"))))
         priors = (
@@ -129,12 +132,14 @@ def record_rows(log: RunLog) -> Rows:
         limit = BudgetSettings.model_validate(release.get("budget") or {}).limit
         sigma = release.get("sigma")
         noise = "" if sigma is None else f" with sigma {sigma:g}"
+        changed = "".join(f"{each.words}; " for each in changes)
         yield (
             f"{entry.step:,}",
             entry.at,
             entry.by,
             entry.reason or ("begun" if entry.kind == "begun" else "no promise was weakened"),
-            f"{whole_rule_in_words(limit)}; released by {release.get('mechanism', 'gaussian')}{noise}; "
+            f"{changed}{whole_rule_in_words(limit)}; "
+            f"released by {release.get('mechanism', 'gaussian')}{noise}; "
             f"horizon {facts.get('horizon')}, mistakes {facts.get('mistakes')}; {priors}; "
             f"tallyguard {entry.version}",
         )

@@ -263,7 +263,7 @@ class AccountWorker(Job):
 
     async def prepare(self, app: Any) -> None:
         """Connect, and compile the kernels before joining: a member that compiles is silent."""
-        await self._deployment.record.wait(self._deployment.basis)
+        await self._deployment.wait()
         await self._risks.start()
         await self._snapshots.start()
         await self._thread.do(lambda: compile_kernels(self._deployment))

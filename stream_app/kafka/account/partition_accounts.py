@@ -22,6 +22,7 @@ from accounting.exceptions import SnapshotError
 from accounting.exposure.crowd import StepCrowd
 from models.priors import Lists, Population, PopulationArrays, draw_name
 from models.releases import StepSchedule
+from stream_app.exceptions import RunChangedError
 from stream_app.kafka.account.person_source import DIGEST_BYTES
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import People, PersonEntry, RefusedPerson, people_of
@@ -61,7 +62,8 @@ class SavedPeople(NamedTuple):
         population, drawn = self.population, self.population.drawn
         place = {name: number for number, name in enumerate(self.names)}
         first = [place[name] for name in population.people]
-        names = json.dumps([self.names, first, dict(self.assumed)]).encode()
+        told = [] if population.told is None else np.flatnonzero(population.told).tolist()
+        names = json.dumps([self.names, first, dict(self.assumed), *([told] if told else [])]).encode()
         arrays = {name: getattr(population.arrays, name) for name in _stored_names()}
         weighed = self.cells.stands_for
         return pack_state(
@@ -107,13 +109,17 @@ class SavedPeople(NamedTuple):
         chains = {f"{each}{name}": getattr(like, name) for each in prefixes for name in _stored_names()}
         wanted = {**chains, **others}
         stored = unpack_state(packed, {}, {}, wanted)
-        names, first, assumed = json.loads(stored["names"].tobytes())
+        names, first, assumed, *more = json.loads(stored["names"].tobytes())
         people = [names[number] for number in first]
         population = _unpacked(stored, "", people, location_names, on_progress)
         if draws > 1 and people:
             named = [draw_name(person, number) for person in people for number in range(draws)]
             drawn = _unpacked(stored, _DRAWN, named, location_names, on_progress)
             population = replace(population, drawn=drawn)
+        if more:
+            told = np.zeros(len(people), dtype=np.bool_)
+            told[more[0]] = True
+            population = replace(population, told=told)
         records = [row.tobytes() for row in stored["records"]]
         stands_for = stored["stands_for"] if stored["stands_for"].size else None
         cells = Cells(stored["cell"], AccountPositions(stored["account"]), stands_for)
@@ -219,8 +225,7 @@ class PartitionAccounts:
     def __init__(self, partition: int, deployment: Deployment) -> None:
         self.partition = partition
         self._names = deployment.location_names
-        self._registry = deployment.vocabulary
-        self._digest = deployment.digest
+        self._deployment = deployment
         self._settings = deployment.horizon()
         self._risk_every = deployment.settings.risk_every
         self._most_exposed = deployment.settings.most_exposed or 0
@@ -296,16 +301,21 @@ class PartitionAccounts:
 
         None for a step that is not next, and for a question that the settings do not provide for.
         """
+        step, digest = proposal.step, proposal.source.deployment
+        if step != self.next_step or not self._deployment.is_made_with(digest, step):
+            return None
         if isinstance(proposal, CrowdQuestion):
             return self._crowd_answer(proposal)
+        if self._respondent is not None and self._respondent.deployment != digest:
+            self._respond()
         return None if self._respondent is None else self._respondent.answer(proposal)
 
     def _crowd_answer(self, question: CrowdQuestion) -> CrowdAnswer | None:
         crowd = self.accounts.crowd
-        is_ours = (question.step, question.source.deployment) == (self.next_step, self._digest)
-        if crowd is None or not is_ours:
+        if crowd is None:
             return None
-        return CrowdAnswer.of(question, self.partition, crowd.ask(question.schedule(self._registry)))
+        registry = self._deployment.facts.registries.at(question.step)
+        return CrowdAnswer.of(question, self.partition, crowd.ask(question.schedule(registry)))
 
     @property
     def needs_every_step(self) -> bool:
@@ -341,7 +351,7 @@ class PartitionAccounts:
         They are packed in pieces, with a call of ``on_progress`` after each, and brought up to date together,
         as they share the work of refined bounds. ``changes`` are used up, so that nobody is held both as a
         record and packed. A known person keeps their first step: the adversary remembers what was released
-        since, so all of it is accounted again under the new prior.
+        since, so all of it is accounted again under the new prior. Who is told begins anew.
         """
         packed: list[People] = []
         since = dict(zip(self.pseudonyms, self.accountant.since.tolist(), strict=True))
@@ -427,13 +437,28 @@ class PartitionAccounts:
 
     def _use(self, accounts: Accounts) -> None:
         """Use these accounts from now on."""
+        if self._limit is not None and accounts.informed.has_told:
+            raise RunChangedError(
+                "people whose habits changed (persons load --new-priors told) must be accounted without a "
+                "risk budget",
+                "a budget",
+                "release with another mechanism, or load priors that are true of the whole log: --new-priors "
+                "redone",
+            )
         self.accounts = accounts
         before, self._shadow = self._shadow, new_shadow(self._given, accounts.informed)
         if self._shadow is not None and before is not None:
             self._shadow.take_over_log(before)
         if self._limit is not None:
             self._what_if = WhatIf(accounts.informed, self._limit, accounts.deciding)
-            self._respondent = Respondent(self.partition, self._what_if, self._registry, self._digest)
+            self._respond()
+
+    def _respond(self) -> None:
+        """Answer questions about the next step, with the sensors that it has."""
+        facts, step = self._deployment.facts, self.next_step
+        if self._what_if is not None:
+            registry, digest = facts.registries.at(step), facts.digest_at(step)
+            self._respondent = Respondent(self.partition, self._what_if, registry, digest)
 
     def _new_accounts(self, people: People, first: int) -> Accounts:
         """The accounts of these people before step ``first``."""
@@ -444,8 +469,7 @@ class PartitionAccounts:
 
 def _begun(entry: PersonEntry, since: Mapping[str, int]) -> PersonEntry:
     """A person's entry, in force no later than their first step so far."""
-    first = since.get(entry.pseudonym, entry.effective_from)
-    return entry._replace(effective_from=min(first, entry.effective_from))
+    return entry.begins_by(since.get(entry.pseudonym, entry.effective_from))
 
 
 def _pieces(changes: MutableMapping[str, PersonEntry | None]) -> Iterator[list[PersonEntry]]:

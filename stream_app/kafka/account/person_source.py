@@ -102,7 +102,7 @@ class PersonSource(BackgroundListener):
         super().__init__()
         self._connection = deployment.connection
         self._topic = deployment.topics.persons
-        self._kind = person_kind(deployment.digest, deployment.settings.has_crowd, deployment.settings.draws)
+        self._deployment = deployment  # whose digest is known once it has begun
         self._refuse = refuse
         self._changes: dict[int, Changes] = {}
         self._next: dict[int, int] = {}
@@ -161,26 +161,25 @@ class PersonSource(BackgroundListener):
         if not record.value:
             people[pseudonym_in(record)] = None
             return
-        entry = self._kind.read(record)
+        settings = self._deployment.settings
+        entry = person_kind(self._deployment.digest, settings.has_crowd, settings.draws).read(record)
         if isinstance(entry, RefusedRecord):
             await self._refuse(entry)
             return
-        people[entry.pseudonym] = entry._replace(
-            effective_from=_first_step(entry, people),
-            offset=record.offset,
-            digest=digest_of(record.value),
+        people[entry.pseudonym] = _in_force(entry, people)._replace(
+            offset=record.offset, digest=digest_of(record.value)
         )
 
 
-def _first_step(entry: PersonEntry, people: Changes) -> int:
-    """From when an entry is in force: no later than the person's earlier records, which it replaces.
+def _in_force(entry: PersonEntry, people: Changes) -> PersonEntry:
+    """An entry no later in force than the person's earlier records, which it replaces.
 
     When a deleted person was first here is not known any more: for them the whole log counts.
     """
     if entry.pseudonym not in people:
-        return entry.effective_from
+        return entry
     earlier = people[entry.pseudonym]
-    return 0 if earlier is None else min(entry.effective_from, earlier.effective_from)
+    return entry.begins_by(0 if earlier is None else earlier.effective_from)
 
 
 def digest_of(record: bytes) -> bytes:

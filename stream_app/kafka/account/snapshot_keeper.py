@@ -207,9 +207,14 @@ class SnapshotKeeper:
         self._written = written
         self._now_seconds = now_seconds
         self._topic = SnapshotTopic(deployment.connection, deployment.topics.accounts)
-        self._basis = snapshot_basis({"deployment": deployment.digest, "log": deployment.topics.decisions})
         self._partitions: dict[int, _PartitionState] = {}
         self._writing: asyncio.Task[None] | None = None
+
+    @property
+    def _basis(self) -> str:
+        """What accounts follow from beside the decisions: the sensors of past steps never change."""
+        deployment = self._deployment
+        return snapshot_basis({"deployment": deployment.digest, "log": deployment.topics.decisions})
 
     async def start(self) -> None:
         """Connect, or warn that a takeover will account every step again."""

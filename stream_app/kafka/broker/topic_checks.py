@@ -57,7 +57,12 @@ def roles(topics: Topics) -> tuple[Role, ...]:
             f"{prefix}tallyguard-account",
         ),
         Role("producer", "whatever sends activations and readings", (), inputs),
-        Role("loader", "`tallyguard persons load`", people, people),
+        Role(
+            "loader",
+            "`tallyguard persons load`",
+            (*people, topics.decisions, topics.risks),  # the latter two to see how far steps came
+            people,
+        ),
         Role(
             "officer",
             "privacy officer and dashboards: tail, replay",

@@ -11,7 +11,8 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -45,8 +46,9 @@ from stream_app.setup.exclusions import Exclusions, check_change, load_exclusion
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.release_settings import CROWD, CrowdSettings, ReleaseSettings
 from stream_app.setup.run_folder.description import Description, check_sensors, description_of
+from stream_app.setup.run_folder.facts import NETWORK, Network, Registries, differences
 from stream_app.setup.run_folder.key_record import check_between_windows
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, EXCLUSIONS, differences
+from stream_app.setup.run_folder.manifest import DECIDED, EXCLUSIONS, FIXED
 from stream_app.setup.run_folder.record import (
     DESCRIPTION,
     Author,
@@ -54,7 +56,9 @@ from stream_app.setup.run_folder.record import (
     chained,
     following,
     head_of,
+    held,
     last_facts,
+    next_entry,
 )
 from stream_app.setup.run_folder.run_settings import FORMS, facts_of_clock, mechanisms_of_windows
 from stream_app.setup.sensor_files import load_registry
@@ -247,7 +251,7 @@ _NO_VALUES = {
 """Settings that facts have in another form, or as a fingerprint."""
 _CROWD = "crowd."
 _ACCOUNTS, _PSEUDONYMS = b"accounts", b"pseudonyms"
-_RECORD = b"record-"
+_RECORD, _PEOPLE = b"record-", b"people-"
 INPUTS, RECORD_HEAD = "inputs", "record"
 """What the basis of a progress record has beside settings: ids of the input topics; head of the record of
 rules, by which lost entries are noticed."""
@@ -280,8 +284,7 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
         **settings.model_dump(mode="json", include=set(_VALUES)),
         "sharpen": settings.sharpen,
         "partitions": settings.kafka.partitions,
-        "locations": _fingerprint(registry.location_names),
-        "sensors": _fingerprint([registry.location_names, registry.accounted_facts()]),
+        **registry_basis(registry),
     }
     # What follows is left out at its default: deployments of earlier versions were begun without these
     # settings.
@@ -321,25 +324,31 @@ class DeploymentTopic:
         """As :meth:`begin`, for the fingerprint of the key that pseudonyms are made with."""
         self._begin(_PSEUDONYMS, {"pseudonym_key": pseudonym_key})
 
-    def check(self, basis: Mapping[str, Any]) -> bool:
-        """Whether the deployment has begun; :class:`RunChangedError` if it was begun with another basis."""
-        return self._check(_ACCOUNTS, basis)
-
-    async def wait(self, basis: Mapping[str, Any]) -> None:
-        """Return once the deployment was begun with this basis; for processes that may not begin one."""
-        if await asyncio.to_thread(self.check, basis):
-            return
-        logger.info("waiting for the deployment to begin: `persons load` or the release worker does it")
-        while not await asyncio.to_thread(self.check, basis):
-            await asyncio.sleep(_WAIT_SECONDS)
+    def begun(self) -> Mapping[str, Any] | None:
+        """The basis that the deployment was begun with; None before that."""
+        with consuming(self._connection) as consumer:
+            found = [read_record(each) for each in records(consumer, self._topic) if each.key == _ACCOUNTS]
+        for record in found:  # one, except after a race
+            check_same(found[0].basis, record.basis)
+        return found[0].basis if found else None
 
     def entries(self) -> tuple[Entry, ...]:
         """The record of rules: what held from which step on, its author and reason; its chain is checked."""
+        return self._chain(_RECORD)
+
+    def people(self) -> tuple[Entry, ...]:
+        """The record of people: who came, left or has new priors, from which step on; a chain of its own.
+
+        Loads of people write it, and the release worker the other one, so that each has one writer.
+        """
+        return self._chain(_PEOPLE)
+
+    def _chain(self, prefix: bytes) -> tuple[Entry, ...]:
         with consuming(self._connection) as consumer:
             found = {
-                int(each.key.removeprefix(_RECORD)): each.value
+                int(each.key.removeprefix(prefix)): each.value
                 for each in records(consumer, self._topic)
-                if each.key is not None and each.key.startswith(_RECORD) and each.value is not None
+                if each.key is not None and each.key.startswith(prefix) and each.value is not None
             }
         return chained((found[number] for number in sorted(found)), self.record_name)
 
@@ -368,16 +377,25 @@ class DeploymentTopic:
             entry = following(entries, step, facts, author, now_seconds)
         if entry is None:
             return head_of(entries)
+        return head_of(self._append(_RECORD, entries, entry))
+
+    def note_people(self, step: int, author: Author, about: Mapping[str, Any]) -> None:
+        """Write durably how the people from ``step`` on differ from those before (:meth:`people`)."""
+        entries = self.people()
+        self._append(_PEOPLE, entries, next_entry(entries, "changed", step, author, time.time(), about=about))
+
+    def _append(self, prefix: bytes, entries: Sequence[Entry], entry: Entry) -> tuple[Entry, ...]:
+        """Append to a chain; returns all of it as it is then."""
         with writing(self._connection) as producer:
-            key = _RECORD + str(entry.number).encode()
+            key = prefix + str(entry.number).encode()
             producer.send(self._topic, entry.line(), key=key, partition=0)
-        if (now := self.entries())[: entry.number + 1] != (*entries, entry):
+        if (now := self._chain(prefix))[: entry.number + 1] != (*entries, entry):
             raise LogError(
                 f"{self.record_name} must be written by one process",
                 "an entry of another",
                 "stop the other one",
             )
-        return head_of(now)
+        return now
 
     def _begin(self, key: bytes, basis: Mapping[str, Any]) -> None:
         """Write and compare again: of two processes that begin at once with different settings, one stops."""
@@ -408,9 +426,15 @@ def read_record(record: Any) -> DeploymentRecord:
     return found
 
 
-def check_same(begun: Mapping[str, Any], basis: Mapping[str, Any]) -> None:
-    """:class:`RunChangedError` naming everything that differs from what the deployment was begun with."""
+def check_same(
+    begun: Mapping[str, Any], basis: Mapping[str, Any], grown: frozenset[str] = frozenset()
+) -> None:
+    """:class:`RunChangedError` naming everything that differs from what the deployment was begun with.
+
+    What is ``grown`` since then is in the record.
+    """
     changed = sorted(key for key in begun.keys() | basis.keys() if begun.get(key) != basis.get(key))
+    changed = [key for key in changed if key not in grown]
     if changed:
         raise RunChangedError(
             "every process must have the settings that the deployment started with",
@@ -422,6 +446,51 @@ def check_same(begun: Mapping[str, Any], basis: Mapping[str, Any]) -> None:
 
 def _fingerprint(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+# Sensors and places may be added, and sensors removed, while a deployment runs (`facts.py` says which changes
+# are possible). The release worker writes them to the record before it decides the first step with them. All
+# other processes take them from there: a decision carries the digest of what it was made with, so one with a
+# digest that is not known makes its reader read the record again, and none is accounted with other sensors.
+
+GROWN = frozenset({"locations", "sensors"})
+
+
+class KnownFacts:
+    """The sensors and places of each step, as far as this process has read the record."""
+
+    def __init__(self, basis: Mapping[str, Any], registry: SensorRegistry) -> None:
+        """Before anything was read: what the settings of this process say."""
+        self._own = registry
+        self.take(basis, ())
+
+    def take(self, begun: Mapping[str, Any], entries: Sequence[Entry]) -> None:
+        """What the deployment was begun with, and what the record says since then."""
+        named = [(step, facts) for step, facts in held(entries) if NETWORK in facts]
+        networks = [Network.load(facts[NETWORK]) for _, facts in named]
+        self.digest = digest_of(begun)
+        self.network = networks[-1] if networks else None
+        self.registries = Registries(self._own, named)
+        self._starts = [step for step, _ in named]
+        self._digests = [digest_of({**begun, **network_basis(each)}) for each in networks]
+
+    def digest_at(self, step: int) -> str:
+        """By which a decision on this step says what it was made with."""
+        number = bisect_right(self._starts, step) - 1
+        return self._digests[number] if number >= 0 else self.digest
+
+
+def network_basis(network: Network) -> dict[str, str]:
+    """The part of a basis that grows."""
+    return registry_basis(SensorRegistry(network.places, network.present))
+
+
+def registry_basis(registry: SensorRegistry) -> dict[str, str]:
+    """Fingerprints of places and sensors."""
+    return {
+        "locations": _fingerprint(registry.location_names),
+        "sensors": _fingerprint([registry.location_names, registry.accounted_facts()]),
+    }
 
 
 _WHERE = "on Kafka, where no worker reads the priors file"
@@ -476,12 +545,21 @@ class Deployment:
     @cached_property
     def description(self) -> Description:
         """What the record says of sensors, locations and settings."""
-        return Description.of(self.settings, self.vocabulary)
+        network = self.facts.network
+        return Description.of(
+            self.settings, self.vocabulary if network is None else network.arranged(self.vocabulary)
+        )
+
+    @cached_property
+    def facts(self) -> KnownFacts:
+        """The sensors and places of each step."""
+        return KnownFacts(self.basis, self.vocabulary)
 
     @property
     def location_names(self) -> tuple[str, ...]:
-        """The ``M`` locations."""
-        return self.registry.location_names
+        """The ``M`` locations: those in the record, if it names them."""
+        network = self.facts.network
+        return self.registry.location_names if network is None else network.places
 
     def horizon(self) -> HorizonSettings:
         """The horizon that risks are computed for."""
@@ -495,7 +573,10 @@ class Deployment:
     @cached_property
     def exclusions(self) -> Exclusions:
         """Which sensors are not active in which steps."""
-        return load_exclusions(self.settings, self.registry)
+        found = load_exclusions(self.settings, self.registry)
+        if self.topics.regions:  # whose sensors stay those they began with
+            found.require_known()
+        return found
 
     def limit(self) -> RiskBudget | None:
         """The risk budget, where there is one."""
@@ -507,10 +588,101 @@ class Deployment:
         """The settings that every process accounts with, as values and fingerprints; no secret."""
         return accounts_basis(self.settings, self.registry)
 
-    @cached_property
+    @property
     def digest(self) -> str:
-        """The digest of the basis, which decisions and people carry."""
-        return digest_of(self.basis)
+        """The digest of what the deployment was begun with, which people carry."""
+        return self.facts.digest
+
+    def join(self) -> bool:
+        """Take what the deployment was begun with, and has grown to; whether it has begun.
+
+        :class:`RunChangedError` if it was begun with other settings, or is at other places.
+        """
+        begun = self.read_record()
+        if begun is None:
+            return False
+        network = None if self.topics.regions else self.facts.network
+        check_same(begun, self.basis, frozenset() if network is None else GROWN)
+        if network is not None:  # the files here may be older, or newer, but not of another deployment
+            names = self.registry.location_names
+            is_older = names == network.places[: len(names)]
+            network.grown_to(
+                replace(self.registry, location_names=network.places) if is_older else self.registry
+            )
+        return True
+
+    def read_record(self) -> Mapping[str, Any] | None:
+        """The same without looking at the settings; the basis it was begun with, None if it was not."""
+        begun = self.record.begun()
+        if begun is not None:
+            self.facts.take(begun, self.record.entries())
+        return begun
+
+    async def wait(self) -> None:
+        """Return once the deployment was begun with these settings; for processes that may not begin one."""
+        if await asyncio.to_thread(self.join):
+            return
+        logger.info("waiting for the deployment to begin: `persons load` or the release worker does it")
+        while not await asyncio.to_thread(self.join):
+            await asyncio.sleep(_WAIT_SECONDS)
+
+    def is_made_with(self, digest: str, step: int) -> bool:
+        """Whether what carries a digest was made with the sensors that the step has; reads the record again.
+
+        :class:`RunChangedError` where places were added since this process began, whose accounts name them.
+        """
+        if digest == self.facts.digest_at(step):
+            return True
+        places = self.location_names
+        self.join()
+        if self.location_names != places:
+            raise RunChangedError(
+                "a process must know all places of the deployment from its start",
+                f"{len(self.location_names)} places in the record from step {step} on, not {len(places)}",
+                "start it again: it takes them from the record",
+            )
+        return digest == self.facts.digest_at(step)
+
+    def grown(self, *, accept_changes: bool) -> Network:
+        """Sensors and places from the next step on; :class:`RunChangedError` for a change not accepted."""
+        known = self.facts.network
+        self.exclusions.require_known(() if known is None else (each.name for each in known.sensors))
+        if known is None:
+            return Network.of(self.registry)
+        network = known.grown_to(self.registry)
+        words = [each.words for each in known.changes_to(network)]
+        if words and self.topics.regions:
+            raise RunChangedError(
+                "sensors and places of a deployment with several regions must stay those it began with",
+                "; ".join(words),
+                "put back what it was; workers of other regions would not know of it",
+            )
+        if words and not accept_changes:
+            raise RunChangedError(
+                "the release log must be continued with the sensors and places it has",
+                "; ".join(words),
+                keeping([NETWORK], {NETWORK}),
+            )
+        return network
+
+    def facts_of(self, network: Network) -> dict[str, Any]:
+        """The network among the facts of the record; nothing where it would not fit, and is the first.
+
+        :class:`SettingsError` where a network that is in the record has grown beyond that.
+        """
+        saved = network.save()
+        size = len(json.dumps(saved))
+        if size <= MEDIUM_BYTES // 2:
+            return {NETWORK: saved}
+        if self.facts.network is None:
+            logger.info("sensors and places are too many for the record (%d bytes), so they stay", size)
+            return {}
+        raise SettingsError(
+            f"sensors and places must fit in {MEDIUM_BYTES // 2} bytes of a record of "
+            f"{self.topics.deployment}",
+            size,
+            "shorten the names of sensors and places, or add fewer",
+        )
 
     @property
     def record(self) -> DeploymentTopic:
@@ -519,14 +691,16 @@ class Deployment:
 
     def schedule_of(self, decision: StepDecision) -> StepSchedule:
         """The schedule of a logged decision; :class:`LogError` if it was made for another deployment."""
-        if decision.deployment not in (None, self.digest):  # None: logged before decisions carried it
+        step, digest = decision.step, decision.deployment
+        if digest is not None and not self.is_made_with(digest, step):  # None: before decisions carried it
             raise LogError(
-                f"step {decision.step} of {self.topics.decisions} must belong to deployment {self.digest}",
-                decision.deployment,
+                f"step {step} of {self.topics.decisions} must belong to deployment "
+                f"{self.facts.digest_at(step)}",
+                digest,
                 "two deployments write to one log, or it was restored together with another one's: "
                 "stop the other, restore what belongs together",
             )
-        return schedule_of(decision, self.vocabulary)
+        return schedule_of(decision, self.facts.registries.at(step))
 
     def decided(self, decision: StepDecision) -> Decided:
         """The same with its reason, and its crowd sums if risks against the crowd adversary are accounted.
@@ -535,7 +709,8 @@ class Deployment:
         """
         crowds = crowds_of(decision) if self.settings.has_crowd else None
         schedule = self.schedule_of(decision)
-        accounted = in_single_steps(schedule, self.registry) if self.registry.windowed else None
+        registry = self.facts.registries.at(decision.step)
+        accounted = in_single_steps(schedule, registry) if registry.windowed else None
         return Decided(schedule, decision.why, crowds, accounted)
 
     def release_basis(self, noise_key: str | None, schedule: str | None) -> dict[str, Any]:
@@ -557,7 +732,8 @@ class Deployment:
 
         ``first_free`` is the first step that nothing is known of, from which on exclusions may change.
         """
-        kept = {key: value for key, value in stored.items() if key not in (INPUTS, RECORD_HEAD)}
+        apart = {INPUTS, RECORD_HEAD, *(GROWN if self.facts.network is not None else ())}
+        kept = {key: value for key, value in stored.items() if key not in apart}
         check_basis(kept, wanted, accept_changes=accept_changes)
         if kept:
             check_change(kept.get(EXCLUSIONS), wanted.get(EXCLUSIONS), max(next_step, first_free))
@@ -587,13 +763,13 @@ def _with_recorded(settings: Settings, facts: Mapping[str, Any]) -> Settings:
 
 def check_basis(stored: Mapping[str, Any], wanted: Mapping[str, Any], *, accept_changes: bool) -> None:
     """Refuse to continue a log with other settings than it was begun with, as far as they were stored."""
-    replaceable = (ACCEPTABLE if accept_changes else frozenset[str]()) | {EXCLUSIONS}
+    replaceable = (DECIDED if accept_changes else frozenset[str]()) | {EXCLUSIONS}
     changed = [key for key in sorted(stored.keys() - replaceable) if stored[key] != wanted.get(key)]
     if changed:
         raise RunChangedError(
             "the release log must be continued with the settings it was started with",
             differences(changed, stored, wanted),
-            keeping(changed, ACCEPTABLE),
+            keeping(changed, DECIDED, FIXED),
         )
 
 

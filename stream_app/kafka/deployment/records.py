@@ -96,6 +96,12 @@ class PersonEntry(NamedTuple):
     """The digest of the record, by which an unchanged one is recognised."""
     draws: NDArray[np.float64] | None = None
     """Probabilities (D, E) of the moves in each chain that stands for the person; None for the prior."""
+    told: bool = False
+    """Whether the habits changed at the first step, and the place there is told."""
+
+    def begins_by(self, known: int) -> PersonEntry:
+        """The same in force no later than the person's ``known`` first step; who is told begins anew."""
+        return self if self.told else self._replace(effective_from=min(known, self.effective_from))
 
 
 class NoPersonError(RecordError):
@@ -126,7 +132,8 @@ def person_records(
 
     The priors are in force from the step ``effective_from`` on, one step for all or one each. ``deployment``
     is the digest of the settings that risks are accounted with. Each record says if habits are assumed, and
-    has the chains that were drawn for the person, where the data leave the prior open.
+    if the place at the first step is told; it has the chains that were drawn for the person, where the data
+    leave the prior open.
     """
     label = {} if population.assumed is None else {"assumed": population.assumed}
     first = np.broadcast_to(effective_from, len(pseudonyms)).tolist()
@@ -134,7 +141,8 @@ def person_records(
         record = chain_to_record(pseudonym, population.chain(number), population.initial(number))
         head = {"v": 1, "type": "person", "deployment": deployment, "effective_from": first[number]}
         weight = {} if population.weights is None else {"weight": float(population.weights[number])}
-        fields = {**head, **label, **weight, **record, **_draws_of(population, number)}
+        told = {"told": True} if population.told is not None and population.told[number] else {}
+        fields = {**head, **told, **label, **weight, **record, **_draws_of(population, number)}
         yield pseudonym, json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -174,6 +182,11 @@ def parse_person(
         raise NoPersonError(
             f"there must be {draws} chains for a person, as evidence and posterior_draws say; load it again"
         )
+    if person.told and (draws > 1 or in_crowd or person.initial is None):
+        raise NoPersonError(
+            "who begins anew where habits changed must have an initial law, and no crowd or drawn chains; "
+            "load it again"
+        )
     if len({len(chain) for chain in person.draws or ()}) > 1:
         raise NoPersonError("all chains of a person must have as many moves; load it again")
     builder = PopulationBuilder()
@@ -182,7 +195,9 @@ def parse_person(
     except (PriorError, PriorFileError) as error:
         raise NoPersonError(_reason(error)) from error
     drawn = None if person.draws is None else np.array(person.draws, dtype=np.float64)
-    return PersonEntry(person.person, person.effective_from, builder, assumed=person.assumed, draws=drawn)
+    return PersonEntry(
+        person.person, person.effective_from, builder, assumed=person.assumed, draws=drawn, told=person.told
+    )
 
 
 def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> People:
@@ -210,7 +225,9 @@ def _build(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> Peo
         for number, entry in enumerate(entries)
         if entry.draws is not None
     ]
-    return People(replace(population, drawn=Population.concatenate(drawn) if drawn else None), since)
+    told = np.array([entry.told for entry in entries], dtype=np.bool_)
+    chains = Population.concatenate(drawn) if drawn else None
+    return People(replace(population, drawn=chains, told=told if told.any() else None), since)
 
 
 def _find_faults(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> tuple[RefusedPerson, ...]:

@@ -207,5 +207,5 @@ class Coordinator(DecidingWorker):
         return CoordinatorCore(
             *(engine, self._clock, progress, basis, self._flush, self._flush_above),
             topics=topics,
-            deployment=deployment.digest,
+            deployment=deployment.facts.digest_at(progress.next_step),
         )

@@ -307,7 +307,7 @@ class IntakeWorker(Job):
     async def prepare(self, app: Any) -> None:
         """Wait until the coordinator, or a load of people, has begun the deployment."""
         await asyncio.to_thread(require_requests, self._deployment)
-        await self._deployment.record.wait(self._deployment.basis)
+        await self._deployment.wait()
 
     async def assigned(self, partitions: set[int]) -> None:
         """Note which regions are owned; :meth:`run` opens them."""

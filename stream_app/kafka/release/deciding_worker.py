@@ -58,6 +58,7 @@ from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMoni
 from stream_app.kafka.warm_up import compile_kernels
 from stream_app.kafka.worker_process import Job, stop_if_cancelled
 from stream_app.setup.release_settings import CROWD
+from stream_app.setup.run_folder.facts import NETWORK
 from stream_app.setup.run_folder.manifest import check_reason
 from stream_app.setup.run_folder.record import Author, check_head
 from stream_app.setup.settings import Settings
@@ -140,7 +141,8 @@ class Proposer:
     It runs on the event loop; :meth:`decide` and :meth:`survey` are called by the engine, on another thread.
     """
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, first: int = 0) -> None:
+        """``first`` is the step that is decided next."""
         self._connection = deployment.connection
         self._topics = deployment.topics
         self._answer_seconds = deployment.settings.kafka.answer_seconds
@@ -149,7 +151,7 @@ class Proposer:
         self._listener = BackgroundListener()
         self._answers: asyncio.Queue[Answer | CrowdAnswer] = asyncio.Queue()
         self.partitions = deployment.topics.partitions
-        self.source = Source(deployment=deployment.digest, session=secrets.token_hex(8))
+        self.source = Source(deployment=deployment.facts.digest_at(first), session=secrets.token_hex(8))
 
     async def start(self) -> None:
         """Connect, and take every answer from now on."""
@@ -362,24 +364,35 @@ class DecidingWorker(Job):
         inputs = InputLogs(deployment, self._logs)
         self._task = StreamTask("engine", deployment, inputs, log, self._monitor)
         await log.start()  # fences the earlier worker: nothing is written any more to what is read below
-        await self._propose_where_needed()
         topic = self._progress_topic
         restored = restore(await latest_records(deployment.connection, topic), topic, self.progress_kind)
         progress = restored.progress
+        has_begun = await asyncio.to_thread(deployment.read_record) is not None
+        network = deployment.grown(accept_changes=self._accept_changes)
         key = self._noise_key
         basis = deployment.release_basis(None if key is None else key.fingerprint(), self._schedule)
         stored = deployment.check_continued(
             *(progress.basis, basis, progress.next_step, first_free_step(restored.window())),
             accept_changes=self._accept_changes,
         )
-        check_reason(stored, {key: basis.get(key) for key in stored}, self._author)
+        known = deployment.facts.network
+        before, now = ({} if each is None else {NETWORK: each.save()} for each in (known, network))
+        check_reason(
+            {**stored, **before},
+            {**{key: basis.get(key) for key in stored}, **(now if before else {})},
+            self._author,
+        )
         await self._check_continues(progress)
         offsets, lost = await inputs.resume(
             progress.offsets, progress.basis.get(INPUTS, {}), accept_changes=self._accept_changes
         )
-        await asyncio.to_thread(deployment.record.begin, deployment.basis)
-        head = progress.basis.get(RECORD_HEAD) or {}
-        basis |= {RECORD_HEAD: await asyncio.to_thread(self._note_rule, progress.next_step, basis, head)}
+        if has_begun:
+            await asyncio.to_thread(deployment.join)
+        else:
+            await asyncio.to_thread(deployment.record.begin, deployment.basis)
+        head, facts = progress.basis.get(RECORD_HEAD) or {}, {**basis, **deployment.facts_of(network)}
+        basis |= {RECORD_HEAD: await asyncio.to_thread(self._note_rule, progress.next_step, facts, head)}
+        await asyncio.to_thread(deployment.join)
         basis[INPUTS] = inputs.identities
         progress = await self._carry(progress.model_copy(update={"offsets": offsets}))
         nobody = Population.pack((), deployment.location_names)
@@ -387,6 +400,7 @@ class DecidingWorker(Job):
         restored = restored.model_copy(update={"progress": progress})
         if key is not None:
             await claim_key(deployment, key, 0, progress.next_step)
+        await self._propose_where_needed(progress.next_step)
         self._core = await self._make_core(restored, basis, accountant)
         await self._task.begin(self._core, self._clock, [each.letter() for each in lost])
         names = tuple(sensor.name for sensor in deployment.registry.sensors)
@@ -441,12 +455,12 @@ class DecidingWorker(Job):
         if self._proposer is not None:
             await self._proposer.stop()
 
-    async def _propose_where_needed(self) -> None:
+    async def _propose_where_needed(self, first: int) -> None:
         """With a risk budget or a crowd, ask the account workers before each decision."""
         settings = self._deployment.settings
         if not isinstance(self._policy, BudgetPolicy) and not settings.has_crowd:
             return
-        self._proposer = Proposer(self._deployment)
+        self._proposer = Proposer(self._deployment, first)
         await self._proposer.start()
         if isinstance(self._policy, BudgetPolicy):
             in_crowd = settings.adversary == CROWD
@@ -480,10 +494,11 @@ class DecidingWorker(Job):
         """Continue the privacy account of earlier runs; the log is read if the position does not hold it."""
         account = PrivacyAccount.load(progress.account) if progress.account else None
         if account is None or not account.is_of_this_version:
-            account = PrivacyAccount(sensor.group for sensor in self._deployment.registry.sensors)
+            account = PrivacyAccount(self._deployment.facts.registries.groups)
             decisions = self._deployment.topics.decisions
             async for decision in read_steps(self._deployment.connection, decisions, 0, progress.next_step):
                 account.charge(self._deployment.schedule_of(decision))
+        account.open(self._deployment.facts.registries.groups)
         self._monitor.observer.carried(account)
         return progress.model_copy(update={"account": account.save()})
 
@@ -514,13 +529,14 @@ class ReleaseWorker(DecidingWorker):
         devices = DeviceWatch.of(settings.quality, registry)
         if devices is not None:
             devices.load(restored.progress.devices, restored.progress.next_step)
+        network, window = self._deployment.facts.network, restored_window(settings, restored)
+        if dropped := window.drop(() if network is None else network.removed):
+            logger.warning(
+                "what was received of removed sensors (%s) for steps from %d on is not published",
+                *(", ".join(dropped), window.next_step),
+            )
         engine = StepEngine(
-            Intake(
-                registry,
-                restored_window(settings, restored),
-                settings.max_ahead,
-                self._deployment.exclusions,
-            ),
+            Intake(registry, window, settings.max_ahead, self._deployment.exclusions),
             self._policy,
             KeyedPublisher.of(settings, self._noise_key),
             accountant,
@@ -537,7 +553,7 @@ class ReleaseWorker(DecidingWorker):
             self._flush,
             self._flush_above,
             topics=self._deployment.topics,
-            deployment=self._deployment.digest,
+            deployment=self._deployment.facts.digest_at(restored.progress.next_step),
         )
 
     async def _recall(self, engine: StepEngine) -> None:

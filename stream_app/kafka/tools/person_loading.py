@@ -2,33 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from models.keys import Pseudonymiser
-from models.priors import Population
-from stream_app.exceptions import InputError, SettingsError
+from models.priors import NOT_SAID, Population
+from stream_app.exceptions import InputError, RunChangedError, SettingsError
 from stream_app.kafka.account.person_source import MARK
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
 from stream_app.kafka.deployment.deployment import Deployment, check_topics_of, require_record_sizes
-from stream_app.kafka.deployment.records import first_step_in, person_records, pseudonym_in
+from stream_app.kafka.deployment.log_reader import last_risk_step, last_step
+from stream_app.kafka.deployment.records import (
+    PersonEntry,
+    RefusedRecord,
+    first_step_in,
+    people_of,
+    person_kind,
+    person_records,
+    pseudonym_in,
+)
 from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.given_priors import as_set, facts_of, require_locations_of
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.durable import replace_file
+from stream_app.setup.run_folder.people_record import (
+    Joining,
+    NewPriors,
+    PeopleChange,
+    first_step,
+    law_when_told,
+    refuse_told,
+    require_said,
+    with_told,
+)
+from stream_app.setup.run_folder.record import Author
 from stream_app.setup.settings import Settings
 
 
 class LoadedCount(NamedTuple):
-    """How many people were sent and removed; ``known`` of those sent were on the topic before."""
+    """How many people were sent and removed; ``known`` of those sent were on the topic before.
+
+    ``step`` is the one from which the change counts, ``words`` say what it is; None where nothing was decided
+    yet, or nothing differs.
+    """
 
     topic: str
     sent: int
     removed: int
     known: int = 0
+    step: int = 0
+    words: str | None = None
+
+
+class Known(NamedTuple):
+    """What the topic says of a person who is there."""
+
+    first_step: int
+    is_told: bool
+    prior: bytes
 
 
 def prepared(settings: Settings, population: Population) -> tuple[Deployment, Pseudonymiser]:
@@ -47,39 +86,163 @@ def prepared(settings: Settings, population: Population) -> tuple[Deployment, Ps
 
 
 def load_people(
-    settings: Settings, population: Population, effective_from: int | None, *, remove_others: bool = False
+    settings: Settings,
+    population: Population,
+    effective_from: int | None,
+    *,
+    remove_others: bool = False,
+    new_priors: NewPriors | None = None,
+    author: Author | None = None,
+    priors_file: str | None = None,
 ) -> LoadedCount:
     """Send these people to ``persons``; with ``remove_others``, delete all others from it.
 
-    New people are accounted from the step ``effective_from`` on (None: the first of the log). People who are
-    on the topic keep their first step, or get an earlier one: the adversary remembers what was released since
-    then, so the whole log is accounted under the new prior. Deleted people are accounted from the first step
-    of the log.
+    New people are accounted from their own ``effective_from`` on, or from this one (None: the log's first).
+    People who are on the topic keep their first step, or get an earlier one: the adversary remembers what was
+    released since then. Where their prior is another, ``new_priors`` must say what it means for what was
+    released so far, and the ``author`` why: accounted again under it, or begun anew. Deleted people are
+    accounted from the first step of the log. What changes is in the record of people.
 
     Begins the deployment if it has not begun. Sends nobody with another pseudonym key than it was begun with,
     as the same people would be there twice; nor with other priors than those the settings' check is about.
     Only here all priors are seen together. Chains that stand for people, where there is evidence, are drawn
     here, too.
     """
+    author = author or Author.given()
     population = as_set(settings, population)
     deployment, key = prepared(settings, population)
     connection, topics = deployment.connection, deployment.topics
     names = key.pseudonyms(population.people)
     check_topics_of(deployment)
-    deployment.record.begin(deployment.basis)
+    if not deployment.join():
+        deployment.record.begin(deployment.basis)
+    if population.location_names != deployment.location_names:
+        raise RunChangedError(
+            "people must be over the places that the deployment has",
+            f"{len(population.location_names)} places in the priors, {len(deployment.location_names)} in the "
+            "record, or others",
+            "add places at the end of the locations file, and let the release worker take them first, with "
+            "--accept-changes",
+        )
     deployment.record.begin_people(key.fingerprint())
     known = _known(connection, topics)
+    there = [known.get(name) for name in names]
     gone = sorted(known.keys() - set(names)) if remove_others else []
     gone = [name for name in gone if known[name] is not None]
-    first = [_first_step(known, name, effective_from) for name in names]
+    own = population.effective_from
+    said = [NOT_SAID] * len(names) if own is None else own.tolist()
+    before = {name: None if each is None else each.first_step for name, each in known.items()}
+    first = [
+        first_step(before, name, effective_from if step == NOT_SAID else step)
+        for name, step in zip(names, said, strict=True)
+    ]
+    step = next_decided(connection, topics)
+    new = _renewed(population, names, there) if step else []
+    change = _change(population, there, first, len(gone), new, new_priors)
+    words = None
+    if step and change != PeopleChange():
+        words = change.in_words()
+        if change.renewed:
+            require_said(change, Joining(effective_from, new_priors, True, author.reason))
+        for number in new:
+            if (was := there[number]) is not None and was.is_told:
+                first[number] = 0  # told once, and now under one prior: the whole log
+        if new and new_priors is NewPriors.TOLD:
+            population = _begun_anew(deployment, population, names, new, step)
+            for number in new:
+                first[number] = step
+        about = {"people": change._asdict(), "priors_file": priors_file}
+        deployment.record.note_people(step, author, about)
+    begun_anew = {number for number, was in enumerate(there) if was is not None and was.is_told} - {*new}
     with writing(connection) as producer:
-        for pseudonym, value in person_records(population, names, first, deployment.digest):
+        records = person_records(population, names, first, deployment.digest)
+        for number, (pseudonym, value) in enumerate(records):
+            if number in begun_anew:  # the topic has their law at the step that was told
+                continue
             _check_size(len(value), population.draws)
             producer.send(topics.persons, value, key=pseudonym.encode())
         for pseudonym in gone:
             producer.send(topics.persons, None, key=pseudonym.encode())
-    there = sum(known.get(name) is not None for name in names)
-    return LoadedCount(topics.persons, len(names), len(gone), there)
+    count = sum(each is not None for each in there)
+    return LoadedCount(topics.persons, len(names), len(gone), count, step, words)
+
+
+def next_decided(connection: Connection, topics: Topics) -> int:
+    """The first step that is not decided yet."""
+    return asyncio.run(last_step(connection, topics.decisions)) + 1
+
+
+def _change(
+    population: Population,
+    there: Sequence[Known | None],
+    first: Sequence[int],
+    removed: int,
+    new: Sequence[int],
+    rule: NewPriors | None,
+) -> PeopleChange:
+    """How the people of a file differ from those on the topic; ``new`` are those with another prior."""
+    each = population.people_each
+    added = [number for number, was in enumerate(there) if was is None]
+    earlier = [
+        number
+        for number, was in enumerate(there)
+        if was is not None and not was.is_told and first[number] < was.first_step
+    ]
+    counts = [int(each[some].sum()) for some in (added, list(new), earlier)]
+    return PeopleChange(
+        counts[0], removed, counts[1], counts[2], rule.value if rule is not None and new else None
+    )
+
+
+def _renewed(population: Population, names: Sequence[str], there: Sequence[Known | None]) -> list[int]:
+    """The people who are there with another prior; where the place was told, the start counts for nothing."""
+    return [
+        number
+        for number, (_, value) in enumerate(person_records(population, names, 0, ""))
+        if (was := there[number]) is not None and _prior_in(value, is_told=was.is_told) != was.prior
+    ]
+
+
+def _begun_anew(
+    deployment: Deployment, population: Population, names: Sequence[str], new: Sequence[int], step: int
+) -> Population:
+    """The people with, for some, the law of where they are at a step by the prior they had so far.
+
+    :class:`RunChangedError` while a partition has not accounted all steps before.
+    """
+    refuse_told(deployment.settings, deployment.registry)
+    connection, topics = deployment.connection, deployment.topics
+    partitions = range(topics.partitions)
+    accounted = 1 + min(asyncio.run(last_risk_step(connection, topics.risks, each)) for each in partitions)
+    if accounted < step:
+        raise RunChangedError(
+            "all steps that were decided must be accounted before people begin anew",
+            f"not yet steps {accounted} to {step - 1}",
+            "let account workers run until they have caught up (lag on their page), then load again",
+        )
+    wanted, kind = {names[number] for number in new}, person_kind(deployment.digest)
+    entries: dict[str, PersonEntry] = {}
+    with consuming(connection) as consumer:
+        for record in records(consumer, topics.persons):
+            if pseudonym_in(record) in wanted and record.value:
+                entry = kind.read(record)
+                if not isinstance(entry, RefusedRecord):
+                    entries[entry.pseudonym] = entry
+    found = people_of(entries.values(), deployment.location_names)
+    before = replace(found.population, effective_from=found.effective_from)
+    where = {name: number for number, name in enumerate(before.people)}
+    lost = [names[number] for number in new if names[number] not in where]
+    if lost:
+        raise RunChangedError(
+            "the earlier prior of each person who begins anew must be on the topic",
+            f"{len(lost)} that cannot be read",
+            "load them with --new-priors redone",
+        )
+    clock = deployment.horizon()
+    starts = {
+        number: law_when_told(step, before, where[names[number]], population, number, clock) for number in new
+    }
+    return with_told(population, starts)
 
 
 def _check_size(record_bytes: int, draws: int) -> None:
@@ -93,7 +256,7 @@ def _check_size(record_bytes: int, draws: int) -> None:
         )
 
 
-def remove_people(settings: Settings, people: Sequence[str]) -> LoadedCount:
+def remove_people(settings: Settings, people: Sequence[str], author: Author | None = None) -> LoadedCount:
     """Delete these people, by their ids in the priors; nobody if one of them is not on the topic."""
     deployment = Deployment.of(settings)
     connection, topics = deployment.connection, deployment.topics
@@ -109,10 +272,14 @@ def remove_people(settings: Settings, people: Sequence[str]) -> LoadedCount:
             f"{unknown} of {len(names)} are not",
             "compare the ids with the priors file; people who were removed before are gone already",
         )
+    change, step = PeopleChange(removed=len(names)), next_decided(connection, topics)
+    if step:
+        deployment.record.note_people(step, author or Author.given(), {"people": change._asdict()})
     with writing(connection) as producer:
         for pseudonym in names:
             producer.send(topics.persons, None, key=pseudonym.encode())
-    return LoadedCount(topics.persons, 0, len(names))
+    words = change.in_words() if step else None
+    return LoadedCount(topics.persons, 0, len(names), step=step, words=words)
 
 
 def write_locations(path: Path, names: Sequence[str]) -> None:
@@ -123,21 +290,30 @@ def write_locations(path: Path, names: Sequence[str]) -> None:
     replace_file(path, "".join(f"{name}\n" for name in names).encode(), 0o644)
 
 
-def _known(connection: Connection, topics: Topics) -> dict[str, int | None]:
-    """The first step of each person on the topic, by pseudonym; None for a deleted person."""
-    known: dict[str, int | None] = {}
+def _known(connection: Connection, topics: Topics) -> dict[str, Known | None]:
+    """What the topic says of each person, by pseudonym; None for a deleted person."""
+    known: dict[str, Known | None] = {}
     with consuming(connection) as consumer:
         for record in records(consumer, topics.persons):
             if record.key != MARK:
-                known[pseudonym_in(record)] = first_step_in(record.value) if record.value else None
+                known[pseudonym_in(record)] = _read(record.value) if record.value else None
     return known
 
 
-def _first_step(known: Mapping[str, int | None], name: str, effective_from: int | None) -> int:
-    """The step from which a person is accounted: see :func:`load_people`."""
-    if name not in known:
-        return effective_from or 0
-    before = known[name]
-    if before is None:
-        return 0
-    return before if effective_from is None else min(before, effective_from)
+def _read(value: bytes) -> Known:
+    is_told = _TOLD.search(value) is not None
+    return Known(first_step_in(value), is_told, _prior_in(value, is_told=is_told))
+
+
+_TOLD = re.compile(rb'"told"\s*:\s*true')  # only a member: quotes within a string are escaped
+
+
+def _prior_in(value: bytes, *, is_told: bool) -> bytes:
+    """A digest of the places, moves and start in a record; without the start if that is what was told."""
+    try:
+        record = json.loads(value)
+        members = [record.get(name) for name in ("places", "transition", "transitions")]
+    except (ValueError, AttributeError):  # no person: another prior than any
+        return b""
+    prior = [*members, None if is_told else record.get("initial")]
+    return hashlib.sha256(json.dumps(prior).encode()).digest()[:16]

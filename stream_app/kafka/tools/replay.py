@@ -39,7 +39,7 @@ def replay(deployment: Deployment, take: Callable[[int, bytes], None]) -> tuple[
 
     Refuses settings that the deployment was not begun with: they would give other risks for the same people.
     """
-    deployment.record.check(deployment.basis)
+    deployment.join()
     with consuming(deployment.connection) as consumer:
         partitions = _partitions(deployment, _people(consumer, deployment))
         steps = 0

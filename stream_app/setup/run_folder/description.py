@@ -31,7 +31,9 @@ from models.mechanisms import Designs
 from models.noise import CorrelatedNoise
 from models.releases import Sensor, SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, first_fault
-from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH, differences, differing
+from stream_app.setup.run_folder.facts import NETWORK, Change, Network, changes_between
+from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH
+from stream_app.setup.run_folder.people_record import change_in_words
 from stream_app.setup.run_folder.record import (
     DESCRIPTION,
     RECORD,
@@ -81,8 +83,14 @@ class Description(BaseModel):
 
     @classmethod
     def of(cls, settings: Settings, registry: SensorRegistry) -> Description:
-        """What is in force; :class:`SensorError` where the sensors file is not what ``registry`` is of."""
+        """What is in force; :class:`SensorError` where the sensors file is not what ``registry`` is of.
+
+        Sensors stand in the order of the registry.
+        """
         sensors = None if settings.sensors is None else read_sensors(settings.sensors)
+        if sensors is not None:
+            order = {each.name: number for number, each in enumerate(registry.sensors)}
+            sensors["sensors"].sort(key=lambda row: order.get(row.get("name"), len(order)))
         made = cls(
             settings=_of_the_run(settings),
             locations=registry.location_names,
@@ -149,52 +157,46 @@ def descriptions(entries: Iterable[Entry], steps: int) -> tuple[Described, ...]:
     return tuple(each for each in periods if each.first < each.until)
 
 
-def differences_in_words(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """What each of these entries, ends left out, says otherwise than the one before; never a fingerprint."""
-    found, facts, description = [""], entries[0].facts if entries else {}, description_of(entries[:1])
-    for entry in entries[1:]:
-        changed = [*_changed_facts(facts, entry.facts)]
-        facts = entry.facts
-        if _has(entry):
-            new = Description.read(entry.about[DESCRIPTION])
-            changed += ["described for the first time"] if description is None else _changed(description, new)
-            description = new
-        found.append("; ".join(changed))
-    return tuple(found[: len(entries)])
+def changes_in(entries: Sequence[Entry]) -> tuple[tuple[Change, ...], ...]:
+    """What each entry says otherwise than the one before, in words and without a fingerprint.
+
+    Nothing of the first one and of an end.
+    """
+    found: list[tuple[Change, ...]] = []
+    facts: Mapping[str, Any] | None = None
+    description: Description | None = None
+    for entry in entries:
+        own: list[Change] = []
+        if entry.kind != "ended":
+            new = Description.read(entry.about[DESCRIPTION]) if _has(entry) else description
+            if facts is not None:
+                words = change_in_words(entry)
+                if words is not None:
+                    own.append(Change(kind="people", words=words))
+                own += changes_between(facts, entry.facts, says_people=words is None)
+                own += _changes(description, new, says_sensors=NETWORK in entry.facts)
+            facts, description = entry.facts, new
+        found.append(tuple(own))
+    return tuple(found)
 
 
-def _changed_facts(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Facts with their values before and now; of a fingerprint, and of what is added up, the name only."""
-    names = differing(was, now)
-    for name in names:
-        if name in _FINGERPRINTS:
-            yield _FINGERPRINTS[name]
-    if plain := [name for name in names if name not in {*_FINGERPRINTS, *_ADDED_UP}]:
-        yield differences(plain, was, now)
-
-
-_FINGERPRINTS = {
-    "priors": "other priors",
-    "sensors": "other sensors",
-    "schedule": "another schedule",
-    "noise_key": "another noise key",
-    "pseudonym_key": "another pseudonym key",
-    "drawn": "other chains drawn from evidence",
-}
-_ADDED_UP = {"earlier_noise_keys", "taken_over", "format"}
-
-
-def _changed(was: Description, now: Description) -> list[str]:
-    found = []
-    if names := differing(was.settings, now.settings):
-        found.append(differences(names, was.settings, now.settings))
-    if was.locations != now.locations:
-        found.append(f"other locations: were {len(was.locations):,}, are {len(now.locations):,}")
+def _changes(was: Description | None, now: Description | None, *, says_sensors: bool) -> Iterator[Change]:
+    """What the facts do not say; they do of sensors and places where they have the network."""
+    if now is None or was == now:
+        return
+    if was is None:
+        yield Change(kind="setting", words="described for the first time")
+        return
+    yield from changes_between(was.settings, now.settings)
+    if not says_sensors and was.locations != now.locations:
+        words = f"other locations: were {len(was.locations):,}, are {len(now.locations):,}"
+        yield Change(kind="place", words=words)
     if was.sensors != now.sensors:
-        found.append(_other_sensor(was.registry(), now.registry()) or "sensors lie elsewhere, or say more")
+        difference = _other_sensor(was.registry(), now.registry())
+        if difference is None or not says_sensors:
+            yield Change(kind="sensor", words=difference or "sensors lie elsewhere, or say more")
     if was.designs != now.designs:
-        found.append("another design of correlated noise")
-    return found
+        yield Change(kind="setting", words="another design of correlated noise")
 
 
 def description_of(entries: Sequence[Entry]) -> Description | None:
@@ -270,7 +272,8 @@ def _digest(noise: CorrelatedNoise) -> str:
 
 def check_sensors(described: Description, given: SensorRegistry) -> None:
     """:class:`RunChangedError` that says in words which sensor is not as the run describes it."""
-    if (difference := _other_sensor(described.registry(), given)) is not None:
+    own = described.registry()
+    if (difference := _other_sensor(own, Network.of(own).arranged(given))) is not None:
         raise RunChangedError(
             "the sensors must be those of the run", difference, "leave sensors out: the run describes its own"
         )

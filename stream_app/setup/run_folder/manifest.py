@@ -15,6 +15,7 @@ from stream_app.setup.exclusions import check_change, excludes_no_less
 from stream_app.setup.priors_verdict import is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.durable import load_document, replace_file
+from stream_app.setup.run_folder.facts import NETWORK, Network, differences
 from stream_app.setup.run_folder.record import Author, Record
 
 FORMAT = 1
@@ -22,12 +23,20 @@ _EARLIER_KEYS = "earlier_noise_keys"
 _TAKEN_OVER = "taken_over"
 _KEY = "noise_key"
 _CHECK = "priors_check"
-_MOST_SHOWN = 12  # settings in a sentence
-ACCEPTABLE = frozenset({"release", "schedule", "drawn", "crowd", _CHECK, _KEY})
-"""What an operator may change while a deployment lives, from one step on, with --accept-changes.
+PEOPLE = frozenset({"priors", "people", "people_kept", "assumed_habits"})
+"""What is recorded of the people: :mod:`stream_app.setup.run_folder.people_record` compares them in words."""
+
+DECIDED = frozenset({"release", "schedule", "drawn", "crowd", _CHECK, _KEY})
+"""What decisions follow from, besides accounts: it may change from one step on, with --accept-changes.
 
 A check of the priors may be added, or get stricter, without that: ceilings only rise.
 """
+
+SHARPENED = frozenset({"thresholds", "sharpen", "sharpen_above", "sharpen_operations"})
+"""What is looked at more closely: the accounts of the whole log are computed again with it."""
+
+ACCEPTABLE = DECIDED | SHARPENED | PEOPLE | {NETWORK, "sensors"}
+"""What an operator may change while a deployment lives, with --accept-changes."""
 
 
 REPORTED = frozenset({"delta", "counted_again"})
@@ -38,6 +47,9 @@ EXCLUSIONS = "exclusions"
 """The table of what is not published, which may change without --accept-changes: a change from a step on that
 nothing is known of yet leaves out, or takes back in, what was decided by people (:func:`check_change`)."""
 
+NOT_IN_SNAPSHOTS = DECIDED | REPORTED | {NETWORK, "sensors", EXCLUSIONS}
+"""What accounts do not rest on, beside the decisions: the sensors of past steps never change."""
+
 ACCOUNTED_WITH = (
     *("deployment", "step_seconds", "origin", "first_slot", "timezone", "holidays"),
     *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
@@ -45,8 +57,29 @@ ACCOUNTED_WITH = (
 """Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""
 
 
-UNSAID = frozenset({"sharpen", "sharpen_operations"})
+UNSAID = frozenset({"sharpen", "sharpen_operations", NETWORK, "people_kept"})
 """What earlier versions did not record: a run of theirs continues with what is set now."""
+
+
+_OTHER_HOURS = "past steps would be accounted with habits of other hours"
+FIXED: Mapping[str, str] = {
+    "deployment": "every message of noise would be another one, and its steps those of another deployment",
+    "step_seconds": "steps would be others than those published, and habits are fitted to their length",
+    "origin": "steps would begin at other times than those published",
+    "first_slot": _OTHER_HOURS,
+    "timezone": _OTHER_HOURS,
+    "holidays": _OTHER_HOURS,
+    "horizon": "ceilings before and after would answer different questions; to ask another one, give "
+    "`tallyguard ledger` or `plan` a schedule",
+    "mistakes": "ceilings before and after would answer different questions; to ask another one, give "
+    "`tallyguard ledger` or `plan` a schedule",
+    "pseudonym_key": "people would have other pseudonyms than in the records so far",
+    "risk_format": "risks of the steps so far are in the other format",
+    "windows": "a count over a window is accounted in each of its steps, before it is published",
+    "sensors": "what differs is not known, since the run did not record which sensors it had: start it once "
+    "with those, then change them",
+}
+"""Why it cannot change while a deployment lives, of what the sentence for anything else does not say."""
 
 
 class Manifest:
@@ -88,7 +121,7 @@ class Manifest:
                 raise RunChangedError(
                     f"{folder} must be continued with what it was started with",
                     differences(changed, self._stored, self._wanted),
-                    keeping(changed, ACCEPTABLE),
+                    keeping(changed, self._acceptable(), FIXED),
                 )
             check_reason(self._stored, self._wanted, self._record.author)
         elif self._changed(self._stored, replaceable):
@@ -98,6 +131,14 @@ class Manifest:
     def is_new(self) -> bool:
         """Whether no earlier run has left one."""
         return self._stored is None
+
+    @property
+    def has_other_facts(self) -> bool:
+        """Whether sensors, places or what is looked at more closely are not as the earlier run had them."""
+        return self._stored is not None and any(
+            key in self._stored and self._stored[key] != self._wanted.get(key)
+            for key in SHARPENED | {NETWORK, "sensors"}
+        )
 
     @property
     def has_other_key(self) -> bool:
@@ -160,6 +201,9 @@ class Manifest:
 
     def _changed(self, stored: Mapping[str, Any], replaceable: frozenset[str]) -> list[str]:
         """What is not as the run was started with."""
+        replaceable = replaceable & self._acceptable() | (replaceable - ACCEPTABLE)
+        if stored.get(NETWORK) != self._wanted.get(NETWORK):  # the list of places is part of the priors
+            replaceable = replaceable | PEOPLE
         return sorted(
             key
             for key in stored.keys() | self._wanted.keys()
@@ -168,6 +212,11 @@ class Manifest:
             and not (key in UNSAID and stored.get(key) is None)
             and not (key == _CHECK and _is_checked_no_less(stored, self._wanted))
         )
+
+    def _acceptable(self) -> frozenset[str]:
+        """What may change here: other sensors only where the run recorded which it had."""
+        is_known = NETWORK in (self._stored or {})
+        return ACCEPTABLE if is_known else ACCEPTABLE - {"sensors"}
 
 
 def replace_noise_key(folder: Path, fingerprint: str, published: int, author: Author | None = None) -> None:
@@ -198,11 +247,19 @@ def weakened(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     Other tiers, another schedule, crowd or evidence may reveal more. A later noise key, a stricter limit,
     more noise, a stricter check of the priors and more exclusions do not.
     """
-    changed = [key for key in differing(before, after) if key not in {_KEY, _EARLIER_KEYS, "format", *UNSAID}]
+    changed = [
+        key
+        for key in differing(before, after)
+        if key not in {_KEY, _EARLIER_KEYS, "format", *UNSAID - {NETWORK}}
+    ]
     kept: dict[str, Callable[[Any, Any], bool]] = {
         "release": _reveals_no_more,
         "delta": lambda was, now: was is None or (now is not None and now <= was),
         "counted_again": _counts_no_less,
+        NETWORK: _reveals_no_more_anywhere,
+        "sensors": lambda was, now: True,  # the network says what of them changed
+        **dict.fromkeys(PEOPLE, lambda was, now: True),  # who asks for the reason is people_record
+        **dict.fromkeys(SHARPENED, lambda was, now: True),  # every ceiling is one, however it is computed
         _CHECK: lambda was, now: _is_checked_no_less({_CHECK: was}, {_CHECK: now}),
         EXCLUSIONS: excludes_no_less,
     }
@@ -212,6 +269,11 @@ def weakened(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
         for key in changed
         if key in acceptable and not (key in kept and kept[key](before.get(key), after.get(key)))
     ]
+
+
+def _reveals_no_more_anywhere(was: Any, now: Any) -> bool:
+    """Whether no sensor was added; a run of an earlier version did not say which it had."""
+    return was is None or (now is not None and Network.load(was).reveals_no_more_in(Network.load(now)))
 
 
 def _reveals_no_more(was: Any, now: Any) -> bool:
@@ -275,29 +337,3 @@ def _key_spans(path: Path, stored: Any) -> Iterator[dict[str, Any]]:
                 restoring(path.name),
             )
         yield span
-
-
-def differences(changed: list[str], stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """What changed, before and now, each setting by its full name."""
-    pairs = [pair for key in changed for pair in _leaves(key, stored.get(key), wanted.get(key))]
-    shown = [f"{name} was {_short(was)}, is {_short(now)}" for name, was, now in pairs[:_MOST_SHOWN]]
-    more = len(pairs) - len(shown)
-    return "; ".join([*shown, *([f"and {more} more"] if more else [])])
-
-
-def _leaves(name: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Each value that differs, under the name of the setting it is the value of."""
-    if isinstance(was, dict) and isinstance(now, dict) and "kappa_min" not in was:
-        for key in sorted(was.keys() | now.keys()):
-            if was.get(key) != now.get(key):
-                yield from _leaves(f"{name}.{key}", was.get(key), now.get(key))
-    else:
-        yield name, was, now
-
-
-def _short(value: object) -> str:
-    """A value short enough for a sentence."""
-    if isinstance(value, dict) and "kappa_min" in value:  # of a check of the priors what ceilings go by
-        value = {name: value.get(name) for name in ("verdict", "kappa_min")}
-    text = json.dumps(value)
-    return text if len(text) <= 80 else text[:77] + "..."

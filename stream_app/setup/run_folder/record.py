@@ -5,7 +5,8 @@ One JSON object a line in ``record.jsonl``. An entry says what holds from a ``st
 :func:`read_entries` notices an entry that was changed, removed or inserted. An entry is durable before the
 first step that is published under it. A person who can rewrite the whole folder can rewrite the record, too.
 Therefore every report prints a digest of the record (:func:`shown_digests`), by which a filed report can be
-compared with it.
+compared with it. What an entry changed is told in words from the facts of both
+(:func:`~.description.changes_in`).
 
 Worked example: a run begins with a limit of 0.1; after 15 steps it continues with 0.9. The record has
 
@@ -158,7 +159,7 @@ class Record:
             ending, about = self._author._replace(reason=outcome), {PRIVATE: list(private)}
             now_seconds = self._now_seconds()
             self._append(
-                _next_entry(self.entries, "ended", step, ending, now_seconds, logs=dict(logs), about=about)
+                next_entry(self.entries, "ended", step, ending, now_seconds, logs=dict(logs), about=about)
             )
 
     def _append(self, entry: Entry) -> None:
@@ -199,12 +200,13 @@ def following(
         kind = "described"
     else:
         return None
-    return _next_entry(entries, kind, step, author, now_seconds, facts=plain, about=more)
+    return next_entry(entries, kind, step, author, now_seconds, facts=plain, about=more)
 
 
-def _next_entry(
+def next_entry(
     entries: Sequence[Entry], kind: Kind, step: int, author: Author, now_seconds: float, **content: Any
 ) -> Entry:
+    """The entry after these, sealed."""
     return Entry(
         number=len(entries),
         kind=kind,
@@ -298,17 +300,22 @@ def shown_digests(entries: Iterable[Entry]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def held(entries: Iterable[Entry]) -> list[tuple[int, Mapping[str, Any]]]:
+    """From which step on which facts held, in order."""
+    return [(each.step, each.facts) for each in entries if each.kind != "ended"]
+
+
 def periods(entries: Iterable[Entry], steps: int) -> tuple[Period, ...]:
     """The first ``steps`` steps by what held: one period from each entry to the next, without empty ones.
 
     Steps before the first entry, of a version that kept no record, make a period without one.
     """
-    held = [each for each in entries if each.kind != "ended"]
-    starts = [each.step for each in held]
+    rules = [each for each in entries if each.kind != "ended"]
+    starts = [each.step for each in rules]
     found = [Period(0, min([steps, *starts[:1]]), None)]
     found += [
         Period(first, min(until, steps), entry)
-        for first, until, entry in zip(starts, [*starts, steps][1:], held, strict=True)
+        for first, until, entry in zip(starts, [*starts, steps][1:], rules, strict=True)
     ]
     return tuple(period for period in found if period.first < period.until)
 

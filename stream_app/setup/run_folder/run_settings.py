@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from models.calendar import Calendar
 from models.mechanisms import Designs, parse
 from models.prior_files import load_population
 from models.priors import Population
-from models.releases import SensorRegistry
+from models.releases import Sensor, SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.given_priors import as_set, drawn_from, location_names
 from stream_app.setup.keys import key_folder
@@ -33,9 +33,10 @@ from stream_app.setup.run_folder.description import (
     designs_in,
 )
 from stream_app.setup.run_folder.durable import load_document
-from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH, UNSAID, differences
+from stream_app.setup.run_folder.facts import NETWORK, Network, Registries, differences
+from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH, UNSAID
 from stream_app.setup.run_folder.progress import load_progress
-from stream_app.setup.run_folder.record import RECORD, read_entries
+from stream_app.setup.run_folder.record import RECORD, held, last_facts, read_entries
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 
@@ -285,7 +286,7 @@ def designs_of_run(folder: Path) -> Designs:
 
 def check_belongs(folder: Path, population: Population, registry: SensorRegistry) -> None:
     """:class:`RunChangedError` for other people or sensors than the run was accounted for."""
-    stored = load_run(folder)
+    stored, known = load_run(folder), recorded_network(folder)
     if len(population) and stored.get("priors") not in (None, population.fingerprint):
         raise RunChangedError(
             f"the priors must be those of the run, {priors_in_words(folder, stored)}",
@@ -301,7 +302,8 @@ def check_belongs(folder: Path, population: Population, registry: SensorRegistry
             "put its evidence next to the folder of the run, or name the run's settings file with --config; "
             "with it, numpy is another version than the run had, whose random numbers differ",
         )
-    if stored.get("sensors") not in (None, sensors_fingerprint(registry)):
+    given = registry if known is None else known.arranged(registry)
+    if stored.get("sensors") not in (None, sensors_fingerprint(given)):
         raise RunChangedError(
             "the sensors must be those of the run", "others", "name the run's settings file with --config"
         )
@@ -327,11 +329,11 @@ def mechanisms_of_windows(registry: SensorRegistry) -> dict[str, dict[str, Any]]
     }
 
 
-def counted_again(registry: SensorRegistry) -> dict[str, dict[str, int]]:
+def counted_again(sensors: Iterable[Sensor]) -> dict[str, dict[str, int]]:
     """How often sensors count one person, and correct a count, at most, where that is not once and never."""
     return {
         each.name: {"most_counts": each.most_counts, "corrections": each.corrections}
-        for each in registry.sensors
+        for each in sensors
         if each.most_counts > 1 or each.corrections
     }
 
@@ -342,6 +344,22 @@ def with_recorded_windows(folder: Path, registry: SensorRegistry) -> SensorRegis
     return registry.with_windows(
         {name: parse(own["mechanism"], own["parameters"], registry.designs) for name, own in recorded.items()}
     )
+
+
+def recorded_network(folder: Path) -> Network | None:
+    """The places and sensors of a run that has released something; None where it recorded none, or is new."""
+    logs = (folder / "decisions.jsonl", *folder.glob("releases*.jsonl"))
+    if not any(log.exists() and log.stat().st_size for log in logs):
+        return None
+    facts = last_facts(read_entries(folder / RECORD))
+    if facts is None and (folder / "run.json").is_file():
+        facts = load_document(folder / "run.json")
+    return Network.load(facts[NETWORK]) if facts and NETWORK in facts else None
+
+
+def registries_of(folder: Path, registry: SensorRegistry) -> Registries:
+    """The sensors of a run at each of its steps; those of the next step are given."""
+    return Registries(registry, held(read_entries(folder / RECORD)))
 
 
 def sensors_fingerprint(registry: SensorRegistry) -> str:

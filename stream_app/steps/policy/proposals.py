@@ -194,7 +194,7 @@ class Respondent:
         self._partition = partition
         self._what_if = what_if
         self._registry = registry
-        self._deployment = deployment
+        self.deployment = deployment
         self._last_question: tuple[Proposal, NextStep] | None = None
 
     def answer(self, proposal: Proposal) -> Answer | None:
@@ -205,7 +205,7 @@ class Respondent:
         """
         if proposal.step != self._what_if.next_step_number:
             return None
-        if proposal.source.deployment != self._deployment:
+        if proposal.source.deployment != self.deployment:
             return None
         if proposal.limit != self._limit:
             raise SettingsError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 
 from models.exceptions import PriorError, PriorFileError, TallyguardError
 from models.prior_files import add_record, chain_to_record, load_population, save_population
-from models.priors import FittedWindows, MovementPrior, Population, PopulationBuilder
+from models.priors import NOT_SAID, FittedWindows, MovementPrior, Population, PopulationBuilder
 from tests.models.chains import equal, populations
 
 MATRIX = [[0.5, 0.5], [1, 0]]
@@ -421,3 +422,25 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch
         save_population(population, path)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["priors.json"]
+
+
+@pytest.mark.parametrize("suffix", [".json", ".parquet"])
+def test_the_step_from_which_people_were_there_is_read_as_it_was_written(tmp_path: Path, suffix: str) -> None:
+    """For whom it is known; the priors themselves have the same digest either way."""
+    priors = [MovementPrior.from_dense(name, [[0.5, 0.5], [0.1, 0.9]]) for name in ("ann", "bob", "eve")]
+    plain = Population.pack(priors, ["a", "b"])
+    people = replace(plain, effective_from=np.array([NOT_SAID, 0, 8760]))
+    save_population(people, tmp_path / f"priors{suffix}")
+    again = load_population(tmp_path / f"priors{suffix}")
+    assert again.effective_from is not None
+    assert again.effective_from.tolist() == [NOT_SAID, 0, 8760]
+    assert again.fingerprint == plain.fingerprint
+
+
+@pytest.mark.parametrize("step", [-1, 1.5, True, "12"])
+def test_a_first_step_is_the_number_of_a_step(tmp_path: Path, step: object) -> None:
+    path = tmp_path / "priors.json"
+    entry = {"person": "ann", "effective_from": step, "transition": [[1.0]]}
+    path.write_text(json.dumps({"people": [entry]}))
+    with pytest.raises(PriorFileError, match="'effective_from' of"):
+        load_population(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from stream_app.kafka.deployment.deployment import Deployment, DeploymentRecord,
 from stream_app.kafka.tools.person_loading import load_people
 from stream_app.kafka.workers import run_release_worker
 from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.setup.run_folder.description import changes_in
 from stream_app.setup.run_folder.manifest import check_reason
 from stream_app.setup.run_folder.record import Author, RecordDamagedError, check_head
 from stream_app.setup.settings import Settings
@@ -105,7 +107,10 @@ def test_people_of_other_priors_than_were_checked_are_not_sent(tmp_path: Path) -
         load_people(settings_in(tmp_path, priors_check=REFUTED), population(), 0)
 
 
-def test_a_decision_of_another_deployment_is_not_accounted(tmp_path: Path) -> None:
+def test_a_decision_of_another_deployment_is_not_accounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _Topic(monkeypatch)
     here = deployment(tmp_path)
     step = StepSchedule(3, (SensorRelease(here.registry.sensors[0], Raw()),))
     assert here.schedule_of(decision_of(step, None, here.digest)) == step
@@ -154,11 +159,126 @@ class _Topic:
         monkeypatch.setattr(deployment_module, "records", lambda *_: list(self))
 
     def __iter__(self) -> Iterator[SimpleNamespace]:
-        return (SimpleNamespace(key=key, value=value) for key, value in self.values.items())
+        where = {"topic": "deployment", "partition": 0, "offset": 0}
+        return (SimpleNamespace(key=key, value=value, **where) for key, value in self.values.items())
 
     def send(self, topic: str, value: bytes, *, key: bytes, partition: int) -> None:
         """Keep the last value of each key."""
         self.values[key] = value
+
+
+MORE = [*SENSORS[1:], {"name": "u", "locations": ["A", "C"]}]
+
+
+def held_from(step: int, known: Deployment) -> None:
+    """As the release worker does before it decides a step: what it has is in the record from there on."""
+    network = known.grown(accept_changes=True)
+    facts = {**known.release_basis("key", None), **known.facts_of(network)}
+    known.record.hold(step, facts, Author("ada", "a new counter"))
+    assert known.join()
+
+
+def test_an_account_worker_takes_new_sensors_from_the_record_when_a_decision_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps before are accounted with the sensors they had, and nothing has to be started again."""
+    _Topic(monkeypatch)
+    before = deployment(tmp_path)
+    before.record.begin(before.basis)
+    held_from(0, before)
+    account = deployment(tmp_path)
+    assert account.join()
+    (s, t), digest = before.registry.sensors, before.digest
+    old = StepSchedule(8, (SensorRelease(s, Raw()), SensorRelease(t, Raw())))
+    assert account.schedule_of(decision_of(old, None, before.facts.digest_at(8))) == old
+    after = deployment(tmp_path, sensors=MORE)
+    assert after.join()
+    held_from(9, after)
+    assert (after.digest, after.facts.digest_at(8)) == (digest, digest), "people stay those of the deployment"
+    new = StepSchedule(9, tuple(SensorRelease(each, Raw()) for each in after.registry.sensors))
+    assert account.schedule_of(decision_of(new, None, after.facts.digest_at(9))) == new
+    assert account.schedule_of(decision_of(old, None, digest)) == old
+    (_, changed) = changes_in(after.record.entries())
+    assert [each.words for each in changed] == ['sensor "s" removed', 'sensor "u" added at "A", "C"']
+    with pytest.raises(LogError, match="step 9 of decisions must belong"):
+        account.schedule_of(decision_of(replace(old, step=9), None, digest))
+    killed = deployment(tmp_path, sensors=MORE)  # after it had written the record, and nothing else
+    assert killed.join()
+    killed.grown(accept_changes=False)
+    held_from(9, killed)
+    assert len(killed.record.entries()) == 2
+    again = deployment(tmp_path)  # whose sensors file was left as it was
+    assert again.join()
+    assert again.schedule_of(decision_of(new, None, after.facts.digest_at(9))) == new
+
+
+def test_sensors_that_were_not_accepted_are_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _Topic(monkeypatch)
+    before = deployment(tmp_path)
+    before.record.begin(before.basis)
+    held_from(0, before)
+    after = deployment(tmp_path, sensors=MORE)
+    assert after.join()
+    with pytest.raises(RunChangedError, match=r'sensor "u" added at "A", "C"; put back .* --accept-changes$'):
+        after.grown(accept_changes=False)
+    moved = deployment(tmp_path, sensors=[{**SENSORS[0], "locations": ["B"]}, SENSORS[1]])
+    assert moved.read_record() is not None
+    for refused in (moved.join, lambda: moved.grown(accept_changes=True)):
+        with pytest.raises(RunChangedError, match=r'sensor "s" must stay at "A", where it was'):
+            refused()
+
+
+def test_sensors_of_several_regions_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _Topic(monkeypatch)
+    rows = [{**each, "region": region} for each, region in zip(SENSORS, ("n", "w"), strict=True)]
+    before = deployment(tmp_path, sensors=rows)
+    before.record.begin(before.basis)
+    held_from(0, before)
+    after = deployment(tmp_path, sensors=[*rows, {"name": "u", "locations": ["A"], "region": "n"}])
+    assert after.read_record() is not None
+    with pytest.raises(RunChangedError, match=r'several regions must stay.*sensor "u" added at "A"'):
+        after.grown(accept_changes=True)
+
+
+def test_further_places_end_a_worker_that_does_not_know_them_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Started again it takes them from the record, whatever its own file says."""
+    _Topic(monkeypatch)
+    before = deployment(tmp_path)
+    before.record.begin(before.basis)
+    held_from(0, before)
+    account = deployment(tmp_path)
+    assert account.join()
+    after = deployment(tmp_path, locations="ABCD")
+    assert after.join()
+    held_from(4, after)
+    step = StepSchedule(4, (SensorRelease(after.registry.sensors[0], Raw()),))
+    decision = decision_of(step, None, after.facts.digest_at(4))
+    with pytest.raises(RunChangedError, match=r"4 places in the record from step 4 on.*start it again"):
+        account.schedule_of(decision)
+    again = deployment(tmp_path)
+    assert again.join()
+    assert again.location_names == ("A", "B", "C", "D")
+    assert again.schedule_of(decision) == step
+
+
+def test_a_deployment_whose_record_names_no_sensors_keeps_those_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of an earlier version: first it is started with what it had, then it may grow."""
+    _Topic(monkeypatch)
+    before = deployment(tmp_path)
+    before.record.begin(before.basis)
+    before.record.hold(0, before.release_basis("key", None), Author("ada"))
+    with pytest.raises(RunChangedError, match="sensors was another one"):
+        deployment(tmp_path, sensors=MORE).join()
+    again = deployment(tmp_path)
+    assert again.join()
+    held_from(5, again)
+    assert deployment(tmp_path, sensors=MORE).join()
 
 
 def test_a_rule_changed_on_kafka_is_in_the_record_with_step_name_and_reason(

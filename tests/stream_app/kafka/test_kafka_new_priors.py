@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accounting.continuous import ContinuousAccountant
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import Sensor, SensorRelease, StepSchedule
-from stream_app.kafka.account.partition_accounts import PartitionAccounts
+from stream_app.exceptions import RunChangedError, SettingsError
+from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
 from stream_app.kafka.account.person_source import MARK, Changes, PersonSource
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import (
@@ -25,6 +27,9 @@ from stream_app.kafka.deployment.records import (
     person_records,
 )
 from stream_app.kafka.tools import person_loading
+from stream_app.setup.run_folder.people_record import NewPriors
+from stream_app.setup.run_folder.record import Author
+from stream_app.steps.policy import Decided
 from tests.accounting.enumeration import all_paths, window_optimum
 from tests.stream_app.engine_support import PSEUDONYM_SECRET
 from tests.stream_app.kafka.deployments import deployment_in, enter, parsed
@@ -190,6 +195,9 @@ def test_the_first_step_of_a_record_is_that_of_those_it_replaces(tmp_path: Path)
 class _Record(NamedTuple):
     key: bytes
     value: bytes | None
+    topic: str = "persons"
+    partition: int = 0
+    offset: int = 0
 
 
 class Topic:
@@ -197,6 +205,11 @@ class Topic:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log: list[tuple[bytes, bytes | None]] = []
+        self.decided, self.accounted = 0, 0  # the first steps that are not
+        self.record: list[tuple[int, Author, dict[str, Any]]] = []
+
+        async def accounted(*_: object) -> int:
+            return self.accounted - 1
 
         @contextmanager
         def here(*_: object) -> Any:
@@ -205,14 +218,22 @@ class Topic:
         monkeypatch.setattr(person_loading, "consuming", here)
         monkeypatch.setattr(person_loading, "writing", here)
         monkeypatch.setattr(person_loading, "check_topics_of", lambda *_: None)
-        monkeypatch.setattr(person_loading, "records", lambda *_: map(_Record._make, self.log))
-        for name in ("begin", "begin_people"):
-            record = "stream_app.kafka.deployment.deployment.DeploymentTopic"
+        monkeypatch.setattr(person_loading, "records", lambda *_: [_Record(*each) for each in self.log])
+        monkeypatch.setattr(person_loading, "next_decided", lambda *_: self.decided)
+        monkeypatch.setattr(person_loading, "last_risk_step", accounted)
+        record = "stream_app.kafka.deployment.deployment.DeploymentTopic"
+        for name in ("begin", "begin_people", "begun"):
             monkeypatch.setattr(f"{record}.{name}", lambda *_: None)
+        monkeypatch.setattr(f"{record}.note_people", lambda _, *noted: self.record.append(noted))
 
     def send(self, topic: str, value: bytes | None, *, key: bytes) -> None:
         assert topic == "persons"
         self.log.append((key, value))
+
+    def people(self, known: Deployment) -> Changes:
+        """What a worker of a deployment reads."""
+        latest = {key: value for key, value in self.log if key != MARK}
+        return parsed({key.decode(): value for key, value in latest.items() if value}, known.digest)
 
     def first_steps(self) -> list[int | None]:
         """Of the last record of each, in the order in which they came."""
@@ -253,3 +274,142 @@ def test_the_first_step_in_a_record_is_found_whatever_else_it_says() -> None:
     ((_, value),) = person_records(labelled, ["a"], 12, "d")
     assert first_step_in(value) == 12
     assert first_step_in(b"{}") == 0
+
+
+ADA = Author("ada", "a survey")
+
+
+def test_new_priors_of_people_who_are_there_ask_what_they_mean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a step was decided: as in an embedded run, in the same words; nothing was sent or noted."""
+    topic, chosen = Topic(monkeypatch), deployment(tmp_path).settings
+    load, before = person_loading.load_people, stays(0.9, 3)
+    load(chosen, before, None)
+    load(chosen, stays(0.8, 3), None)  # nothing was decided
+    topic.decided = topic.accounted = 7
+    sent = len(topic.log)
+    for said, what in (
+        ({}, "--new-priors redone says that .* --new-priors told says that"),
+        ({"new_priors": NewPriors.REDONE}, "no reason; 3 people with new priors .redone."),
+    ):
+        with pytest.raises(RunChangedError, match=what):
+            load(chosen, before, None, **said)
+    assert (len(topic.log), topic.record) == (sent, [])
+    assert load(chosen, stays(0.8, 3), None).words is None  # the same again
+    report = load(chosen, before, None, new_priors=NewPriors.REDONE, author=ADA, priors_file="s.json")
+    assert (report.step, report.words) == (7, "3 people with new priors (redone)")
+    changed = {"added": 0, "removed": 0, "renewed": 3, "earlier": 0, "rule": "redone"}
+    assert topic.record == [(7, ADA, {"people": changed, "priors_file": "s.json"})]
+    report = load(chosen, stays(0.9, 4), 5, remove_others=True)  # who comes or leaves needs no rule
+    assert report.words == "1 person added"
+    assert person_loading.remove_people(chosen, ["p3"]).words == "1 person removed"
+    assert topic.first_steps() == [0, 0, 0, None]
+
+
+def begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Topic, Deployment, list[StepSchedule], PartitionAccounts]:
+    """Three people, of whom the habits of two changed at step 5 of 14; the accounts of all steps."""
+    topic, known, log = Topic(monkeypatch), deployment(tmp_path), a_log(14, {1, 4, 6, 9}, {5, 7, 11})
+    person_loading.load_people(known.settings, mixed(0.9, 0.9, 0.7), None)
+    accounts = PartitionAccounts(0, known)
+    enter(accounts, topic.people(known))
+    for step in log:
+        if step.step == 5:
+            topic.decided = topic.accounted = 5
+            told = {"new_priors": NewPriors.TOLD, "author": ADA}
+            person_loading.load_people(known.settings, mixed(0.6, 0.9, 0.95), None, **told)
+            enter(accounts, topic.people(known), log)
+        accounts.apply(step)
+    return topic, known, log, accounts
+
+
+def mixed(*probabilities: float) -> Population:
+    """People who stay where they are with different probabilities; they begin at the first place."""
+    priors = [
+        MovementPrior.from_dense(f"p{k}", np.array([[p, 1 - p], [1 - p, p]]), initial=np.array([1.0, 0.0]))
+        for k, p in enumerate(probabilities)
+    ]
+    return Population.pack(priors, NAMES)
+
+
+def test_who_begins_anew_is_accounted_as_where_the_place_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit the account of somebody who starts at that step, from the law of the earlier prior."""
+    topic, known, log, accounts = begun_anew(tmp_path, monkeypatch)
+    names = list(topic.people(known))
+    assert topic.first_steps() == [5, 0, 5]
+    law, now = np.array([1.0, 0.0]), {}
+    for name, before, after in zip(names, (0.9, 0.9, 0.7), (0.6, 0.9, 0.95), strict=True):
+        move, moved = (np.array([[p, 1 - p], [1 - p, p]]) for p in (before, after))
+        start = law @ np.linalg.matrix_power(move, 5) if before != after else law
+        alone = Population.pack([MovementPrior.from_dense(name, moved, initial=start)], NAMES)
+        is_told = np.array([before != after])
+        since = np.array([5 if before != after else 0])
+        fresh = ContinuousAccountant(alone, known.horizon(), since, told=is_told)
+        fresh.apply_all(log)
+        now[name] = fresh.risk()[0]
+    found = dict(zip(accounts.pseudonyms, accounts.accountant.risk().tolist(), strict=True))
+    assert found == pytest.approx(now, abs=1e-12) and found[names[1]] == now[names[1]]
+
+
+def test_a_worker_without_a_snapshot_and_one_with_it_have_the_same_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where another person comes who has the same prior, start and first step without being told."""
+    topic, known, log, accounts = begun_anew(tmp_path, monkeypatch)
+    again, third = PartitionAccounts(0, known), PartitionAccounts(0, known)
+    enter(again, topic.people(known))
+    again.apply_all(map(Decided, log), lambda: None)
+    saved = accounts.save()
+    third.take_over(saved._replace(people=SavedPeople.unpacked(saved.people.packed(), NAMES)))
+    step = a_log(15, {14})[14]
+    for each in (accounts, again, third):
+        each.apply(step)
+    assert again.accountant.risk().tolist() == accounts.accountant.risk().tolist()
+    assert third.accountant.risk().tolist() == accounts.accountant.risk().tolist()
+    assert third.accountant.snapshot() == accounts.accountant.snapshot()
+    key, value = topic.log[-1]
+    assert value is not None and b'"told":true,' in value
+    twin = value.replace(key, b"f" * 32).replace(b'"told":true,', b"")
+    apart = PartitionAccounts(0, known)
+    enter(apart, parsed({key.decode(): value, "f" * 32: twin}, known.digest))
+    apart.apply_all(map(Decided, log[:6]), lambda: None)
+    risks = dict(zip(apart.pseudonyms, apart.accountant.risk().tolist(), strict=True))
+    assert risks[key.decode()] == 1.0 > risks["f" * 32]
+
+
+def test_who_was_told_stays_so_and_with_one_prior_again_the_whole_log_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, known, *_ = begun_anew(tmp_path, monkeypatch)
+    topic.decided = topic.accounted = 14
+    sent = dict(topic.log)
+    report = person_loading.load_people(known.settings, mixed(0.6, 0.9, 0.95), 9, remove_others=True)
+    assert (report.sent, report.words) == (3, None)
+    assert dict(topic.log) == sent
+    redone = {"new_priors": NewPriors.REDONE, "author": ADA}
+    report = person_loading.load_people(known.settings, mixed(0.6, 0.9, 0.8), None, **redone)
+    assert (report.words, topic.first_steps()) == ("1 person with new priors (redone)", [5, 0, 0])
+
+
+def test_nobody_begins_anew_before_what_was_decided_is_accounted_or_with_a_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, known = Topic(monkeypatch), deployment(tmp_path)
+    load, told = person_loading.load_people, {"new_priors": NewPriors.TOLD, "author": ADA}
+    load(known.settings, mixed(0.9, 0.9), None)
+    topic.decided, topic.accounted = 6, 4
+    with pytest.raises(RunChangedError, match="not yet steps 4 to 5"):
+        load(known.settings, mixed(0.6, 0.9), None, **told)
+    budget = {"mechanism": "budget", "budget": {"added": 0.1}}
+    limited = deployment(tmp_path, release=budget)
+    with pytest.raises(SettingsError, match=r"accounted without release\.mechanism budget"):
+        load(limited.settings, mixed(0.6, 0.9), None, **told)
+    assert topic.record == []
+    topic.accounted = 6
+    load(known.settings, mixed(0.6, 0.9), None, **told)
+    with pytest.raises(RunChangedError, match="must be accounted without a risk budget"):
+        enter(PartitionAccounts(0, limited), topic.people(known))

@@ -19,10 +19,10 @@ from stream_app.analysis.checked_run import check_run
 from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder.description import (
     Description,
+    changes_in,
     description_in,
     descriptions,
     design_file,
-    differences_in_words,
 )
 from stream_app.setup.run_folder.record import DESCRIPTION, Entry, read_entries, shown_digests
 from stream_app.setup.sensor_files import load_registry
@@ -223,7 +223,6 @@ def test_other_sensors_than_the_run_had_are_refused_in_words(tallyguard: Tallygu
         ),
         (PLACES[:1], "got none named 'green'"),
         ([*PLACES, {"name": "new", "locations": [0]}], "got sensor 'new', which the run has not"),
-        (PLACES[::-1], "got the same in another order"),
         (
             [{**PLACES[0], "counts": "passages", "most_counts": 3}, PLACES[1]],
             "another most_counts of sensor 'office'",
@@ -313,8 +312,8 @@ def test_each_period_keeps_its_description(tmp_path: Path) -> None:
     assert [(each.first, each.until) for each in descriptions(entries, 12)] == [(0, 6), (6, 12)]
     found = [each.description for each in descriptions(entries, 12)]
     assert [each and each.settings["grace"] for each in found] == [2, 3]
-    said = differences_in_words([each for each in entries if each.kind != "ended"])
-    assert said == ("", "grace was 2, is 3; risk_every was 5, is 7")
+    said = [[each.words for each in changes] for changes in changes_in(entries)]
+    assert said == [[], [], ["grace 2 -> 3", "risk_every 5 -> 7"], []]
     assert check_run(folder).faults == ()
 
 
@@ -327,9 +326,9 @@ def test_a_changed_rule_says_in_words_what_changed(tmp_path: Path, tallyguard: T
     entries = read_entries(folder / "record.jsonl")
     assert [DESCRIPTION in each.about for each in entries] == [True, False, False, False]
     result = tallyguard("verify", str(folder), "--json")
-    differs = [each["differs"] for each in result.document["entries"]]
-    assert "release.sigma was 2.0, is 1.0" in differs[2]
-    assert differs[:2] == ["", None]
+    changes = [each["changes"] for each in result.document["entries"]]
+    assert {"kind": "setting", "words": "release.sigma 2.0 -> 1.0"} in changes[2]
+    assert changes[:2] == [[], []]
 
 
 def test_a_folder_without_a_description_goes_on_and_describes_itself_from_then(
@@ -354,10 +353,7 @@ def test_a_folder_without_a_description_goes_on_and_describes_itself_from_then(
         (0, True),
         (6, False),
     ]
-    assert (
-        differences_in_words([each for each in entries if each.kind != "ended"])[1]
-        == "described for the first time"
-    )
+    assert [each.words for each in changes_in(entries)[2]] == ["described for the first time"]
     assert tallyguard("ledger", str(folder)).code == 0
 
 

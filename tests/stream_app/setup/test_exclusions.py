@@ -98,7 +98,16 @@ def test_a_window_that_is_cut_is_not_released_at_all(tmp_path: Path) -> None:
 )
 def test_a_wrong_line_is_refused_by_its_number(tmp_path: Path, lines: list[str], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        loaded(tmp_path, *lines)
+        loaded(tmp_path, *lines).require_known()
+
+
+def test_a_sensor_that_was_removed_may_stay_in_the_table(tmp_path: Path) -> None:
+    """Its steps were left out, so its line has to stay; no other name passes with it."""
+    found = loaded(tmp_path, "Y,2026-03-02T08:00Z,,gone", "Z,2026-03-02T08:00Z,,broken")
+    found.require_known(["Y", "Z"])
+    assert [row.sensor for row in found.rows] == ["Y", "Z"]
+    with pytest.raises(SettingsError, match="line 3: a sensor must be one of the deployment"):
+        found.require_known(["Y"])
 
 
 def test_other_columns_and_files_that_are_not_there_are_refused(tmp_path: Path) -> None:

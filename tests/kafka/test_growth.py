@@ -1,0 +1,76 @@
+"""On Kafka, too, sensors are added and removed while a deployment runs; account workers go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_app.embedded import RunOptions, run
+from stream_app.wire import Activation, Reading
+from tests.kafka.broker import Broker
+from tests.kafka.support import OnKafka, small_city
+
+CHANGE, STEPS = 8, 16
+
+
+def messages(first: int, until: int, names: Sequence[str]) -> list[bytes]:
+    found = []
+    for step in range(first, until):
+        found.append(Activation(v=1, step=step, sensors=tuple(names)).line().rstrip())
+        for name in names:
+            count = int(np.random.default_rng([step, *name.encode()]).integers(0, 40))
+            found.append(Reading(v=1, step=step, sensor=name, count=count).line().rstrip())
+    return found
+
+
+@pytest.mark.slow
+def test_sensors_change_without_a_restart_of_account_workers_and_the_logs_are_those_of_embedded(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """Also where an account worker begins after the change: it accounts the log again."""
+    population, sensors, _ = small_city(40)
+    early, late = sensors[:3], sensors[1:5]
+    names = [[name for name, _ in each] for each in (early, late)]
+    parts = messages(0, CHANGE, names[0]), messages(CHANGE, STEPS, names[1]), messages(STEPS, 18, names[1])
+    with OnKafka(tmp_path / "grows", kafka.address, population, early) as deployment:
+        file = deployment.folder / "sensors.json"
+        old, new = (
+            file.read_text(),
+            json.dumps({"sensors": [{"name": name, "locations": list(where)} for name, where in late]}),
+        )
+        deployment.load_people()
+        account, first = deployment.start("account"), deployment.start("release")
+        deployment.produce(parts[0])
+        deployment.wait_for_steps(CHANGE)
+        assert first.stop() == 0, first.text
+        file.write_text(new)
+        refused = deployment.start("release")
+        assert refused.ended() == 1
+        assert f'sensor "{late[-1][0]}" added at' in refused.text
+        unsaid = deployment.start("release", "--accept-changes")
+        assert unsaid.ended() == 1
+        assert "no reason" in unsaid.text
+        grown = deployment.start("release", "--accept-changes", "--reason", "new counters")
+        deployment.produce(parts[1])
+        deployment.wait_for_steps(STEPS)
+        assert account.is_running
+        assert account.stop() == 0, account.text
+        file.write_text(old)  # the record says what the sensors are, whatever this worker's file says
+        again = deployment.start("account", TALLYGUARD_SNAPSHOT_SECONDS="0")
+        deployment.produce(parts[2])
+        deployment.wait_for_steps(18)
+        for worker in (again, grown):
+            assert worker.stop() == 0, worker.text
+        output, source = deployment.folder / "embedded", deployment.folder / "embedded.jsonl"
+        for text, until in ((old, 1), (new, 3)):
+            file.write_text(text)
+            source.write_bytes(b"".join(line + b"\n" for part in parts[:until] for line in part))
+            options = RunOptions(output, source, accept_changes=until > 1, reason="new counters")
+            run(deployment.settings, options, population)
+        assert deployment.releases() == (output / "releases.jsonl").read_bytes().splitlines()
+        risks = (output / "risks.jsonl").read_bytes().splitlines()
+        assert deployment.person_risks() == sorted(line for line in risks if b'"type":"risk",' in line)
