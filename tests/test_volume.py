@@ -26,7 +26,7 @@ def test_each_of_four_days_tries_a_quarter_and_together_they_try_all(monkeypatch
 def test_a_property_test_draws_its_part_and_at_least_ten(
     parts: int, whole: int, drawn: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(volume, "PARTS", parts)
+    monkeypatch.setattr(volume, "EXAMPLE_PARTS", parts)
     found = []
 
     @settings(max_examples=whole, database=None)

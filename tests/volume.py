@@ -1,8 +1,8 @@
 """How many random cases the long tests try: a quarter of them a day, all of them with ``make thorough``.
 
 The quarter turns with the date, so that four days in a row try all, and hypothesis draws anew each day. Where
-a test fails, the date is said: ``CASES_OF=2026-11-26 make test`` tries the cases of that day again. Where the
-same cases are tried a second time for something else, ``CASES_PARTS`` says of how many parts one is enough.
+a test fails, the date is said: ``CASES_OF=2026-11-26 make test`` tries the cases of that day again. Where
+property tests run a second time for something else, ``EXAMPLE_PARTS`` says of how many parts one is enough.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from hypothesis import settings
 
 # Processes that this one starts have the same day, even after midnight.
 DAY = date.fromisoformat(os.environ.setdefault("CASES_OF", date.today().isoformat())).toordinal()
-PARTS = 1 if os.environ.get("THOROUGH") else int(os.environ.get("CASES_PARTS", "4"))
+PARTS = 1 if os.environ.get("THOROUGH") else 4
+EXAMPLE_PARTS = int(os.environ.get("EXAMPLE_PARTS", PARTS))
 _LEAST = 10
 
 
@@ -25,7 +26,7 @@ def try_a_part(property_tests: Iterable[Any]) -> None:
     """Of the examples that hypothesis may draw for each of these tests it draws this part, at least ten."""
     for test in property_tests:
         whole = test._hypothesis_internal_use_settings
-        examples = max(-(-whole.max_examples // PARTS), min(whole.max_examples, _LEAST))
+        examples = max(-(-whole.max_examples // EXAMPLE_PARTS), min(whole.max_examples, _LEAST))
         test._hypothesis_internal_use_settings = settings(whole, max_examples=examples)
 
 

@@ -61,7 +61,7 @@ def checked(*arguments: str | Path, cache: Path) -> subprocess.CompletedProcess[
     environment = {
         "NUMBA_BOUNDSCHECK": "1",
         "NUMBA_OPT": "1",  # compiling takes longer than running
-        "CASES_PARTS": "16",  # which places an array has does not depend on the numbers in it
+        "EXAMPLE_PARTS": "16",  # which places an array has does not depend on the numbers in it
         "NUMBA_CACHE_DIR": str(cache),
         "PYTHONPATH": str(ROOT),
     }
