@@ -14,7 +14,7 @@ from accounting.continuous.shadow import Shadow, drawn_parts
 from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism, public_error
 from models.priors import Population
-from models.releases import SensorRegistry, SensorRelease, StepSchedule
+from models.releases import SensorRegistry, SensorRelease, StepSchedule, in_single_steps
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.wire import StepDecision, schedule_of
 
@@ -48,9 +48,14 @@ class Account:
 
 
 def read_decisions(path: Path, registry: SensorRegistry) -> list[StepSchedule]:
-    """The accounted schedule of a run from its decisions log."""
+    """The decided schedule of a run from its decisions log."""
     lines = whole_lines(path)
     return [schedule_of(parsed_line(StepDecision, path, line), registry) for line in lines]
+
+
+def read_accounted(path: Path, registry: SensorRegistry) -> list[StepSchedule]:
+    """The same as accounts know it: windows in the steps they cover."""
+    return [in_single_steps(step, registry) for step in read_decisions(path, registry)]
 
 
 def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterator[StepSchedule]:

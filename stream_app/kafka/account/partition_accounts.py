@@ -432,7 +432,8 @@ class PartitionAccounts:
         if self._shadow is not None and before is not None:
             self._shadow.take_over_log(before)
         if self._limit is not None:
-            self._what_if = WhatIf(accounts.informed, self._limit, accounts.deciding)
+            has_windows = bool(self._registry.windowed)
+            self._what_if = WhatIf(accounts.informed, self._limit, accounts.deciding, has_windows=has_windows)
             self._respondent = Respondent(self.partition, self._what_if, self._registry, self._digest)
 
     def _new_accounts(self, people: People, first: int) -> Accounts:
