@@ -240,6 +240,8 @@ class Partitions:
         self._applied += len(steps)
         for number, accounts in enumerate(self._accounts):
             accounts.apply_all(steps, lambda: None)
+            if accounts.needs_every_step:
+                continue
             self._accounts[number] = PartitionAccounts(number, self._deployment)
             self._accounts[number].take_over(accounts.save())
         while negotiation.proposal is not None:
@@ -252,9 +254,11 @@ class Partitions:
         return negotiation.decided
 
 
-def test_a_budget_decides_windows_as_an_embedded_run_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_hindsight", [False, True])
+def test_a_budget_decides_windows_as_an_embedded_run_does(tmp_path: Path, in_hindsight: bool) -> None:
     """By proposals that name what is open, with a release worker that starts again after every step."""
-    release = {"mechanism": "budget", "budget": {**BUDGET, "look_ahead": 2}}
+    more = {"hindsight": True, "added": 0.7, "sigmas": [16.0, 64.0, 256.0]} if in_hindsight else {}
+    release = {"mechanism": "budget", "budget": {**BUDGET, "look_ahead": 2, **more}}
     given, logs = given_in(tmp_path, release=release), Logs()
     run_on(tmp_path / "out", [lines_of(whole_day())], settings=given)
     deployment = Deployment.of(settings(**given))
