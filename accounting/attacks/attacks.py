@@ -137,8 +137,9 @@ def attack_person(
 ) -> dict[str, AttackResult]:
     """Success of every registered attack within ``mistakes`` of ``T`` steps, by name.
 
-    An attack that is not computed for this exposure is left out. Where steps share noise only the guesses
-    that look at no release are tried: simulating the others needs the joint law. The same seed gives the same
+    An attack that is not computed for this exposure is left out. Counts over windows are drawn and decoded as
+    they are published. Where steps share noise only the guesses that look at no release are tried: simulating
+    the others needs the joint law. The same seed gives the same
     results on any number of threads. :class:`~accounting.exceptions.HorizonError` unless ``0 <= s < T``,
     :class:`~accounting.exceptions.SettingsError` for fewer than one draw or a negative seed.
     """
@@ -146,7 +147,7 @@ def attack_person(
     results = {
         name: attack.success(target)
         for name, attack in ATTACKS.items()
-        if attack.is_blind or exposure.can_be_drawn
+        if attack.is_blind or target.can_be_drawn
     }
     return {name: result for name, result in results.items() if result is not None}
 

@@ -21,6 +21,8 @@ from accounting.attacks.noised_draws_kernel import (
     replay_successes,
     stepwise_successes,
 )
+from accounting.attacks.window_draws_kernel import WindowSimulation, window_successes
+from accounting.attacks.window_simulation import window_codes
 from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure, check_mistakes
 from accounting.exposure.drawing import Draws, new_walker, released_steps
@@ -192,9 +194,18 @@ class Target:
     @cached_property
     def successes(self) -> NDArray[np.int64]:
         """In how many draws MAP and marginals succeed (3, 2), each decoded in the fastest way."""
+        if self.exposure.windows is not None:
+            return draw_windows(self)
         if self._shows_places and self._has_room_for_tables:
             return draw_raw(self)
         return draw_on_graph(self) if self._graph_is_smaller else draw_stepwise(self)
+
+    @property
+    def can_be_drawn(self) -> bool:
+        """Whether what is published can be drawn, windows as they are published."""
+        windows = self.exposure.windows
+        seen = self.exposure.observations if windows is None else windows.others
+        return all(each.can_be_drawn for each in seen)
 
     @cached_property
     def has_exact_laws(self) -> bool:
@@ -218,7 +229,8 @@ class Target:
 
     @property
     def _shows_places(self) -> bool:
-        return self.exposure.is_raw and not self.exposure.is_refined
+        exposure = self.exposure
+        return exposure.windows is None and exposure.is_raw and not exposure.is_refined
 
     @property
     def _nodes(self) -> int:
@@ -269,6 +281,22 @@ def draw_stepwise(target: Target) -> NDArray[np.int64]:
     return count_successes(stepwise_successes, arguments, target.draws, target.seed)
 
 
+def draw_windows(target: Target) -> NDArray[np.int64]:
+    """Successes (3, 2) on counts over windows, each draw decoded with the counts so far."""
+    exposure, windows = target.exposure, target.exposure.windows
+    assert windows is not None
+    others = exposure.under(windows.others)
+    simulation = WindowSimulation(
+        new_walker(target.person),
+        target.person,
+        released_steps(windows.others),
+        others.labels,
+        window_codes(exposure, target.draws),
+        target.blind_guesses,
+    )
+    return count_successes(window_successes, (simulation, target.mistakes), target.draws, target.seed)
+
+
 # A recorded trace as attacks are replayed on it.
 #
 # Recorded traces go where no model goes: to places never seen before. An observation that the prior
@@ -284,6 +312,12 @@ class RecordedTarget:
 
     def __post_init__(self) -> None:
         """:class:`HorizonError` for a trace of another length than the schedule, or to unknown locations."""
+        if self.target.exposure.windows is not None:
+            raise HorizonError(
+                "a recorded trace must be attacked with counts of single steps",
+                "counts over windows",
+                "attack them on drawn traces: attack_person",
+            )
         steps, locations = self.target.exposure.steps, self.target.exposure.observations[0].labels.size
         if self.trace.shape != (steps,):
             raise HorizonError(

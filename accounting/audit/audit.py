@@ -26,6 +26,7 @@ from accounting.bounds import (
     certify_in_crowd,
     question,
 )
+from accounting.bounds.windows import window_risk
 from accounting.exceptions import EffortError
 from accounting.exposure import Exposure, baseline, check_mistakes, released_information
 from accounting.exposure.crowd import CrowdAdversary, Others
@@ -33,7 +34,14 @@ from accounting.exposure.step_information import observe
 from accounting.numerics import mean_interval
 from accounting.settings import refuse_calendar
 from models.priors import Evidence, Population, posterior_draws
-from models.releases import Schedule, SensorRelease, StepSchedule
+from models.releases import (
+    PartOfCount,
+    Schedule,
+    SensorRelease,
+    StepSchedule,
+    parts_by_step,
+    schedule_in_single_steps,
+)
 
 if TYPE_CHECKING:
     from accounting.attacks import AttackResult
@@ -130,7 +138,7 @@ def audit_exposure(
     without = baseline(exposure, mistakes).success
     tried = _attacks(exposure, mistakes, attacks, only_blind=seen is not None)
     strongest = _strongest(tried)
-    informed = certify(bound_question, without, strongest)
+    informed = _with_whole_windows(bound_question, certify(bound_question, without, strongest))
     certified = informed if seen is None else _against_crowd(bound_question, seen, without)
     if strongest is not None:
         strongest.refuse_above(certified.by, certified.value)
@@ -156,6 +164,23 @@ def audit_exposure(
         baseline_bound=max(without, min(baseline_bound(bound_question), certified.value)),
         attacks=_at_most(certified.value, tried),
     )
+
+
+def _with_whole_windows(asked: Question, by_steps: Certified) -> Certified:
+    """The smaller of the ceiling by single steps and the one by whole windows, a coin for each.
+
+    In single steps a window's coins are independent of each other and so show more often.
+    """
+    windows = asked.exposure.windows
+    if windows is None or windows.everything is None:
+        return by_steps
+    last, effort = asked.exposure.steps - 1, replace(asked.effort, draws=0)
+    whole = window_risk(
+        asked.exposure, windows.everything, (0, last), asked.mistakes, in_hindsight=True, effort=effort
+    )
+    if whole.certified >= by_steps.value:
+        return by_steps
+    return Certified(whole.certified, f"windows_{whole.by}", whole.confidence)
 
 
 def _against_crowd(bound_question: Question, seen: SeenInCrowd, baseline: float) -> Certified:
@@ -387,26 +412,30 @@ class Explanation:
         return self.certified - share.certified_drop
 
 
-def information_shares(exposure: Exposure, steps: tuple[StepSchedule, ...]) -> tuple[InformationShare, ...]:
-    """What each release of ``steps`` reveals about the person, the most first.
+def information_shares(
+    exposure: Exposure, parts: Sequence[Sequence[PartOfCount]]
+) -> tuple[InformationShare, ...]:
+    """What each count reveals about the person, the most first.
 
-    ``steps`` are the schedule the exposure was made from. Releases that cannot concern the person are left
-    out.
+    ``parts`` (T,) are what each count shows in each step of the schedule that the exposure was made from: a
+    count over a window has a part in each of its steps, and is named by the step it is published with. Counts
+    that cannot concern the person are left out.
     """
     per_step = released_information(exposure).per_step
     visited = frozenset(exposure.chain.places.tolist())
-    shares = []
-    for t, step in enumerate(steps):
+    nats: dict[tuple[int, str, str], float] = {}
+    for t, own in enumerate(parts):
         weights = [
             0.0
-            if visited.isdisjoint(release.sensor.locations)
-            else _release_information(exposure, t, release)
-            for release in step.releases
+            if visited.isdisjoint(part.shown.sensor.locations)
+            else _release_information(exposure, t, part.shown)
+            for part in own
         ]
-        for release, weight in zip(step.releases, weights, strict=True):
+        for part, weight in zip(own, weights, strict=True):
             if weight > 0.0:
-                nats = per_step[t] * weight / sum(weights)
-                shares.append(InformationShare(step.step, release.sensor.name, release.mechanism.name, nats))
+                count = part.published, part.whole.sensor.name, part.whole.mechanism.name
+                nats[count] = nats.get(count, 0.0) + per_step[t] * weight / sum(weights)
+    shares = (InformationShare(*count, of_count) for count, of_count in nats.items())
     return tuple(sorted(shares, key=lambda share: (-share.information_nats, share.step, share.sensor)))
 
 
@@ -420,7 +449,7 @@ def explain(
     """Take one person's exposure to ``steps`` apart: one audit a release of :func:`information_shares`."""
     whole = audit_exposure(exposure, mistakes, effort=effort)
     shares = []
-    for share in information_shares(exposure, steps):
+    for share in information_shares(exposure, parts_by_step(steps)):
         without = audit_exposure(_without(exposure, steps, share), mistakes, effort=effort)
         shares.append(ReleaseShare(**asdict(share), certified_drop=whole.certified - without.certified))
     return Explanation(whole.certified, whole.baseline, sum(whole.information.per_step), tuple(shares))
@@ -455,10 +484,17 @@ def _release_information(exposure: Exposure, step: int, release: SensorRelease) 
 
 
 def _without(exposure: Exposure, steps: tuple[StepSchedule, ...], left_out: InformationShare) -> Exposure:
-    """The exposure had one release not been made."""
-    t = next(t for t, step in enumerate(steps) if step.step == left_out.step)
-    kept = tuple(release for release in steps[t].releases if release.sensor.name != left_out.sensor)
-    location_count = exposure.observations[t].labels.size
-    changed = observe(replace(steps[t], releases=kept), location_count)
-    observations = (*exposure.observations[:t], changed, *exposure.observations[t + 1 :])
-    return exposure.under(observations)
+    """The exposure had one count not been published."""
+    changed = tuple(
+        replace(step, releases=tuple(each for each in step.releases if each.sensor.name != left_out.sensor))
+        if step.step == left_out.step
+        else step
+        for step in steps
+    )
+    before, after = schedule_in_single_steps(steps), schedule_in_single_steps(changed)
+    locations = exposure.observations[0].labels.size
+    observations = (
+        seen if step == other else observe(other, locations)
+        for seen, step, other in zip(exposure.observations, before, after, strict=True)
+    )
+    return exposure.under(tuple(observations))

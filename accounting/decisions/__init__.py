@@ -8,6 +8,8 @@ from accounting.decisions.step_decision import (
     SearchSettings,
     SensorChoice,
     StepDecider,
+    WindowsAtHand,
+    begun_windows,
     decide,
 )
 
@@ -19,5 +21,7 @@ __all__ = [
     "SearchSettings",
     "SensorChoice",
     "StepDecider",
+    "WindowsAtHand",
+    "begun_windows",
     "decide",
 ]

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from accounting.exceptions import SettingsError
 from accounting.settings import RiskBudget
 from models.mechanisms import Mechanism, Suppressed
-from models.releases import Sensor, SensorRelease, StepSchedule
+from models.releases import OpenWindow, Sensor, SensorRelease, StepSchedule
 
 # The search for the least costly assignment that keeps the budget, in rounds of questions.
 #
@@ -78,15 +78,50 @@ class SensorChoice:
         return cls(sensor, options, (*costs, max([weight * cost_of_silence, *costs])))
 
 
-def schedule_of(step: int, choices: Sequence[SensorChoice], assignment: Assignment) -> StepSchedule:
-    """The step with each sensor's chosen option."""
-    return StepSchedule(
-        step,
-        tuple(
-            SensorRelease(choice.sensor, choice.options[k])
-            for choice, k in zip(choices, assignment, strict=True)
-        ),
+def schedule_of(
+    step: int,
+    choices: Sequence[SensorChoice],
+    assignment: Assignment,
+    windows: WindowsAtHand | None = None,
+) -> StepSchedule:
+    """The step with each sensor's chosen option; of a sensor with windows it is that of the one it begins.
+
+    Windows that end with the step are published as was decided when they began.
+    """
+    chosen = tuple(
+        SensorRelease(choice.sensor, choice.options[k]) for choice, k in zip(choices, assignment, strict=True)
     )
+    if windows is None:
+        return StepSchedule(step, chosen)
+    plain = tuple(each for each in chosen if each.sensor.window is None)
+    open_windows = (*windows.open, *begun_windows(step, chosen))
+    ending = {each.release.sensor.name: each.release for each in open_windows if each.last == step}
+    published = (ending.get(each.name, SensorRelease(each, Suppressed())) for each in windows.ending)
+    return StepSchedule(step, (*plain, *published), windows=open_windows)
+
+
+def begun_windows(step: int, chosen: Iterable[SensorRelease]) -> tuple[OpenWindow, ...]:
+    """The windows among the choices of a step that begin with it and will be published."""
+    found = []
+    for each in chosen:
+        last = None if each.sensor.window is None else each.sensor.window.begun_in(step)
+        if last is not None and each.mechanism.is_released:
+            found.append(OpenWindow(each, last))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsAtHand:
+    """What a step finds of windows: those ``open`` from before, and announced sensors whose windows end."""
+
+    open: tuple[OpenWindow, ...]
+    ending: tuple[Sensor, ...]
+
+    @classmethod
+    def after(cls, before: Iterable[OpenWindow], step: int, announced: Iterable[Sensor]) -> WindowsAtHand:
+        """What is left in a step of those that were open in the one before."""
+        ending = tuple(each for each in announced if each.window is not None)
+        return cls(tuple(each for each in before if each.last >= step), ending)
 
 
 OPTIONS_A_ROUND = 2**18
@@ -360,9 +395,11 @@ class StepDecider:
         settings: SearchSettings | None = None,
         must_be_raw: frozenset[str] = frozenset(),
         people: int | None = None,
+        windows: WindowsAtHand | None = None,
     ) -> None:
-        """``people`` is the number of people, if it is known beforehand."""
+        """``people`` is the number of people, if it is known beforehand; ``windows`` where there are any."""
         self._people = people
+        self.windows = windows
         self.step = step
         self._limit = limit
         self._search = Search(choices, settings)
@@ -389,7 +426,8 @@ class StepDecider:
     @property
     def question(self) -> tuple[StepSchedule, ...]:
         """The candidate steps to be counted now."""
-        return tuple(schedule_of(self.step, self._search.choices, a) for a in self._search.candidates)
+        choices, candidates = self._search.choices, self._search.candidates
+        return tuple(schedule_of(self.step, choices, each, self.windows) for each in candidates)
 
     @property
     def enough(self) -> int | None:
@@ -420,11 +458,11 @@ class StepDecider:
     def _decide(self, failure: BudgetReason | None) -> Decision:
         search, counts = self._search, self._last or OverLimit(0, 0, (0,), (), ())
         assignment = search.best if search.best is not None else search.silence
-        schedule = schedule_of(self.step, search.choices, assignment)
+        schedule = schedule_of(self.step, search.choices, assignment, self.windows)
         over, cleared = self._at_best
         return Decision(
             schedule=schedule,
-            reason=failure or self._reason(assignment, schedule, counts),
+            reason=failure or self._reason(assignment, counts),
             people=counts.people,
             allowed=self._limit.allowed(counts.people),
             natural=counts.natural_now,
@@ -434,15 +472,20 @@ class StepDecider:
             rounds=search.rounds,
         )
 
-    def _reason(self, assignment: Assignment, schedule: StepSchedule, counts: OverLimit) -> BudgetReason:
-        silent = {r.sensor.name for r in schedule.releases if not r.mechanism.is_released}
+    def _reason(self, assignment: Assignment, counts: OverLimit) -> BudgetReason:
+        choices = self._search.choices
+        silent = {
+            each.sensor.name
+            for each, option in zip(choices, assignment, strict=True)
+            if not each.options[option].is_released
+        }
         if all(option == 0 for option in assignment):
             return BudgetReason.FREE
         if silent & self._must_be_raw:
             return BudgetReason.CONTRADICTION
         if counts.natural_now > self._limit.allowed(counts.people):
             return BudgetReason.HABITS
-        return BudgetReason.SPENT if len(silent) == len(schedule.releases) else BudgetReason.BUDGET
+        return BudgetReason.SPENT if len(silent) == len(choices) else BudgetReason.BUDGET
 
 
 Ask: TypeAlias = Callable[[Sequence[StepSchedule], int | None], OverLimit]

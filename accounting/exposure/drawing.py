@@ -363,15 +363,15 @@ def released_steps(observations: Sequence[StepObservation]) -> ReleasedSteps:
             counted[t, outcome, list(sensors)] = 1
     releases = np.array([len(observation.mechanisms) for observation in observations])
     outcomes = np.array([len(observation.outcomes) for observation in observations])
-    return ReleasedSteps(releases, outcomes, law, counted, _noise_tables(tuple(laws)))
+    return ReleasedSteps(releases, outcomes, law, counted, noise_tables(tuple(laws)))
 
 
 def noise_values(mechanisms: Sequence[Mechanism]) -> ValueTables:
     """What the noise of these mechanisms shows about one person, one law each, in their order."""
-    return value_tables(_noise_tables(mechanisms))
+    return value_tables(noise_tables(mechanisms))
 
 
-def _noise_tables(mechanisms: Sequence[Mechanism]) -> NoiseTables:
+def noise_tables(mechanisms: Sequence[Mechanism]) -> NoiseTables:
     """The noise laws of these mechanisms; without any there is one law that is never drawn."""
     laws = [mechanism.noise_law() for mechanism in mechanisms]
     known = [law for law in laws if law is not None]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import TypeVar, cast
@@ -30,11 +30,19 @@ from accounting.exposure.step_information.observation import (
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information, surprise
 from accounting.hmm.propagation import marginals
+from models.mechanisms import DrawnPerWindow
 from models.numerics.jit import jit
 from models.priors import ChainView
 from models.priors.chain import LocalChain
 from models.priors.unrolled import chain_on_the_clock
-from models.releases import Schedule
+from models.releases import (
+    Schedule,
+    SensorRelease,
+    StepSchedule,
+    WindowRelease,
+    published_window,
+    schedule_in_single_steps,
+)
 
 # Entropy of a law, and of each move of a chain.
 
@@ -61,12 +69,55 @@ _OF_THE_PRIOR = ("marginal", "entropy_nats", "powers", "_constants")
 
 
 @dataclass(frozen=True, eq=False)
+class PublishedWindows:
+    """The counts over windows of a horizon as they are published, and the ``others`` of each step, (T,).
+
+    An exposure's observations stand for both and reveal at least as much; an attack sees no more than these.
+    ``everything`` has the others among the releases; None where one of them is no single count of presence.
+    """
+
+    releases: tuple[WindowRelease, ...]
+    others: tuple[StepObservation, ...]
+    everything: tuple[WindowRelease, ...] | None = None
+
+    @classmethod
+    def of(cls, steps: Sequence[StepSchedule], location_count: int) -> PublishedWindows | None:
+        """Those of a schedule, in steps counted from its first; None where it has no windows."""
+        windows, others = [], []
+        since = steps[0].step if steps else 0
+        single: list[WindowRelease | None] = []
+        for step in steps:
+            plain = tuple(each for each in step.releases if each.sensor.window is None)
+            others.append(observe(StepSchedule(step.step, plain), location_count))
+            for release in step.releases:
+                if release.sensor.window is not None and release.mechanism.is_released:
+                    windows.append(published_window(release, step.step, since))
+            single += [_single(release, step.step - since) for release in plain]
+        if not windows:
+            return None
+        local = tuple(replace(each, first=each.first - since, last=each.last - since) for each in windows)
+        known = [each for each in single if each is not None]
+        whole = (*local, *known) if len(known) == len(single) else None
+        return cls(local, tuple(others), whole)
+
+
+def _single(release: SensorRelease, step: int) -> WindowRelease | None:
+    """A count of presence, once, in one step; None for any other, or noise that steps share."""
+    sensor, mechanism = release.sensor, release.mechanism
+    is_shared = isinstance(mechanism, DrawnPerWindow) and not mechanism.is_exact
+    if sensor.most_counts > 1 or sensor.corrections or is_shared:
+        return None
+    return WindowRelease(sensor, step, step, 1, mechanism)
+
+
+@dataclass(frozen=True, eq=False)
 class Exposure:
     """A chain on ``K`` own places, the law ``start`` (K,) of its first place, and ``T`` observed steps.
 
     Step ``t`` is in slot ``(first_slot + t) % C`` of the chain's cycle. Times and places are local: index 0
     is the first step of the horizon, place ``x`` is location ``chain.places[x]``. Of an *unrolled* chain the
-    cycle is gone through once, so nothing is known of steps before or after.
+    cycle is gone through once, so nothing is known of steps before or after. Counts over ``windows`` are
+    among the observations in the form of single steps.
     """
 
     chain: ChainView
@@ -74,6 +125,7 @@ class Exposure:
     first_slot: int
     observations: tuple[StepObservation, ...]
     is_unrolled: bool = False
+    windows: PublishedWindows | None = None
 
     def __post_init__(self) -> None:
         """:class:`HorizonError` when there is no step or the start is not a law on the chain's places."""
@@ -97,14 +149,16 @@ class Exposure:
         """The exposure to a schedule; without ``start`` from the chain's (cyclo-)stationary distribution.
 
         Where the schedule's calendar changes the clock or has a holiday, the exposure's chain has a slot for
-        each step.
+        each step. Each window that the schedule publishes is brought to the steps it covers.
         """
         steps = len(schedule.steps)
         given = chain
         chain, first_slot = chain_on_the_clock(chain, schedule.calendar, schedule.first_slot, steps)
-        observations = tuple(observe(step, location_count) for step in schedule.steps)
+        shown = schedule_in_single_steps(schedule.steps)
+        observations = tuple(observe(step, location_count) for step in shown)
         law = chain.start[first_slot] if start is None else start
-        return cls(chain, law, first_slot, observations, chain is not given)
+        windows = PublishedWindows.of(schedule.steps, location_count)
+        return cls(chain, law, first_slot, observations, chain is not given, windows)
 
     @property
     def steps(self) -> int:
@@ -287,7 +341,8 @@ class Information:
     """Information released about one person over a horizon, nats.
 
     ``koga`` is the paper's bound, None unless each step has exactly one released sensor. ``exact`` is
-    ``I(X; Y)``, None for noised releases and where a count leaves open which of several own places was meant.
+    ``I(X; Y)``, None for noised releases, for counts over windows and where a count leaves open which of
+    several own places was meant.
     ``best`` is the smallest valid bound; ``per_step`` (T,) adds up to a valid bound, and to ``exact`` where
     that exists (chain rule).
     """
@@ -342,7 +397,8 @@ def released_information(exposure: Exposure) -> Information:
     shares = exposure.renewal_nats
     raw = min(float(shares.sum()), exposure.entropy_nats)  # the sum may round to just above
     if exposure.is_raw and not exposure.is_refined:
-        return Information(koga, raw, raw, tuple(shares.tolist()))
+        exact = raw if exposure.windows is None else None  # a window's count says less than its places
+        return Information(koga, exact, raw, tuple(shares.tolist()))
     terms = [person_step_terms(exposure, t).conditional for t in range(exposure.steps)]
     # A noised release reveals no more than the raw one (data processing).
     best = min(sum(terms), raw) if koga is None else min(sum(terms), raw, koga)

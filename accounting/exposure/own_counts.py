@@ -182,7 +182,7 @@ def fine_entropy(exposure: Exposure, release: WindowRelease) -> float:
     if not isinstance(sensor, MoveSensor):
         here = np.isin(exposure.chain.places, sensor.locations)
         return sum(_entropy_of(exposure.marginal[step], here.astype(np.int64)) for step in steps)
-    counted, found = _counted_moves(exposure, sensor), 0.0
+    counted, found = counted_moves(exposure, sensor), 0.0
     for step in steps:
         moves = dense_matrix(exposure.chain, exposure.slot(step - 1))
         found += _entropy_of(exposure.marginal[step - 1][:, np.newaxis] * moves, counted)
@@ -204,7 +204,7 @@ def own_count_law(exposure: Exposure, release: WindowRelease) -> NDArray[np.floa
     reached = np.zeros((most + 1, exposure.place_count))
     reached[0] = exposure.marginal[release.earliest_place]
     if isinstance(sensor, MoveSensor):
-        counted = _counted_moves(exposure, sensor)
+        counted = counted_moves(exposure, sensor)
         for step in range(release.first, release.last + 1):
             reached = _move(reached, dense_matrix(exposure.chain, exposure.slot(step - 1)), counted)
         return np.asarray(reached.sum(axis=1))
@@ -216,7 +216,7 @@ def own_count_law(exposure: Exposure, release: WindowRelease) -> NDArray[np.floa
     return np.asarray(reached.sum(axis=1))
 
 
-def _counted_moves(exposure: Exposure, sensor: MoveSensor) -> NDArray[np.int64]:
+def counted_moves(exposure: Exposure, sensor: MoveSensor) -> NDArray[np.int64]:
     """How often the sensor counts each move between own places, (K, K)."""
     place_of = {int(location): place for place, location in enumerate(exposure.chain.places)}
     counted = np.zeros((exposure.place_count, exposure.place_count), dtype=np.int64)

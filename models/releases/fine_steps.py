@@ -31,7 +31,7 @@ the step before the move place 1, and in the step after it place 2, are shown wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import sqrt
@@ -54,6 +54,7 @@ from models.mechanisms import (
 )
 from models.noise import MIN_SIGMA
 from models.releases.schedule import (
+    OpenWindow,
     RevealedAmount,
     RevealedMove,
     Sensor,
@@ -367,18 +368,104 @@ def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedul
     if not registry.windowed:
         return step
     for release in step.releases:
-        _check_is_accounted(step.step, release, registry)
-    shown: list[ShownPlaces] = []
+        _check_is_accounted(step, release, registry)
+    shown = [part for _, part in _shown_in_windows(step, registry)]
     revealed: list[RevealedMove | RevealedAmount] = []
-    for sensor in registry.windowed:
-        whole = SensorRelease(sensor, _mechanism_of(sensor, registry))
-        # at the end of a window of moves, two windows have a part in the step
-        shown += [part for part in parts_of(whole) if _is_first(whole, step.step - part.places.offset)]
-        revealed += [
-            each for offset, each in _revealed_in_window(whole) if _is_first(whole, step.step - offset)
-        ]
+    if step.windows is not None:
+        for window in step.windows:
+            own = revealed_of_window(window.release)
+            revealed += [each for offset, each in own if window.first + offset == step.step]
+    else:
+        for sensor in registry.windowed:
+            whole = SensorRelease(sensor, _mechanism_of(sensor, registry))
+            own = revealed_of_window(whole)
+            revealed += [each for offset, each in own if _is_first(whole, step.step - offset)]
     plain = tuple(release for release in step.releases if release.sensor.window is None)
     return in_step(step.step, plain, tuple(shown), tuple(revealed))
+
+
+def _shown_in_windows(
+    step: StepSchedule, registry: SensorRegistry
+) -> Iterator[tuple[OpenWindow, ShownPlaces]]:
+    """What each window shows in a step, whether its count will be published or not."""
+    if step.windows is not None:
+        for window in step.windows:
+            for part in parts_of(window.release):
+                if window.first + part.places.offset == step.step:
+                    yield window, part
+        return
+    for sensor in registry.windowed:
+        whole = SensorRelease(sensor, _mechanism_of(sensor, registry))
+        for part in parts_of(whole):  # at the end of a window of moves, two windows have a part in the step
+            if _is_first(whole, step.step - part.places.offset):
+                assert sensor.window is not None
+                last = step.step - part.places.offset + sensor.window.steps - 1
+                yield OpenWindow(whole, last), part
+
+
+class PartOfCount(NamedTuple):
+    """What one count shows in one step, as a release of that step; ``whole`` unless it is of a window."""
+
+    published: int  # the step that it is published with
+    whole: SensorRelease
+    shown: SensorRelease
+
+
+def parts_in_step(step: StepSchedule, registry: SensorRegistry) -> list[PartOfCount]:
+    """What each count shows in a decided step of a run: as :func:`in_single_steps`, count by count."""
+    parts = [PartOfCount(step.step, each, each) for each in step.releases if each.sensor.window is None]
+    for window, part in _shown_in_windows(step, registry):
+        own = SensorRelease(part.sensor, part.mechanism)
+        parts.append(PartOfCount(window.last, window.release, own))
+    return parts
+
+
+def parts_by_step(steps: Sequence[StepSchedule]) -> list[list[PartOfCount]]:
+    """What each count of a schedule shows in each of its steps, where nothing but the schedule is published.
+
+    :class:`ScheduleError` for a window that does not end with its step, or begins before the schedule.
+    """
+    found: list[list[PartOfCount]] = [[] for _ in steps]
+    for number, step in enumerate(steps):
+        for release in step.releases:
+            if release.sensor.window is None:
+                found[number].append(PartOfCount(step.step, release, release))
+                continue
+            window = published_window(release, step.step, steps[0].step)
+            for part in parts_of(release):
+                own = SensorRelease(part.sensor, part.mechanism)
+                at = window.first - steps[0].step + part.places.offset
+                found[at].append(PartOfCount(step.step, release, own))
+    return found
+
+
+def published_window(release: SensorRelease, step: int, earliest: int) -> WindowRelease:
+    """The window that a schedule from step ``earliest`` on publishes with this step."""
+    check_window_ends(release.sensor, step)
+    window = window_release(release, step)
+    if window.earliest_place < earliest:
+        raise ScheduleError(
+            f"the window of {release.sensor.name!r} that ends with step {step} must lie in the schedule",
+            f"its first place is that of step {window.earliest_place}, the schedule begins with {earliest}",
+            "begin the schedule earlier, or leave this count out",
+        )
+    return window
+
+
+def schedule_in_single_steps(steps: Sequence[StepSchedule]) -> tuple[StepSchedule, ...]:
+    """A whole schedule for accountants: each window that it publishes is shown in the steps it covers."""
+    if all(release.sensor.window is None for step in steps for release in step.releases):
+        return tuple(steps)
+    found = []
+    for step, parts in zip(steps, parts_by_step(steps), strict=True):
+        plain = tuple(part.shown for part in parts if part.whole.sensor.window is None)
+        shown = tuple(
+            ShownPlaces(PlacesInStep(0, part.shown.sensor.locations), part.shown.mechanism)
+            for part in parts
+            if part.whole.sensor.window is not None
+        )
+        found.append(StepSchedule(step.step, (*plain, *together(plain, shown))))
+    return tuple(found)
 
 
 def check_window_ends(sensor: Sensor, step: int) -> None:
@@ -418,22 +505,27 @@ def _mechanism_of(sensor: Sensor, registry: SensorRegistry) -> Mechanism:
         ) from None
 
 
-def _check_is_accounted(step: int, release: SensorRelease, registry: SensorRegistry) -> None:
+def _check_is_accounted(step: StepSchedule, release: SensorRelease, registry: SensorRegistry) -> None:
     """:class:`ScheduleError` unless the release is of a whole window, with the mechanism accounted."""
     sensor, window = release.sensor, release.sensor.window
     if window is None or not release.mechanism.is_released:
         return
-    check_window_ends(sensor, step)
-    if release.mechanism != _mechanism_of(sensor, registry):
+    check_window_ends(sensor, step.step)
+    if step.windows is not None:
+        decided = OpenWindow(release, step.step) in step.windows
+    else:
+        decided = release.mechanism == _mechanism_of(sensor, registry)
+    if not decided:
         raise ScheduleError(
             f"counts of {sensor.name!r} must be published with the mechanism that is accounted in every step",
-            f"{release.mechanism.name} {dict(release.mechanism.parameters)} in step {step}",
+            f"{release.mechanism.name} {dict(release.mechanism.parameters)} in step {step.step}",
             "leave the mechanism to the settings, for sensors with windows",
         )
 
 
 @lru_cache(_MOST_SENSORS)
-def _revealed_in_window(release: SensorRelease) -> tuple[tuple[int, RevealedMove | RevealedAmount], ...]:
+def revealed_of_window(release: SensorRelease) -> tuple[tuple[int, RevealedMove | RevealedAmount], ...]:
+    """What the coins of each window of a sensor reveal, in steps counted from its first."""
     return revealed_in_steps(_any_window(release))
 
 

@@ -79,6 +79,11 @@ class CountingWindow:
         """Whether a count is published with this step: the window's last, with all moves since step 1."""
         return (step + 1) % self.steps == 0 and self.first_of(step) >= int(bool(self.moves))
 
+    def begun_in(self, step: int) -> int | None:
+        """The last step of the window that is accounted from this step on; None where none begins."""
+        last = step + self.steps - 1 + int(bool(self.moves))
+        return last if self.ends_with(last) else None
+
 
 @checked(SensorError)
 @dataclass(frozen=True, slots=True)
@@ -317,16 +322,42 @@ class RevealedAmount:
 
 @checked(ScheduleError)
 @dataclass(frozen=True, slots=True)
+class OpenWindow:
+    """A window whose count will be published with the step ``last``, as was decided when it began."""
+
+    release: SensorRelease
+    last: int
+
+    @property
+    def _window(self) -> CountingWindow:
+        assert self.release.sensor.window is not None
+        return self.release.sensor.window
+
+    @property
+    def first(self) -> int:
+        """The first step it covers."""
+        return self._window.first_of(self.last)
+
+    @property
+    def charged_from(self) -> int:
+        """The first step it is accounted in: of moves the one before the first."""
+        return self.first - int(bool(self._window.moves))
+
+
+@checked(ScheduleError)
+@dataclass(frozen=True, slots=True)
 class StepSchedule:
     """All that is released in one step, in the order of announcement; empty for a step without releases.
 
     ``revealed`` bounds the information of counts over windows, in addition to the places that they show; None
-    where the releases themselves give the information.
+    where the releases themselves give the information. ``windows`` are those that are accounted in this step,
+    where a risk budget decides each of them when it begins; None where one mechanism holds for all windows.
     """
 
     step: int
     releases: tuple[SensorRelease, ...] = ()
     revealed: tuple[RevealedMove | RevealedAmount, ...] | None = None
+    windows: tuple[OpenWindow, ...] | None = None
 
     def __post_init__(self) -> None:
         """:class:`~models.exceptions.ScheduleError` for a step before the first."""

@@ -14,7 +14,7 @@ from accounting.continuous.shadow import Shadow, drawn_parts
 from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism, public_error
 from models.priors import Population
-from models.releases import SensorRegistry, SensorRelease, StepSchedule
+from models.releases import SensorRegistry, SensorRelease, StepSchedule, in_single_steps
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.setup.run_folder.run_settings import registries_of
 from stream_app.wire import StepDecision, schedule_of
@@ -49,10 +49,15 @@ class Account:
 
 
 def read_decisions(path: Path, registry: SensorRegistry) -> list[StepSchedule]:
-    """The accounted schedule of a run from its decisions log; each step with the sensors it had."""
+    """The decided schedule of a run from its decisions log; each step with the sensors it had."""
     registries = registries_of(path.parent, registry)
     decisions = (parsed_line(StepDecision, path, line) for line in whole_lines(path))
     return [schedule_of(each, registries.at(each.step)) for each in decisions]
+
+
+def read_accounted(path: Path, registry: SensorRegistry) -> list[StepSchedule]:
+    """The same as accounts know it: windows in the steps they cover."""
+    return [in_single_steps(step, registry) for step in read_decisions(path, registry)]
 
 
 def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterator[StepSchedule]:

@@ -25,7 +25,7 @@ from accounting.ledgers.bayesian import Declared, read_bayesian
 from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
 from models.priors import Population
-from models.releases import SensorRegistry, in_single_steps
+from models.releases import SensorRegistry, in_single_steps, schedule_in_single_steps
 from stream_app.analysis.checked_run import NO_RECORD, check_run
 from stream_app.exceptions import OutputError, SettingsError, restoring
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions
@@ -189,7 +189,11 @@ def _reconstruction(
     if not len(population):
         raise SettingsError("risk must be of people", "no priors", remedy)
     if sensors is not None:
-        log = ReleaseLog.of(in_single_steps(step, sensors) for step in log.steps)
+        is_schedule = not sensors.in_windows and all(step.windows is None for step in log.steps)
+        if sensors.windowed and is_schedule:
+            log = ReleaseLog.of(schedule_in_single_steps(log.steps))
+        else:
+            log = ReleaseLog.of(in_single_steps(step, sensors) for step in log.steps)
     statement = read_reconstruction(log, population, horizon, progress)
     return {
         "horizon": horizon.horizon,

@@ -27,7 +27,7 @@ from accounting.exposure import Exposure
 from accounting.exposure.crowd import CrowdAdversary
 from models.prior_files import load_evidence
 from models.priors import Evidence, Population
-from models.releases import Schedule
+from models.releases import Schedule, schedule_in_single_steps
 from stream_app.cli.shared import INFORMED, add_numbers, new_table, progress, say, stdout
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.hindsight import SHARED_NOISE, Hindsight, PastHorizon, hindsight
@@ -244,10 +244,11 @@ def people_in_hindsight(
 ) -> list[PersonInHindsight | None]:
     """Each chosen person's risk of these steps; None where it cannot be computed."""
     crowd = None if adversary is None else seen_among(population, planned, adversary)
+    shown = schedule_in_single_steps(planned.steps)
     people: list[PersonInHindsight | None] = []
     with progress() as bar:
         for person in bar.track(chosen, description="in hindsight"):
-            question = population, person, planned.steps, planned.first_slot, past, effort
+            question = population, person, shown, planned.first_slot, past, effort
             informed = hindsight(*question, calendar=planned.calendar)
             found = informed if crowd is None else hindsight(*question, crowd)
             people.append(

@@ -130,7 +130,7 @@ def audit(
     designs = given_designs(covariance)
     population = load_population(priors)
     registry = load_registry(sensors, population.location_names).with_designs(designs)
-    refuse(Runner.AUDIT, Facts(registry=registry))
+    refuse(Runner.AUDIT, Facts(registry=registry, in_crowd=crowd is not None))
     planned = load_schedule(schedule, registry)
     if config is not None:
         planned = load_exclusions(settings_of(config), registry).without(planned)

@@ -105,14 +105,14 @@ def report(
 
 def _varied(folder: Path, known: Priors, settings: Settings, specs: list[str]) -> tuple[VariedRisks, ...]:
     """What other habits make of the run's releases; nothing where nothing was asked."""
-    from stream_app.analysis.accounted_again import read_decisions
+    from stream_app.analysis.accounted_again import read_accounted
     from stream_app.analysis.alternatives import Alternative, answers, vary
     from stream_app.analysis.report import read_run
 
     chosen = vary(Alternative.given(known.population, known.pseudonyms, settings), specs)
     if not chosen:
         return ()
-    steps = read_decisions(folder / "decisions.jsonl", known.registry)
+    steps = read_accounted(folder / "decisions.jsonl", known.registry)
     rule = read_run(folder).with_rule(settings)
     with progress() as bar:
         task = bar.add_task("accounting", total=len(chosen) * len(steps))
@@ -121,11 +121,13 @@ def _varied(folder: Path, known: Priors, settings: Settings, specs: list[str]) -
 
 def _in_crowd(folder: Path, known: Priors, settings: Settings, adversary: CrowdAdversary) -> PlannedCrowd:
     """The run's steps accounted again, against whoever does not know where the others are."""
-    from stream_app.analysis.accounted_again import read_decisions
+    from stream_app.analysis.accounted_again import read_accounted
     from stream_app.analysis.crowd import plan_in_crowd
     from stream_app.analysis.report import read_run
+    from stream_app.setup.combinations import Facts, Runner, refuse
 
-    steps = read_decisions(folder / "decisions.jsonl", known.registry)
+    refuse(Runner.REPORT, Facts(registry=known.registry, in_crowd=True))
+    steps = read_accounted(folder / "decisions.jsonl", known.registry)
     horizon = read_run(folder).with_rule(settings).horizon_settings(settings.first_slot)
     with progress() as bar:
         task = bar.add_task("accounting", total=len(steps))

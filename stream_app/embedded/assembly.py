@@ -241,6 +241,8 @@ def restore_account(
             crowds = None if accounts.crowd is None else crowds_of(decision)
             policy.accounted(schedule, crowds)
             accounts.apply(accounted, crowds)
+        else:
+            policy.resume(schedule)
         if attack is not None:
             attack.note(accounted)
         if account is None:

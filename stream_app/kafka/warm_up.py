@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from accounting.decisions import begun_windows
 from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
-from models.releases import SensorRelease, StepSchedule, in_single_steps
+from models.releases import OpenWindow, SensorRegistry, SensorRelease, StepSchedule, in_single_steps
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.settings_sources import load_settings
 from stream_app.steps import Accounts
@@ -50,22 +51,33 @@ def compile_kernels(deployment: Deployment) -> None:
     registry = deployment.registry
     sensors = [sensor for sensor in registry.sensors if sensor.window is None][:2]
     limit = deployment.limit()
-    what_if = None if limit is None else WhatIf(accountant, limit, accounts.deciding)
+    has_windows = bool(registry.windowed)
+    what_if = None
+    if limit is not None:
+        what_if = WhatIf(accountant, limit, accounts.deciding, has_windows=has_windows)
     shadow = new_shadow(deployment.settings, accountant)
     for step in range(4):
         mechanism = Raw() if step % 2 else Gaussian(1.0)
         releases = tuple(SensorRelease(sensor, mechanism) for sensor in sensors)
-        schedule = in_single_steps(StepSchedule(accountant.next_step, releases), registry)
+        windows = _windows(registry, accountant.next_step) if what_if is not None and has_windows else None
+        decided = StepSchedule(accountant.next_step, releases, windows=windows)
+        schedule = in_single_steps(decided, registry)
         crowds = None if accounts.crowd is None else accounts.crowd.ask(schedule)
         if what_if is not None:
-            what_if.next_step(AnnouncedStep(sensors, crowds, [sensors])).count_over([schedule])
-            what_if.note(schedule, crowds)
+            what_if.next_step(AnnouncedStep(sensors, crowds, [sensors])).count_over([decided])
+            what_if.note(decided, crowds)
         accounts.apply(schedule, crowds)
         if shadow is not None:
             shadow.note(schedule)
             shadow.mean()
     accountant.summary()
     accountant.crossings()
+
+
+def _windows(registry: SensorRegistry, step: int) -> tuple[OpenWindow, ...]:
+    """A window of each sensor that has one that begins with this step."""
+    chosen = [SensorRelease(sensor, Gaussian(1.0)) for sensor in registry.windowed]
+    return begun_windows(step, chosen)
 
 
 def main() -> None:

@@ -32,7 +32,6 @@ class Runner(StrEnum):
     COORDINATOR = "tallyguard worker coordinator"
     ACCOUNT = "tallyguard worker account"
     PERSONS = "tallyguard persons load"
-    CONNECT = "tallyguard connect"
     AUDIT = "tallyguard audit"
     REPORT = "tallyguard report --priors"
 
@@ -84,7 +83,7 @@ class Facts:
     ``people`` are how many have a prior, ``has_personas`` whether some stand for many. ``released`` are
     sensors and the mechanisms that the settings choose for them, ``tiers`` those that any mechanism publishes
     for, ``activations`` says whether the steps known beforehand are a CSV. ``release`` stands for settings of
-    which no more is known.
+    which no more is known. ``in_crowd`` says whether the command asks for the crowd adversary.
     """
 
     settings: Settings | None = None
@@ -97,6 +96,7 @@ class Facts:
     tiers: tuple[str, ...] = ()
     released: Sequence[tuple[Sensor, Mechanism]] = ()
     alternatives: int = 0
+    in_crowd: bool = False
 
     @property
     def decides(self) -> bool:
@@ -107,7 +107,7 @@ class Facts:
     @property
     def has_crowd(self) -> bool:
         """Whether ceilings in the crowd are computed."""
-        return self.settings is not None and self.settings.has_crowd
+        return self.in_crowd or (self.settings is not None and self.settings.has_crowd)
 
 
 @dataclass(frozen=True)
@@ -161,21 +161,17 @@ def _windows_in(
     return refused
 
 
-def _shared_noise_in_windows(kind: type) -> Callable[[Facts], TallyguardError | None]:
-    """Refuses noise of a kind that several values share, of sensors with windows or moves."""
-
-    def refused(facts: Facts) -> TallyguardError | None:
-        for sensor, mechanism in facts.released:
-            if sensor.window is not None and isinstance(mechanism, kind):
-                return SettingsError(
-                    f"release.sensors.{sensor.name} must be raw, gaussian or suppressed, having a window or "
-                    "moves",
-                    mechanism.name,
-                    "noise that several values share is accounted for presence in single steps",
-                )
-        return None
-
-    return refused
+def _designed_noise_in_windows(facts: Facts) -> TallyguardError | None:
+    """Refuses noise that several steps share, of sensors with windows or moves."""
+    for sensor, mechanism in facts.released:
+        if sensor.window is not None and isinstance(mechanism, DrawnPerWindow):
+            return SettingsError(
+                f"release.sensors.{sensor.name} must be raw, gaussian, tiered or suppressed, having a window "
+                "or moves",
+                mechanism.name,
+                "noise that several steps share is accounted for presence in single steps",
+            )
+    return None
 
 
 def _shared_noise_again(
@@ -283,66 +279,25 @@ def _slot_of_schedule(facts: Facts) -> TallyguardError | None:
 
 
 _NOT_BUILT, _MATHEMATICS = Reason.NOT_BUILT, Reason.MATHEMATICS
-_CONNECTED = "counts that are connected", "write their readings as messages (JSON lines)"
 
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         Feature.WINDOWS,
-        Feature.BUDGET,
-        EVERYWHERE,
-        _NOT_BUILT,
-        "a window is accounted from its first step on, with a mechanism fixed before a budget could decide",
-        _windows_in(
-            "a risk budget",
-            "these are accounted before their windows end, with a mechanism fixed beforehand: set raw, "
-            "gaussian or suppressed, and see with tallyguard plan what that means",
-            lambda facts: facts.decides,
-        ),
-    ),
-    Refusal(
-        Feature.WINDOWS,
         Feature.CROWD,
-        ON_KAFKA | {Runner.RUN, Runner.PLAN},
+        ON_KAFKA | {Runner.RUN, Runner.PLAN, Runner.AUDIT, Runner.REPORT},
         _NOT_BUILT,
         "how many others a count of a window hides one among is known for presence in single steps only",
         _windows_in(
             "ceilings in the crowd", "leave out adversary and [crowd]", lambda facts: facts.has_crowd
         ),
     ),
-    *(
-        Refusal(
-            Feature.WINDOWS,
-            feature,
-            EVERYWHERE,
-            _NOT_BUILT,
-            "noise that several values share is accounted for presence in single steps",
-            _shared_noise_in_windows(kind),
-        )
-        for feature, kind in ((Feature.TIERS, PublishesTiers), (Feature.CORRELATED, DrawnPerWindow))
-    ),
     Refusal(
         Feature.WINDOWS,
-        None,
-        frozenset({Runner.CONNECT}),
+        Feature.CORRELATED,
+        EVERYWHERE,
         _NOT_BUILT,
-        "a connector sums counts to steps, not to windows",
-        _windows_in(*_CONNECTED),
-    ),
-    Refusal(
-        Feature.WINDOWS,
-        None,
-        frozenset({Runner.AUDIT}),
-        _NOT_BUILT,
-        "the attacks and bounds of an audit are of counts of places in single steps",
-        _windows_in("an audit", "certify them with tg.certify_windows (docs/how-to/passages.md)"),
-    ),
-    Refusal(
-        Feature.WINDOWS,
-        None,
-        frozenset({Runner.REPORT}),
-        _NOT_BUILT,
-        "which release added how much is known for counts of single steps",
-        _windows_in("a report with --priors", "leave --priors out, for what it adds is unknown"),
+        "a noise design is accounted for presence in single steps",
+        _designed_noise_in_windows,
     ),
     Refusal(
         Feature.CORRELATED,

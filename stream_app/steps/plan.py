@@ -450,7 +450,8 @@ def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegi
         )
     policy = policy_from(settings.release, registry)
     registry = with_windows(registry, policy)
-    refuse_unaccounted(schedule, registry)
+    if isinstance(policy, FixedPolicy):  # a risk budget decides each window when it begins
+        refuse_unaccounted(schedule, registry)
     exclusions = load_exclusions(settings, registry)
     active = exclusions.without(schedule)
     return Plan(

@@ -50,11 +50,14 @@ from stream_app.wire.messages import (
     Suspicion,
     TierValue,
     Version,
+    WindowDecision,
     WorstMoment,
     crowds_of,
     decision_of,
     fingerprint_of,
     schedule_of,
+    window_decisions,
+    windows_of,
 )
 from stream_app.wire.parsing import (
     FIRST_LOOK,
@@ -119,6 +122,7 @@ __all__ = [
     "SystemClock",
     "TierValue",
     "Version",
+    "WindowDecision",
     "WorstMoment",
     "batched",
     "check_file",
@@ -139,4 +143,6 @@ __all__ = [
     "reject",
     "require_lines",
     "schedule_of",
+    "window_decisions",
+    "windows_of",
 ]

@@ -6,7 +6,7 @@ Unknown fields, types and versions are refused; :mod:`stream_app.wire.parsing` r
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from accounting.decisions import BudgetReason
 from models import mechanisms
 from models.mechanisms import MECHANISMS, Designs, Mechanism
-from models.releases import SensorRegistry, SensorRelease, StepSchedule
+from models.releases import OpenWindow, SensorRegistry, SensorRelease, StepSchedule
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import StepCrowd
@@ -258,11 +258,22 @@ class DecisionReason(BaseModel):
     adversary: Literal["crowd"] | None = None
 
 
+class WindowDecision(BaseModel):
+    """How the count of a window will be published with the step ``last``: decided when the window began."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    sensor: Name
+    last: Step
+    mechanism: Name
+    parameters: Mapping[str, Finite] = Field(default_factory=dict)
+
+
 class StepDecision(BaseMessage):
     """The internal twin of a release: what was decided from the schedule, before any count was looked at.
 
     ``why`` is there if a risk budget decided; ``deployment``, on Kafka, is the digest of the accounting
-    settings.
+    settings. ``windows`` are those accounted in this step, where a risk budget decides each of them.
     """
 
     type: Literal["decision"] = "decision"
@@ -270,6 +281,7 @@ class StepDecision(BaseMessage):
     decisions: tuple[SensorDecision, ...]
     why: DecisionReason | None = None
     deployment: Name | None = None
+    windows: tuple[WindowDecision, ...] | None = None
 
 
 # Outputs: the values of each step, and those that a tier added later received of earlier steps.
@@ -589,6 +601,34 @@ def decision_of(
         ),
         why=why,
         deployment=deployment,
+        windows=None if schedule.windows is None else window_decisions(schedule.windows),
+    )
+
+
+def window_decisions(windows: Iterable[OpenWindow]) -> tuple[WindowDecision, ...]:
+    """The message form of windows that were decided."""
+    return tuple(
+        WindowDecision(
+            sensor=each.release.sensor.name,
+            last=each.last,
+            mechanism=each.release.mechanism.name,
+            parameters=dict(each.release.mechanism.parameters),
+        )
+        for each in windows
+    )
+
+
+def windows_of(decisions: Iterable[WindowDecision], registry: SensorRegistry) -> tuple[OpenWindow, ...]:
+    """The windows of such messages."""
+    return tuple(
+        OpenWindow(
+            SensorRelease(
+                registry.get(each.sensor),
+                _mechanism(each.mechanism, tuple(sorted(each.parameters.items())), registry.designs),
+            ),
+            each.last,
+        )
+        for each in decisions
     )
 
 
@@ -603,6 +643,7 @@ def schedule_of(decision: StepDecision, registry: SensorRegistry) -> StepSchedul
             )
             for item in decision.decisions
         ),
+        windows=None if decision.windows is None else windows_of(decision.windows, registry),
     )
 
 

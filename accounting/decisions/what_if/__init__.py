@@ -5,7 +5,15 @@ from accounting.decisions.what_if.questions import (
     DECIDING_PART_IN_CROWD,
     AnnouncedStep,
     NextStep,
+    NextStepOfWindows,
     WhatIf,
 )
 
-__all__ = ["DECIDING_PART", "DECIDING_PART_IN_CROWD", "AnnouncedStep", "NextStep", "WhatIf"]
+__all__ = [
+    "DECIDING_PART",
+    "DECIDING_PART_IN_CROWD",
+    "AnnouncedStep",
+    "NextStep",
+    "NextStepOfWindows",
+    "WhatIf",
+]

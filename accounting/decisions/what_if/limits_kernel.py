@@ -415,6 +415,11 @@ class Headroom(NamedTuple):
     is_quiet_over: NDArray[np.bool_]  # (N,) a limit is broken even if nothing more is released
 
 
+# What this and all later steps may reveal *together*, whenever they do (:func:`find_room`), is the least of
+# ``limit_k - quiet_k`` over the same horizons: carried on, an amount never grows. Counts of windows need
+# that, whose parts come out in steps to come.
+
+
 class Outlook(NamedTuple):
     """One person's coming horizons; position ``MEMORY + j`` is step ``j`` of the next horizon."""
 
@@ -541,3 +546,36 @@ def find_headroom(
         longest_cycle = max(longest_cycle, int(accounts.population.slots[person]))
     outlook = new_outlook(accounts.horizon.steps, longest_cycle)
     _find_some_headroom(begin, end, accounts, limits, headroom, next_step, outlook)
+
+
+@pjit(lambda accounts, *_: accounts.since.size, least=256)
+def find_room(
+    begin: int, end: int, accounts: Accounts, limits: Limits, room: NDArray[np.int64], next_step: int
+) -> None:
+    """Fill ``room`` (N,) with what the next step and all later ones may reveal of each person together.
+
+    Negative where a limit is broken even if nothing more is released.
+    """
+    longest_cycle = 1  # not max(): the range may be empty
+    for person in range(begin, end):
+        longest_cycle = max(longest_cycle, int(accounts.population.slots[person]))
+    outlook = new_outlook(accounts.horizon.steps, longest_cycle)
+    population, constants, _, state, _, (horizon, _, _, _, first_slot) = accounts
+    first = next_step - horizon + 1
+    for person in range(begin, end):
+        slots = int(population.slots[person])
+        starts_itself = has_initial_distribution(population, person)
+        look_back(state, outlook, next_step, person)
+        running, known = state.running[person], state.information[person]
+        room[person] = UNLIMITED
+        for k in range(horizon - 1 + slots):
+            position = MEMORY + k
+            phase = constants.phase_start[person] + (first_slot + first + k) % slots
+            entropy = np.inf if starts_itself else float(constants.entropy_units[phase])
+            look_ahead(outlook, constants, phase, position, entropy, 1.0)
+            if k < horizon - 1:
+                running -= state.conditional[(first + k) % horizon, person]
+            quiet = min(outlook.carried[position] + outlook.unconditioned[position], entropy)
+            known = min(known, int(quiet) + (running if k < horizon - 1 else 0))
+            if limits.information[phase] < UNLIMITED:
+                room[person] = min(room[person], limits.information[phase] - known)

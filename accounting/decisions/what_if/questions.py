@@ -28,18 +28,29 @@ from accounting.decisions.what_if.limits_kernel import (
     count_reaches,
     find_headroom,
     find_largest_guesses,
+    find_room,
     find_terms,
     reserve_for_hindsight,
     set_limits,
 )
 from accounting.decisions.what_if.refined_check import CrowdCheck, RefinedCheck
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
+from accounting.exposure.own_counts import RevealedInformation
 from accounting.exposure.step_information import SensorInformation, observe
 from accounting.exposure.step_information.observation import StepView
 from accounting.settings import RiskBudget, refuse_calendar
 from models.mechanisms import Mechanism, Raw, Suppressed, Tabulated
 from models.noise import binary_entropy, fill_information
-from models.releases import Sensor, SensorRelease, StepSchedule
+from models.releases import (
+    OpenWindow,
+    RevealedMove,
+    Sensor,
+    SensorRelease,
+    StepSchedule,
+    parts_of,
+    revealed_of_window,
+    without_coins,
+)
 
 # A quick upper bound on what a step reveals about each person: the sum over the sensors that can count the
 # person.
@@ -165,12 +176,14 @@ class AnnouncedStep(NamedTuple):
     """The step in question: its sensors and, where they are known, their crowds.
 
     ``coming`` are the announced sensors of the steps after it, with which it shares each person's headroom
-    evenly. If ``coming`` is empty, the step may use all of the headroom.
+    evenly. If ``coming`` is empty, the step may use all of the headroom. Sensors with windows are those that
+    begin one; ``open`` are the windows from before.
     """
 
     sensors: Sequence[Sensor]
     crowds: StepCrowd | None = None
     coming: Sequence[Sequence[Sensor]] = ()
+    open: tuple[OpenWindow, ...] = ()
 
 
 class WhatIf:
@@ -183,12 +196,19 @@ class WhatIf:
     """
 
     def __init__(
-        self, accountant: ContinuousAccountant, limit: RiskBudget, crowd: CrowdAccount | None = None
+        self,
+        accountant: ContinuousAccountant,
+        limit: RiskBudget,
+        crowd: CrowdAccount | None = None,
+        *,
+        has_windows: bool = False,
     ) -> None:
         """Refined bounds are used only if the accounts will refine the same people, and not in hindsight.
 
-        They are not used either if several chains stand for a person, because all of them would be refined.
+        They are not used either if several chains stand for a person, because all of them would be refined;
+        nor if the deployment ``has_windows``, whose counts reach into steps that refined bounds do not see.
         """
+        self.has_windows = has_windows
         settings, population = accountant.settings, accountant.population
         refuse_calendar(settings.calendar, "a risk budget")
         self.informed: WhatIf | None = None
@@ -205,7 +225,7 @@ class WhatIf:
         self.limit = limit
         self.accountant = accountant
         self.crowd = crowd
-        self.refines = refines and not limit.in_hindsight
+        self.refines = refines and not limit.in_hindsight and not has_windows
         self.people_each = accountant.by_account.people
         """How many people have each account, (A,)."""
         accounts = accountant.view().accounts
@@ -226,15 +246,16 @@ class WhatIf:
         """The step that questions are about: the one to be accounted next."""
         return self.accountant.next_step
 
-    def next_step(self, announced: AnnouncedStep) -> NextStep:
+    def next_step(self, announced: AnnouncedStep) -> NextStep | NextStepOfWindows:
         """Questions about the next step, in which these sensors may be released."""
-        return NextStep(self, announced)
+        return NextStepOfWindows(self, announced) if self.has_windows else NextStep(self, announced)
 
     def note(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Note the step that will be accounted next; needed only for a limit in hindsight."""
         if self.limit.in_hindsight:
             sensors = [release.sensor for release in step.releases]
-            self.was_over |= self.next_step(AnnouncedStep(sensors, crowds)).is_over(step)
+            announced = AnnouncedStep(sensors, crowds, open=step.windows or ())
+            self.was_over |= self.next_step(announced).is_over(step)
 
 
 class NextStep:
@@ -259,7 +280,7 @@ class NextStep:
         self._headroom = self._find_headroom(what_if.limits)
         rows = [self._labels(later) for later in announced.coming]
         self._coming = np.array(rows, dtype=np.int32).reshape(-1, self._locations)
-        self._informed = None if what_if.informed is None else what_if.informed.next_step(announced)
+        self._informed = None if what_if.informed is None else NextStep(what_if.informed, announced)
         self._check = self._refined_check(what_if, announced) if what_if.refines else None
         slot = self._settings.first_slot + self._step
         self._quick = QuickBounds(what_if.information, sensors, slot, self._is_nonstationary)
@@ -448,8 +469,163 @@ class NextStep:
 
     def _labels(self, sensors: Sequence[Sensor]) -> NDArray[np.int32]:
         """The outcome of each location if these sensors are raw, (M,)."""
-        raw = tuple(SensorRelease(sensor, Raw()) for sensor in sensors)
-        return observe(StepSchedule(self._step, raw), self._locations).labels
+        return _raw_labels(sensors, self._locations)
+
+
+def _raw_labels(sensors: Sequence[Sensor], locations: int) -> NDArray[np.int32]:
+    """The outcome of each location if these sensors count there exactly in one step, (M,)."""
+    raw = tuple(SensorRelease(Sensor(each.name, each.locations), Raw()) for each in sensors)
+    return observe(StepSchedule(0, raw), locations).labels
+
+
+# Questions in a deployment whose sensors have windows.
+#
+# A window is decided with the first step that it is accounted in, and what it reveals comes out in steps to
+# come. With ``C`` what is decided, the invariant is that every horizon from now on keeps its limit with all
+# of ``C``, elapsed or to come, and nothing else; time only removes conditions, so silence is always
+# admissible (math3.md, 19.4). An amount that comes out later is not carried as far as one of this step, so it
+# is taken as it is: together with what this step and its new windows reveal, it must fit in the room of every
+# horizon (``limits_kernel.find_room``).
+#
+# For a limit in hindsight a window counts whole until it has ended: a horizon that ends within it is reached
+# by its elapsed parts, too. And no step may reveal more of a place than the limit allows a step.
+
+
+class NextStepOfWindows:
+    """Questions about one step; the accountant must not be moved on while they are asked.
+
+    Everything is added up by single counts, the worst law of the place being taken for people who start from
+    a distribution of their own.
+    """
+
+    def __init__(self, what_if: WhatIf, announced: AnnouncedStep) -> None:
+        accountant = what_if.accountant
+        self._what_if = what_if
+        self._step = accountant.next_step
+        self._first_slot, self._horizon = accountant.settings.first_slot, accountant.settings.horizon
+        view, population = accountant.view(), accountant.population
+        self._own_before = view.accounts.nonstationary.before
+        self._population, locations = population, population.location_count
+        self._is_nonstationary = np.diff(view.accounts.population.initial_start) > 0
+        self._revealed = RevealedInformation(view.accounts.population, locations)
+        people = view.accounts.since.size
+        self._room = np.empty(people, dtype=np.int64)
+        find_room(view.accounts, what_if.limits, self._room, self._step)
+        self._shares = np.ones(people, dtype=np.int64)
+        rows = [_raw_labels(later, locations) for later in announced.coming]
+        labels = np.array(rows, dtype=np.int32).reshape(-1, locations)
+        count_reaches(view.accounts.population, labels, self._shares)
+        self._open = frozenset(announced.open)
+        self._units: dict[object, NDArray[np.float64]] = {}
+        self._decided = sum(map(self._of_window, announced.open), start=np.zeros(people))
+
+    @property
+    def people(self) -> int:
+        """The number of people."""
+        return self._what_if.people
+
+    def count_over(self, candidates: Sequence[StepSchedule], enough: int | None = None) -> OverLimit:
+        """How many people each candidate would put over the limit; all of them are counted."""
+        natural = self._what_if.natural
+        first = self._first_slot + self._step - self._horizon + 1
+        people_each = self._what_if.people_each
+        over = tuple(int(people_each[self.is_over(step)].sum()) for step in candidates)
+        return OverLimit(self.people, natural[first % len(natural)], natural, over, (0,) * len(candidates))
+
+    def is_over(self, step: StepSchedule) -> NDArray[np.bool_]:
+        """Which accounts would be over the limit, (A,), by this step or in any case."""
+        begun = [window for window in step.windows or () if window not in self._open]
+        plain = [each for each in step.releases if each.sensor.window is None]
+        new = np.zeros(self._room.size)
+        for release in plain:
+            new += self._of_places(release.sensor, release.accounted, self._step)
+        for window in begun:
+            new += self._of_window(window)
+        over = self._decided + new * self._shares > self._room
+        if self._what_if.limit.in_hindsight:
+            over |= self._is_too_much_in_a_step(plain, [*self._open, *begun])
+        return self._what_if.was_over | self._population.any_draw(over)
+
+    def _is_too_much_in_a_step(
+        self, plain: Sequence[SensorRelease], windows: Sequence[OpenWindow]
+    ) -> NDArray[np.bool_]:
+        """Of whom this step or one to come reveals more than a limit in hindsight allows a step, (N,)."""
+        by_step: dict[int, NDArray[np.float64]] = {self._step: np.zeros(self._room.size)}
+        for release in plain:
+            by_step[self._step] += self._of_places(release.sensor, release.accounted, self._step)
+        for window in windows:
+            for step, units in self._parts(window):
+                if step >= self._step:
+                    by_step[step] = by_step.get(step, 0.0) + units
+        limit = self._what_if.limits.step
+        return np.any([units > limit for units in by_step.values()], axis=0)
+
+    def _of_window(self, window: OpenWindow) -> NDArray[np.float64]:
+        """The most that a window reveals from now on, as accounts add it up, in units, (N,)."""
+        if window not in self._units:
+            since = window.charged_from if self._what_if.limit.in_hindsight else self._step
+            total = self._as_accounted(window, since)
+            if self._what_if.limit.in_hindsight:  # also a horizon that ends before the window's noise is out
+                whole = sum((units for _, units in self._parts(window)), start=np.zeros(total.size))
+                total = np.maximum(total, whole)
+            self._units[window] = total
+        return self._units[window]
+
+    def _as_accounted(self, window: OpenWindow, since: int) -> NDArray[np.float64]:
+        """What the steps from ``since`` on add to the information of an account, in units, (N,)."""
+        total = np.zeros(self._room.size)
+        for part in parts_of(window.release):
+            step = window.first + part.places.offset
+            if step >= since and without_coins((SensorRelease(part.sensor, part.mechanism),)):
+                total += self._of_places(part.sensor, part.mechanism, step)
+        for at, each in revealed_of_window(window.release):
+            step = window.first + at
+            if step < since:
+                continue
+            nats = self._revealed.nats([each], self._first_slot + step - 1, self._own_before)
+            if isinstance(each, RevealedMove):
+                assert isinstance(each.mechanism, Tabulated)
+                nats[self._is_nonstationary] = float(
+                    each.mechanism.information_table().information_nats.max()
+                )
+            total += _in_units(nats)
+        return total
+
+    def _parts(self, window: OpenWindow) -> list[tuple[int, NDArray[np.float64]]]:
+        """What each step of a window reveals by the places it shows, in units, (N,)."""
+        return [
+            (step, self._of_places(part.sensor, part.mechanism, step))
+            for part in parts_of(window.release)
+            for step in [window.first + part.places.offset]
+        ]
+
+    def _of_places(self, sensor: Sensor, mechanism: Mechanism, step: int) -> NDArray[np.float64]:
+        """The most that a count of presence reveals about each person, in units, (N,)."""
+        if not mechanism.is_released:
+            return np.zeros(self._room.size)
+        key = sensor.locations, mechanism, step
+        if key not in self._units:
+            information, slot = self._what_if.information, self._first_slot + step
+            people = information.people_of(sensor)
+            probability = np.minimum(information.probability(sensor, slot)[people], 1.0)
+            nats, most = np.empty(people.size), float(np.log(2.0))
+            if isinstance(mechanism, Tabulated):
+                table = mechanism.information_table()
+                fill_information(table, probability, nats)
+                most = float(table.information_nats.max())
+            else:
+                nats = binary_entropy(probability)
+            nats[probability == 0.0] = 0.0
+            nats[self._is_nonstationary[people]] = most
+            found = np.zeros(self._room.size)
+            found[people] = _in_units(nats)
+            self._units[key] = found
+        return self._units[key]
+
+
+def _in_units(nats: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Nats as whole units, none too few for the rounding of the accounts."""
+    return np.where(nats > 0.0, np.ceil(nats * UNITS_PER_NAT) + _MARGIN_UNITS, 0.0)
 
 
 def find_limits(accounts: Accounts, limit: RiskBudget, within_nats: float, draws: int) -> Limits:

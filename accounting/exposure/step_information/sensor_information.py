@@ -79,6 +79,10 @@ class SensorInformation:
         probability[self._entries(sensor).people] = self._own_probability(sensor, slot)
         return probability
 
+    def people_of(self, sensor: Sensor) -> NDArray[np.int64]:
+        """Those who have a place that the sensor counts at, whenever they are there, (n,)."""
+        return self._entries(sensor).people
+
     def _entries(self, sensor: Sensor) -> _Entries:
         if sensor.locations not in self._entries_of:
             self._entries_of[sensor.locations] = self._find_entries(sensor)

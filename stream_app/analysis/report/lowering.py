@@ -21,14 +21,21 @@ from accounting.settings import HorizonSettings
 from models.calendar import Calendar
 from models.mechanisms import NO_DESIGNS, Designs, Gaussian, Mechanism, Suppressed, public_error
 from models.priors import Population
-from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
+from models.releases import (
+    PartOfCount,
+    Schedule,
+    SensorRegistry,
+    SensorRelease,
+    StepSchedule,
+    in_single_steps,
+    parts_in_step,
+)
 from stream_app.analysis.accounted_again import account
 from stream_app.analysis.run_log import RunLog
 from stream_app.exceptions import RunChangedError
-from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.people_record import as_accounted
-from stream_app.setup.run_folder.run_settings import check_belongs, sensors_of_run
+from stream_app.setup.run_folder.run_settings import check_belongs, sensors_of_run, with_recorded_windows
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import designs_of
 from stream_app.watching.people import NATS_PER_BIT
@@ -102,7 +109,8 @@ class _Window:
 
     population: Population
     person: int
-    steps: tuple[StepSchedule, ...]
+    steps: tuple[StepSchedule, ...]  # as accounts know them
+    parts: tuple[Sequence[PartOfCount], ...]
     first_slot: int
     calendar: Calendar | None
 
@@ -111,7 +119,7 @@ class _Window:
         schedule, chains = Schedule(self.steps, self.first_slot, self.calendar), self.population.accounted
         for chain in self.population.chains_of(np.array([self.person])):
             exposure = Exposure.of(chains.chain(chain), schedule, chains.location_count)
-            for share in information_shares(exposure, self.steps):
+            for share in information_shares(exposure, self.parts):
                 yield replace(share, information_nats=share.information_nats / self.population.draws)
 
 
@@ -120,9 +128,9 @@ def load_priors(
 ) -> Priors:
     """What a run had, as its settings name it; :class:`RunChangedError` for other priors or sensors."""
     registry = sensors_of_run(folder, settings, population.location_names)
-    refuse(Runner.REPORT, Facts(registry=registry))
     check_belongs(folder, population, registry)
     registry = registry.with_designs(designs_of(settings.release)).with_designs(designs)
+    registry = with_recorded_windows(folder, registry)
     pseudonyms = load_pseudonym_key(settings, folder).pseudonyms(population.people)
     return Priors(as_accounted(folder, population), registry, pseudonyms)
 
@@ -143,7 +151,8 @@ def lowering(
     ]
     revealed = [(number, share) for number, window in enumerate(windows) for share in window.shares()]
     shares = _by_sensor(revealed)
-    changes = _changes(priors.population.subset(index), steps, log.horizon(), shares)
+    exposed_people = replace(priors, population=priors.population.subset(index))
+    changes = _changes(exposed_people, steps, log.horizon(), shares)
     return Lowering(len(windows), int(log.settings["horizon"]), shares, _by_release(revealed), changes)
 
 
@@ -166,9 +175,12 @@ def _window(
 ) -> _Window:
     """One person's horizon that ends at the worst step."""
     first = max(0, record.step - int(log.settings["horizon"]) + 1)
-    own = tuple(steps[first : record.step + 1])
+    own = steps[first : record.step + 1]
+    accounted = tuple(in_single_steps(step, priors.registry) for step in own)
+    parts = tuple(parts_in_step(step, priors.registry) for step in own)
     horizon = log.horizon()
-    return _Window(priors.population, person, own, horizon.first_slot + first, horizon.calendar)
+    slot = horizon.first_slot + first
+    return _Window(priors.population, person, accounted, parts, slot, horizon.calendar)
 
 
 def _by_sensor(revealed: Sequence[tuple[int, InformationShare]]) -> tuple[RevealedBySensor, ...]:
@@ -206,13 +218,13 @@ def _whole(revealed: Sequence[tuple[int, InformationShare]]) -> float:
 
 
 def _changes(
-    population: Population,
+    exposed: Priors,
     steps: Sequence[StepSchedule],
     horizon: HorizonSettings,
     shares: Sequence[RevealedBySensor],
 ) -> tuple[Change, ...]:
     """As it was, less of the sensors that revealed most, and noise at all sensors."""
-    change = partial(_change, population, steps, horizon)
+    change = partial(_change, exposed, steps, horizon)
     most = [share.sensor for share in shares[:NAMED_SENSORS]]
     rows = [change("as it was", {}, None)]
     for sensor in most:
@@ -228,7 +240,7 @@ def _changes(
 
 
 def _change(
-    population: Population,
+    exposed: Priors,
     steps: Sequence[StepSchedule],
     horizon: HorizonSettings,
     name: str,
@@ -237,15 +249,24 @@ def _change(
 ) -> Change:
     """The risk of these people if some sensors, or all, are released otherwise: never with less noise."""
 
-    def changed(release: SensorRelease) -> SensorRelease:
-        wanted = chosen.get(release.sensor.name, others)
+    def less(sensor: str, mechanism: Mechanism) -> Mechanism:
+        wanted = chosen.get(sensor, others)
         # A smaller rho is more noise. What the run released with more noise than proposed stays as it was.
-        if wanted is None or wanted.zcdp_rho() >= release.mechanism.zcdp_rho():
-            return release
-        return replace(release, mechanism=wanted)
+        return mechanism if wanted is None or wanted.zcdp_rho() >= mechanism.zcdp_rho() else wanted
 
-    again = (replace(step, releases=tuple(map(changed, step.releases))) for step in steps)
-    worst = account(population, again, horizon).worst
+    def changed(release: SensorRelease) -> SensorRelease:
+        return replace(release, mechanism=less(release.sensor.name, release.mechanism))
+
+    def less_of(step: StepSchedule) -> StepSchedule:
+        windows = step.windows
+        if windows is not None:
+            windows = tuple(replace(each, release=changed(each.release)) for each in windows)
+        return replace(step, releases=tuple(map(changed, step.releases)), windows=windows)
+
+    in_windows = exposed.registry.in_windows
+    registry = exposed.registry.with_windows({name: less(name, own) for name, own in in_windows.items()})
+    shown = (in_single_steps(less_of(step), registry) for step in steps)
+    worst = account(exposed.population, shown, horizon).worst
     mechanism = others or next(iter(chosen.values()), None)
     is_noised = mechanism is not None and mechanism.is_released
     error = public_error(mechanism) if mechanism is not None and is_noised else None

@@ -10,7 +10,7 @@ from math import exp, isfinite
 
 from accounting.continuous import RiskSummary
 from accounting.ledgers import EVERY_GROUP
-from models.releases import StepSchedule
+from models.releases import StepSchedule, in_single_steps
 from stream_app.analysis.audit_file import AuditedPerson, AuditedRadius
 from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report.lowering import NAMED_SENSORS, Change, Lowering, Priors, positions
@@ -226,11 +226,12 @@ def exposed_in_hindsight(
     """The worst moment of each exposed person of the log; None where it cannot be computed."""
     horizon, mistakes = int(log.settings["horizon"]), int(log.settings["mistakes"])
     run = log.horizon()
+    shown = [in_single_steps(step, priors.registry) for step in steps]
     found = (
         hindsight(
             priors.population,
             person,
-            steps,
+            shown,
             run.first_slot,
             PastHorizon.ending_at(each.step, horizon, mistakes),
             calendar=run.calendar,

@@ -438,7 +438,7 @@ class AccountWorker(Job):
         """Account a step and write the risks after it."""
 
         def account() -> tuple[RiskSummary, RiskRecords]:
-            accounts.apply(decided.accounted, decided.crowds)
+            accounts.apply(decided.accounted, decided.crowds, decided.schedule)
             return accounts.summary(), accounts.records()
 
         summary, records = await self._thread.do(account)

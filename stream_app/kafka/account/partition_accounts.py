@@ -278,10 +278,15 @@ class PartitionAccounts:
             return Arrival.KNOWN
         return Arrival.NEXT if step == self.next_step else Arrival.AHEAD
 
-    def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
-        """Account one step, as accounts know it; ``crowds`` are the sums over all partitions."""
+    def apply(
+        self, step: StepSchedule, crowds: StepCrowd | None = None, decided: StepSchedule | None = None
+    ) -> None:
+        """Account one step, as accounts know it; ``crowds`` are the sums over all partitions.
+
+        ``decided`` is the step as it was decided, where sensors have windows.
+        """
         if self._what_if is not None:
-            self._what_if.note(step, crowds)
+            self._what_if.note(step if decided is None else decided, crowds)
         self.accounts.apply(step, crowds)
         if self._shadow is not None:
             self._shadow.note(step)
@@ -289,7 +294,7 @@ class PartitionAccounts:
     def apply_all(self, steps: Iterable[Decided], on_progress: OnProgress) -> None:
         """Account some logged steps, in order."""
         for step in steps:
-            self.apply(step.accounted, step.crowds)
+            self.apply(step.accounted, step.crowds, step.schedule)
             on_progress()
 
     def attack(self) -> tuple[AttackedPart, ...] | None:
@@ -450,7 +455,8 @@ class PartitionAccounts:
         if self._shadow is not None and before is not None:
             self._shadow.take_over_log(before)
         if self._limit is not None:
-            self._what_if = WhatIf(accounts.informed, self._limit, accounts.deciding)
+            has_windows = bool(self._deployment.registry.windowed)
+            self._what_if = WhatIf(accounts.informed, self._limit, accounts.deciding, has_windows=has_windows)
             self._respond()
 
     def _respond(self) -> None:

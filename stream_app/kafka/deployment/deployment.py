@@ -44,7 +44,7 @@ from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
-from stream_app.setup.release_settings import CROWD, CrowdSettings, ReleaseSettings
+from stream_app.setup.release_settings import BUDGET, CROWD, CrowdSettings, ReleaseSettings
 from stream_app.setup.run_folder.description import Description, check_sensors, description_of
 from stream_app.setup.run_folder.facts import NETWORK, Network, Registries, differences
 from stream_app.setup.run_folder.key_record import check_between_windows
@@ -77,6 +77,7 @@ from stream_app.wire import (
     StepDecision,
     StepRelease,
     Version,
+    WindowDecision,
     crowds_of,
     schedule_of,
 )
@@ -108,7 +109,8 @@ def largest_bytes(
     sizes = {
         topics.activations: len(Activation(v=1, step=MAX_STEP, sensors=names).line()),
         topics.releases: len(_release(names, from_step).line()),
-        topics.decisions: len(_decision(names, topics.tiers, in_crowd=in_crowd).line()),
+        topics.decisions: len(_decision(names, topics.tiers, in_crowd=in_crowd).line())
+        + _windows_bytes(registry, settings),
         topics.progress: max(len(_announced(registry)), len(_waiting(names))),
     }
     if topics.regions:
@@ -135,7 +137,7 @@ def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
     policy = policy_from(settings.release, registry)
     if not isinstance(policy, BudgetPolicy):
         return 0
-    choices = policy.decider(0, [sensor.name for sensor in registry.sensors]).choices
+    choices = policy.choices_of_all()
     known = {option for choice in choices for option in choice.options}
     longest = dict.fromkeys((*_PARAMETERS, *settings.release.tiers), _LONGEST)
     own = Option(mechanism=_LONGEST_NAME, parameters=longest)
@@ -153,7 +155,20 @@ def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
     listed = sum(len(each.model_dump_json()) + 1 for each in (*options, *sensors))
     if settings.adversary == CROWD:
         listed += largest_crowd_answer_bytes(registry, settings)
+    listed += _windows_bytes(registry, settings)
     return listed + candidates + settings.release.budget.look_ahead * named + ENVELOPE_BYTES
+
+
+def _windows_bytes(registry: SensorRegistry, settings: Settings | None) -> int:
+    """The largest list of windows that a risk budget decided: at the end of one of moves, two of a sensor."""
+    if settings is None or settings.release.mechanism != BUDGET:
+        return 0
+    parameters = dict.fromkeys(_PARAMETERS, _LONGEST)
+    longest = (
+        WindowDecision(sensor=each.name, last=MAX_STEP, mechanism=_LONGEST_NAME, parameters=parameters)
+        for each in registry.windowed
+    )
+    return sum(2 * (len(each.model_dump_json()) + 1) for each in longest)
 
 
 def largest_request_bytes(registry: SensorRegistry, topics: Topics, settings: Settings) -> int:

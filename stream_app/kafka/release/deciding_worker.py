@@ -245,7 +245,12 @@ class ProposingPolicy:
         return self._proposer.decide(negotiation)
 
     def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
-        """Nothing to do: the account workers read the step from the log."""
+        """Note the windows it leaves open; the account workers read the step from the log."""
+        self.resume(step)
+
+    def resume(self, step: StepSchedule) -> None:
+        """Note the windows that a step leaves open."""
+        self._policy.resume(step)
 
 
 class RemoteCrowd:
@@ -480,7 +485,11 @@ class DecidingWorker(Job):
                 "both are written together, so one of them was changed or lost: "
                 + restoring(f"{topic}, {topics.decisions} and {topics.releases}"),
             )
-        logged = None if last is None else fingerprint_of(self._deployment.schedule_of(last))
+        logged = None
+        if last is not None:
+            schedule = self._deployment.schedule_of(last)
+            self._policy.resume(schedule)
+            logged = fingerprint_of(schedule)
         charged = progress.account.get("steps", decided)
         if charged != decided or progress.decided not in (None, logged):
             raise LogError(

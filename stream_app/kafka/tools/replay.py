@@ -49,7 +49,7 @@ def replay(deployment: Deployment, take: Callable[[int, bytes], None]) -> tuple[
                 continue
             decided = deployment.decided(decision)
             for accounts in partitions:
-                accounts.apply(decided.accounted, decided.crowds)
+                accounts.apply(decided.accounted, decided.crowds, decided.schedule)
                 for line in _lines(accounts):
                     take(accounts.partition, line)
             steps += 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from stream_app.setup.declared import most_counts_of
 from stream_app.setup.run_folder.durable import make_folder
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive_file import ArchiveTable, Progress, SiteNames, column_form
+from stream_app.starting.connect.counted_windows import CountedWindows
 from stream_app.starting.counts.deployment_files import announced_steps
 from stream_app.starting.counts.doubts import ABSENT, NOT_COUNTED, Answers, ask_about, differences, remarks_of
 from stream_app.starting.counts.read import MOST_COUNTS, CountTable, interval_seconds
@@ -248,12 +249,17 @@ def least_share(table: ArchiveTable, name: str, least: float) -> NDArray[np.bool
 _CELLS, _CELLS_A_ROW = 10_000_000, 1000
 
 
+_NONE: Mapping[str, CountedWindows] = {}
+
+
 @dataclass(frozen=True)
 class ArchiveSteps:
     """The steps that counts are brought to; without, they keep their own intervals from the first one on."""
 
     origin_seconds: int
     step_seconds: int
+    windows: Mapping[str, CountedWindows] = field(default_factory=dict)
+    """Those of the deployment's sensors: their counts are of whole windows, placed in the last steps."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +316,8 @@ def read_archive(
         channel=cells.channel[inside],
         count=cells.count[inside],
     )
-    table, dropped = _by_interval(cells, grid, interval, names, mapping)
+    rows_seconds = _row_seconds(grid, interval, names.sensors)
+    table, dropped = _by_interval(cells, replace(grid, step_seconds=rows_seconds), interval, names, mapping)
     are_totals = mapping.kind == "total"
     ask_about(table, names.texts, Answers(names.answered(mapping.keep), are_totals))
     if are_totals:
@@ -322,9 +329,12 @@ def read_archive(
     else:
         remarks_of_totals = (0, "")
     devices = tuple(remarks_of(table, names.texts, interval))
-    table, partial = _by_step(table, grid.step_seconds // interval)
+    table, partial = _by_step(table, rows_seconds // interval)
     table, without = _by_sensor(table, names)
     table = np.maximum(table, NOT_COUNTED)
+    if any(name in grid.windows for name in names.sensors):
+        table, in_part = _in_windows(table, grid, rows_seconds, names.sensors, mapping)
+        partial += in_part
     remarks = [*cells.remarks]
     for number, what in (
         remarks_of_totals,
@@ -342,6 +352,43 @@ def read_archive(
             f"One person moves a count by up to {most}: the sensors declare most_counts of {most}."
         )
     return CountTable(names.sensors, table, origin, grid.step_seconds, zone, tuple(remarks), most)
+
+
+def _row_seconds(grid: ArchiveSteps, interval: int, sensors: Sequence[str]) -> int:
+    """The length of a row: a step; an interval where it is longer, and only windows are counted."""
+    has_steps = any(name not in grid.windows for name in sensors)
+    is_longer = interval > grid.step_seconds and interval % grid.step_seconds == 0
+    return interval if is_longer and not has_steps else grid.step_seconds
+
+
+def _in_windows(
+    table: Integers, grid: ArchiveSteps, row_seconds: int, sensors: Sequence[str], mapping: FilesMap
+) -> tuple[Integers, int]:
+    """``table[row, sensor]`` as ``table[step, sensor]``, windows in their last steps; and how many in part.
+
+    A window is counted where all its rows are; one that the sensor does not publish is left out.
+    """
+    steps_a_row = row_seconds // grid.step_seconds
+    placed = np.full((len(table) * steps_a_row, len(sensors)), NOT_COUNTED, dtype=np.int64)
+    partial = 0
+    for column, name in enumerate(sensors):
+        own = grid.windows.get(name)
+        if own is None:
+            placed[:, column] = table[:, column]
+            continue
+        seconds = own.steps * grid.step_seconds
+        _check_interval(row_seconds, seconds, mapping, what="window")
+        parts = seconds // row_seconds
+        rows = -(-len(table) // parts) * parts
+        counts = np.full(rows, NOT_COUNTED, dtype=np.int64)
+        counts[: len(table)] = table[:, column]
+        split = counts.reshape(-1, parts)
+        whole = (split != NOT_COUNTED).all(axis=1)
+        partial += int(((split != NOT_COUNTED).any(axis=1) & ~whole).sum())
+        ends = np.arange(1, len(split) + 1) * own.steps - 1
+        kept = whole & (ends >= own.first_end)
+        placed[ends[kept], column] = split.sum(axis=1)[kept]
+    return placed, partial
 
 
 def check_mapping(mapping: FilesMap) -> int:
@@ -471,10 +518,10 @@ def _by_interval(
     return table.reshape(rows, names.channels), int(times[again].sum())
 
 
-def _check_interval(interval: int, step: int, mapping: FilesMap) -> None:
+def _check_interval(interval: int, step: int, mapping: FilesMap, what: str = "step") -> None:
     if step % interval or interval > step:
         raise InputError(
-            f"intervals must fill the settings' steps of {step:,} s",
+            f"intervals must fill the settings' {what}s of {step:,} s",
             f"intervals of {interval:,} s",
             'set ends = "inclusive" in [connect.files] where an end is the last second of its interval'
             if mapping.end and step % (interval + 1) == 0
@@ -482,7 +529,7 @@ def _check_interval(interval: int, step: int, mapping: FilesMap) -> None:
         )
     if interval < step and mapping.shorter == "refuse":
         raise InputError(
-            f"an interval must be a step of {step:,} s, as the settings say",
+            f"an interval must be a {what} of {step:,} s, as the settings say",
             f"intervals of {interval:,} s",
             'set shorter = "sum" in [connect.files] to add them up, or step_seconds in a new deployment',
         )
@@ -537,13 +584,16 @@ def require_new_file(path: Path) -> None:
         raise OutputError("--output must be a new file", path, "choose another name, or remove it")
 
 
-def write_counts(path: Path, counts: CountTable) -> None:
-    """Write them as the name's end says, whole or not at all, readable by the owner only."""
+def write_counts(path: Path, counts: CountTable, windows: Mapping[str, CountedWindows] = _NONE) -> None:
+    """Write them as the name's end says, whole or not at all, readable by the owner only.
+
+    As messages, sensors with ``windows`` are announced with the last steps of these.
+    """
     require_new_file(path)
     make_folder(path.parent)
     with private_file(path) as file:
         if path.suffix.lower() == MESSAGES:
-            file.writelines(message_lines(counts))
+            file.writelines(message_lines(counts, windows))
         elif path.suffix.lower() == ".csv":
             names = tuple(map(safe_cell, counts.sensors))
             pa_csv.write_csv(_table(replace(counts, sensors=names)), file)
@@ -551,14 +601,15 @@ def write_counts(path: Path, counts: CountTable) -> None:
             pq.write_table(_table(counts), file)
 
 
-def message_lines(counts: CountTable) -> Iterator[bytes]:
+def message_lines(counts: CountTable, windows: Mapping[str, CountedWindows] = _NONE) -> Iterator[bytes]:
     """An activation and the readings of each step, in order: the bytes that the messages' own models write.
 
     Every step is announced, an empty one, too: so a run takes an archive of any length.
     """
     heads = [b',"sensor":' + json.dumps(name).encode() + b',"count":' for name in counts.sensors]
     for step, names in enumerate(announced_steps(counts)):
-        yield Activation(v=1, step=step, sensors=names).line()
+        counting = tuple(name for name in names if name not in windows or windows[name].ends_with(step))
+        yield Activation(v=1, step=step, sensors=counting).line()
         row = counts.table[step]
         counted = np.flatnonzero(row != NOT_COUNTED)
         start = b'{"v":1,"type":"reading","step":%d' % step

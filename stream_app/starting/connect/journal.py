@@ -6,17 +6,16 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from models.text import parse_json
 from stream_app.exceptions import InputError, OutputError, RunChangedError, SettingsError, restoring
-from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import location_names
 from stream_app.setup.run_folder.durable import (
@@ -30,6 +29,7 @@ from stream_app.setup.run_folder.durable import (
 from stream_app.setup.sections import PayloadSettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
+from stream_app.starting.connect.counted_windows import CountedWindows, windows_of
 from stream_app.starting.connect.payloads import SensorCount
 from stream_app.wire import MAX_COUNT, Activation, Reading, Reason, Rejected, reject
 
@@ -81,7 +81,10 @@ class StepCount(NamedTuple):
 
 @dataclass(frozen=True)
 class StepRules:
-    """The engine's steps (unix seconds), and what a mapping declares of intervals that are not quite one."""
+    """The engine's steps (unix seconds), and what a mapping declares of intervals that are not quite one.
+
+    The counts of sensors with ``windows`` are of these instead, and placed in their last steps.
+    """
 
     origin_seconds: int
     step_seconds: int
@@ -89,6 +92,22 @@ class StepRules:
     tolerance_seconds: int = 0
     resets: Literal["not_counted", "from_zero"] = "not_counted"
     ends: Literal["recognise", "exclusive", "inclusive"] = "exclusive"
+    windows: Mapping[str, CountedWindows] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, document: dict[str, Any]) -> StepRules:
+        """The rules that :meth:`document` wrote."""
+        windows = {name: CountedWindows(*each) for name, each in document.pop("windows", {}).items()}
+        return cls(**document, windows=windows)
+
+    def document(self) -> dict[str, Any]:
+        """The rules as JSON values; windows are named only where there are any."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return found if self.windows else {name: each for name, each in found.items() if name != "windows"}
+
+    def steps_of(self, sensor: str) -> int:
+        """How many steps a count of this sensor covers."""
+        return self.windows[sensor].steps if sensor in self.windows else 1
 
     def since_origin(self, seconds: int) -> int:
         """Seconds since step 0, at the bound of a step where one is within the tolerance."""
@@ -101,9 +120,11 @@ class StepRules:
 class _Sensor:
     """Recent counts of one sensor: parts by step and interval, totals by step and time, whole steps.
 
-    ``contradicted`` are intervals, by step, for which another count was sent.
+    What is a step here has ``seconds``: of a sensor with windows it is a whole one. ``contradicted`` are
+    intervals, by step, for which another count was sent.
     """
 
+    seconds: int
     parts: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     totals: dict[int, dict[int, int]] = field(default_factory=dict)
     whole: set[int] = field(default_factory=set)
@@ -159,7 +180,10 @@ class StepFold:
         folded = Folded([], [], [], [])
         try:
             for each in counts:
-                sensor = self._sensors.setdefault(each.sensor, _Sensor())
+                sensor = self._sensors.get(each.sensor)
+                if sensor is None:
+                    seconds = self.rules.step_seconds * self.rules.steps_of(each.sensor)
+                    sensor = self._sensors[each.sensor] = _Sensor(seconds)
                 if each.start is None:
                     self._total(sensor, each, folded)
                 else:
@@ -170,16 +194,27 @@ class StepFold:
             raise
         for name in {each.sensor for each in counts}:
             self._forget(self._sensors[name])
+        folded.whole[:] = self._placed(folded.whole)
         return folded
+
+    def _placed(self, whole: Sequence[StepCount]) -> list[StepCount]:
+        """Counts of windows in their last steps; what no window publishes is left out."""
+        windows, found = self.rules.windows, []
+        for each in whole:
+            own = windows.get(each.sensor)
+            last = each.step if own is None else (each.step + 1) * own.steps - 1
+            if own is None or own.ends_with(last):
+                found.append(each._replace(step=last))
+        return found if len(windows) == 0 else sorted(found, key=lambda each: each.step)
 
     def _part(self, sensor: _Sensor, count: SensorCount, folded: Folded) -> None:
         start, end = self.rules.since_origin(count.start or 0), self.rules.since_origin(count.end)
-        is_short = self._is_short(start, end)
+        is_short = self._is_short(sensor, start, end)
         end += is_short
-        step = self._step_of(start, end)
+        step = self._step_of(sensor, start, end)
         self._require_recent(sensor, step)
         # Its share of the limit, so that no sum can pass it: a refusal would tell what the other parts are.
-        most = MAX_COUNT * (end - start) // self.rules.step_seconds
+        most = MAX_COUNT * (end - start) // sensor.seconds
         if count.people > most:
             raise InputError(
                 f"a count of {end - start:,} s must be at most {most}", "more", "see the counter"
@@ -200,7 +235,7 @@ class StepFold:
         self._see(sensor, step)
         folded.new.append(count)
         made = StepCount(step, count.sensor, sum(parts.values()))
-        is_whole = sum(after - before for before, after in parts) == self.rules.step_seconds
+        is_whole = sum(after - before for before, after in parts) == sensor.seconds
         if is_short:
             folded.whole.extend(self._given(sensor, (start, end), made, is_whole=is_whole))
         elif is_whole:
@@ -211,15 +246,16 @@ class StepFold:
         """How the feed's intervals end: declared, recognised, or not known yet."""
         return self.ends if self.rules.ends == "recognise" else self.rules.ends
 
-    def _fits(self, start: int, end: int) -> bool:
+    def _fits(self, sensor: _Sensor, start: int, end: int) -> bool:
         """Whether an interval is a step, or one of the equal parts of it that are added up."""
-        length, step = end - start, self.rules.step_seconds
+        length, step = end - start, sensor.seconds
         fits_one = length == step or (self.rules.sums_shorter and length > 0 and step % length == 0)
         return fits_one and start % length == 0
 
-    def _is_short(self, start: int, end: int) -> bool:
+    def _is_short(self, sensor: _Sensor, start: int, end: int) -> bool:
         """Whether the end is the interval's last second, and not the next one's start."""
-        known, is_exact, is_one_short = self._known_ends, self._fits(start, end), self._fits(start, end + 1)
+        known, is_exact = self._known_ends, self._fits(sensor, start, end)
+        is_one_short = self._fits(sensor, start, end + 1)
         if is_exact and known == "inclusive":
             raise _other_ends("exclusive")
         if is_one_short and not is_exact and self.rules.ends == "recognise" and known == "exclusive":
@@ -250,14 +286,14 @@ class StepFold:
             self._withheld = [(sensor, interval, count)]
             self._undo.append(self._withheld.clear)
             return []
-        _, first, earlier = self._withheld[0]
+        before, first, earlier = self._withheld[0]
         self._know("inclusive")
-        is_step = first[1] - first[0] == self.rules.step_seconds
+        is_step = first[1] - first[0] == before.seconds
         return sorted([earlier, *found] if is_step else found)
 
-    def _step_of(self, start: int, end: int) -> int:
+    def _step_of(self, sensor: _Sensor, start: int, end: int) -> int:
         """The step that an interval lies in."""
-        length = self.rules.step_seconds
+        length = sensor.seconds
         step = start // length
         fits = end - start == length and start % length == 0
         if start < 0:
@@ -269,8 +305,9 @@ class StepFold:
         if fits:
             return step
         if end > (step + 1) * length or not self.rules.sums_shorter:
+            what = "step" if length == self.rules.step_seconds else "window"
             raise InputError(
-                f"an interval must be a step of {length:,} s, from a bound of steps to the next",
+                f"an interval must be a {what} of {length:,} s, from a bound of {what}s to the next",
                 f"{end - start:,} s that begin {start % length:,} s after one",
                 "have the counter report at full intervals, allow tolerance_seconds, or add shorter ones up "
                 'with shorter = "sum" in the mapping',
@@ -285,7 +322,7 @@ class StepFold:
                 "one that is",
                 "correct the counter's clock, or origin",
             )
-        length = self.rules.step_seconds
+        length = sensor.seconds
         self._require_recent(sensor, at // length)
         totals = sensor.totals.setdefault(at // length, {})
         if at in totals:
@@ -546,8 +583,12 @@ class CountJournal:
         if count.step < self._first:
             steps = range(count.step, self._first)
             self._first = count.step
+        windows = self._fold.rules.windows
         for step in steps:
-            yield Activation(v=1, step=step, sensors=self._sensors).line()
+            counting = tuple(
+                name for name in self._sensors if name not in windows or windows[name].ends_with(step)
+            )
+            yield Activation(v=1, step=step, sensors=counting).line()
         self._last = max(self._last, count.step)
         yield Reading(v=1, step=count.step, sensor=count.sensor, count=count.people).line()
 
@@ -577,7 +618,7 @@ class CountJournal:
         try:
             found = parse_json(line)
             if isinstance(found, dict):
-                self._hold_again(line, StepRules(**found["rules"]), tuple(found["sensors"]))
+                self._hold_again(line, StepRules.read(found["rules"]), tuple(found["sensors"]))
                 return []
             return self._fold.take([SensorCount(*each) for each in found]).whole
         except (TypeError, ValueError, KeyError, InputError):
@@ -589,15 +630,16 @@ class CountJournal:
 
     def _hold(self, rules: StepRules, sensors: tuple[str, ...]) -> None:
         """Go on with these; what they were before holds for what was taken before."""
-        head = json.dumps({"rules": asdict(rules), "sensors": list(sensors)}).encode() + b"\n"
+        head = json.dumps({"rules": rules.document(), "sensors": list(sensors)}).encode() + b"\n"
         before = self._fold.rules
-        if self._head and (rules.origin_seconds, rules.step_seconds) != (
+        is_same_steps = (rules.origin_seconds, rules.step_seconds) == (
             before.origin_seconds,
             before.step_seconds,
-        ):
+        )
+        if self._head and not (is_same_steps and rules.windows == before.windows):
             raise RunChangedError(
                 f"{self._counts.path.parent} must go on with the steps it began with",
-                "another origin or step_seconds",
+                "other windows of sensors" if is_same_steps else "another origin or step_seconds",
                 "put them back, or name a folder of its own for the new deployment",
             )
         if head != self._head:
@@ -644,6 +686,7 @@ def journal_of(
         tolerance_seconds=mapping.tolerance_seconds,
         resets=mapping.resets,
         ends=mapping.ends,
+        windows=windows_of(settings),
     )
     return CountJournal(folder, rules, sensors, time.time, settings.max_ahead_seconds)
 
@@ -655,7 +698,6 @@ def announced_sensors(settings: Settings, mapping: PayloadSettings, table: str) 
     """
     if settings.locations is not None:
         registry = load_registry(settings.sensors, location_names(settings, "", ""))
-        refuse(Runner.CONNECT, Facts(settings, registry=registry))
         require_most_counts(registry, [mapping])
         return tuple(sensor.name for sensor in registry.sensors)
     require_most_counts(None, [mapping])

@@ -8,7 +8,14 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
-from accounting.decisions import Decision, SearchSettings, SensorChoice, StepDecider, decide
+from accounting.decisions import (
+    Decision,
+    SearchSettings,
+    SensorChoice,
+    StepDecider,
+    WindowsAtHand,
+    decide,
+)
 from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import RiskBudget
@@ -24,7 +31,7 @@ from models.mechanisms import (
     Raw,
     Tiered,
 )
-from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule
+from models.releases import OpenWindow, Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.setup.combinations import Facts, refuse, unaccounted
 from stream_app.setup.release_settings import (
@@ -85,6 +92,9 @@ class Policy(Protocol):
     def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Take note of a step that is about to be accounted, whoever decided it."""
 
+    def resume(self, step: StepSchedule) -> None:
+        """Take note of a step that was accounted before the next one is asked for, as after a restart."""
+
 
 class ScheduledPolicy:
     """A schedule file's mechanisms for the steps it covers, another policy for all others."""
@@ -101,6 +111,10 @@ class ScheduledPolicy:
     def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Passed on."""
         self.otherwise.accounted(step, crowds)
+
+    def resume(self, step: StepSchedule) -> None:
+        """Passed on."""
+        self.otherwise.resume(step)
 
 
 def announced_sensors(schedule: Schedule | None) -> dict[int, tuple[str, ...]]:
@@ -143,6 +157,9 @@ class FixedPolicy:
         return Decided(StepSchedule(step, tuple(releases)))
 
     def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """Nothing depends on what was released before."""
+
+    def resume(self, step: StepSchedule) -> None:
         """Nothing depends on what was released before."""
 
     def in_windows(self) -> dict[str, Mechanism]:
@@ -248,6 +265,7 @@ class BudgetPolicy:
         self._wished: dict[int, StepSchedule] = {}
         self._what_if: WhatIf | None = None
         self._in_crowd = False
+        self._open: tuple[OpenWindow, ...] = ()
 
     def follow(self, schedule: Schedule) -> None:
         """Take a schedule's mechanisms as the best that its sensors may be released with."""
@@ -256,26 +274,66 @@ class BudgetPolicy:
 
     def bind(self, accountant: ContinuousAccountant, crowd: CrowdAccount | None = None) -> None:
         """Decide for the people of this accountant, from its next step on; for risks in the ``crowd``."""
-        self._what_if = WhatIf(accountant, self.limit, crowd)
+        self._what_if = WhatIf(accountant, self.limit, crowd, has_windows=bool(self._registry.windowed))
         self._in_crowd = crowd is not None
 
     def decider(self, step: int, sensors: Sequence[str]) -> StepDecider:
         """The questions to ask about a step."""
-        known = [self._registry.get(name) for name in sensors]
-        wished = self._wished.get(step)
-        at_best = {} if wished is None else {r.sensor.name: r.mechanism for r in wished.releases}
-        wishes = {sensor.name: self._exceptions.get(sensor.name, self._wishes) for sensor in known}
-        choices = [wishes[sensor.name].choice(sensor, step, at_best.get(sensor.name)) for sensor in known]
+        announced = [self._registry.get(name) for name in sensors]
+        counted = [(sensor, step) for sensor in announced if sensor.window is None]
+        counted += self._windows_begun_in(step)
+        wishes = {sensor.name: self._exceptions.get(sensor.name, self._wishes) for sensor, _ in counted}
+        choices = [
+            wishes[sensor.name].choice(sensor, published, self._at_best(sensor, published))
+            for sensor, published in counted
+        ]
         people = None if self._what_if is None else self._what_if.people
         must_be_raw = frozenset(name for name, wish in wishes.items() if wish.raw == "always")
-        return StepDecider(step, choices, self.limit, self._search, must_be_raw, people)
+        windows = self.windows_at_hand(step, announced)
+        return StepDecider(step, choices, self.limit, self._search, must_be_raw, people, windows)
+
+    def choices_of_all(self) -> list[SensorChoice]:
+        """The choices of every sensor in one step, without a schedule."""
+        wishes = ((each, self._exceptions.get(each.name, self._wishes)) for each in self._registry.sensors)
+        return [wish.choice(sensor, 0) for sensor, wish in wishes]
+
+    def _at_best(self, sensor: Sensor, step: int) -> Mechanism | None:
+        """The schedule's mechanism of a count that is published with this step; None without one."""
+        wished = self._wished.get(step)
+        releases = () if wished is None else wished.releases
+        return next((each.mechanism for each in releases if each.sensor.name == sensor.name), None)
+
+    def windows_at_hand(self, step: int, announced: Sequence[Sensor]) -> WindowsAtHand | None:
+        """The windows that a step finds; None in a deployment without any."""
+        return WindowsAtHand.after(self._open, step, announced) if self._registry.windowed else None
+
+    def _windows_begun_in(self, step: int) -> list[tuple[Sensor, int]]:
+        """The sensors with a window that is accounted from this step on, and the last step of it.
+
+        Where the steps to come are known, those that will not be published are left out.
+        """
+        found = []
+        known_until = max(self._announced, default=-1)
+        for sensor in self._registry.windowed:
+            last = None if sensor.window is None else sensor.window.begun_in(step)
+            if last is None:
+                continue
+            if last > known_until or sensor.name in self._announced.get(last, ()):
+                found.append((sensor, last))
+        return found
+
+    def resume(self, step: StepSchedule) -> None:
+        """Take note of the windows that are open after a step."""
+        self._open = step.windows or ()
 
     def coming(self, step: int) -> tuple[tuple[Sensor, ...], ...]:
         """The announced sensors of each later step that shares what is left of the budget."""
-        return tuple(
-            tuple(self._registry.get(name) for name in self._announced.get(later, ()))
-            for later in range(step + 1, step + 1 + self._look_ahead)
-        )
+        found = []
+        for later in range(step + 1, step + 1 + self._look_ahead):
+            announced = map(self._registry.get, self._announced.get(later, ()))
+            plain = (each for each in announced if each.window is None)
+            found.append((*plain, *(sensor for sensor, _ in self._windows_begun_in(later))))
+        return tuple(found)
 
     def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
         """The decision for the people at hand; :class:`SettingsError` if there are none bound."""
@@ -285,15 +343,18 @@ class BudgetPolicy:
                 "no accounts",
                 "bind the policy to an accountant",
             )
-        known = [self._registry.get(name) for name in sensors]
-        next_step = self._what_if.next_step(AnnouncedStep(known, crowds, self.coming(step)))
-        decision = decide(self.decider(step, sensors), next_step.count_over)
+        decider = self.decider(step, sensors)
+        known = [choice.sensor for choice in decider.choices]
+        open_windows = () if decider.windows is None else decider.windows.open
+        announced = AnnouncedStep(known, crowds, self.coming(step), open_windows)
+        decision = decide(decider, self._what_if.next_step(announced).count_over)
         return Decided.of(decision, in_crowd=self._in_crowd)
 
     def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Note who was over the limit, where that matters later."""
         if self._what_if is not None:
             self._what_if.note(step, crowds)
+        self.resume(step)
 
     def mechanisms(self) -> tuple[StepMechanism, ...]:
         """Every mechanism other than noise and raw that may be decided on."""

@@ -17,17 +17,27 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from accounting.decisions import Decision, OverLimit, StepDecider
-from accounting.decisions.what_if import AnnouncedStep, NextStep, WhatIf
+from accounting.decisions import Decision, OverLimit, StepDecider, begun_windows
+from accounting.decisions.what_if import AnnouncedStep, NextStep, NextStepOfWindows, WhatIf
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.settings import RiskBudget
 from models import mechanisms
 from models.exceptions import ScheduleError
 from models.mechanisms import Mechanism
-from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
+from models.releases import OpenWindow, Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.steps.policy.policies import Decided, undecided_step
-from stream_app.wire import MAX_STEP, BaseMessage, CrowdSums, Finite, Name, Step
+from stream_app.wire import (
+    MAX_STEP,
+    BaseMessage,
+    CrowdSums,
+    Finite,
+    Name,
+    Step,
+    WindowDecision,
+    window_decisions,
+    windows_of,
+)
 
 MAX_CYCLE = 100_000
 """Slots of a cycle that all partitions have in common, at most: ten weeks of minutes are as many."""
@@ -92,7 +102,8 @@ class _Question(BaseMessage):
 class Proposal(_Question):
     """Candidates for a step. ``coming`` has the sensors of the later steps that share what is left.
 
-    ``crowd`` is what each of the ``sensors`` hides among, for a limit on risks in the crowd.
+    ``crowd`` is what each of the ``sensors`` hides among, for a limit on risks in the crowd; ``windows`` are
+    those open from before, and of a sensor with windows the one is asked about that begins with the step.
 
     What sensors have in common is listed once in ``options``, so that many sensors fit in a record. A
     partition where more than ``enough`` people are over the limit may answer that all of them are.
@@ -109,6 +120,7 @@ class Proposal(_Question):
     enough: Count | None = None
     coming: tuple[tuple[Name, ...], ...] = ()
     crowd: tuple[CrowdSums, ...] | None = None
+    windows: tuple[WindowDecision, ...] | None = None
 
     @model_validator(mode="after")
     def _names_what_there_is(self) -> Self:
@@ -138,8 +150,9 @@ class Proposal(_Question):
                 [SensorRelease(registry.get(each.sensor), options[k]) for k in each.options]
                 for each in self.sensors
             ]
+            open_windows = self.open_windows(registry)
             return tuple(
-                StepSchedule(self.step, tuple(of[k] for of, k in zip(known, candidate, strict=True)))
+                self._schedule([of[k] for of, k in zip(known, candidate, strict=True)], open_windows)
                 for candidate in self.candidates
             )
         except (IndexError, ValueError):
@@ -148,6 +161,18 @@ class Proposal(_Question):
                 "another choice",
                 "propose again",
             ) from None
+
+    def open_windows(self, registry: SensorRegistry) -> tuple[OpenWindow, ...] | None:
+        """The windows that were decided before; None in a deployment without any."""
+        return None if self.windows is None else windows_of(self.windows, registry)
+
+    def _schedule(
+        self, chosen: Sequence[SensorRelease], open_windows: tuple[OpenWindow, ...] | None
+    ) -> StepSchedule:
+        if open_windows is None:
+            return StepSchedule(self.step, tuple(chosen))
+        plain = tuple(each for each in chosen if each.sensor.window is None)
+        return StepSchedule(self.step, plain, windows=(*open_windows, *begun_windows(self.step, chosen)))
 
 
 class Answer(BaseMessage):
@@ -195,7 +220,7 @@ class Respondent:
         self._what_if = what_if
         self._registry = registry
         self.deployment = deployment
-        self._last_question: tuple[Proposal, NextStep] | None = None
+        self._last_question: tuple[Proposal, NextStep | NextStepOfWindows] | None = None
 
     def answer(self, proposal: Proposal) -> Answer | None:
         """The partition's answer; None for a step that is not next: an answer would be about another state.
@@ -226,7 +251,7 @@ class Respondent:
             cleared=counts.cleared,
         )
 
-    def _questions(self, proposal: Proposal) -> NextStep:
+    def _questions(self, proposal: Proposal) -> NextStep | NextStepOfWindows:
         """The what-if state of the step, found once for all rounds that one source asks about it."""
         if (
             self._last_question is None
@@ -235,10 +260,9 @@ class Respondent:
         ):
             sensors = [self._registry.get(each.sensor) for each in proposal.sensors]
             coming = [[self._registry.get(name) for name in names] for names in proposal.coming]
-            self._last_question = (
-                proposal,
-                self._what_if.next_step(AnnouncedStep(sensors, proposal.crowds, coming)),
-            )
+            open_windows = proposal.open_windows(self._registry) or ()
+            announced = AnnouncedStep(sensors, proposal.crowds, coming, open_windows)
+            self._last_question = proposal, self._what_if.next_step(announced)
         return self._last_question[1]
 
 
@@ -247,7 +271,7 @@ def _continues(earlier: Proposal, later: Proposal) -> bool:
     return (earlier.source, earlier.step, earlier.options, earlier.sensors) == (
         *(later.source, later.step),
         *(later.options, later.sensors),
-    ) and (earlier.coming, earlier.crowd) == (later.coming, later.crowd)
+    ) and (earlier.coming, earlier.crowd, earlier.windows) == (later.coming, later.crowd, later.windows)
 
 
 class Negotiation:
@@ -339,6 +363,7 @@ class Negotiation:
     def _propose(self) -> Proposal | None:
         if self._decider.decision is not None:
             return None
+        windows = self._decider.windows
         return Proposal(
             source=self._source,
             step=self._decider.step,
@@ -350,6 +375,7 @@ class Negotiation:
             enough=self._decider.enough,
             coming=self._coming,
             crowd=self._crowd,
+            windows=None if windows is None else window_decisions(windows.open),
         )
 
 

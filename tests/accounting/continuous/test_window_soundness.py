@@ -18,7 +18,7 @@ from accounting.bounds import horizon_risk
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure.step_information import observe
 from accounting.settings import HorizonSettings
-from models.mechanisms import Gaussian, Mechanism, NoiseShare
+from models.mechanisms import Gaussian, Mechanism, NoiseShare, Tiered
 from models.priors import MovementPrior, Population
 from models.releases import MoveSensor, StepSchedule, WindowRelease
 from tests.accounting.bounds.test_window_risk import REFERENCE, logs, reference
@@ -91,6 +91,21 @@ def test_every_bound_on_the_single_steps_is_above_every_adversary(
     releases = as_releases(log, counted, mechanisms, is_declared_most=is_declared_most)
     found = horizon_of(log, shown_steps(log.exposure.steps, releases))
     assert found >= log.optimum(log.noised(counted)) - 1e-12
+
+
+@given(logs(), st.booleans(), st.sampled_from([0, 16]))
+@settings(max_examples=cases(80), deadline=None)
+def test_all_tiers_of_a_window_together_reveal_what_is_accounted(
+    drawn: tuple[Log, list[Counted], list[Mechanism]], is_declared_most: bool, vectors: int
+) -> None:
+    """Whoever has the best-informed tier's value has them all; its noise is no sum of shares."""
+    log, counted, mechanisms = drawn
+    tiers = [Tiered((("public", 0.3), ("partner", level))) for level in (1.0, 2.5)][: len(mechanisms)]
+    counted = [with_mechanism(*both) for both in zip(counted, tiers, strict=True)]
+    releases = as_releases(log, counted, list(tiers), is_declared_most=is_declared_most)
+    assert check_running(log, counted, releases, vectors) >= -1e-12
+    steps = shown_steps(log.exposure.steps, releases)
+    assert horizon_of(log, steps) >= log.optimum(log.noised(counted)) - 1e-12
 
 
 def horizon_of(log: Log, steps: list[StepSchedule]) -> float:

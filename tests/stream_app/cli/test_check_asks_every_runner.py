@@ -11,18 +11,16 @@ from pathlib import Path
 import pytest
 
 from stream_app.analysis.preflight import check_files
-from stream_app.setup.combinations import EVERYWHERE, REFUSALS, Facts, Feature, Refusal, Runner, refusals
-from stream_app.setup.sensor_files import load_registry
-from stream_app.starting.connect.connectors import check_connectors
+from stream_app.setup.combinations import EVERYWHERE, REFUSALS, Feature, Refusal, Runner
 from tests.documents import DOCS, shown
-from tests.stream_app.cli.every_feature import FILES, OF_SENSORS, TIERS, Made, make, refused_by, runners
+from tests.stream_app.cli.every_feature import FILES, OF_SENSORS, TIERS, make, refused_by, runners
 from tests.stream_app.command_line import Tallyguard
 from tests.stream_app.engine_support import NAMES
 from tests.volume import some
 
 IN_DEPLOYMENTS = [feature for feature in Feature if feature is not Feature.ALTERNATIVES]
 PAYLOAD = {"sensor": ["sensor"], "start": ["from"], "interval_seconds": 600, "count": ["in"]}
-ALONE = frozenset({Runner.CONNECT, Runner.AUDIT, Runner.REPORT})  # which no deployment begins with
+ALONE = frozenset({Runner.AUDIT, Runner.REPORT})  # which no deployment begins with
 
 
 def check_as_started(
@@ -158,42 +156,11 @@ def test_any_features_with_any_release_are_refused_alike_or_start(
     )
 
 
-def sentence(made: Made, tallyguard: Tallyguard, runner: Runner) -> str:
-    """What a command that no deployment begins with says of one."""
-    commands = {
-        Runner.AUDIT: ["audit", str(made.priors), "--sensors", str(made.folder / "sensors.json")],
-        Runner.CONNECT: ["connect", "http", *made.options("--priors", "--schedule")],
-        Runner.REPORT: ["report", str(made.folder / "out"), *made.options("--schedule")],
-        Runner.PLAN: ["plan", str(made.schedule), *made.options("--schedule"), "--vary", "wide=0.1"],
-    }
-    more = {Runner.AUDIT: ["--schedule", str(made.schedule)], Runner.CONNECT: ["--output", str(made.folder)]}
-    result = tallyguard(*commands[runner], *more.get(runner, ()))
-    assert result.code == 1
-    return result.err
-
-
-@pytest.mark.parametrize("refusal", [each for each in REFUSALS if each.runners <= ALONE], ids=named)
-def test_commands_beside_a_deployment_refuse_what_the_list_says(
-    refusal: Refusal, tmp_path: Path, tallyguard: Tallyguard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connect = {"http": {"listen": "127.0.0.1:0", "token_file": "noise.key", "map": PAYLOAD}}
-    features = {refusal.feature, Feature.SCHEDULE}
-    made = make(tmp_path / "d", features, on_kafka=False, connect=connect)
-    assert refused_by(Runner.RUN, made, tallyguard, monkeypatch) is None
-    (runner,) = refusal.runners
-    assert refusal_of(runner, made) in sentence(made, tallyguard, runner)
-    found = [each.sentence for each in check_connectors(made.config, ()) if each.level == "problem"]
-    assert found == [refusal_of(Runner.CONNECT, made)]
-
-
-def refusal_of(runner: Runner, made: Made) -> str:
-    (error,) = refusals(runner, Facts(registry=load_registry(made.sensors, NAMES)))
-    return f"{error.must}, got {error.got}"
-
-
 def test_a_plan_in_a_crowd_is_not_varied(tmp_path: Path, tallyguard: Tallyguard) -> None:
     made = make(tmp_path / "d", {Feature.CROWD, Feature.SCHEDULE}, on_kafka=False)
-    assert "a plan against the crowd adversary cannot be varied" in sentence(made, tallyguard, Runner.PLAN)
+    result = tallyguard("plan", str(made.schedule), *made.options("--schedule"), "--vary", "wide=0.1")
+    assert result.code == 1
+    assert "a plan against the crowd adversary cannot be varied" in result.err
 
 
 def test_the_table_of_limits_says_what_starts() -> None:

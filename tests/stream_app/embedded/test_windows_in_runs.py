@@ -13,8 +13,10 @@ from accounting.ledgers import ZcdpSpend, window_cost
 from models.exceptions import ScheduleError, SensorError, TallyguardError
 from models.keys import NoiseKey
 from models.mechanisms import Gaussian, Raw
+from models.prior_files import save_population
 from models.releases import (
     CountingWindow,
+    OpenWindow,
     Sensor,
     SensorRegistry,
     SensorRelease,
@@ -25,13 +27,30 @@ from models.releases import (
 )
 from models.releases.fine_steps import parts_of
 from models.releases.publish import CountToPublish, publish_step
+from stream_app.analysis.accounted_again import read_decisions
+from stream_app.analysis.ledger_document import ledger_document, load_log
+from stream_app.analysis.planning import plan_releases
+from stream_app.analysis.report import load_priors, make_report, read_run
+from stream_app.analysis.report.lowering import lowering
 from stream_app.analysis.run_lines import released_days
-from stream_app.exceptions import RunChangedError
-from stream_app.setup.sections import PayloadSettings
+from stream_app.exceptions import InputError, RunChangedError
+from stream_app.setup.sections import FilesMap, PayloadSettings
 from stream_app.setup.sensor_files import load_registry
-from stream_app.starting.connect.journal import announced_sensors
+from stream_app.setup.settings import Settings
+from stream_app.starting.connect import ArchiveSteps, read_archive, write_counts
+from stream_app.starting.connect.counted_windows import CountedWindows, windows_of
+from stream_app.starting.connect.journal import (
+    MESSAGES,
+    StepCount,
+    StepFold,
+    StepRules,
+    announced_sensors,
+    journal_of,
+)
+from stream_app.starting.connect.payloads import SensorCount
 from stream_app.wire import Activation, Reading, Reason
 from tests.shown_steps import shown_steps
+from tests.stream_app.command_line import Tallyguard
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
     NAMES,
@@ -190,15 +209,83 @@ def test_a_schedule_with_another_mechanism_is_refused_before_the_run(tmp_path: P
 @pytest.mark.parametrize(
     "changed",
     [
-        {"release": {"mechanism": "budget", "budget": {"share": 0.5, "added": 0.6}}},
         {"release": {"mechanism": "gaussian", "sigma": 6.0}, "crowd": {"on": True}},
-        {"release": {"mechanism": "tiered", "tiers": {"public": 0.2, "partner": 1.0}}},
+        {"release": {"mechanism": "correlated", "covariance": "covariance.npy"}},
     ],
 )
 def test_what_has_no_account_for_windows_is_refused(tmp_path: Path, changed: dict[str, object]) -> None:
-    """Risk budgets, the crowd adversary, and noise that several values share."""
+    """The crowd adversary, and noise that several steps share."""
+    np.save(tmp_path / "covariance.npy", np.array([[4.0, 1.0], [1.0, 4.0]]))
+    if "covariance" in (release := changed["release"]):  # type: ignore[operator]
+        changed = {"release": {**release, "covariance": tmp_path / "covariance.npy"}}  # type: ignore[dict-item]
     with pytest.raises(TallyguardError, match=r"windows or moves|a window or moves"):
         run_on(tmp_path / "out", [b""], settings={**deployment(tmp_path), **changed})
+
+
+def test_tiers_have_each_window_once_with_one_chain_of_noise(tmp_path: Path) -> None:
+    """Accounted as the best-informed tier's value; each tier's file says which steps a value covers."""
+    release = {"mechanism": "tiered", "tiers": {"public": 0.2, "partner": 1.0}}
+    chosen = deployment(tmp_path, release=release)
+    report = run_on(tmp_path / "out", [lines_of(whole_day())], settings=chosen)
+    assert not report.rejected
+    best = {each["sensor"]: each for each in json_lines(tmp_path / "out" / "releases.jsonl")[7]["releases"]}  # type: ignore[attr-defined]
+    assert set(best["door"]["tiers"]) == {"public", "partner"}
+    assert best["door"]["from_step"] == 4
+    alone = deployment(tmp_path / "alone", release={**release, "tiers": {"partner": 1.0}})
+    run_on(tmp_path / "one", [lines_of(whole_day())], settings=alone)
+    risks = [(tmp_path / each / "risks.jsonl").read_bytes() for each in ("out", "one")]
+    assert risks[0] == risks[1]
+
+
+BUDGET: dict[str, object] = {"share": 0.5, "added": 0.3, "sigmas": [1.0, 4.0, 16.0]}
+
+
+@pytest.mark.parametrize("in_hindsight", [False, True])
+def test_a_budget_decides_windows_when_they_begin_as_planned_and_after_kills(
+    tmp_path: Path, in_hindsight: bool
+) -> None:
+    """Each is published as was decided with its first step; a run in pieces writes the same bytes."""
+    budget = {**BUDGET, "hindsight": in_hindsight, "look_ahead": 2}
+    if in_hindsight:
+        budget |= {"added": 0.7, "sigmas": [16.0, 64.0, 256.0], "look_ahead": 0}
+    release = {"mechanism": "budget", "budget": budget}
+    chosen = deployment(tmp_path, release=release, snapshot_seconds=1e-9)
+    schedule = tmp_path / "day.json"
+    steps = [{"sensors": announced(step), "mechanism": "raw"} for step in range(STEPS)]
+    schedule.write_text(json.dumps({"steps": steps}))
+    readings = [each for each in whole_day() if isinstance(each, Reading)]
+    run_on(tmp_path / "whole", [lines_of(readings)], settings=chosen, schedule=schedule)
+    for piece in (5, 9, 14, len(readings)):
+        chunk = [lines_of(readings[:piece])]
+        is_last = piece == len(readings)
+        run_on(tmp_path / "pieces", chunk, settings=chosen, schedule=schedule, keep_open=not is_last)
+    for name in ("decisions.jsonl", "releases.jsonl", "risks.jsonl"):
+        assert (tmp_path / "pieces" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    registry = load_registry(tmp_path / "sensors.json", NAMES)
+    decided = read_decisions(tmp_path / "whole" / "decisions.jsonl", registry)
+    published = 0
+    for step in decided:
+        for each in step.releases:
+            window = each.sensor.window
+            if window is None or not each.mechanism.is_released:
+                continue
+            charged_from = window.first_of(step.step) - bool(window.moves)
+            for open_in in decided[charged_from : step.step + 1]:
+                assert OpenWindow(each, step.step) in (open_in.windows or ())
+            published += 1
+    assert published > 3
+    with pytest.raises(RunChangedError, match="windows"):  # what is open would be published otherwise
+        run_on(tmp_path / "pieces", [], settings=deployment(tmp_path), accept_changes=True, reason="a test")
+    plan = plan_releases(settings(**chosen), schedule, population())
+    assert [each.decided.schedule for each in plan.steps] == decided
+    log, horizon = load_log(tmp_path / "whole", registry), settings(**chosen).horizon_settings(0)
+    ledger = ledger_document(log, population(), horizon, 1e-6, sensors=registry)
+    assert "refused" not in ledger["reconstruction"]  # type: ignore[operator]
+    priors = load_priors(tmp_path / "whole", settings(**chosen), population())
+    found = lowering(read_run(tmp_path / "whole"), priors, decided)
+    assert found is not None
+    assert sum(each.share for each in found.shares) == pytest.approx(1.0)
+    assert all(each.added <= found.changes[0].added + 1e-12 for each in found.changes)
 
 
 def test_a_place_that_is_counted_exactly_is_shown_once() -> None:
@@ -230,12 +317,92 @@ def test_what_windows_show_is_found_once_however_many_sensors_there_are() -> Non
     assert (after.misses, after.hits - before.hits) == (before.misses, 3 * len(sensors))
 
 
-def test_commands_without_an_account_of_windows_say_so(tmp_path: Path) -> None:
-    """Connectors refuse the sensors file before they begin."""
-    chosen = settings(**deployment(tmp_path), locations=tmp_path / "locations.txt")
-    (tmp_path / "locations.txt").write_text("\n".join(NAMES))
-    with pytest.raises(SensorError, match="connected"):
-        announced_sensors(chosen, PayloadSettings.model_construct(), "connect.http.map")
+HOUR_ROWS: list[dict[str, object]] = [
+    {"name": "A", "locations": [0]},
+    {"name": "hall", "locations": ["D"], "window": WINDOW},
+    {"name": "door", "moves": [["A", "B"]], "window": WINDOW, "counts": "passages", "most_counts": WINDOW},
+]
+
+
+def connected(folder: Path) -> Settings:
+    (folder / "locations.txt").write_text("\n".join(NAMES))
+    chosen = deployment(folder, HOUR_ROWS, locations=folder / "locations.txt", origin=0)
+    return settings(**chosen)
+
+
+def test_a_connector_places_counts_of_windows_at_their_ends(tmp_path: Path) -> None:
+    """Whole ones, or parts that add up; again after a kill; the first of moves, which none publishes, not."""
+    chosen = connected(tmp_path)
+    mapping = PayloadSettings.model_construct(shorter="sum", ends="exclusive")
+    sensors = announced_sensors(chosen, mapping, "connect.http.map")
+    length = WINDOW * 60
+    counts = [
+        *(SensorCount("A", step * 60, step * 60 + 60, step) for step in range(8)),
+        *(SensorCount("door", k * length, (k + 1) * length, 7 + k) for k in range(2)),
+        *(SensorCount("hall", k * length // 2, (k + 1) * length // 2, 1 + k) for k in range(4)),
+    ]
+    for each in sorted(counts, key=lambda count: count.end):  # opened anew for each count, as after a kill
+        with journal_of(tmp_path / "taken", chosen, mapping, sensors) as journal:
+            journal.take([each])
+            journal.commit()
+    messages = (tmp_path / "taken" / MESSAGES).read_bytes()
+    made = [json.loads(line) for line in messages.splitlines()]
+    readings = [(each["step"], each["sensor"], each["count"]) for each in made if each["type"] == "reading"]
+    assert [each for each in readings if each[1] != "A"] == [(3, "hall", 3), (7, "door", 8), (7, "hall", 7)]
+    announcing = {each["step"]: each["sensors"] for each in made if each["type"] == "activation"}
+    assert [step for step, names in announcing.items() if "hall" in names] == [3, 7]
+    assert [step for step, names in announcing.items() if "door" in names] == [7]
+    report = run_on(tmp_path / "out", [messages], settings=chosen.model_dump())
+    assert not report.rejected
+    values = {each["sensor"]: each for each in json_lines(tmp_path / "out" / "releases.jsonl")[7]["releases"]}  # type: ignore[attr-defined]
+    assert (values["hall"]["from_step"], values["hall"]["value"]) == (4, 7)
+
+
+def test_a_count_that_is_no_window_is_refused_with_its_length(tmp_path: Path) -> None:
+    fold = StepFold(StepRules(0, 60, windows={"hall": CountedWindows(WINDOW, WINDOW - 1)}))
+    with pytest.raises(InputError, match="must be a window of 240 s"):
+        fold.take([SensorCount("hall", 60, 120, 1)])
+    assert fold.take([SensorCount("hall", 240, 480, 5), SensorCount("A", 0, 60, 1)]).whole == [
+        StepCount(0, "A", 1),
+        StepCount(7, "hall", 5),
+    ]
+
+
+def test_an_older_connector_goes_on_with_the_bytes_it_wrote(tmp_path: Path) -> None:
+    """Without windows nothing of the journal changes; other windows are another deployment."""
+    plain = StepRules(0, 60)
+    assert "windows" not in plain.document() and StepRules.read(plain.document()) == plain
+    hourly = StepRules(0, 60, windows={"hall": CountedWindows(WINDOW, 3)})
+    assert StepRules.read(json.loads(json.dumps(hourly.document()))) == hourly
+
+
+@pytest.mark.parametrize("minutes", [1, WINDOW])
+def test_an_archive_of_hours_becomes_messages_of_windows(tmp_path: Path, minutes: int) -> None:
+    """Hours as they are, where only windows are counted; or finer rows that add up beside single steps."""
+    chosen = connected(tmp_path)
+    names = ["hall", "door", *(["A"] if minutes == 1 else [])]
+    rows = [
+        f"1970-01-01T00:{minutes * row:02d}:00Z,{name},{row + 1}"
+        for row in range(3 * WINDOW // minutes)
+        for name in names
+    ]
+    (tmp_path / "day.csv").write_text("\n".join(["t,s,c", *rows]))
+    mapping = FilesMap.model_validate(
+        {"sensor": "s", "start": "t", "count": "c", "shorter": "sum", "interval_seconds": 60 * minutes}
+    )
+    grid = ArchiveSteps(0, 60, windows_of(chosen))
+    found = read_archive([tmp_path / "day.csv"], mapping, grid)
+    write_counts(tmp_path / "day.jsonl", found, grid.windows)
+    messages = (tmp_path / "day.jsonl").read_bytes()
+    made = [json.loads(line) for line in messages.splitlines()]
+    sums = [10, 26, 42] if minutes == 1 else [1, 2, 3]
+    counts = {(each["step"], each["sensor"]): each["count"] for each in made if each["type"] == "reading"}
+    assert {key: people for key, people in counts.items() if key[1] == "hall"} == {
+        (WINDOW * (k + 1) - 1, "hall"): each for k, each in enumerate(sums)
+    }
+    assert {key for key in counts if key[1] == "door"} == {(7, "door"), (11, "door")}
+    report = run_on(tmp_path / "out", [messages], settings=chosen.model_dump())
+    assert not report.rejected
 
 
 def test_differential_privacy_charges_a_window_by_what_is_declared(tmp_path: Path) -> None:
@@ -300,3 +467,52 @@ def test_a_device_with_a_limit_is_accounted_as_one(tmp_path: Path) -> None:
     assert [each.window.miscounts for each in sensors if each.window] == [False, True, False]
     assert sensors[2].locations == (0, 1)
     assert np.isfinite([window_release(SensorRelease(each, Gaussian(6.0)), 7).last for each in sensors]).all()
+
+
+def test_a_report_with_priors_names_what_windows_revealed_and_what_less_would_do(tmp_path: Path) -> None:
+    """The run's own account: as it was is what the run's risks say, and silence of all is the guess."""
+    chosen = settings(**deployment(tmp_path))
+    run_on(tmp_path / "out", [lines_of(whole_day())], settings=chosen.model_dump())
+    log = read_run(tmp_path / "out")
+    priors = load_priors(tmp_path / "out", chosen, population())
+    assert set(priors.registry.in_windows) == {"bridge", "hall", "door"}
+    decisions = read_decisions(tmp_path / "out" / "decisions.jsonl", priors.registry)
+    found = lowering(log, priors, decisions)
+    assert found is not None
+    assert sum(each.share for each in found.shares) == pytest.approx(1.0)
+    assert {each.sensor for each in found.shares} == {"A", "bridge", "hall", "door"}
+    assert found.shares[0].sensor == "hall"  # the only one that is exact
+    as_it_was = found.changes[0]
+    added = [each.added for each in log.exposed]
+    assert as_it_was.most_added == pytest.approx(max(added), abs=1e-9)
+    hall = next(each for each in found.changes if each.name == "hall suppressed")
+    assert hall.added < as_it_was.added
+    html = make_report(tmp_path / "out", priors=priors)
+    assert "hall suppressed" in html and "door" in html
+
+
+def test_an_audit_from_the_command_line_takes_windows(tmp_path: Path, tallyguard: Tallyguard) -> None:
+    """Ceiling, attacks, shares and hindsight; a crowd is refused in one sentence."""
+    deployment(tmp_path)
+    save_population(population(), tmp_path / "priors.json")
+    steps = [
+        {"sensors": announced(step), "mechanism": "gaussian", "sigma": 1.0}
+        if announced(step)
+        else {"sensors": []}
+        for step in range(STEPS)
+    ]
+    (tmp_path / "day.json").write_text(json.dumps({"steps": steps}))
+    command = ["audit", str(tmp_path / "priors.json"), "--schedule", str(tmp_path / "day.json")]
+    command += ["--sensors", str(tmp_path / "sensors.json"), "--person", population().people[0]]
+    result = tallyguard(
+        *command, "--mistakes", "2", "--hindsight", "0:7", "--why", "--json", "--draws", "100"
+    )
+    assert result.code == 0, result.err
+    (found,) = json.loads(result.out)
+    attacks = [each["success"] for each in found["attacks"].values() if each is not None]
+    assert found["attacks"]["map"] is not None and max(attacks) <= found["certified"]
+    assert found["baseline"] < found["certified"]
+    assert found["hindsight"]["then"] <= found["hindsight"]["now"]
+    assert {"hall", "door"} <= {each["sensor"] for each in found["why"]["releases"]}
+    refused = tallyguard(*command, "--adversary", "crowd")
+    assert refused.code == 1 and "ceilings in the crowd must be of sensors" in refused.err

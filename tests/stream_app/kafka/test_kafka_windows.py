@@ -19,20 +19,27 @@ from models.priors import Population
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import RunChangedError
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
-from stream_app.kafka.deployment.deployment import Deployment, check_same, largest_bytes
+from stream_app.kafka.deployment.deployment import (
+    Deployment,
+    check_same,
+    largest_bytes,
+    largest_proposal_bytes,
+)
 from stream_app.kafka.deployment.records import person_records
-from stream_app.kafka.release.deciding_worker import restored_window
+from stream_app.kafka.release.deciding_worker import ProposingPolicy, restored_window
 from stream_app.kafka.release.release_core import Core, ReleaseCore, restore
+from stream_app.kafka.release.release_log import LogRecord
 from stream_app.kafka.warm_up import compile_kernels
 from stream_app.kafka.workers import prepared
 from stream_app.setup.combinations import Runner
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.steps import Intake, JsonlRisks, KeyedPublisher, StepClock, StepEngine
-from stream_app.steps.policy import Decided, policy_from
+from stream_app.steps.policy import BudgetPolicy, Decided, policy_from
 from stream_app.steps.policy.people_shards import partition_of
+from stream_app.steps.policy.proposals import Negotiation, Proposal, Source
 from stream_app.wire import MAX_STEP, StepDecision, StepRelease
 from stream_app.wire.messages import decision_of
-from tests.stream_app.embedded.test_windows_in_runs import ROWS, STEPS, announced, whole_day
+from tests.stream_app.embedded.test_windows_in_runs import BUDGET, ROWS, STEPS, announced, whole_day
 from tests.stream_app.embedded.test_windows_in_runs import deployment as embedded_settings
 from tests.stream_app.engine_support import (
     NAMES,
@@ -207,18 +214,80 @@ def test_a_decision_with_another_mechanism_is_not_accounted(tmp_path: Path) -> N
         )
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"release": {"mechanism": "budget", "budget": {"share": 0.5, "added": 0.6}}},
-        {"crowd": {"on": True}},
-    ],
-)
-def test_what_has_no_account_for_windows_is_refused_on_kafka_too(
-    tmp_path: Path, changed: dict[str, Any]
-) -> None:
+def test_what_has_no_account_for_windows_is_refused_on_kafka_too(tmp_path: Path) -> None:
     with pytest.raises(SensorError, match="windows or moves"):
-        prepared(Runner.ACCOUNT, settings(**{**given_in(tmp_path), **changed}))
+        prepared(Runner.ACCOUNT, settings(**{**given_in(tmp_path), "crowd": {"on": True}}))
+
+
+class Partitions:
+    """Account workers without a broker: they answer from the log, and start again after each step."""
+
+    def __init__(self, deployment: Deployment, logs: Logs) -> None:
+        self._deployment, self._logs = deployment, logs
+        self.source = Source(deployment=deployment.digest, session="s")
+        self.partitions = deployment.topics.partitions
+        names = load_pseudonym_key(deployment.settings).pseudonyms(population().people)
+        self._accounts, self._applied = [], 0
+        for partition in range(self.partitions):
+            own = [i for i, name in enumerate(names) if partition_of(name, 2) == partition]
+            accounts = PartitionAccounts(partition, deployment)
+            people = population().subset(np.array(own))
+            enter(accounts, parsed(person_records(people, [names[i] for i in own], 0, "d")))
+            self._accounts.append(accounts)
+
+    def decide(self, negotiation: Negotiation) -> Decided:
+        steps = decided_in(self._deployment, self._logs)[self._applied :]
+        self._applied += len(steps)
+        for number, accounts in enumerate(self._accounts):
+            accounts.apply_all(steps, lambda: None)
+            if accounts.needs_every_step:
+                continue
+            self._accounts[number] = PartitionAccounts(number, self._deployment)
+            self._accounts[number].take_over(accounts.save())
+        while negotiation.proposal is not None:
+            line = negotiation.proposal.line()
+            for accounts in self._accounts:
+                answer = accounts.answer(Proposal.model_validate_json(line))
+                assert answer is not None
+                negotiation.take(answer)
+        assert negotiation.decided is not None
+        return negotiation.decided
+
+
+@pytest.mark.parametrize("in_hindsight", [False, True])
+def test_a_budget_decides_windows_as_an_embedded_run_does(tmp_path: Path, in_hindsight: bool) -> None:
+    """By proposals that name what is open, with a release worker that starts again after every step."""
+    more = {"hindsight": True, "added": 0.7, "sigmas": [16.0, 64.0, 256.0]} if in_hindsight else {}
+    release = {"mechanism": "budget", "budget": {**BUDGET, "look_ahead": 2, **more}}
+    given, logs = given_in(tmp_path, release=release), Logs()
+    run_on(tmp_path / "out", [lines_of(whole_day())], settings=given)
+    deployment = Deployment.of(settings(**given))
+    assert "windows" not in deployment.basis
+    partitions, lines = Partitions(deployment, logs), []
+    for step in range(STEPS):
+        policy = policy_from(deployment.settings.release, deployment.registry)
+        assert isinstance(policy, BudgetPolicy)
+        asking = ProposingPolicy(policy, partitions, in_crowd=False)  # type: ignore[arg-type]
+        if lines:
+            asking.resume(deployment.schedule_of(StepDecision.model_validate_json(lines[-1])))
+        decided = asking.decide(step, announced(step))
+        lines.append(decision_of(decided.schedule, decided.why, deployment.digest).line())
+        logs.append(LogRecord(deployment.topics.decisions, None, lines[-1].rstrip()))
+    found = [StepDecision.model_validate_json(line).model_copy(update={"deployment": None}) for line in lines]
+    embedded = (tmp_path / "out" / "decisions.jsonl").read_bytes().splitlines()
+    assert [each.line().rstrip() for each in found] == embedded
+    assert any(b'"windows":[{' in line for line in embedded)
+    assert person_risks(deployment, decided_in(deployment, logs)) == written_by(tmp_path / "out")
+
+
+def test_windows_under_a_budget_are_in_the_size_of_decisions_and_questions(tmp_path: Path) -> None:
+    release = {"mechanism": "budget", "budget": BUDGET}
+    deployment = Deployment.of(settings(**given_in(tmp_path, release=release)))
+    registry, topics = deployment.registry, deployment.topics
+    longest = largest_bytes(registry, topics, deployment.settings)[topics.decisions]
+    assert longest > largest_bytes(registry, topics)[topics.decisions]
+    assert largest_proposal_bytes(registry, deployment.settings) > 0
+    compile_kernels(deployment)
 
 
 def test_kernels_of_windows_are_compiled_before_a_worker_joins(tmp_path: Path) -> None:
