@@ -17,6 +17,7 @@ from stream_app.cli.shared import (
     HorizonOption,
     JsonOption,
     KnownOption,
+    LeastOption,
     MistakesOption,
     VaryOption,
     add_numbers,
@@ -55,6 +56,7 @@ def plan(
     known: KnownOption = 0,
     companions: CompanionsOption = 0,
     alone: AloneOption = 1.0,
+    least: LeastOption = 1.0,
     plot: Annotated[Path | None, typer.Option(help="Also draw the plan (PNG).")] = None,
     json: JsonOption = False,
 ) -> None:
@@ -80,8 +82,9 @@ def plan(
     from stream_app.setup.given_priors import as_set
     from stream_app.setup.release_settings import BUDGET
 
-    crowd = crowd_adversary(adversary, known, companions, alone)
-    known_of_crowd = {"crowd.known": known, "crowd.companions": companions, "crowd.alone": alone}
+    crowd = crowd_adversary(adversary, known, companions, alone, least, None)  # strangers: by the settings
+    names = ("crowd.known", "crowd.companions", "crowd.alone", "crowd.least")
+    known_of_crowd = dict(zip(names, (known, companions, alone, least), strict=True))
     budget = {
         "release.budget.share": share,
         "release.budget.risk": risk,
@@ -99,7 +102,7 @@ def plan(
             "adversary": adversary,
             "crowd.on": None if adversary is None else crowd is not None,
             # Where no option says what this adversary knows, the settings do.
-            **({} if (known, companions, alone) == NOTHING_KNOWN else known_of_crowd),
+            **({} if tuple(known_of_crowd.values()) == NOTHING_KNOWN else known_of_crowd),
         },
     )
     population = as_set(settings, load_population(priors))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 from accounting.bounds.radius import Radius
-from accounting.exposure.crowd import CrowdAdversary
+from accounting.exposure.crowd import CrowdAdversary, Strangers
 from accounting.settings import RiskBudget
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.events import PanelChecked
 from stream_app.watching.wording import DOWN, significant
+
+_MOST_LINES = 3  # of strangers that a condition names
 
 NO_PEOPLE = (
     "no priors, so no risk of persons is computed: the only promise is differential privacy, as far as "
@@ -116,10 +119,11 @@ def radius_note(radius: Radius) -> str:
     )
 
 
-def crowd_note(adversary: CrowdAdversary, others: int | None) -> str:
+def crowd_note(adversary: CrowdAdversary, others: int | None, *, of_personas: bool = False) -> str:
     """When a ceiling against the crowd adversary holds: the condition that stands beside the number.
 
-    ``others`` is None where not all of them are known here.
+    ``others`` is None where not all of them are known here; ``of_personas`` says whether some of them are
+    behind personas.
     """
     named = "the others" if others is None else f"the {others:,} others"
     who = named if adversary.alone == 1.0 else f"{adversary.alone:.3g} of {named}"
@@ -130,10 +134,27 @@ def crowd_note(adversary: CrowdAdversary, others: int | None) -> str:
         if adversary.companions
         else ""
     )
+    how = "as their priors say"
+    if of_personas:
+        least = "" if adversary.least == 1.0 else f"{adversary.least * 100:g} % of "
+        how = f"as their personas say, of each at least {least}the people that it stands for"
+    beside = f" and if {_strangers_note(adversary.strangers)}," if adversary.strangers else ""
     return (
-        f"if {who}{known} move independently of each other and of the person, as their priors say, no "
+        f"if {who}{known} move independently of each other and of the person, {how},{beside} no "
         "adversary who does not know where they are does better; couples, families and crowds at events do "
         f"not move like that{group}"
+    )
+
+
+def _strangers_note(strangers: Sequence[Strangers]) -> str:
+    """What is assumed of people without a prior."""
+    each = [f"{line.people:,} at {line.sensor} {line.hours}" for line in strangers[:_MOST_LINES]]
+    if len(strangers) > _MOST_LINES:
+        each.append(f"{len(strangers) - _MOST_LINES:,} lines more")
+    return (
+        f"at least so many others without a prior ({'; '.join(each)}), chosen without regard to where they "
+        "went, may each be counted or not, alone and by the declared chances, whatever is known of their "
+        "other steps"
     )
 
 

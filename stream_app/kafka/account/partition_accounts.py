@@ -305,7 +305,8 @@ class PartitionAccounts:
         is_ours = (question.step, question.source.deployment) == (self.next_step, self._digest)
         if crowd is None or not is_ours:
             return None
-        return CrowdAnswer.of(question, self.partition, crowd.ask(question.schedule(self._registry)))
+        own = crowd.others.ask(question.schedule(self._registry))  # who asks adds the strangers, once
+        return CrowdAnswer.of(question, self.partition, own)
 
     @property
     def needs_every_step(self) -> bool:

@@ -102,7 +102,7 @@ class PersonSource(BackgroundListener):
         super().__init__()
         self._connection = deployment.connection
         self._topic = deployment.topics.persons
-        self._kind = person_kind(deployment.digest, deployment.settings.has_crowd, deployment.settings.draws)
+        self._kind = person_kind(deployment.digest, deployment.settings.draws)
         self._refuse = refuse
         self._changes: dict[int, Changes] = {}
         self._next: dict[int, int] = {}

@@ -171,7 +171,7 @@ def test_a_plan_decides_as_a_run_with_a_crowd_does(tmp_path: Path, adversary: st
     summaries = [RiskSummary.model_validate_json(line) for line in lines if b'"risk_summary"' in line]
     assert planned.crowd is not None
     for step, crowd, summary in zip(planned.steps, planned.crowd.steps, summaries, strict=True):
-        in_crowd = crowd_message(crowd, given.crowd.adversary)
+        in_crowd = crowd_message(crowd, given.crowd_adversary)
         figures = summary.model_copy(update={"over_limit": None})  # a run counts them, a plan forecasts
         assert summary_message(step.risks, crowd=in_crowd).line() == figures.line()
     without = given.model_copy(update={"pseudonym_key_secret": None})

@@ -84,7 +84,7 @@ def test_metrics_show_ceilings_in_the_crowd_and_what_each_sensor_hides(shown: Sh
     assert shown.metric("tallyguard_crowd_added_risk_mean") == crowd.mean_added
     assert shown.metric("tallyguard_people_at_crowd_risk", threshold="0.5") == crowd.at_risk["0.5"]
     event = shown.kept.event
-    adversary = shown.settings.crowd.adversary
+    adversary = shown.settings.crowd_adversary
     assert event.crowds is not None
     for release, found in zip(event.schedule.releases, event.crowds, strict=True):
         sigma = shown.metric("tallyguard_sensor_crowd_sigma", sensor=release.sensor.name)
@@ -108,7 +108,7 @@ def test_both_pages_show_the_ceilings_their_condition_and_the_hours(shown: Shown
     """The condition once beside each; without a crowd nothing of it."""
     status, crowd = shown.board.read(), shown.summary.crowd
     assert crowd is not None
-    condition = crowd_note(shown.settings.crowd.adversary, len(population()) - 1)
+    condition = crowd_note(shown.settings.crowd_adversary, len(population()) - 1)
     assert status.crowd == condition
     picture = json.loads(state_json(status, shown.settings, has_people=True))
     assert picture["crowd"] == condition
