@@ -16,7 +16,7 @@ from accounting.settings import HorizonSettings
 from models.mechanisms import Raw
 from models.priors import Population
 from models.releases import StepSchedule
-from stream_app.steps.risk_output import condition_of
+from stream_app.steps import condition_of
 from stream_app.watching.prior_notes import crowd_note
 
 # A plan against the crowd adversary: people's risk after each step, and how much each sensor's crowd hides.

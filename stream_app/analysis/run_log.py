@@ -25,7 +25,7 @@ from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.setup.run_folder.record import Entry, periods
 from stream_app.setup.run_folder.run_settings import calendar_of_run, designs_of_run, load_account, load_run
 from stream_app.setup.settings import Settings
-from stream_app.steps.risk_output import condition_of
+from stream_app.steps import condition_of
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
 from stream_app.watching.wording import spent_in_words, step_in_words
 from stream_app.wire import (
