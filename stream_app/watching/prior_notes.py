@@ -138,9 +138,12 @@ def crowd_note(adversary: CrowdAdversary, others: int | None, *, of_personas: bo
     if of_personas:
         least = "" if adversary.least == 1.0 else f"{adversary.least * 100:g} % of "
         how = f"as their personas say, of each at least {least}the people that it stands for"
-    beside = f" and if {_strangers_note(adversary.strangers)}," if adversary.strangers else ""
+    presumed = [f"{who}{known} move independently of each other and of the person, {how},"]
+    if adversary.strangers:
+        presumed = [] if others == 0 else presumed
+        presumed.append(f"{_strangers_note(adversary.strangers)},")
     return (
-        f"if {who}{known} move independently of each other and of the person, {how},{beside} no "
+        f"if {' and if '.join(presumed)} no "
         "adversary who does not know where they are does better; couples, families and crowds at events do "
         f"not move like that{group}"
     )
