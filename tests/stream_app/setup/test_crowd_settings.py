@@ -78,7 +78,9 @@ def test_a_deployment_of_before_is_recorded_as_before() -> None:
 
 def findings(tmp_path: Path, crowd: str, weights: float | None = None) -> dict[str, Finding]:
     """By subject, those about the crowd."""
-    people = population() if weights is None else replace(population(), weights=np.full(len(population()), weights))
+    people = population()
+    if weights is not None:
+        people = replace(people, weights=np.full(len(people), weights))
     save_population(people, tmp_path / "priors.json")
     (tmp_path / "tallyguard.toml").write_text(f"{crowd}\n")
     found = check_files(config=tmp_path / "tallyguard.toml", priors=tmp_path / "priors.json")
