@@ -87,7 +87,8 @@ class CrowdSoFar:
 
     def __init__(self, account: CrowdAccount) -> None:
         self._account = account
-        self._cycle = lcm(*np.unique(account.population.arrays.slots).tolist())
+        cycles = [each.cycle for each in account.adversary.strangers]
+        self._cycle = lcm(*np.unique(account.population.arrays.slots).tolist(), *cycles)
         self._steps: list[RiskSummary] = []
         self._informed: list[RiskSummary] = []
         self._found: dict[tuple[str, int], list[SensorCrowd]] = {}
@@ -104,7 +105,7 @@ class CrowdSoFar:
         """All of it."""
         adversary = self._account.adversary
         hidden = tuple(_worst(*where, crowds, adversary) for where, crowds in self._found.items())
-        others = int(self._account.people_each.sum()) - 1
+        others = max(0, int(self._account.people_each.sum()) - 1)
         steps, informed = tuple(self._steps), tuple(self._informed)
         of_personas = self._account.others.weights is not None
         return PlannedCrowd(adversary, others, steps, informed, hidden, of_personas)

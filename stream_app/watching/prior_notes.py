@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
 
 from accounting.bounds.radius import Radius
-from accounting.exposure.crowd import CrowdAdversary, Strangers
+from accounting.exposure.crowd import CrowdAdversary
 from accounting.settings import RiskBudget
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.events import PanelChecked
@@ -141,7 +140,8 @@ def crowd_note(adversary: CrowdAdversary, others: int | None, *, of_personas: bo
     presumed = [f"{who}{known} move independently of each other and of the person, {how},"]
     if adversary.strangers:
         presumed = [] if others == 0 else presumed
-        presumed.append(f"{_strangers_note(adversary.strangers)},")
+        followed = "" if presumed else known
+        presumed.append(f"{_strangers_note(adversary, followed)},")
     return (
         f"if {' and if '.join(presumed)} no "
         "adversary who does not know where they are does better; couples, families and crowds at events do "
@@ -149,15 +149,17 @@ def crowd_note(adversary: CrowdAdversary, others: int | None, *, of_personas: bo
     )
 
 
-def _strangers_note(strangers: Sequence[Strangers]) -> str:
-    """What is assumed of people without a prior."""
+def _strangers_note(adversary: CrowdAdversary, followed: str) -> str:
+    """What is assumed of people without a prior; ``followed`` says who of them may be known."""
+    strangers, alone = adversary.strangers, adversary.alone
+    who = "all of them" if alone == 1.0 else f"{alone:.3g} of them"
     each = [f"{line.people:,} at {line.sensor} {line.hours}" for line in strangers[:_MOST_LINES]]
     if len(strangers) > _MOST_LINES:
         each.append(f"{len(strangers) - _MOST_LINES:,} lines more")
     return (
-        f"at least so many others without a prior ({'; '.join(each)}), chosen without regard to where they "
-        "went, may each be counted or not, alone and by the declared chances, whatever is known of their "
-        "other steps"
+        f"at least so many others without a prior ({'; '.join(each)}){followed or ','} chosen without regard "
+        f"to where they went, may each be counted or not by the declared chances, {who} alone, whatever is "
+        "known of their other steps"
     )
 
 
