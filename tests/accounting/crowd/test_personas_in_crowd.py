@@ -132,6 +132,43 @@ def test_no_adversary_beats_a_ceiling_among_personas_in_many_crowds() -> None:
     assert check_many(range(1_000, 1_000 + cases(4_000))) > 20
 
 
+def check_running(seeds: range) -> int:
+    """Every horizon of a log with what came before it, of a target who is one of a persona's people."""
+    lowered = 0
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        behind = random_personas(rng, largest=12.0)
+        if behind.target < 0:
+            continue
+        instance = replace(behind.instance, others=written_out(behind, rng))
+        horizon = int(rng.integers(1, instance.steps + 1))
+        settings = HorizonSettings(horizon, int(rng.integers(min(horizon, 2))), sharpen_above=0.0)
+        people = replace(instance.population, weights=behind.weights)
+        account = BothAccounts(people, behind.adversary, settings)
+        for step in instance.schedule.steps:
+            account.apply(step)
+            risk, informed = account.risk()[behind.target], account.informed.risk()[behind.target]
+            assert account.baseline()[behind.target] <= risk <= informed
+            first = step.step - horizon + 1
+            if first >= 0 and any(count.step <= step.step for count in instance.counts()):
+                best = instance.optimum((first, step.step), settings.mistakes, step.step)
+                assert best <= risk + ROUNDING
+                lowered += risk < informed - 1e-6
+    return lowered
+
+
+def test_no_adversary_beats_the_running_ceiling_of_a_persona() -> None:
+    """At every step of a run, refined or not."""
+    assert check_running(range(20)) > 0
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_no_adversary_beats_the_running_ceiling_of_a_persona_in_many_crowds() -> None:
+    """The same, longer."""
+    assert check_running(range(4_000, 4_000 + cases(2_000))) > 20
+
+
 def drawn_law(behind: Behind, rng: np.random.Generator) -> Floats:
     """The law of whole people, and of some whose persona is drawn for each alone, or who are not there."""
     counts, steps = behind.instance.counts(), behind.instance.steps
