@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -435,7 +436,12 @@ def _about_crowd(settings: Settings, population: Population, registry: SensorReg
         step = StepSchedule(0, (SensorRelease(known[line.sensor], Raw()),))
         (crowd,) = with_strangers(step, (SensorCrowd(),), alone, line.first_slot)
         sigma = equivalent_sigma(crowd, alone)
-        where = f"{line.people:,} strangers at {line.sensor} {line.hours}"
+        first = next(step for step in range(line.cycle) if line.covers(settings.first_slot + step))
+        begins = settings.origin + timedelta(seconds=first * settings.step_seconds)
+        where = (
+            f"{line.people:,} strangers at {line.sensor} {line.hours} (first in step {first}, "
+            f"{begins:%Y-%m-%d %H:%M} UTC)"
+        )
         if sigma == 0.0:
             yield Finding(
                 "warning",

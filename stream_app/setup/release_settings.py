@@ -276,7 +276,9 @@ class StrangersSettings(Section):
 
     sensor: str = Field(description="name of the sensor that may count them, or not")
     from_hour: float = Field(
-        ge=0, lt=24, description="from when, in hours of the day; slot 0 of the priors begins at 0"
+        ge=0,
+        lt=24,
+        description="from when, in hours of the day that begins with slot 0; first_slot says where step 0 is",
     )
     until_hour: float = Field(
         gt=0, le=24, description="until when; steps that lie between the two hours on every day are meant"

@@ -99,7 +99,7 @@ def test_check_says_what_strangers_hide_and_what_is_presumed(tmp_path: Path) -> 
     found = findings(tmp_path, "\n".join(["[crowd]", "on = true", *lines]))
     fine = found["crowd.strangers.at eight"]
     assert fine.level == "ok"
-    assert "200 strangers at A from 8 to 9 h" in fine.sentence
+    assert "200 strangers at A from 8 to 9 h (first in step 8, 1970-01-01 08:00 UTC)" in fine.sentence
     assert "Gaussian noise of sigma 4.1 would" in fine.sentence
     assert "a chance of 0.1 to 0.5 whatever is known of their other steps" in fine.sentence
     passing = found["crowd.strangers.all pass"]
