@@ -13,7 +13,7 @@ from accounting.audit import Audit
 from accounting.bounds import Effort
 from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant as Accountant
-from accounting.exposure.crowd import CrowdAdversary
+from accounting.exposure.crowd import CrowdAdversary, Strangers
 from accounting.hmm import Decoded, Filtering, decode
 from accounting.ledgers import Neighbours
 from accounting.settings import HorizonSettings
@@ -77,6 +77,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Effort",
     "Radius",
     "CrowdAdversary",
+    "Strangers",
     "Accountant",
     "HorizonSettings",
     "ledger",

@@ -293,9 +293,10 @@ def certify(
     found = audit_population(
         population, schedule, mistakes, people=chosen, effort=effort, adversary=adversary
     )
-    others = len(population) - 1
     note = basis_note(len(population), population.assumed)
-    return Audits(tuple(found), note, condition=crowd_note(adversary, others))
+    of_personas = population.weights is not None
+    condition = crowd_note(adversary, population.everybody - 1, of_personas=of_personas)
+    return Audits(tuple(found), note, condition=condition)
 
 
 @checked(ArgumentError, leave=("people", "schedule"))

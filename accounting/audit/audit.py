@@ -29,7 +29,7 @@ from accounting.bounds import (
 from accounting.bounds.windows import window_risk
 from accounting.exceptions import EffortError
 from accounting.exposure import Exposure, baseline, check_mistakes, released_information
-from accounting.exposure.crowd import CrowdAdversary, Others
+from accounting.exposure.crowd import CrowdAdversary, Others, with_strangers
 from accounting.exposure.step_information import observe
 from accounting.numerics import mean_interval
 from accounting.settings import refuse_calendar
@@ -249,8 +249,12 @@ def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdver
     """The schedule among all people of the population, who are there from its first step on."""
     refuse_calendar(schedule.calendar, "an audit in the crowd")
     first = schedule.steps[0].step if schedule.steps else 0
-    others = Others(population, schedule.first_slot - first, first)
-    return SeenInCrowd(schedule.steps, [others.apply(step) for step in schedule.steps], adversary)
+    slot = schedule.first_slot - first  # of step 0
+    others = Others(population, slot, first, least=adversary.least)
+    crowds = [
+        with_strangers(step, others.apply(step), adversary, slot + step.step) for step in schedule.steps
+    ]
+    return SeenInCrowd(schedule.steps, crowds, adversary)
 
 
 def _attacks(

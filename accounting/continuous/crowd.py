@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds import BY_INFORMATION, BY_LEVELS
 from accounting.bounds.radius import ceilings_within
-from accounting.continuous.account_state import named, pack_state, taken, unpack_state
+from accounting.continuous.account_state import digest_of, named, pack_state, taken, unpack_state
 from accounting.continuous.accountant import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts, HorizonRules
 from accounting.continuous.cascade import Due, find_due, is_above
@@ -39,8 +39,8 @@ from accounting.exposure.crowd import (
     Others,
     StepCrowd,
     at_level,
-    check_is_crowd,
     in_crowd,
+    with_strangers,
 )
 from accounting.exposure.step_information import followed_by, is_whole, nothing_seen_for, seen_release
 from accounting.exposure.step_information.likelihood_levels import LevelTables, SeenSteps
@@ -212,8 +212,11 @@ class CrowdAccount:
         adversary: CrowdAdversary | None = None,
         names: Sequence[str] | None = None,
         decided: RiskBudget | None = None,
+        weights: NDArray[np.float64] | None = None,
     ) -> None:
         """The account before the first step of ``informed``; ``names`` (N,) as for :class:`Others`.
+
+        ``weights`` (N,) are how many people each persona stands for; None where each prior is of one person.
 
         In a crowd the figures of people depend on more than their priors, so ``informed`` must have a
         separate account for each person.
@@ -225,13 +228,20 @@ class CrowdAccount:
                 "make the informed accountant with apart=True",
             )
         refuse_calendar(informed.settings.calendar, "ceilings in the crowd")
-        check_is_crowd(informed.holders.stands_for is not None)
+        if weights is None and informed.holders.stands_for is not None:
+            raise SettingsError(
+                "the weights of a crowd must be those of its people",
+                "none, of personas that stand for many",
+                "pass the weights of the population",
+            )
         self.informed = informed
         self.adversary = adversary or CrowdAdversary()
         self.settings = replace(informed.settings, decided=decided)
         settings, population, since = self.settings, informed.population, informed.since
         log_start = min(settings.first_step, 0)
-        self.others = Others(population, settings.first_slot, settings.first_step, since, names, log_start)
+        slot, first, least = settings.first_slot, settings.first_step, self.adversary.least
+        population = population if weights is None else replace(population, weights=weights)
+        self.others = Others(population, slot, first, since, names, log_start, weights, least)
         self._everything = informed
         if self.adversary.companions:  # no noise is known to hide a group, so its counts are taken as exact
             self._everything = ContinuousAccountant(population, settings, since, informed.shares, apart=True)
@@ -256,8 +266,8 @@ class CrowdAccount:
 
     @property
     def people_each(self) -> NDArray[np.int64]:
-        """How many people each name stands for, (N,): in a crowd always one."""
-        return np.ones(len(self.population), dtype=np.int64)
+        """How many people each name stands for, (N,)."""
+        return self.informed.people_each
 
     @property
     def levels(self) -> Levels:
@@ -265,14 +275,17 @@ class CrowdAccount:
         return Levels(LEVELS, tuple(self._seen))
 
     def ask(self, step: StepSchedule) -> StepCrowd:
-        """The crowd that each release of the next step would hide among, of these people; changes nothing."""
-        return self.others.ask(step)
+        """The crowd that each release of the next step would hide among; changes nothing.
+
+        It is of these people and the adversary's strangers: of everybody, if all people are accounted here.
+        """
+        return self._with_strangers(step, self.others.ask(step))
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:
         """Account one step; steps come in order without gaps, empty ones included.
 
-        ``crowds`` are the sums over all people, if this account is only of some of them. Returns the sums
-        that were used.
+        ``crowds`` are the sums over all people and strangers, if this account is only of some of them.
+        Returns the sums that were used.
         """
         if self.informed.next_step != step.step + 1:
             raise StepOrderError(
@@ -281,7 +294,7 @@ class CrowdAccount:
                 "apply each step to it, and then here",
             )
         own = self.others.apply(step)
-        crowds = own if crowds is None else crowds
+        crowds = self._with_strangers(step, own) if crowds is None else crowds
         if self._everything is not self.informed:
             self._everything.apply(at_level(step, crowds, self.adversary, 0.0))
         self.fast.apply(self.seen(step, crowds))
@@ -293,6 +306,9 @@ class CrowdAccount:
         state = self._accounts.state
         self._worst.note(step.step, self._risks.risk, state.baseline, self._accounts.since)
         return crowds
+
+    def _with_strangers(self, step: StepSchedule, crowds: StepCrowd) -> StepCrowd:
+        return with_strangers(step, crowds, self.adversary, self.settings.first_slot + step.step)
 
     def seen(self, step: StepSchedule, crowds: StepCrowd) -> StepSchedule:
         """The step as this adversary sees it, for the fast bound."""
@@ -344,7 +360,8 @@ class CrowdAccount:
     def summary(self) -> RiskSummary:
         """The last step in a few numbers, against the crowd adversary."""
         figures = RiskFigures(self.risk(), self.baseline(), self.added())
-        found = summarise(self.next_step - 1, figures, self.settings.thresholds, self.worst())
+        thresholds, people = self.settings.thresholds, self.people_each
+        found = summarise(self.next_step - 1, figures, thresholds, self.worst(), people)
         return replace(found, not_reached=self.not_reached, within_nats=self.settings.within_nats)
 
     def with_people(self, newcomers: CrowdAccount, informed: ContinuousAccountant) -> CrowdAccount:
@@ -419,8 +436,14 @@ class CrowdAccount:
 
     def _basis(self) -> dict[str, object]:
         """Everything that the state follows from besides steps and people."""
-        decided = self.settings.decided
-        return {**asdict(self.adversary), "decided": None if decided is None else asdict(decided)}
+        decided, adversary, weights = self.settings.decided, self.adversary, self.others.weights
+        counted = {} if weights is None else {"weights": digest_of(weights)}
+        return {
+            **{name: getattr(adversary, name) for name in ("known", "companions", "alone")},
+            **({} if adversary.least == 1.0 else {"least": adversary.least}),
+            **counted,
+            "decided": None if decided is None else asdict(decided),
+        }
 
     def _fixed_arrays(self) -> dict[str, NDArray[Any]]:
         return {**named("crowd", self._risks), **named("worst", self._worst), **self.others.saved()}

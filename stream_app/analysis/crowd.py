@@ -16,6 +16,7 @@ from accounting.settings import HorizonSettings
 from models.mechanisms import Raw
 from models.priors import Population
 from models.releases import StepSchedule
+from stream_app.steps import condition_of
 from stream_app.watching.prior_notes import crowd_note
 
 # A plan against the crowd adversary: people's risk after each step, and how much each sensor's crowd hides.
@@ -51,23 +52,34 @@ class PlannedCrowd:
     steps: tuple[RiskSummary, ...]
     informed: tuple[RiskSummary, ...]
     hidden: tuple[HiddenCount, ...]
+    of_personas: bool = False
 
     @property
     def condition(self) -> str:
         """When the ceilings hold, in words."""
-        return crowd_note(self.adversary, self.others)
+        return crowd_note(self.adversary, self.others, of_personas=self.of_personas)
 
     def as_json(self) -> dict[str, Any]:
         """The fields beside the steps."""
-        adversary = self.adversary
         return {
-            "others": self.others,
-            "known": adversary.known,
-            "companions": adversary.companions,
-            "alone": adversary.alone,
+            **_assumed(self.adversary, self.others),
             "condition": self.condition,
             "hidden": [vars(each) for each in self.hidden],
         }
+
+
+def crowd_document(adversary: CrowdAdversary, population: Population) -> dict[str, Any]:
+    """What is assumed of the others of a population, as JSON values, and the condition in words."""
+    others, of_personas = population.everybody - 1, population.weights is not None
+    return {
+        **_assumed(adversary, others),
+        "condition": crowd_note(adversary, others, of_personas=of_personas),
+    }
+
+
+def _assumed(adversary: CrowdAdversary, others: int) -> dict[str, Any]:
+    said = condition_of(adversary)
+    return {"others": others, **{name: value for name, value in said.items() if value is not None}}
 
 
 class CrowdSoFar:
@@ -75,7 +87,8 @@ class CrowdSoFar:
 
     def __init__(self, account: CrowdAccount) -> None:
         self._account = account
-        self._cycle = lcm(*np.unique(account.population.arrays.slots).tolist())
+        cycles = [each.cycle for each in account.adversary.strangers]
+        self._cycle = lcm(*np.unique(account.population.arrays.slots).tolist(), *cycles)
         self._steps: list[RiskSummary] = []
         self._informed: list[RiskSummary] = []
         self._found: dict[tuple[str, int], list[SensorCrowd]] = {}
@@ -92,8 +105,10 @@ class CrowdSoFar:
         """All of it."""
         adversary = self._account.adversary
         hidden = tuple(_worst(*where, crowds, adversary) for where, crowds in self._found.items())
-        others = len(self._account.population) - 1
-        return PlannedCrowd(adversary, others, tuple(self._steps), tuple(self._informed), hidden)
+        others = max(0, int(self._account.people_each.sum()) - 1)
+        steps, informed = tuple(self._steps), tuple(self._informed)
+        of_personas = self._account.others.weights is not None
+        return PlannedCrowd(adversary, others, steps, informed, hidden, of_personas)
 
 
 def plan_in_crowd(
@@ -105,7 +120,7 @@ def plan_in_crowd(
 ) -> PlannedCrowd:
     """Account these steps against the crowd adversary; ``done`` is called after each."""
     informed_account = ContinuousAccountant(population, settings, apart=True)
-    account = CrowdAccount(informed_account, adversary)
+    account = CrowdAccount(informed_account, adversary, weights=population.weights)
     so_far = CrowdSoFar(account)
     for step in steps:
         informed_account.apply(step)

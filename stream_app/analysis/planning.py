@@ -59,7 +59,7 @@ class PlannedStep:
             ],
             "why": None if why is None else why.model_dump(mode="json"),
             **_risks(risks),
-            "mean_baseline": risks.mean_baseline,
+            "mean_baseline": risks.mean_baseline if risks.people else None,
             # The attack that is tried knows where everybody else is, so it says nothing of the crowd.
             "attack": None if self.attack is None or risks is crowd else _attack(self.attack),
             **{name: _risks(each) for name, each in beside.items()},
@@ -67,6 +67,9 @@ class PlannedStep:
 
 
 def _risks(risks: RiskSummary) -> dict[str, Any]:
+    """Figures of everybody; None where there is nobody."""
+    if risks.people == 0:
+        return dict.fromkeys(("risk", "mean_risk", "mean_added", "at_risk"))
     return {
         "risk": {f"{level:g}": value for level, value in risks.risk_quantiles.items()},
         "mean_risk": risks.mean_risk,

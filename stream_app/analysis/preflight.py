@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -12,15 +13,17 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions.what_if import DECIDING_PART, DECIDING_PART_IN_CROWD
+from accounting.exposure.crowd import SensorCrowd, equivalent_sigma, with_strangers
 from accounting.settings import OPERATION_SECONDS
 from models.exceptions import TallyguardError
+from models.mechanisms import Raw
 from models.prior_files import load_population
 from models.priors import Population
-from models.releases import Counts, SensorRegistry
+from models.releases import Counts, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.embedded import prepared as prepared_run
 from stream_app.exceptions import SettingsError
 from stream_app.setup.combinations import ON_KAFKA, WORKERS, Facts, Runner, refusals
-from stream_app.setup.declared import require_most_counts
+from stream_app.setup.declared import require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, load_exclusions
 from stream_app.setup.given_priors import as_set, facts_of, location_names, population_of
 from stream_app.setup.keys import (
@@ -37,7 +40,7 @@ from stream_app.steps import DeviceWatch, StepClock, first_slot_of, is_activatio
 from stream_app.steps.policy import announced_sensors, designs_of, policy_from
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.web import parse_address
-from stream_app.watching.wording import duration, habits_warning
+from stream_app.watching.wording import DOWN, duration, habits_warning, shortened
 from stream_app.wire import load_activations, require_lines
 
 Level = Literal["ok", "warning", "problem"]
@@ -155,6 +158,8 @@ def _about_files(
         )
     if settings is not None:
         preflight.findings += _about_accounts(settings, population, registry)
+        preflight.load("crowd.strangers", lambda: require_strangers(known, settings.crowd))
+        preflight.findings += _about_crowd(settings, population, registry)
         designs = preflight.load("release policy", lambda: designs_of(settings.release))
         if designs is not None:
             preflight.load("release policy", lambda: policy_from(settings.release, registry))
@@ -401,6 +406,59 @@ def _about_accounts(
         is_counted = np.isin(np.arange(population.location_count), _locations(registry))
         cost = accountant.most_operations(is_counted)
         yield from _about_work(settings, float(cost.mean()) * len(population))
+
+
+def _about_crowd(settings: Settings, population: Population, registry: SensorRegistry) -> Iterator[Finding]:
+    """What is presumed of the others beyond their priors, and what strangers hide."""
+    if settings.has_crowd and population.weights is not None and settings.crowd.least == 1.0:
+        yield Finding(
+            "warning",
+            "crowd.least",
+            "as many people count as a crowd as the personas stand for, and not one fewer: a census or model "
+            "is seldom that sure, and many who are not there would leave ceilings too low",
+            "set crowd.least to the share of each persona's people that you vouch for, such as 0.8",
+        )
+    strangers, adversary = settings.crowd.strangers, settings.crowd_adversary
+    if strangers and not settings.has_crowd:
+        yield Finding(
+            "warning",
+            "crowd.strangers",
+            f"{len(strangers):,} lines of strangers hide nobody, as no ceiling in the crowd is computed",
+            "set crowd.on = true, or take the lines out",
+        )
+        return
+    known = {sensor.name: sensor for sensor in registry.sensors}
+    for name, each in strangers.items():
+        line = each.in_steps(settings.step_seconds)
+        if line.sensor not in known:
+            continue
+        alone = replace(adversary, strangers=(line,))
+        step = StepSchedule(0, (SensorRelease(known[line.sensor], Raw()),))
+        (crowd,) = with_strangers(step, (SensorCrowd(),), alone, line.first_slot)
+        sigma = equivalent_sigma(crowd, alone)
+        first = next(step for step in range(line.cycle) if line.covers(settings.first_slot + step))
+        begins = settings.origin + timedelta(seconds=first * settings.step_seconds)
+        where = (
+            f"{line.people:,} strangers at {line.sensor} {line.hours} (first in step {first}, "
+            f"{begins:%Y-%m-%d %H:%M} UTC)"
+        )
+        if sigma == 0.0:
+            yield Finding(
+                "warning",
+                f"crowd.strangers.{name}",
+                f"{where} hide nobody: too few of them, or some who are surely counted, or surely not",
+                "that somebody passes hides nobody; give chances above 0 and below 1 that hold whatever is "
+                "known of a stranger, or take the line out",
+            )
+        else:
+            yield Finding(
+                "ok",
+                f"crowd.strangers.{name}",
+                f"{where} hide somebody in a raw count, were nobody else there, as Gaussian noise of sigma "
+                f"{shortened(sigma, 1, DOWN)} would; holds if they are chosen without regard to where they "
+                f"went and each moves alone, counted with a chance of {line.least_chance:g} to "
+                f"{line.most_chance:g} whatever is known of their other steps",
+            )
 
 
 def _locations(registry: SensorRegistry) -> list[int]:

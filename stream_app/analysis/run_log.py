@@ -20,11 +20,12 @@ from stream_app.analysis.checked_run import SUMMARY, CheckedRun, check_run
 from stream_app.analysis.run_lines import public_releases
 from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
-from stream_app.setup.release_settings import BUDGET, BudgetSettings
+from stream_app.setup.release_settings import BUDGET, BudgetSettings, CrowdSettings
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.setup.run_folder.record import Entry, held, periods
 from stream_app.setup.run_folder.run_settings import calendar_of_run, designs_of_run, load_account, load_run
 from stream_app.setup.settings import Settings
+from stream_app.steps import condition_of
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
 from stream_app.watching.wording import spent_in_words, step_in_words
 from stream_app.wire import (
@@ -225,7 +226,9 @@ class RunLog:
         """When ceilings against an adversary hold; None for the informed one."""
         if adversary is None:
             return self.condition
-        return f"{self.condition}, and {crowd_note(adversary, self.settings.get('people', 1) - 1)}"
+        others = self.settings.get("people", 1) - 1
+        of_personas = bool((self.settings.get("crowd") or {}).get("personas"))
+        return f"{self.condition}, and {crowd_note(adversary, others, of_personas=of_personas)}"
 
     @property
     def is_raised(self) -> bool:
@@ -320,15 +323,17 @@ def _adversary_of(facts: Mapping[str, Any]) -> CrowdAdversary | None:
     crowd = facts.get("crowd") or {}
     if not crowd.get("decides"):
         return None
-    return CrowdAdversary(crowd["known"], crowd["companions"], crowd["alone"])
+    said = {name: crowd[name] for name in crowd if name in CrowdSettings.model_fields}
+    return CrowdSettings.model_validate(said).adversary(facts["step_seconds"])
 
 
 def _in_crowd(summary: RiskSummary, adversary: CrowdAdversary) -> RiskSummary:
     """The summary against the crowd adversary; the informed one, without a crowd, where that is not known."""
     crowd = summary.crowd
-    if crowd is None or CrowdAdversary(crowd.known, crowd.companions, crowd.alone) != adversary:
+    said = condition_of(adversary)
+    if crowd is None or {name: getattr(crowd, name) for name in said} != said:
         return summary.model_copy(update={"crowd": None})
-    return summary.model_copy(update=crowd.model_dump(exclude={"known", "companions", "alone"}))
+    return summary.model_copy(update=crowd.model_dump(exclude=set(said)))
 
 
 def _summaries(path: Path) -> Iterator[RiskSummary]:

@@ -28,11 +28,12 @@ from accounting.exposure.crowd import CrowdAdversary
 from models.prior_files import load_evidence
 from models.priors import Evidence, Population
 from models.releases import Schedule, schedule_in_single_steps
+from stream_app.analysis.crowd import crowd_document
 from stream_app.cli.shared import INFORMED, add_numbers, new_table, progress, say, stdout
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.hindsight import SHARED_NOISE, Hindsight, PastHorizon, hindsight
 from stream_app.watching.people import NATS_PER_BIT
-from stream_app.watching.prior_notes import basis_note, check_note, crowd_note, posterior_note, radius_note
+from stream_app.watching.prior_notes import basis_note, check_note, posterior_note, radius_note
 from stream_app.watching.wording import (
     DOWN,
     UP,
@@ -78,7 +79,7 @@ def documents(
     sure: Sequence[PosteriorCeiling],
     verdict: PriorsVerdict | None,
     crowd: CrowdAdversary | None,
-    others: int,
+    population: Population,
 ) -> list[dict[str, Any]]:
     """One object a person, with what each option adds to it where it was asked for."""
     found: list[dict[str, Any]] = [each.model_dump(mode="json") for each in audits]
@@ -106,13 +107,7 @@ def documents(
                 "condition": check_note(verdict),
             }
         if crowd is not None:
-            document["crowd"] = {
-                "others": others,
-                "known": crowd.known,
-                "companions": crowd.companions,
-                "alone": crowd.alone,
-                "condition": crowd_note(crowd, others),
-            }
+            document["crowd"] = crowd_document(crowd, population)
     return found
 
 
@@ -120,16 +115,15 @@ def print_audits(
     audits: Sequence[Audit],
     radius: Radius | None,
     crowd: CrowdAdversary | None,
-    others: int,
-    assumed: str | None,
+    population: Population,
     verdict: PriorsVerdict | None,
 ) -> None:
     """A table for people, with what its figures are and under which conditions they hold."""
     if audits:
         _print_table(audits, radius)
     if crowd is not None:
-        say(f"In the crowd: {crowd_note(crowd, others)}.")
-    if (note := basis_note(others + 1, assumed, verdict)) is not None:
+        say(f"In the crowd: {crowd_document(crowd, population)['condition']}.")
+    if (note := basis_note(len(population), population.assumed, verdict)) is not None:
         say(f"Note: {note}.")
 
 

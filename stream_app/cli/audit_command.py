@@ -15,6 +15,7 @@ from stream_app.cli.shared import (
     CovarianceOption,
     JsonOption,
     KnownOption,
+    LeastOption,
     PriorsArgument,
     crowd_adversary,
     given_designs,
@@ -91,6 +92,7 @@ def audit(
     known: KnownOption = 0,
     companions: CompanionsOption = 0,
     alone: AloneOption = 1.0,
+    least: LeastOption = 1.0,
     covariance: CovarianceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -120,20 +122,20 @@ def audit(
     from stream_app.setup.schedule_files import load_schedule
     from stream_app.setup.sensor_files import load_registry
 
-    crowd = crowd_adversary(adversary, known, companions, alone)
+    settings = None if config is None else settings_of(config)
+    crowd = crowd_adversary(adversary, known, companions, alone, least, settings)
     informed_only = {"why": why, "radius": radius is not None, "posterior": posterior, "check": check}
     given = [f"--{name}" for name, value in informed_only.items() if value]
     if crowd is not None and given:
         raise typer.BadParameter(
             f"{', '.join(given)} cannot be combined with --adversary crowd; ask with --adversary informed"
         )
-    designs = given_designs(covariance)
     population = load_population(priors)
-    registry = load_registry(sensors, population.location_names).with_designs(designs)
+    registry = load_registry(sensors, population.location_names).with_designs(given_designs(covariance))
     refuse(Runner.AUDIT, Facts(registry=registry, in_crowd=crowd is not None))
     planned = load_schedule(schedule, registry)
-    if config is not None:
-        planned = load_exclusions(settings_of(config), registry).without(planned)
+    if settings is not None:
+        planned = load_exclusions(settings, registry).without(planned)
     chosen = [population.position(name) for name in person or ()] or list(range(len(population)))
     verdict = None if check is None else load_priors_check(check)
     if verdict is not None:
@@ -150,15 +152,14 @@ def audit(
     if past is not None:
         later = answers.people_in_hindsight(population, planned, past, chosen, drawn, crowd)
     sure = answers.posterior_of_people(population, planned, mistakes, chosen, drawn_chains, limits)
-    others = len(population) - 1
     if json:
-        document = answers.documents(audits, explanations, later, within, sure, verdict, crowd, others)
+        document = answers.documents(audits, explanations, later, within, sure, verdict, crowd, population)
         if adversary is None:
             for one in document:
                 del one["adversary"], one["certified_informed"]
         print_json(document)
         return
-    answers.print_audits(audits, within, crowd, others, population.assumed, verdict)
+    answers.print_audits(audits, within, crowd, population, verdict)
     for each, explanation in zip(audits, explanations, strict=False):  # without --why there are none
         answers.print_explanation(each.person, explanation, within)
     if past is not None:

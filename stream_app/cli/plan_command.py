@@ -17,7 +17,9 @@ from stream_app.cli.shared import (
     HorizonOption,
     JsonOption,
     KnownOption,
+    LeastOption,
     MistakesOption,
+    PriorsOption,
     VaryOption,
     add_numbers,
     crowd_adversary,
@@ -42,7 +44,7 @@ def plan(
     schedule: Annotated[
         Path, typer.Argument(help="What is counted when: schedule (JSON) or activations (CSV).")
     ],
-    priors: Annotated[Path, typer.Option(help="Movement priors, .json or .parquet.")],
+    priors: PriorsOption = None,
     config: ConfigOption = None,
     share: Annotated[float | None, setting_option("release.budget.share")] = None,
     risk: Annotated[float | None, setting_option("release.budget.risk")] = None,
@@ -55,6 +57,7 @@ def plan(
     known: KnownOption = 0,
     companions: CompanionsOption = 0,
     alone: AloneOption = 1.0,
+    least: LeastOption = 1.0,
     plot: Annotated[Path | None, typer.Option(help="Also draw the plan (PNG).")] = None,
     json: JsonOption = False,
 ) -> None:
@@ -64,6 +67,7 @@ def plan(
     and how everybody's risk will develop. Decisions need no counts: a run on the same files decides the same.
     A run splits people by pseudonym, so name the same pseudonym key as the run where a budget decides.
     A budget is kept against the adversary of the settings, or of --adversary, as in a run.
+    Without --priors nobody's risk is computed; in a crowd the plan still shows what declared strangers hide.
 
     \b
     Examples:
@@ -75,13 +79,15 @@ def plan(
       tallyguard plan tomorrow.json --priors priors.json --adversary crowd --known 10
       tallyguard plan tomorrow.json --priors priors.json --added 0.1 --adversary crowd
     """
-    from models.prior_files import load_population
     from stream_app.analysis.planning import plan_releases
-    from stream_app.setup.given_priors import as_set
+    from stream_app.setup.given_priors import population_of
     from stream_app.setup.release_settings import BUDGET
 
-    crowd = crowd_adversary(adversary, known, companions, alone)
-    known_of_crowd = {"crowd.known": known, "crowd.companions": companions, "crowd.alone": alone}
+    if priors is None and (vary or plot is not None):
+        raise typer.BadParameter("--vary and --plot need --priors: without them nobody's risk is computed")
+    crowd = crowd_adversary(adversary, known, companions, alone, least, None)  # strangers: by the settings
+    names = ("crowd.known", "crowd.companions", "crowd.alone", "crowd.least")
+    known_of_crowd = dict(zip(names, (known, companions, alone, least), strict=True))
     budget = {
         "release.budget.share": share,
         "release.budget.risk": risk,
@@ -99,10 +105,10 @@ def plan(
             "adversary": adversary,
             "crowd.on": None if adversary is None else crowd is not None,
             # Where no option says what this adversary knows, the settings do.
-            **({} if (known, companions, alone) == NOTHING_KNOWN else known_of_crowd),
+            **({} if tuple(known_of_crowd.values()) == NOTHING_KNOWN else known_of_crowd),
         },
     )
-    population = as_set(settings, load_population(priors))
+    population = population_of(settings, priors)
     with progress() as bar:
         task = bar.add_task("planning", total=None)
         planned = plan_releases(
@@ -152,14 +158,17 @@ def _print_plan(planned: ReleasePlan) -> None:
         risks = planned.ceilings[index]
         attack = "-" if step.attack is None else shortened(step.attack.success, 3)
         why, quantiles = step.decided.why, risks.risk_quantiles
-        table.add_row(
-            str(step.decided.schedule.step),
-            *_counts(step.decided.schedule),
-            "" if why is None else f"{forecast_in_words(why)} of {why.allowed}",
+        figures = (
             shortened(step.risks.mean_baseline, 3),
             attack if crowd is None else shortened(planned.other_ceilings[index].mean_risk, 3, UP),
             shortened(risks.mean_risk, 3, UP),
             shortened(quantiles[1.0], 3, UP),
+        )
+        table.add_row(
+            str(step.decided.schedule.step),
+            *_counts(step.decided.schedule),
+            "" if why is None else f"{forecast_in_words(why)} of {why.allowed}",
+            *(figures if planned.people else ("-",) * len(figures)),
             "configured" if why is None else why.reason.value,
         )
     if planned.note is not None:

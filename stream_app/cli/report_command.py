@@ -15,6 +15,7 @@ from stream_app.cli.shared import (
     CovarianceOption,
     JsonOption,
     KnownOption,
+    LeastOption,
     VaryOption,
     crowd_adversary,
     given_designs,
@@ -48,6 +49,7 @@ def report(
     known: KnownOption = 0,
     companions: CompanionsOption = 0,
     alone: AloneOption = 1.0,
+    least: LeastOption = 1.0,
     most_exposed: Annotated[int, typer.Option(min=0, help="People listed, by pseudonym.")] = 10,
     json: JsonOption = False,
 ) -> None:
@@ -75,7 +77,7 @@ def report(
     from stream_app.setup.given_priors import as_set
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
-    crowd = crowd_adversary(adversary, known, companions, alone)
+    crowd = crowd_adversary(adversary, known, companions, alone, least, settings_of(config))
     outputs = [output] if pdf is None or pdf == output else [output, pdf]
     if pdf is not None and not is_pdf(pdf):
         raise typer.BadParameter("--pdf names a file that ends in .pdf")

@@ -122,8 +122,8 @@ def given_designs(paths: list[Path] | None) -> Designs:
 # Whom ceilings hold against: the adversary who knows where everybody else is, or the one in the crowd.
 
 INFORMED, CROWD = "informed", "crowd"
-NOTHING_KNOWN = (0, 0, 1.0)
-"""Nobody known, no companions, everybody alone: what the crowd adversary knows unless options say more."""
+NOTHING_KNOWN = (0, 0, 1.0, 1.0)
+"""Nobody known, no companions, everybody alone and there: the crowd unless options say otherwise."""
 
 
 def _crowd_option(name: str) -> Any:
@@ -143,19 +143,26 @@ AdversaryOption = Annotated[
 KnownOption = Annotated[int, _crowd_option("known")]
 CompanionsOption = Annotated[int, _crowd_option("companions")]
 AloneOption = Annotated[float, _crowd_option("alone")]
+LeastOption = Annotated[float, _crowd_option("least")]
 
 
-def crowd_adversary(name: str | None, known: int, companions: int, alone: float) -> CrowdAdversary | None:
-    """None for the informed adversary; a sentence for another name, or for options that say nothing."""
+def crowd_adversary(
+    name: str | None, known: int, companions: int, alone: float, least: float, settings: Settings | None
+) -> CrowdAdversary | None:
+    """None for the informed adversary; a sentence for another name, or for options that say nothing.
+
+    Strangers are those of the settings.
+    """
     if name not in (None, INFORMED, CROWD):
         raise typer.BadParameter(f"--adversary must be {INFORMED} or {CROWD}, got {name!r}")
     if name != CROWD:
-        if (known, companions, alone) != NOTHING_KNOWN:
-            raise typer.BadParameter("--known, --companions and --alone need --adversary crowd")
+        if (known, companions, alone, least) != NOTHING_KNOWN:
+            raise typer.BadParameter("--known, --companions, --alone and --least need --adversary crowd")
         return None
     from accounting.exposure.crowd import CrowdAdversary
 
-    return CrowdAdversary(known, companions, alone)
+    strangers = () if settings is None else settings.crowd_adversary.strangers
+    return CrowdAdversary(known, companions, alone, least, strangers)
 
 
 # What commands print: results on stdout, everything else on stderr, errors as one sentence.

@@ -552,8 +552,10 @@ def make_manifest(
     windows = mechanisms_of_windows(plan.registry)
     crowd = None
     if settings.has_crowd:
-        crowd = settings.crowd.model_dump(mode="json", exclude={"on"})
+        crowd = settings.crowd.facts()
         crowd["decides"] = settings.adversary == CROWD
+        if population.weights is not None:
+            crowd["personas"] = True
     return {
         **fixed,
         **({"windows": windows} if windows else {}),

@@ -209,16 +209,6 @@ def _no_people(facts: Facts) -> TallyguardError | None:
     )
 
 
-def _personas_in_crowd(facts: Facts) -> TallyguardError | None:
-    if not facts.has_crowd or not facts.has_personas:
-        return None
-    return SettingsError(
-        "a crowd must be made of people with priors of their own",
-        "personas that stand for many",
-        "leave out adversary and [crowd]",
-    )
-
-
 def _alternatives_in_crowd(facts: Facts) -> TallyguardError | None:
     if not facts.alternatives or facts.settings is None or facts.settings.adversary != "crowd":
         return None
@@ -325,14 +315,6 @@ REFUSALS: tuple[Refusal, ...] = (
         _MATHEMATICS,
         "every release keeps a limit on nobody's risk, so it would protect nobody",
         _no_people,
-    ),
-    Refusal(
-        Feature.PERSONAS,
-        Feature.CROWD,
-        frozenset({Runner.RUN, Runner.PLAN, Runner.PERSONS}),
-        _NOT_BUILT,
-        "how the people of one persona differ is not known, and a crowd hides by its differences",
-        _personas_in_crowd,
     ),
     Refusal(
         Feature.EVIDENCE,

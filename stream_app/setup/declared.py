@@ -13,6 +13,13 @@ from typing import Literal, Protocol
 
 from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
+from stream_app.setup.release_settings import CrowdSettings
+
+
+def require_strangers(registry: SensorRegistry, crowd: CrowdSettings) -> None:
+    """:class:`~models.exceptions.SensorError` for strangers at a sensor that there is not."""
+    for each in crowd.strangers.values():
+        registry.get(each.sensor)
 
 
 class ScaledCounts(Protocol):

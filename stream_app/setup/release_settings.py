@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from math import ceil, floor
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -25,7 +26,7 @@ from stream_app.setup.option_settings import OPTION_SETTINGS
 from stream_app.setup.sections import NumberList, Section
 
 if TYPE_CHECKING:
-    from accounting.exposure.crowd import CrowdAdversary
+    from accounting.exposure.crowd import CrowdAdversary, Strangers
 
 
 # Recipients files: who gets counts, how near they are to their owner, and so which tier each is given.
@@ -267,6 +268,66 @@ INFORMED: AdversaryName = "informed"
 CROWD: AdversaryName = "crowd"
 
 
+DAY_SECONDS = 86_400
+
+
+class StrangersSettings(Section):
+    """A lower bound on people without a prior who may or may not be counted at a sensor, at an hour."""
+
+    sensor: str = Field(description="name of the sensor that may count them, or not")
+    from_hour: float = Field(
+        ge=0,
+        lt=24,
+        description="from when, in hours of the day that begins with slot 0; first_slot says where step 0 is",
+    )
+    until_hour: float = Field(
+        gt=0, le=24, description="until when; steps that lie between the two hours on every day are meant"
+    )
+    people: int = Field(
+        ge=0,
+        le=10_000_000,
+        description="how many they are at the least in each of these steps, chosen without regard to where "
+        "they went; they have no prior, are those of no other sensor, and move alone, in the share "
+        "crowd.alone",
+    )
+    least_chance: float = Field(
+        ge=0,
+        le=1,
+        description="least chance that such a person, if at no other sensor, is counted here, whatever is "
+        "known of where they are before and after",
+    )
+    most_chance: float = Field(
+        ge=0,
+        le=1,
+        description="largest such chance; people who surely pass (1) hide nobody, as those who never do",
+    )
+
+    def in_steps(self, step_seconds: int) -> Strangers:
+        """As accounts take them; :class:`SettingsError` where no whole step lies between the hours."""
+        from accounting.exposure.crowd import Strangers
+
+        cycle = DAY_SECONDS // step_seconds
+        if cycle * step_seconds != DAY_SECONDS:
+            raise SettingsError(
+                "step_seconds must divide a day of 86400 seconds where strangers come at hours of it",
+                step_seconds,
+                "take steps of 1 hour or 15 minutes, or leave crowd.strangers out",
+            )
+        first = ceil(self.from_hour * 3600 / step_seconds)
+        until = floor(self.until_hour * 3600 / step_seconds)
+        over_midnight = self.until_hour <= self.from_hour
+        steps = until - first + (cycle if over_midnight else 0)
+        if steps < 1:
+            raise SettingsError(
+                f"a whole step of {step_seconds} seconds must lie between from_hour and until_hour of "
+                f"strangers at {self.sensor!r}",
+                f"{self.from_hour:g} to {self.until_hour:g}",
+                "give the hours in which they are there in every step",
+            )
+        chances = self.least_chance, self.most_chance
+        return Strangers(self.sensor, first % cycle, until or cycle, cycle, self.people, *chances)
+
+
 class CrowdSettings(Section):
     """What an adversary knows who does not know where everybody else is."""
 
@@ -278,13 +339,28 @@ class CrowdSettings(Section):
     known: int = OPTION_SETTINGS["crowd.known"].field()
     companions: int = OPTION_SETTINGS["crowd.companions"].field()
     alone: float = OPTION_SETTINGS["crowd.alone"].field()
+    least: float = OPTION_SETTINGS["crowd.least"].field()
+    strangers: dict[str, StrangersSettings] = Field(
+        default_factory=dict,
+        description="people without a prior who hide others, each line under a name of your choice: at least "
+        "so many who may or may not be counted at a sensor, at hours of the day",
+    )
 
-    @property
-    def adversary(self) -> CrowdAdversary:
-        """As the accounts take it."""
+    def adversary(self, step_seconds: int) -> CrowdAdversary:
+        """As the accounts take it; :class:`SettingsError` for strangers that fit no step."""
         from accounting.exposure.crowd import CrowdAdversary
 
-        return CrowdAdversary(self.known, self.companions, self.alone)
+        strangers = tuple(each.in_steps(step_seconds) for _, each in sorted(self.strangers.items()))
+        return CrowdAdversary(self.known, self.companions, self.alone, self.least, strangers)
+
+    def facts(self) -> dict[str, Any]:
+        """What a run or deployment is recorded with; earlier ones were without ``least`` and strangers."""
+        found = self.model_dump(mode="json", exclude={"on"})
+        if self.least == 1.0:
+            del found["least"]
+        if not self.strangers:
+            del found["strangers"]
+        return found
 
 
 def mechanism_of(policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from models.calendar import Calendar, dates_of
-from models.exceptions import CalendarError
+from models.exceptions import CalendarError, TallyguardError
 from models.priors import MOST_DRAWS
 from stream_app.setup.option_settings import OPTION_SETTINGS
 from stream_app.setup.priors_verdict import PriorsCheckSetting
@@ -39,6 +39,9 @@ from stream_app.setup.sections import (
     require_token,
     take_secret,
 )
+
+if TYPE_CHECKING:
+    from accounting.exposure.crowd import CrowdAdversary
 
 MAX_OPERATIONS = 10**15
 """Some days of one core."""
@@ -373,6 +376,16 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _strangers_fit(self) -> Settings:
+        """``ValueError`` for strangers that fit no step."""
+        try:
+            for each in self.crowd.strangers.values():
+                each.in_steps(self.step_seconds)
+        except TallyguardError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @model_validator(mode="after")
     def _mistakes_fit(self) -> Settings:
         if self.mistakes >= self.horizon:
             raise ValueError(f"mistakes must be below the horizon {self.horizon}, got {self.mistakes}")
@@ -387,6 +400,11 @@ class Settings(BaseSettings):
     def has_crowd(self) -> bool:
         """Whether ceilings are computed against the crowd adversary, too."""
         return self.crowd.on or self.adversary == CROWD
+
+    @property
+    def crowd_adversary(self) -> CrowdAdversary:
+        """The adversary who does not know where everybody else is, as accounts take it."""
+        return self.crowd.adversary(self.step_seconds)
 
     @property
     def origin_seconds(self) -> int:

@@ -32,6 +32,7 @@ from models.releases import (
 )
 from stream_app.exceptions import SettingsError, TierContinuationError
 from stream_app.setup.combinations import Runner, refuse
+from stream_app.setup.declared import require_strangers
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions, load_exclusions
 from stream_app.setup.given_priors import facts_of
 from stream_app.setup.release_settings import CROWD
@@ -337,7 +338,9 @@ class Accounts(NamedTuple):
             return cls(informed)
         decides = settings.adversary == CROWD
         limit = settings.refined_limit if decides else None
-        return cls(informed, CrowdAccount(informed, settings.crowd.adversary, pseudonyms, limit), decides)
+        adversary = settings.crowd_adversary
+        crowd = CrowdAccount(informed, adversary, pseudonyms, limit, population.weights)
+        return cls(informed, crowd, decides)
 
     def held_by(self, settings: Settings, people: tuple[str, ...], cells: Cells) -> Accounts:
         """These accounts before any step, with people in a snapshot's cells; in a crowd, each in its own."""
@@ -420,6 +423,7 @@ def make_plan(
     if known is not None:
         registry = known.arranged(registry)
     registry = registry.with_designs(designs_of(settings.release))
+    require_strangers(registry, settings.crowd)
     facts = replace(facts_of(settings, population), registry=registry, alternatives=alternatives)
     refuse(runner, facts)
     if schedule is None or is_activations(schedule):

@@ -86,12 +86,16 @@ def summary_message(
 
 def crowd_message(summary: AccountantSummary, adversary: CrowdAdversary) -> CrowdSummary:
     """The summary of a step against a crowd adversary, as a part of the message."""
-    return CrowdSummary(
-        known=adversary.known,
-        companions=adversary.companions,
-        alone=adversary.alone,
-        **_risks(summary),
-    )
+    return CrowdSummary(**condition_of(adversary), **_risks(summary))
+
+
+def condition_of(adversary: CrowdAdversary) -> dict[str, Any]:
+    """What a summary says of the crowd that its figures hold for; None for what is not assumed."""
+    return {
+        **{name: getattr(adversary, name) for name in ("known", "companions", "alone")},
+        "least": adversary.least if adversary.least < 1.0 else None,
+        "strangers": sum(each.people for each in adversary.strangers) or None,
+    }
 
 
 def _risks(summary: AccountantSummary) -> dict[str, Any]:

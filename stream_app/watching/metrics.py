@@ -189,7 +189,7 @@ class HiddenLine:
 
 def adversary_of(settings: Settings | None) -> CrowdAdversary | None:
     """The crowd adversary of the settings; None where no ceilings against one are computed."""
-    return settings.crowd.adversary if settings is not None and settings.has_crowd else None
+    return settings.crowd_adversary if settings is not None and settings.has_crowd else None
 
 
 def sigmas_of(event: StepClosed, adversary: CrowdAdversary | None) -> dict[str, float]:

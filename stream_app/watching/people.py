@@ -132,6 +132,11 @@ class PeopleView:
         return max(0, self.people - 1)
 
     @property
+    def of_personas(self) -> bool:
+        """Whether some names stand for many people."""
+        return self._population.weights is not None
+
+    @property
     def horizon(self) -> int:
         """``T``, the steps of an explanation."""
         return self._settings.horizon

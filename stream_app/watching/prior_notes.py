@@ -11,6 +11,8 @@ from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.events import PanelChecked
 from stream_app.watching.wording import DOWN, significant
 
+_MOST_LINES = 3  # of strangers that a condition names
+
 NO_PEOPLE = (
     "no priors, so no risk of persons is computed: the only promise is differential privacy, as far as "
     "releases have noise"
@@ -116,10 +118,11 @@ def radius_note(radius: Radius) -> str:
     )
 
 
-def crowd_note(adversary: CrowdAdversary, others: int | None) -> str:
+def crowd_note(adversary: CrowdAdversary, others: int | None, *, of_personas: bool = False) -> str:
     """When a ceiling against the crowd adversary holds: the condition that stands beside the number.
 
-    ``others`` is None where not all of them are known here.
+    ``others`` is None where not all of them are known here; ``of_personas`` says whether some of them are
+    behind personas.
     """
     named = "the others" if others is None else f"the {others:,} others"
     who = named if adversary.alone == 1.0 else f"{adversary.alone:.3g} of {named}"
@@ -130,10 +133,33 @@ def crowd_note(adversary: CrowdAdversary, others: int | None) -> str:
         if adversary.companions
         else ""
     )
+    how = "as their priors say"
+    if of_personas:
+        least = "" if adversary.least == 1.0 else f"{adversary.least * 100:g} % of "
+        how = f"as their personas say, of each at least {least}the people that it stands for"
+    presumed = [f"{who}{known} move independently of each other and of the person, {how},"]
+    if adversary.strangers:
+        presumed = [] if others == 0 else presumed
+        followed = "" if presumed else known
+        presumed.append(f"{_strangers_note(adversary, followed)},")
     return (
-        f"if {who}{known} move independently of each other and of the person, as their priors say, no "
+        f"if {' and if '.join(presumed)} no "
         "adversary who does not know where they are does better; couples, families and crowds at events do "
         f"not move like that{group}"
+    )
+
+
+def _strangers_note(adversary: CrowdAdversary, followed: str) -> str:
+    """What is assumed of people without a prior; ``followed`` says who of them may be known."""
+    strangers, alone = adversary.strangers, adversary.alone
+    who = "all of them" if alone == 1.0 else f"{alone:.3g} of them"
+    each = [f"{line.people:,} at {line.sensor} {line.hours}" for line in strangers[:_MOST_LINES]]
+    if len(strangers) > _MOST_LINES:
+        each.append(f"{len(strangers) - _MOST_LINES:,} lines more")
+    return (
+        f"at least so many others without a prior ({'; '.join(each)}){followed or ','} chosen without regard "
+        f"to where they went, may each be counted or not by the declared chances, {who} alone, whatever is "
+        "known of their other steps"
     )
 
 

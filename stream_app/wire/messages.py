@@ -438,7 +438,9 @@ class CrowdSummary(BaseModel):
     """The risks of the same people against the crowd adversary, who does not know where all others are.
 
     This adversary knows all movements of ``known`` people; ``companions`` always move with the person
-    guessed, and a share of the others moves ``alone``. The other fields are as in the summary that holds it.
+    guessed, and a share of the others moves ``alone``. Of each persona's people ``least`` are there in any
+    case (all of them without it), and so many ``strangers`` are declared, of all sensors and hours. The other
+    fields are as in the summary that holds it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -446,6 +448,8 @@ class CrowdSummary(BaseModel):
     known: Annotated[int, Field(ge=0)]
     companions: Annotated[int, Field(ge=0)]
     alone: Probability
+    least: Probability | None = None
+    strangers: Annotated[int, Field(ge=1)] | None = None
     at_risk: Mapping[Level, int]
     at_added_risk: Mapping[Level, int]
     risk: Mapping[Level, Finite]

@@ -293,6 +293,16 @@ class OnKafka:
         )
 
 
+def in_doubt(sensor: str) -> dict[str, Any]:
+    """Settings of a crowd of personas whose numbers are uncertain, and of strangers beside them."""
+    line = {"from_hour": 0, "until_hour": 24, "people": 40, "least_chance": 0.1, "most_chance": 0.4}
+    return {
+        "crowd.least": 0.9,
+        "crowd.strangers.all-day.sensor": sensor,
+        **{f"crowd.strangers.all-day.{name}": value for name, value in line.items()},
+    }
+
+
 def small_city(people: int, seed: int = 5) -> tuple[Population, list[tuple[str, Sequence[int]]], Any]:
     """Priors, sensors and messages of a simulated city; ``messages(steps)`` gives lines."""
     city = build_city(CityOptions(people=people, sensors=12, active=4, seed=seed))

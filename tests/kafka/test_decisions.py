@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.tools.replay import compare
 from tests.kafka.broker import Broker
-from tests.kafka.support import OnKafka, small_city
+from tests.kafka.support import OnKafka, in_doubt, small_city
 from tests.watching.services import wait_until
 
 pytestmark = pytest.mark.slow
@@ -51,11 +53,17 @@ def test_decisions_are_those_of_the_embedded_engine(
         assert all(step["why"]["over"] <= step["why"]["allowed"] for step in logged)
 
 
-def test_budgets_in_the_crowd_are_kept_as_in_the_embedded_engine(kafka: Broker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("of_personas", [False, True])
+def test_budgets_in_the_crowd_are_kept_as_in_the_embedded_engine(
+    kafka: Broker, tmp_path: Path, of_personas: bool
+) -> None:
     """Sums of partitions, decisions by them, both ceilings: bit for bit; a replay takes the logged sums."""
     population, sensors, messages = small_city(120)
     lines = messages(STEPS)
     more = {"adversary": "crowd", "release": budget(**{"budget.share": 0.1}), "kafka": {"answer_seconds": 60}}
+    if of_personas:
+        population = replace(population, weights=np.tile([1.0, 3.0, 0.4, 12.5], 30))
+        more |= in_doubt(sensors[0][0])
     with OnKafka(tmp_path / "crowd", kafka.address, population, sensors, **more) as deployment:
         deployment.load_people()
         workers = [deployment.start("account") for _ in range(2)]

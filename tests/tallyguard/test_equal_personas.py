@@ -115,10 +115,19 @@ def test_people_behind_equal_personas_are_attacked_alike(some: Population, draws
 
 @given(personas())
 @settings(max_examples=10, deadline=None)
-def test_equal_personas_are_no_crowd_however_they_are_accounted(some: Population) -> None:
+def test_equal_personas_are_a_crowd_of_the_people_behind_them(some: Population) -> None:
+    """Listed apart or together they hide as many, but for the odd one's coin; each part of one counts."""
     plain = replace(some, drawn=None)
-    with pytest.raises(SettingsError, match="priors of their own"):
-        CrowdAccount(ContinuousAccountant(plain, HorizonSettings(3, 1), apart=True))
+    informed = ContinuousAccountant(plain, HorizonSettings(3, 1), apart=True)
+    account = CrowdAccount(informed, weights=plain.weights)
+    step = StepSchedule(0, (SensorRelease(Sensor("s", (0, 1)), Raw()),))
+    informed.apply(step)
+    (crowd,) = account.apply(step)
+    assert account.summary().people == plain.everybody
+    assert (account.baseline() <= account.risk()).all()
+    assert (account.risk() <= informed.risk()).all()
+    assert plain.weights is not None
+    assert crowd.units[0] <= 0.25 * plain.weights.sum() * 2**32
 
 
 def equal_personas() -> tuple[Population, Population]:
@@ -184,8 +193,11 @@ def test_checks_and_audits_of_equal_personas_say_how_many_people_they_are(tmp_pa
     certified = [audits[person].certified for person in some.people]
     expected = [one_by_one[person].certified for person in everybody.people]
     assert np.repeat(certified, some.stands_for).tolist() == expected
-    with pytest.raises(tg.TallyguardError, match="priors of their own"):
-        tg.certify(some, SCHEDULE, 1, adversary=tg.CrowdAdversary())
+    among = tg.certify(some, SCHEDULE, 1, adversary=tg.CrowdAdversary(least=0.8))
+    assert all(among[person].certified <= audits[person].certified for person in some.people)
+    assert among.condition is not None
+    assert "if the 14 others" in among.condition
+    assert "of each at least 80 % of the people that it stands for" in among.condition
     still = tg.Prior.from_dense("still", np.eye(4)[[0] * 4])
     stay = Population.pack([still, tg.Prior.from_dense("still too", np.eye(4)[[0] * 4])], NAMES)
     tg.save_priors(replace(stay, weights=np.array([4.0, 5.0])), tmp_path / "still.json")

@@ -175,7 +175,17 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     ),
     "Radius.of_rows": (tg.Radius.of_rows, {"first": 0, "last": 1, "nats": 0.1, "start": 0.0}),
     "Radius.ceiling": (tg.Radius(0, 1, kl=0.1).ceiling, {"bound": 0.5}),
-    "CrowdAdversary": (tg.CrowdAdversary, {"known": 0, "companions": 0, "alone": 1.0}),
+    "CrowdAdversary": (
+        tg.CrowdAdversary,
+        {"known": 0, "companions": 0, "alone": 1.0, "least": 1.0, "strangers": ()},
+    ),
+    "Strangers": (
+        tg.Strangers,
+        {
+            **{"sensor": "a", "first_slot": 8, "until_slot": 9, "cycle": 24},
+            **{"people": 200, "least_chance": 0.1, "most_chance": 0.5},
+        },
+    ),
     "Calendar": (
         tg.Calendar,
         {"zone": "UTC", "origin": 0, "step_seconds": 3600, "first_slot": 0, "holidays": ()},

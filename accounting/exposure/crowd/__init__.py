@@ -8,11 +8,12 @@ from accounting.exposure.crowd.others import (
     SensorCrowd,
     StepCrowd,
     at_level,
-    check_is_crowd,
     equivalent_sigma,
     in_crowd,
     revealed,
+    with_strangers,
 )
+from accounting.exposure.crowd.strangers import Strangers
 
 __all__ = [
     "LEVELS",
@@ -21,9 +22,10 @@ __all__ = [
     "Others",
     "SensorCrowd",
     "StepCrowd",
+    "Strangers",
     "at_level",
-    "check_is_crowd",
     "equivalent_sigma",
     "in_crowd",
     "revealed",
+    "with_strangers",
 ]

@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from math import expm1, inf, isfinite, lcm, log
+from math import expm1, inf, isfinite, lcm, log, log1p
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import SettingsError, StepOrderError
+from accounting.exposure.crowd.strangers import Strangers, strangers_in
 from accounting.exposure.crowd.variance_kernel import (
     COINS,
     COLUMNS,
@@ -28,6 +29,7 @@ from accounting.exposure.crowd.variance_kernel import (
     TRANSFORMS,
     UNITS,
     VARIANCE,
+    Asked,
     Crowd,
     add_up_crowd,
     advance_laws,
@@ -87,29 +89,40 @@ _ROUNDING = 1e-11  # relative, of what is computed from the sums
 _SYMMETRIC = (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.GEOMETRIC)  # characteristic function not negative
 
 
-@checked(SettingsError, infinite=("alone",))
+@checked(SettingsError, infinite=("alone", "least"), leave=("strangers",))
 @dataclass(frozen=True, slots=True)
 class CrowdAdversary:
     """Knows all priors, the schedule, every release, and all movements of any ``known`` people.
 
     ``companions`` always move with the person whose trace is guessed. ``alone`` is the share of people, at
-    every sensor, who move independently of each other and of that person; the others count for nothing.
-    The known people are fixed without a look at where anybody went.
+    every sensor, who move independently of each other and of that person, or the chance that each of them
+    does; the others count for nothing. The known people are fixed without a look at where anybody went.
+
+    ``least`` is the share of a persona's people who are there in any case: with 0.8, of a persona that stands
+    for 200 people at least 160 live like it. ``strangers`` are people without a prior beside them.
     """
 
     known: int = 0
     companions: int = 0
     alone: float = 1.0
+    least: float = 1.0
+    strangers: tuple[Strangers, ...] = ()
 
     def __post_init__(self) -> None:
         """:class:`SettingsError` names what is out of range."""
         for name in ("known", "companions"):
             if getattr(self, name) < 0:
                 raise SettingsError(f"{name} must not be negative", getattr(self, name), "use 0 for nobody")
-        if not (isfinite(self.alone) and 0.0 <= self.alone <= 1.0):
-            raise SettingsError(
-                "the share of people who move alone must lie in 0..1", self.alone, "use 1 for everybody"
-            )
+        given = self.strangers
+        if not isinstance(given, tuple) or not all(isinstance(each, Strangers) for each in given):
+            raise SettingsError("strangers must be a tuple of Strangers", type(given), "use () for none")
+        shares = (
+            ("the share of people who move alone", self.alone),
+            ("the share of a persona's people who are there", self.least),
+        )
+        for name, share in shares:
+            if not (isfinite(share) and 0.0 <= share <= 1.0):
+                raise SettingsError(f"{name} must lie in 0..1", share, "use 1 for everybody")
 
     @property
     def not_counted(self) -> int:
@@ -143,11 +156,20 @@ class SensorCrowd:
         if probability <= 0.0:
             return 0.0
         likely = log(probability)
-        found = max(
-            (likely + self._of_independent(TRANSFORMS + index, adversary)) / rate
-            for index, rate in enumerate(RATES)
-        )
+        found = max((likely + self._transform(index, adversary)) / rate for index, rate in enumerate(RATES))
         return max(0.0, found * (1.0 - _ROUNDING) - 0.25 * adversary.not_counted)
+
+    def _transform(self, index: int, adversary: CrowdAdversary) -> float:
+        """Minus the logarithm of the mean of ``e^(-rate V)`` of those who move alone, or less.
+
+        Of a person with ``l`` who moves alone with the chance ``a`` it is ``-ln(1 - a + a e^-l)``: concave in
+        ``l``, which is at most ``rate / 4``, and so at least its chord up to there.
+        """
+        lost = self.units[TRANSFORMS + index] / UNITS
+        if adversary.alone == 1.0:
+            return lost
+        most = 0.25 * RATES[index]
+        return lost * (-log1p(adversary.alone * expm1(-most)) / most) * (1.0 - _ROUNDING)
 
     def _of_independent(self, column: int, adversary: CrowdAdversary) -> float:
         """A sum's part of the people who move alone, rounded down."""
@@ -180,6 +202,21 @@ def _mode(variance: float, mechanism: Mechanism) -> float:
     for k, probability in enumerate(law.probabilities.tolist(), start=law.first):
         total += probability * float(masses[abs(k)])
     return min(1.0, total * (1.0 + _ROUNDING) + 3.0 * law.truncated_mass)
+
+
+def with_strangers(step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary, slot: int) -> StepCrowd:
+    """The ``crowds`` of all people of a step, and the strangers beside them; ``slot`` counts on and on.
+
+    Strangers hide nobody at a sensor that counts at a place of another one: they would change both counts.
+    """
+    found = list(crowds)
+    covers = [set(each.sensor.locations) for each in step.releases]
+    for name, units in strangers_in(adversary.strangers, slot):
+        for number, own in enumerate(step.releases):
+            others = (cover for k, cover in enumerate(covers) if k != number)
+            if own.sensor.name == name and all(map(covers[number].isdisjoint, others)):
+                found[number] += SensorCrowd(units)
+    return tuple(found)
 
 
 def left_of_entropy(coins: float) -> float:
@@ -269,23 +306,27 @@ _Key = tuple[object, ...]
 
 
 class _KnownStep(NamedTuple):
-    """The sums of a step, and every person's state after it."""
+    """The sums of a step, and the state after it of all who are asked."""
 
     sums: NDArray[np.int64]  # (S, COLUMNS)
-    state: NDArray[np.int8]  # (N,)
+    state: NDArray[np.int8]  # (E,)
 
 
 class _StepAnswer(NamedTuple):
-    """The crowds of the next step for these sensors, and every person's state after it."""
+    """The crowds of the next step for these sensors, and the state after it of all who are asked."""
 
     sensors: bytes
     crowds: StepCrowd
-    state: NDArray[np.int8]  # (N,)
+    state: NDArray[np.int8]  # (E,)
 
 
 @dataclass
 class Others:
     """All people of a population as a crowd; :meth:`apply` gives the crowd of one step after the other.
+
+    ``weights`` (N,) are how many people live like each prior, by default those of the population; ``least``
+    is the share of them that are there for certain. Half of a persona's people toss the other coin; a part of
+    a person counts as one who is there with that chance.
 
     ``since[i]`` is the first step at which person ``i`` is part of the crowd, by default ``first_step``.
     ``names`` (N,) toss the coins, by default the population's; give the same names wherever answers must
@@ -301,10 +342,11 @@ class Others:
     since: NDArray[np.int64] | None = None
     names: Sequence[str] | None = None
     log_start: int | None = None
+    weights: NDArray[np.float64] | None = None
+    least: float = 1.0
 
     def __post_init__(self) -> None:
-        """Toss everybody's coin. :class:`SettingsError` for personas and for drawn chains."""
-        check_is_crowd(self.population.weights is not None)
+        """Toss everybody's coin. :class:`SettingsError` for drawn chains, and for too many people."""
         if self.population.draws != 1:
             raise SettingsError(
                 "the priors of a crowd must be taken as they are",
@@ -313,14 +355,20 @@ class Others:
             )
         arrays = self.population.arrays
         self._next_step = self.first_step
-        coins = _coins(self.population.people if self.names is None else self.names)
+        if self.weights is None:
+            self.weights = self.population.weights
         self._since = np.full(len(self.population), self.first_step) if self.since is None else self.since
-        is_late = self._since > (self.first_step if self.log_start is None else self.log_start)
-        self._state = np.where(coins | is_late, NOT_YET_LATE, NOT_YET).astype(np.int8)
         self._now, self._before = arrays.initial.copy(), arrays.initial.copy()
         self._laws_of = self.first_step
         self._last_answer: _StepAnswer | None = None
         self._index_people()
+        coins = _coins(self.population.people if self.names is None else self.names)
+        is_late = self._since > (self.first_step if self.log_start is None else self.log_start)
+        prior, is_second = self._asked.prior, np.zeros(self._asked.prior.size, dtype=np.bool_)
+        is_second[self._asked.start[:-1]] = True
+        is_second = ~is_second  # of the persona's two halves, the one that tosses the other coin
+        waits = (coins[prior] != is_second) | is_late[prior]
+        self._state = np.where(waits, NOT_YET_LATE, NOT_YET).astype(np.int8)
 
     def ask(self, step: StepSchedule) -> StepCrowd:
         """The crowds of the next step's releases, if these are its sensors, without moving on.
@@ -353,12 +401,14 @@ class Others:
 
         For people whose prior changes now: under the old prior other steps were free.
         """
-        self._state[people] = FREE
+        self._state[packed_positions(self._asked.start, people)] = FREE
         self._index_people()
 
     def with_people(self, newcomers: Others, population: Population) -> Others:
         """One crowd of these people and of newcomers at the same step; ``population`` is all of them."""
         joined = self._of(population)
+        if self.weights is not None or newcomers.weights is not None:
+            joined.weights = np.concatenate((self._people_each, newcomers._people_each))
         joined._since = np.concatenate((self._since, newcomers._since))
         joined._state = np.concatenate((self._state, newcomers._state))
         joined._now, joined._before = (
@@ -370,7 +420,9 @@ class Others:
     def of_people(self, people: NDArray[np.int64], population: Population) -> Others:
         """The crowd of some of these people, by position; ``population`` is theirs."""
         chosen = self._of(population)
-        chosen._since, chosen._state = self._since[people], self._state[people]
+        chosen.weights = None if self.weights is None else self.weights[people]
+        chosen._since = self._since[people]
+        chosen._state = self._state[packed_positions(self._asked.start, people)]
         own = packed_positions(self.population.arrays.initial_start, people)
         chosen._now, chosen._before = (laws[own] for laws in self._laws())
         chosen._index_people()
@@ -396,7 +448,7 @@ class Others:
     def _of(self, population: Population) -> Others:
         """A copy for other people, to be filled in."""
         found = copy(self)
-        found.population, found.names, found.since = population, None, None
+        found.population, found.names, found.since, found.weights = population, None, None, None
         found._laws_of = self._next_step
         return found
 
@@ -405,9 +457,15 @@ class Others:
         arrays = self.population.arrays
         self._has_initial = np.diff(arrays.initial_start) > 0
         self._period = lcm(*np.unique(arrays.slots).tolist())
+        self._asked = _asked_of(self._people_each * self.least)
         self._is_here, self._habitual = 0, np.empty(0, dtype=np.int64)
         self._known: OrderedDict[_Key, _KnownStep] = OrderedDict()
         self._last_answer = None
+
+    @property
+    def _people_each(self) -> NDArray[np.float64]:
+        """How many people live like each prior, (N,)."""
+        return np.ones(len(self.population)) if self.weights is None else self.weights
 
     def _laws(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Place laws at the next step and the one before it, of people with an initial distribution."""
@@ -418,8 +476,9 @@ class Others:
     def _answer(self, key: bytes, sensors: NDArray[np.int64], step: StepSchedule) -> _StepAnswer:
         here, count, state = self._since <= step.step, len(step.releases), self._state.copy()
         self._laws()
+        has_initial = (here & self._has_initial)[self._asked.prior]
         sums = self._look_up(sensors, count, here, state)
-        sums = sums + self._ask(sensors, count, np.flatnonzero(here & self._has_initial), state)
+        sums = sums + self._ask(sensors, count, np.flatnonzero(has_initial), state)
         return _StepAnswer(key, tuple(SensorCrowd(tuple(row)) for row in sums.tolist()), state)
 
     @property
@@ -441,7 +500,7 @@ class Others:
         slot = (self.first_slot + self._next_step) % self._period
         if int(here.sum()) != self._is_here:  # the number tells: people come and never leave
             self._is_here = int(here.sum())
-            self._habitual = np.flatnonzero(here & ~self._has_initial)
+            self._habitual = np.flatnonzero((here & ~self._has_initial)[self._asked.prior])
         people = self._habitual
         key = (slot, count, _digest(sensors), _digest(state[people]))
         if key not in self._known:
@@ -458,23 +517,38 @@ class Others:
     def _ask(
         self, sensors: NDArray[np.int64], count: int, people: NDArray[np.int64], state: NDArray[np.int8]
     ) -> NDArray[np.int64]:
-        """Sums (S, COLUMNS) of these people, whose ``state`` moves on."""
+        """Sums (S, COLUMNS) of these of the asked, whose ``state`` moves on."""
         blocks = -(-people.size // PEOPLE_A_BLOCK)
         sums = np.zeros((blocks, count, COLUMNS), dtype=np.int64)
         slot = self.first_slot + self._next_step
-        crowd = Crowd(self.population.arrays, people, slot, sensors, self._before, self._now)
+        crowd = Crowd(self.population.arrays, self._asked, people, slot, sensors, self._before, self._now)
         add_up_crowd(crowd, state, sums)
         return sums.sum(axis=0)
 
 
-def check_is_crowd(has_personas: bool) -> None:
-    """:class:`SettingsError` for personas: how people of one persona differ is not known."""
-    if has_personas:
+MOST_PEOPLE = 100_000_000
+"""Of a crowd: their sums in fixed point must fit in 64 bits."""
+
+
+def _asked_of(people: NDArray[np.float64]) -> Asked:
+    """Who is asked together where so many people (N,) live like each prior.
+
+    For example 5.3 people: three whole ones with a chance of 0.3 of one more, and two with the other coin.
+    """
+    if float(people.sum()) > MOST_PEOPLE:
         raise SettingsError(
-            "a crowd must be made of people with priors of their own",
-            "personas that stand for many",
-            "use the informed adversary",
+            f"a crowd must be of at most {MOST_PEOPLE:,} people",
+            f"{people.sum():,.0f} behind {people.size:,} priors",
+            "correct the weights of the personas",
         )
+    whole = np.floor(people).astype(np.int64)
+    second = whole // 2
+    start = np.concatenate(([0], np.cumsum(1 + (second > 0)))).astype(np.int64)
+    prior = np.repeat(np.arange(people.size), np.diff(start))
+    number, chance = second[prior], np.zeros(prior.size)
+    number[start[:-1]] = whole - second
+    chance[start[:-1]] = people - whole
+    return Asked(start, prior, number, chance)
 
 
 def _sole_sensor(covers: list[tuple[int, ...]], locations: int) -> NDArray[np.int64]:

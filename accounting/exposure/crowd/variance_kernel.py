@@ -18,7 +18,8 @@ one that nobody counts. A count is then a known number, the one target's bit and
 bits.
 
 The rule is greedy and never revised: a person whom a sensor may count is free, unless free at the step
-before; the step after a free one is revealed. The coin makes half of the people start one seen step later.
+before; the step after a free one is revealed. The coin makes half of the people start one seen step later,
+also of those who live like one persona, so a persona is asked twice and its sums count for half of them each.
 
 For example a person at one of two places with probability 1/2 each, whatever came before, and one of them
 counted: free at every other step, ``q = 1/2``, a variance of 1/4.
@@ -105,11 +106,25 @@ _0, _1, _2 = np.uint64(0), np.uint64(1), np.uint64(2)  # numba counts a signed i
 _ROUNDING = 1e-12  # up to 4096 probabilities, each rounded, are added; the logarithm's argument is above 1e-7
 
 
+class Asked(NamedTuple):
+    """Who is asked together: people of one prior and one coin, which a person of their own has alone.
+
+    Somebody with a prior of their own is asked as one whole person. Of a persona one half is asked with each
+    coin; the rest of its number is a person who is there with that chance.
+    """
+
+    start: NDArray[np.int64]  # (N + 1,) those of prior i are start[i]..start[i + 1] - 1
+    prior: NDArray[np.int64]  # (E,) by position in the population
+    whole: NDArray[np.int64]  # (E,) how many people
+    chance: NDArray[np.float64]  # (E,) that there is one more
+
+
 class Crowd(NamedTuple):
     """The others at one step, and the sensors that are released in it."""
 
     population: PopulationArrays
-    people: NDArray[np.int64]  # (n,) by position in the population
+    asked: Asked
+    people: NDArray[np.int64]  # (n,) by position among the asked
     slot: int  # of the step, before it is taken modulo a person's own cycle
     sensor: NDArray[np.int64]  # (M,) the one sensor counting at a location; -1 for none, -2 for several
     before: NDArray[np.float64]  # laws one step ago of people with an initial distribution, packed like it
@@ -256,13 +271,22 @@ def _add_bit(
 
 
 @bare_jit
-def _units_of(sums: NDArray[np.float64], sensor: int, total: NDArray[np.int64]) -> None:
-    """One person's sums in fixed point, each towards less of a crowd: one unit is more than any rounding."""
-    for column in range(TRANSFORMS):
-        total[column] += max(0, int(sums[sensor, column] * UNITS) - 1)
-    for column in range(TRANSFORMS, COLUMNS):
-        lost = -log(1.0 - sums[sensor, column] + _ROUNDING)  # the transform is minus this
-        total[column] += max(0, int(lost * UNITS) - 1)
+def _units_of(
+    sums: NDArray[np.float64], sensor: int, whole: int, chance: float, total: NDArray[np.int64]
+) -> None:
+    """The sums of so many people, and of one who is there with a chance, in fixed point.
+
+    Each towards less of a crowd: one unit is more than any rounding. The one's transform is at most
+    ``chance (E e^(-rate V) - 1)``, whether it is one person, or people whose personas are drawn one by one.
+    """
+    for column in range(COLUMNS):
+        one = max(0, int(sums[sensor, column] * UNITS) - 1)
+        if chance > 0.0:
+            total[column] += max(0, int(chance * one) - 1)
+        if column >= TRANSFORMS:
+            lost = -log(1.0 - sums[sensor, column] + _ROUNDING)  # the transform is minus this
+            one = max(0, int(lost * UNITS) - 1)
+        total[column] += whole * one
 
 
 @bare_jit
@@ -328,13 +352,13 @@ def _lay_out(crowd: Crowd, person: int, chain: ChainView, state: int, scratch: C
 def add_up_crowd(
     begin: int, end: int, crowd: Crowd, state: NDArray[np.int8], sums: NDArray[np.int64]
 ) -> None:
-    """One step: ``sums`` (blocks, S, COLUMNS) of each block of people, zero before; ``state`` (N,) moves on.
+    """One step: ``sums`` (blocks, S, COLUMNS) of each block of people, zero before; ``state`` (E,) moves on.
 
-    Block ``b`` is the people ``crowd.people[b * PEOPLE_A_BLOCK:(b + 1) * PEOPLE_A_BLOCK]``.
+    Block ``b`` is the asked ``crowd.people[b * PEOPLE_A_BLOCK:(b + 1) * PEOPLE_A_BLOCK]``.
     """
     most = 1
     for i in range(begin * PEOPLE_A_BLOCK, min(end * PEOPLE_A_BLOCK, crowd.people.size)):
-        person = crowd.people[i]
+        person = crowd.asked.prior[crowd.people[i]]
         most = max(most, crowd.population.places_start[person + 1] - crowd.population.places_start[person])
     scratch = new_crowd_scratch(min(most, MOST_PLACES))
     for block in range(begin, end):
@@ -352,23 +376,24 @@ def _add_block(
 
 @bare_jit
 def _add_person(
-    crowd: Crowd, person: int, state: NDArray[np.int8], scratch: CrowdScratch, sums: NDArray[np.int64]
+    crowd: Crowd, asked: int, state: NDArray[np.int8], scratch: CrowdScratch, sums: NDArray[np.int64]
 ) -> None:
-    """Ask one person, by the greedy rule."""
+    """Ask one person, or people of one persona and coin, by the greedy rule."""
+    person = crowd.asked.prior[asked]
     chain = inlined_chain_view(crowd.population, person)
-    places, before = chain.places.size, state[person]
+    places, before = chain.places.size, state[asked]
     if places > MOST_PLACES:
-        state[person] = 1
+        state[asked] = 1
         return
     sensors = find_own_sensors(chain.places, crowd.sensor, scratch)
     if before == FREE:
-        state[person] = 1
+        state[asked] = 1
         return
     if sensors < 0:
         if before < NOT_YET:  # nothing is asked of the person; counting stops at ``MOST_STEPS_BACK``
-            state[person] = min(before + 1, MOST_STEPS_BACK)
+            state[asked] = min(before + 1, MOST_STEPS_BACK)
         return
-    state[person] = 1
+    state[asked] = 1
     if sensors == 0 or before == NOT_YET_LATE:
         return
     first_places = _lay_out(crowd, person, chain, before, scratch)
@@ -378,8 +403,10 @@ def _add_person(
     add_free_bits(scratch, first_places, places, places, sensors, 0)
     for k in range(sensors):
         if scratch.sums[k, VARIANCE] > 0.0:
-            state[person] = FREE
-            _units_of(scratch.sums, k, sums[scratch.sensor[k]])
+            state[asked] = FREE
+            _units_of(
+                scratch.sums, k, crowd.asked.whole[asked], crowd.asked.chance[asked], sums[scratch.sensor[k]]
+            )
 
 
 @bare_pjit(lambda population, people, *_: people.size)

@@ -71,6 +71,11 @@ class PartitionsView(PeopleView):
         """None: other partitions may be at other workers."""
 
     @property
+    def of_personas(self) -> bool:
+        """Whether some names stand for many people."""
+        return any(each.holders.stands_for is not None for each in self._accountants)
+
+    @property
     def horizon(self) -> int:
         """``T``, the steps of an explanation."""
         return self._accountants[0].settings.horizon if self._accountants else 1

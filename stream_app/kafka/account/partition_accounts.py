@@ -320,7 +320,8 @@ class PartitionAccounts:
         if crowd is None:
             return None
         registry = self._deployment.facts.registries.at(question.step)
-        return CrowdAnswer.of(question, self.partition, crowd.ask(question.schedule(registry)))
+        own = crowd.others.ask(question.schedule(registry))  # who asks adds the strangers, once
+        return CrowdAnswer.of(question, self.partition, own)
 
     @property
     def needs_every_step(self) -> bool:

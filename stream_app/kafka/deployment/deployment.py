@@ -41,7 +41,7 @@ from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
 from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_models
 from stream_app.setup.combinations import Facts, Runner, refuse
-from stream_app.setup.declared import require_most_counts
+from stream_app.setup.declared import require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.release_settings import BUDGET, CROWD, CrowdSettings, ReleaseSettings
@@ -314,7 +314,7 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
     if check is not None and check.is_too_low:  # ceilings hold for a radius around the priors
         basis |= {"priors_check.kappa_min": check.kappa_min, "priors_check.priors": check.priors}
     if settings.has_crowd:
-        crowd = settings.crowd.model_dump(mode="json", exclude={"on"})
+        crowd = settings.crowd.facts()
         basis |= {"adversary": settings.adversary, **{f"crowd.{name}": crowd[name] for name in crowd}}
     return basis
 
@@ -534,6 +534,7 @@ class Deployment:
         if registry.windowed:
             registry = with_windows(registry, policy_from(settings.release, registry))
         require_most_counts(registry, settings.connect.scaled)
+        require_strangers(registry, settings.crowd)
         return cls(settings, registry, Topics.of(settings), connection)
 
     @classmethod

@@ -161,21 +161,16 @@ def first_step_in(value: bytes) -> int:
     return 0 if found is None else int(found[1])
 
 
-def parse_person(
-    key: bytes, value: bytes, deployment: str, in_crowd: bool = False, draws: int = 1
-) -> PersonEntry:
+def parse_person(key: bytes, value: bytes, deployment: str, draws: int = 1) -> PersonEntry:
     """The entry in a record of this deployment; :class:`NoPersonError` if it is none.
 
-    With ``in_crowd`` nobody may stand for others, as a persona does. ``draws`` chains must stand for each
-    person; with 1 it is the prior itself.
+    ``draws`` chains must stand for each person; with 1 it is the prior itself.
     """
     person = PersonMessage.model_validate_json(value)
     if person.deployment not in (None, deployment):  # None: loaded before people carried it
         raise NoPersonError(
             "a person must belong to this deployment; load it with this deployment's settings"
         )
-    if in_crowd and person.weight is not None:
-        raise NoPersonError("a crowd must be made of people with priors of their own, not of personas")
     if key.decode("utf-8", "replace") != person.person:
         raise NoPersonError("the record's key must be the person's pseudonym")
     if (1 if person.draws is None else len(person.draws)) != draws:
@@ -341,7 +336,7 @@ RISK_STEP: RecordKind[RiskStep] = of_models("a summary of risks", RiskStep, MEDI
 DEAD_LETTER: RecordKind[Rejected] = of_models("a dead letter", Rejected, MEDIUM_BYTES)
 
 
-def person_kind(deployment: str, in_crowd: bool = False, draws: int = 1) -> RecordKind[PersonEntry]:
-    """The people of the deployment with this digest; the other arguments as for :func:`parse_person`."""
-    parse = partial(parse_person, deployment=deployment, in_crowd=in_crowd, draws=draws)
+def person_kind(deployment: str, draws: int = 1) -> RecordKind[PersonEntry]:
+    """The people of the deployment with this digest; ``draws`` as for :func:`parse_person`."""
+    parse = partial(parse_person, deployment=deployment, draws=draws)
     return RecordKind("a person", LARGE_BYTES, parse, secret=True)

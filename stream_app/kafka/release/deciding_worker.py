@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant
-from accounting.exposure.crowd import StepCrowd
+from accounting.exposure.crowd import CrowdAdversary, StepCrowd, with_strangers
 from accounting.ledgers import PrivacyAccount
 from models.keys import NoiseKey
 from models.priors import Population
@@ -254,14 +254,18 @@ class ProposingPolicy:
 
 
 class RemoteCrowd:
-    """The crowd of people whose accounts are in other processes: it asks for sums, and accounts nobody."""
+    """The crowd of people whose accounts are in other processes: it asks for sums, and accounts nobody.
 
-    def __init__(self, proposer: Proposer) -> None:
-        self._proposer = proposer
+    Strangers of the ``adversary`` are beside them; ``first_slot`` is the slot of step 0.
+    """
+
+    def __init__(self, proposer: Proposer, adversary: CrowdAdversary, first_slot: int) -> None:
+        self._proposer, self._adversary, self._first_slot = proposer, adversary, first_slot
 
     def ask(self, step: StepSchedule) -> StepCrowd:
         """What each release of the next step would hide among."""
-        return self._proposer.survey(CrowdSurvey(step, self._proposer.partitions, self._proposer.source))
+        crowds = self._proposer.survey(CrowdSurvey(step, self._proposer.partitions, self._proposer.source))
+        return with_strangers(step, crowds, self._adversary, self._first_slot + step.step)
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:
         """Nothing to do: the account workers read the step from the log."""
@@ -471,7 +475,8 @@ class DecidingWorker(Job):
             in_crowd = settings.adversary == CROWD
             self._policy = ProposingPolicy(self._policy, self._proposer, in_crowd=in_crowd)
         if settings.has_crowd:
-            self._crowd = RemoteCrowd(self._proposer)
+            adversary, first_slot = settings.crowd_adversary, settings.first_slot
+            self._crowd = RemoteCrowd(self._proposer, adversary, first_slot)
 
     async def _check_continues(self, progress: Progress) -> None:
         """Refuse a position that was lost or belongs to another log: it would publish steps a second time."""

@@ -86,7 +86,7 @@ def compare(deployment: Deployment) -> Comparison:
 def _people(consumer: object, deployment: Deployment) -> dict[int, Changes]:
     """The last record of each person, by partition."""
     people: dict[int, Changes] = {each: {} for each in range(deployment.topics.partitions)}
-    kind = person_kind(deployment.digest, deployment.settings.has_crowd, deployment.settings.draws)
+    kind = person_kind(deployment.digest, deployment.settings.draws)
     for record in records(consumer, deployment.topics.persons):
         entry = kind.read(record) if record.value else None
         if not isinstance(entry, RefusedRecord):  # workers refuse it too, and keep the known prior

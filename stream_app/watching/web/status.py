@@ -315,7 +315,8 @@ class StatusBoard(Observer):
         """When ceilings in the crowd hold, if they are computed."""
         if self._adversary is None:
             return None
-        return crowd_note(self._adversary, None if view is None else view.others)
+        of_personas = view is not None and view.of_personas
+        return crowd_note(self._adversary, None if view is None else view.others, of_personas=of_personas)
 
     def rejected(self, reason: Reason) -> None:
         """One more dead letter."""

@@ -10,8 +10,7 @@ import pytest
 from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.shadow import drawn_parts
 from accounting.decisions.what_if import AnnouncedStep, WhatIf
-from accounting.exceptions import SettingsError, SnapshotError
-from accounting.exposure.crowd import Others
+from accounting.exceptions import SnapshotError
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Raw, Suppressed
 from models.priors import Population
@@ -143,8 +142,3 @@ def test_people_behind_personas_are_drawn_alike() -> None:
             np.add.at(counted, part.person, part.people / part.person.size)
             weighed += part.people
     np.testing.assert_allclose(counted / weighed, PEOPLE / PEOPLE.sum(), rtol=0.06)
-
-
-def test_personas_are_no_crowd() -> None:
-    with pytest.raises(SettingsError, match="priors of their own"):
-        Others(personas())

@@ -27,7 +27,7 @@ class BothAccounts(CrowdAccount):
         decided: RiskBudget | None = None,
     ) -> None:
         informed = ContinuousAccountant(population, settings or HorizonSettings(), since, apart=True)
-        super().__init__(informed, adversary, decided=decided)
+        super().__init__(informed, adversary, decided=decided, weights=population.weights)
         self.crowds: StepCrowd = ()
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:

@@ -34,14 +34,15 @@ def others_law(others: Sequence[Chain], counts: Sequence[Count], steps: int) -> 
         added = np.zeros((2,) * len(counts))
         bits = tuple(each.cover[everything.paths[:, each.step]].astype(int) for each in counts)
         np.add.at(added, bits, everything.probability)
-        law = _sum_of(law, added)
+        law = sum_of(law, added)
     for axis, each in enumerate(counts):
         noise = each.noise.reshape([-1 if k == axis else 1 for k in range(len(counts))])
-        law = _sum_of(law, noise)
+        law = sum_of(law, noise)
     return law
 
 
-def _sum_of(one: Floats, other: Floats) -> Floats:
+def sum_of(one: Floats, other: Floats) -> Floats:
+    """The law of the sum of two independent counts."""
     found = np.zeros([a + b - 1 for a, b in zip(one.shape, other.shape, strict=True)])
     for where in product(*map(range, other.shape)):
         if other[where] > 0.0:

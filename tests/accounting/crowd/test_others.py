@@ -250,17 +250,12 @@ def test_who_stays_where_they_are_hides_nobody() -> None:
     assert not any(Others(population.subset([0])).apply(Schedule.of([[0]], RAW).steps[0])[0].units)
 
 
-def test_personas_and_steps_out_of_order_are_refused() -> None:
-    """A persona stands for many people whose number is an estimate, and steps build on each other."""
+def test_drawn_chains_and_steps_out_of_order_are_refused() -> None:
+    """Chains that evidence leaves open are no people, and steps build on each other."""
     rng = np.random.default_rng(9)
     population = random_people(rng, 3)
     with pytest.raises(StepOrderError, match="next step must be 0"):
         Others(population).apply(StepSchedule(1, ()))
-    personas = Population(
-        population.people, population.location_names, population.arrays, weights=np.full(3, 10.0)
-    )
-    with pytest.raises(SettingsError, match="priors of their own"):
-        Others(personas)
     drawn = replace(population, drawn=random_people(rng, 6))
     with pytest.raises(SettingsError, match="2 chains that stand for each person"):
         Others(drawn)

@@ -43,7 +43,7 @@ def announced(step: int, sensors: Sequence[Sensor]) -> StepSchedule:
     return StepSchedule(step, tuple(SensorRelease(sensor, Raw()) for sensor in sensors))
 
 
-def check_run(seed: int, *, in_hindsight: bool, steps: int) -> Counter[str]:
+def check_run(seed: int, *, in_hindsight: bool, steps: int, of_personas: bool = False) -> Counter[str]:
     """One random run, and silence after it; counts reasons, and people cleared by the bound at levels."""
     rng = np.random.default_rng(seed)
     own = 0.1 if rng.random() < 0.2 else 0.0
@@ -52,6 +52,11 @@ def check_run(seed: int, *, in_hindsight: bool, steps: int) -> Counter[str]:
     limit = deciding.random_limit(rng, in_hindsight=in_hindsight, habits_apart=rng.random() < 0.3)
     work = int(rng.integers(1, 200)) * 10**7 if rng.random() < 0.7 else 0
     adversary = CrowdAdversary(known=int(rng.choice([0, 5])), companions=int(rng.random() < 0.2))
+    if of_personas:
+        people = replace(
+            people, weights=np.random.default_rng(seed).choice([0.7, 1.0, 2.5, 6.0], len(people))
+        )
+        adversary = replace(adversary, least=0.8)
     # Only with this limit does the informed account refine whom its own questions clear.
     owed = limit if not limit.in_hindsight and rng.random() < 0.7 else None
     settings = replace(horizon, operations=work, decided=owed)
@@ -61,7 +66,7 @@ def check_run(seed: int, *, in_hindsight: bool, steps: int) -> Counter[str]:
     schedule += [[]] * (horizon.horizon + 4)
     settled: Counter[str] = Counter()
     for decision, over in decided_in_crowd(account, limit, schedule, search):
-        assert decision.natural > decision.allowed or over.sum() <= decision.allowed
+        assert decision.natural > decision.allowed or over @ account.people_each <= decision.allowed
         settled[decision.reason] += bool(decision.schedule.releases)
         settled["cleared"] += decision.cleared
     return settled
@@ -76,13 +81,22 @@ def test_no_run_exceeds_its_budget_nor_does_the_silence_after_it() -> None:
     assert settled["cleared"] > 0
 
 
+@pytest.mark.slow
+def test_no_run_of_personas_exceeds_its_budget_among_the_people_behind_them() -> None:
+    """As many may be over it as are behind personas, of whom four in five are sure to be there."""
+    settled: Counter[str] = Counter()
+    for seed in range(40, 46):
+        settled += check_run(seed, in_hindsight=seed % 4 == 0, steps=6, of_personas=True)
+    assert settled.total() > 10
+
+
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_no_run_exceeds_its_budget_in_many_runs() -> None:
-    """The same, longer."""
+    """The same, longer; three of eight runs of personas."""
     settled: Counter[str] = Counter()
     for seed in some(60):
-        settled += check_run(100 + seed, in_hindsight=seed % 4 == 0, steps=20)
+        settled += check_run(100 + seed, in_hindsight=seed % 4 == 0, steps=20, of_personas=seed % 8 > 4)
     assert settled["cleared"] > 100 // PARTS
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stream_app.kafka.release.release_log import LogRecord, TransactionLog
 from tests.kafka.broker import Broker
 from tests.kafka.faults.chaos import run_chaos
-from tests.kafka.support import OnKafka, small_city
+from tests.kafka.support import OnKafka, in_doubt, small_city
 from tests.watching.services import wait_until
 
 
@@ -30,8 +32,12 @@ def test_ten_kills_at_random_moments_change_nothing(kafka: Broker, tmp_path: Pat
 
 @pytest.mark.slow
 def test_kills_change_nothing_where_a_budget_is_kept_in_the_crowd(kafka: Broker, tmp_path: Path) -> None:
-    """Sums are asked again after a death, or by who takes a partition over, and are the same."""
+    """Sums are asked again after a death, or by who takes a partition over, and are the same.
+
+    Also of personas that stand for one or for many; strangers are added once.
+    """
     population, sensors, messages = small_city(200)
+    population = replace(population, weights=np.tile([1.0, 3.0, 0.4, 12.5], 50))
     steps, seed = 150, 20261123
     crowd = {
         "adversary": "crowd",
@@ -43,6 +49,7 @@ def test_kills_change_nothing_where_a_budget_is_kept_in_the_crowd(kafka: Broker,
         },
         "kafka": {"answer_seconds": 60},
         "sharpen_operations": 600_000,
+        **in_doubt(sensors[0][0]),
     }
     with OnKafka(tmp_path / "crowd", kafka.address, population, sensors, **crowd) as deployment:
         report = run_chaos(deployment, messages(steps), steps, kills=5, seed=seed, messages_per_second=50.0)

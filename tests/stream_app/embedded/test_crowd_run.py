@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from accounting.decisions import BudgetReason
+from accounting.exposure.crowd import CrowdAdversary
+from models.exceptions import SensorError
 from models.keys import Pseudonymiser
 from models.priors import MovementPrior, Population
 from models.releases import SensorRegistry
 from stream_app.analysis.planning import plan_releases
+from stream_app.analysis.report import read_run
 from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.exceptions import RunChangedError
 from stream_app.setup.settings import Settings
@@ -47,16 +51,40 @@ def population() -> Population:
     return Population.pack(priors, NAMES)
 
 
-def run_in_crowd(output: Path, steps: int, changed: dict[str, object], *, accept: bool = False) -> RunReport:
+def personas() -> Population:
+    """The same priors, each of one or of many people."""
+    return replace(population(), weights=np.tile([1.0, 4.0, 0.5, 30.25, 2.0], PEOPLE // 5))
+
+
+STRANGERS: dict[str, object] = {
+    "sensor": NAMES[0],
+    **{"from_hour": 2, "until_hour": 6, "people": 60, "least_chance": 0.1, "most_chance": 0.4},
+}
+BEHIND: dict[str, object] = {
+    **{"adversary": "crowd", "sharpen_operations": 30_000_000},
+    "crowd": {"known": 1, "least": 0.9, "strangers": {"station at dawn": STRANGERS}},
+    "release": {"mechanism": "budget", "budget": {"share": 0.1, "added": 0.3}},
+}
+"""Personas are behind it, with an interval for how many people each stands for, and strangers."""
+
+
+def run_in_crowd(
+    output: Path,
+    steps: int,
+    changed: dict[str, object],
+    people: Population | None = None,
+    *,
+    accept: bool = False,
+) -> RunReport:
     """The first steps of a day."""
     lines = lines_of(messages_of_a_day(steps, 5))
     options = RunOptions(output, keep_open=True, accept_changes=accept, reason="a test" if accept else None)
-    return run(settings(**changed), options, population(), clock=TickingClock(), chunks=[lines])
+    return run(settings(**changed), options, people or population(), clock=TickingClock(), chunks=[lines])
 
 
-def accounts_of(given: Settings, folder: Path) -> Accounts:
+def accounts_of(given: Settings, folder: Path, people: Population | None = None) -> Accounts:
     """Everybody's accounts after the decisions of a folder."""
-    people = population()
+    people = people or population()
     names = Pseudonymiser.parse(PSEUDONYM_SECRET).pseudonyms(people.people)
     accounts = Accounts.of(given, given.horizon_settings(0), people, names)
     registry = SensorRegistry.one_per_location(NAMES)
@@ -96,26 +124,58 @@ def test_both_ceilings_stand_in_the_files_of_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changed", [CROWD, BUDGET])
+@pytest.mark.parametrize(
+    ("changed", "people"), [(CROWD, population()), (BUDGET, population()), (BEHIND, personas())]
+)
 def test_a_run_goes_on_after_a_restart_and_from_a_snapshot(
-    tmp_path: Path, changed: dict[str, object]
+    tmp_path: Path, changed: dict[str, object], people: Population
 ) -> None:
-    """The same bytes, however it stops in between."""
-    run_in_crowd(tmp_path / "whole", 8, changed)
+    """The same bytes, however it stops in between; of people, of personas, and beside strangers."""
+    run_in_crowd(tmp_path / "whole", 8, changed, people)
     for name, every in (("log", 0.0), ("snapshot", 0.001)):
         for steps in (4, 8):
-            run_again(tmp_path / name, steps, {**changed, "snapshot_seconds": every})
+            run_again(tmp_path / name, steps, {**changed, "snapshot_seconds": every}, people)
         for file in ("risks.jsonl", "decisions.jsonl", "releases.jsonl"):
             assert (tmp_path / name / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
     assert (tmp_path / "snapshot" / "accountant.snapshot").exists()
 
 
-def run_again(output: Path, steps: int, changed: dict[str, object]) -> None:
+def run_again(output: Path, steps: int, changed: dict[str, object], people: Population) -> None:
     """From where it stopped, on a longer input."""
     messages = lines_of(messages_of_a_day(8, 5)).splitlines(keepends=True)
     source = output.with_suffix(".jsonl")
     source.write_bytes(b"".join(line for line in messages if json.loads(line)["step"] < steps))
-    run(settings(**changed), RunOptions(output, source, keep_open=True), population(), clock=TickingClock())
+    run(settings(**changed), RunOptions(output, source, keep_open=True), people, clock=TickingClock())
+
+
+@pytest.mark.slow
+def test_personas_and_strangers_are_the_crowd_of_a_run(tmp_path: Path) -> None:
+    """Ceilings, budget and files count the people behind personas; what is presumed stands beside them."""
+    run_in_crowd(tmp_path / "out", 8, BEHIND, personas())
+    accounts = accounts_of(settings(**BEHIND), tmp_path / "out", personas())
+    assert accounts.crowd is not None
+    last = last_summary(tmp_path / "out")
+    assert last.crowd is not None and last.people == personas().everybody > 7 * PEOPLE
+    assert last.crowd.mean_risk == accounts.crowd.summary().mean_risk < last.mean_risk
+    assert (last.crowd.known, last.crowd.least, last.crowd.strangers) == (1, 0.9, 60)
+    over = (accounts.crowd.added() > 0.3) @ personas().people_each
+    assert last.over_limit is not None and last.over_limit.adversary == "crowd"
+    assert last.over_limit.now == over <= 0.1 * personas().everybody
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["crowd"]["personas"] is True and record["crowd"]["least"] == 0.9
+    assert list(record["crowd"]["strangers"]) == ["station at dawn"]
+    log = read_run(tmp_path / "out")
+    said = log.condition_against(settings(**BEHIND).crowd_adversary)
+    assert "as their personas say, of each at least 90 % of the people that it stands for" in said
+    assert f"60 at {NAMES[0]} from 2 to 6 h" in said
+    assert all(each.crowd is not None for each in log.judged_against(settings(**BEHIND).crowd_adversary))
+    assert not any(each.crowd for each in log.judged_against(CrowdAdversary(known=1, least=0.9)))
+    with pytest.raises(RunChangedError, match="crowd"):
+        changed = {**BEHIND, "crowd": {"known": 1, "least": 0.8}}
+        run_in_crowd(tmp_path / "out", 8, changed, personas())
+    elsewhere = {"station": {**STRANGERS, "sensor": "nowhere"}}
+    with pytest.raises(SensorError, match="nowhere"):
+        run_in_crowd(tmp_path / "other", 2, {**BEHIND, "crowd": {"strangers": elsewhere}})
 
 
 @pytest.mark.slow
@@ -171,7 +231,7 @@ def test_a_plan_decides_as_a_run_with_a_crowd_does(tmp_path: Path, adversary: st
     summaries = [RiskSummary.model_validate_json(line) for line in lines if b'"risk_summary"' in line]
     assert planned.crowd is not None
     for step, crowd, summary in zip(planned.steps, planned.crowd.steps, summaries, strict=True):
-        in_crowd = crowd_message(crowd, given.crowd.adversary)
+        in_crowd = crowd_message(crowd, given.crowd_adversary)
         figures = summary.model_copy(update={"over_limit": None})  # a run counts them, a plan forecasts
         assert summary_message(step.risks, crowd=in_crowd).line() == figures.line()
     without = given.model_copy(update={"pseudonym_key_secret": None})

@@ -17,9 +17,7 @@ from stream_app.kafka.account.account_watch import PartitionsView
 from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import (
-    NoPersonError,
     PersonEntry,
-    parse_person,
     person_records,
 )
 from stream_app.steps import Accounts
@@ -112,7 +110,7 @@ def weighed(some: Population, weights: list[float], since: int = 0) -> dict[str,
 
 
 def test_a_persona_counts_for_the_people_behind_it(tmp_path: Path) -> None:
-    """In summaries and on the page, before and after a snapshot; a crowd knows no personas."""
+    """In summaries and on the page, before and after a snapshot."""
     given, kinds = deployment(tmp_path, 10**10), population(3)
     accounts = PartitionAccounts(0, given)
     enter(accounts, weighed(kinds, [2.0, 5.0, 1.0]))
@@ -138,6 +136,3 @@ def test_a_persona_counts_for_the_people_behind_it(tmp_path: Path) -> None:
     view, standing = PartitionsView([again]), PartitionsView([each]).standing()
     assert view.standing().people == 8
     assert view.standing().count(view.standing().risk >= 0.5) == standing.count(standing.risk >= 0.5)
-    name, value = next(iter(person_records(replace(kinds, weights=np.ones(3)), names[:3], 0, "d")))
-    with pytest.raises(NoPersonError, match="not of personas"):
-        parse_person(name.encode(), value, "d", in_crowd=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,14 @@ import pytest
 from pydantic import ValidationError
 
 from accounting.decisions.what_if import WhatIf
-from accounting.exposure.crowd import SensorCrowd
+from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from models.mechanisms import Raw
 from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import parse_person, person_records
+from stream_app.kafka.release.deciding_worker import RemoteCrowd
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts
 from stream_app.steps.policy import BudgetPolicy, policy_from
@@ -47,24 +49,54 @@ SETTINGS = Settings.model_validate(
 )
 
 
+@dataclass
+class Answered:
+    """The sums that all partitions together answered."""
+
+    crowds: StepCrowd
+    partitions: int = 3
+    source: str = SOURCE
+
+    def survey(self, survey: CrowdSurvey) -> StepCrowd:
+        assert survey.proposal is not None
+        return self.crowds
+
+
 def announced(step: int, names: tuple[str, ...]) -> StepSchedule:
     return StepSchedule(step, tuple(SensorRelease(REGISTRY.get(name), Raw()) for name in names))
 
 
+STRANGERS = {
+    "sensor": "1",
+    **{"from_hour": 0, "until_hour": 24, "people": 30, "least_chance": 0.2, "most_chance": 0.4},
+}
+IN_DOUBT = Settings.model_validate(
+    {
+        **SETTINGS.model_dump(exclude={"crowd"}, exclude_unset=True),
+        "crowd": {"known": 2, "least": 0.8, "strangers": {"at 1": STRANGERS}},
+    }
+)
+
+
 @pytest.mark.slow
-def test_partitions_decide_and_account_in_the_crowd_as_one_process() -> None:
-    """Sums, decisions, cleared people and risks, bit for bit, by their messages."""
+@pytest.mark.parametrize(("chosen", "most"), [(SETTINGS, None), (IN_DOUBT, 8.0)])
+def test_partitions_decide_and_account_in_the_crowd_as_one_process(
+    chosen: Settings, most: float | None
+) -> None:
+    """Sums, decisions, cleared people and risks, bit for bit, by their messages; of people and personas."""
     rng = np.random.default_rng(3)
     population = deciding.people(rng, 90, LOCATIONS)
-    horizon = SETTINGS.horizon_settings(0)
-    whole = Accounts.of(SETTINGS, horizon, population, population.people)
+    if most is not None:
+        population = replace(population, weights=rng.uniform(0.2, most, 90).round(1))
+    horizon = chosen.horizon_settings(0)
+    whole = Accounts.of(chosen, horizon, population, population.people)
     embedded, elsewhere = (policy_from(SETTINGS.release, REGISTRY) for _ in range(2))
     assert isinstance(embedded, BudgetPolicy) and isinstance(elsewhere, BudgetPolicy)
     embedded.bind(whole.informed, whole.deciding)
     partition = np.array([partition_of(name, 3) for name in population.people])
     where = [np.flatnonzero(partition == k)[::-1] for k in range(3)]
     held = [population.subset(each) for each in where]
-    parts = [Accounts.of(SETTINGS, horizon, each, each.people) for each in held]
+    parts = [Accounts.of(chosen, horizon, each, each.people) for each in held]
     respondents = [
         Respondent(k, WhatIf(part.informed, elsewhere.limit, part.deciding), REGISTRY, "d")
         for k, part in enumerate(parts)
@@ -77,15 +109,16 @@ def test_partitions_decide_and_account_in_the_crowd_as_one_process() -> None:
         question = CrowdQuestion.model_validate_json(survey.proposal.line())
         for k, part in enumerate(parts):
             assert part.crowd is not None
-            answer = CrowdAnswer.of(question, k, part.crowd.ask(question.schedule(REGISTRY)))
+            answer = CrowdAnswer.of(question, k, part.crowd.others.ask(question.schedule(REGISTRY)))
             for _ in range(2):
                 survey.take(CrowdAnswer.model_validate_json(answer.line()))
         assert survey.proposal is None
         assert whole.crowd is not None
         crowds = whole.crowd.ask(announced(t, names))
-        assert survey.crowds == crowds
+        asked = RemoteCrowd(Answered(survey.crowds), chosen.crowd_adversary, 0)  # type: ignore[arg-type]
+        assert asked.ask(announced(t, names)) == crowds
         negotiation = Negotiation(
-            elsewhere.decider(t, names), elsewhere.limit, 3, source=SOURCE, crowds=survey.crowds
+            elsewhere.decider(t, names), elsewhere.limit, 3, source=SOURCE, crowds=crowds
         )
         decided = negotiate(negotiation, respondents)
         assert decided == embedded.decide(t, names, crowds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from html import unescape
 from math import inf
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from accounting.decisions import BudgetReason
 from accounting.exposure.crowd import equivalent_sigma
 from accounting.settings import OPERATIONS, RiskBudget
+from models.priors import Population
 from models.releases import StepSchedule
 from stream_app.analysis.report import read_run, write_report
 from stream_app.analysis.verdict import CeilingKind, MayPublish, verdict_on
@@ -25,7 +27,15 @@ from stream_app.watching.web.answers import render, state_json
 from stream_app.watching.web.status import PeopleBoard, StatusBoard
 from stream_app.watching.wording import IN_CROWD, ceiling_in_words
 from stream_app.wire import DecisionReason
-from tests.stream_app.embedded.test_crowd_run import BUDGET, CROWD, last_summary, population
+from tests.stream_app.embedded.test_crowd_run import (
+    BEHIND,
+    BUDGET,
+    CROWD,
+    STRANGERS,
+    last_summary,
+    personas,
+    population,
+)
 from tests.stream_app.engine_support import (
     NAMES,
     REGISTRY,
@@ -49,7 +59,9 @@ class Kept(Observer):
 class Shown:
     """Everything that is shown of a run with these settings."""
 
-    def __init__(self, output: Path, steps: int = 8, **changed: object) -> None:
+    def __init__(
+        self, output: Path, steps: int = 8, people: Population | None = None, **changed: object
+    ) -> None:
         self.settings = settings(**changed)
         self.registry = CollectorRegistry()
         self.board = StatusBoard(REGISTRY.sensors, 1e-6, self.settings)
@@ -60,7 +72,7 @@ class Shown:
         run(
             self.settings,
             RunOptions(output, keep_open=True),
-            population(),
+            people or population(),
             observer=Observers([metrics, self.board, self.people, self.kept]),
             clock=TickingClock(),
             chunks=[lines_of(messages_of_a_day(steps, 5))],
@@ -84,7 +96,7 @@ def test_metrics_show_ceilings_in_the_crowd_and_what_each_sensor_hides(shown: Sh
     assert shown.metric("tallyguard_crowd_added_risk_mean") == crowd.mean_added
     assert shown.metric("tallyguard_people_at_crowd_risk", threshold="0.5") == crowd.at_risk["0.5"]
     event = shown.kept.event
-    adversary = shown.settings.crowd.adversary
+    adversary = shown.settings.crowd_adversary
     assert event.crowds is not None
     for release, found in zip(event.schedule.releases, event.crowds, strict=True):
         sigma = shown.metric("tallyguard_sensor_crowd_sigma", sensor=release.sensor.name)
@@ -104,11 +116,28 @@ def test_metrics_show_ceilings_in_the_crowd_and_what_each_sensor_hides(shown: Sh
     assert plain.metric("tallyguard_sensor_crowd_sigma", sensor="A") == 0.0
 
 
+def test_the_page_says_what_is_presumed_of_personas_and_strangers(tmp_path: Path) -> None:
+    """The condition of the report, with the numbers behind personas; what strangers hide at their hours."""
+    shown = Shown(tmp_path / "out", people=personas(), **BEHIND, **HOURLY)
+    status, adversary = shown.board.read(), shown.settings.crowd_adversary
+    assert status.crowd == crowd_note(adversary, personas().everybody - 1, of_personas=True)
+    assert status.crowd in read_run(tmp_path / "out").condition_against(adversary)
+    assert status.crowd[1:] in unescape(render(status, shown.settings))
+    (line,) = [line for line in status.hidden if line.sensor == STRANGERS["sensor"]]
+    by_hour = {hour: sigma for hour, sigma in enumerate(line.sigmas) if sigma is not None}
+    assert {hour for hour in by_hour if 2 <= hour < 6}
+    bare = {**BEHIND, "crowd": {"known": 1, "least": 0.9}}
+    fewer = Shown(tmp_path / "bare", people=personas(), **bare, **HOURLY).board.read()
+    (other,) = [line for line in fewer.hidden if line.sensor == STRANGERS["sensor"]]
+    for hour, sigma in by_hour.items():
+        assert (sigma > (other.sigmas[hour] or 0.0)) is (2 <= hour < 6)
+
+
 def test_both_pages_show_the_ceilings_their_condition_and_the_hours(shown: Shown, tmp_path: Path) -> None:
     """The condition once beside each; without a crowd nothing of it."""
     status, crowd = shown.board.read(), shown.summary.crowd
     assert crowd is not None
-    condition = crowd_note(shown.settings.crowd.adversary, len(population()) - 1)
+    condition = crowd_note(shown.settings.crowd_adversary, len(population()) - 1)
     assert status.crowd == condition
     picture = json.loads(state_json(status, shown.settings, has_people=True))
     assert picture["crowd"] == condition
