@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.frontier_bound import FrontierEffort, raw_frontier
+from accounting.bounds.patterns.frontier_kernel import FrontierEffort, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws
 from accounting.hmm.frontier.search_kernel import (
     Found,
