@@ -48,6 +48,7 @@ from accounting.continuous.accounts_kernel import (
     account_slot,
     has_initial_distribution,
 )
+from accounting.continuous.people import ChainPositions
 from accounting.exposure.step_information.likelihood_levels import (
     WHOLE,
     SeenSteps,
@@ -328,9 +329,9 @@ def _fill_operations(
 
 
 def find_operations(
-    accounts: Accounts, people: NDArray[np.int64], vectors: int, seen: SeenSteps
+    accounts: Accounts, chains: ChainPositions, vectors: int, seen: SeenSteps
 ) -> NDArray[np.int64]:
-    """The cost of refining the horizon at the end of ``seen`` for each of these people, (n,)."""
-    operations = np.empty(people.size, dtype=np.int64)
-    _fill_operations(accounts, people, vectors, count_hits(seen), operations)
+    """The cost of refining the horizon at the end of ``seen`` for each of these chains, (n,)."""
+    operations = np.empty(chains.size, dtype=np.int64)
+    _fill_operations(accounts, chains, vectors, count_hits(seen), operations)
     return operations
