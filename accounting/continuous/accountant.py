@@ -27,11 +27,13 @@ from accounting.continuous.accounts_kernel import (
     advance_marginals,
     fill_constants,
 )
-from accounting.continuous.cascade import Cascade, Units, alike_chains, find_due
+from accounting.continuous.cascade import Cascade, Units, alike_chains
 from accounting.continuous.horizon_kernel import KnownTerms, Transition, advance
+from accounting.continuous.payer import find_due
 from accounting.continuous.people import (
     AccountPositions,
     Cells,
+    ChainPositions,
     FiguresByPerson,
     Groups,
     Holders,
@@ -303,7 +305,9 @@ class ContinuousAccountant:
         """The cost of refining each person if these locations (M,) are counted exactly at each step, (N,)."""
         chains = len(self.population.accounted)
         seen = seen_exactly(np.tile(is_counted.astype(np.int32), (len(self._running.seen.labels), 1)))
-        found = find_operations(self._accounts, np.arange(chains), self.settings.vectors, seen)
+        found = find_operations(
+            self._accounts, ChainPositions(np.arange(chains)), self.settings.vectors, seen
+        )
         return self._by_account.each(found.reshape(-1, self.population.draws).sum(axis=1))
 
     @property
@@ -489,8 +493,8 @@ class ContinuousAccountant:
         due = find_due(accounts, self.settings)
         if self._told.any():  # what was told is in the fast bound, and in the others once it is long ago
             is_recent = step - self.settings.horizon + 1 - accounts.since <= HISTORY
-            due = due.of(~(self._told & is_recent)[due.people])
-        if self.settings.refines and due.people.size:
+            due = due.of(~(self._told & is_recent)[due.chains])
+        if self.settings.refines and due.chains.size:
             if self._has_revealed:
                 accounts = accounts._replace(state=accounts.state._replace(carried=self._unbounded))
             cascade = Cascade(accounts, step, seen, due, self.units)

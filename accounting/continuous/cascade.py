@@ -1,17 +1,12 @@
 """Refined bounds for as many people as a step's work allows: with few vectors first, then with many.
 
-Work is measured in operations that follow from a person's structure, never in seconds, and each share of the
-people (:class:`~accounting.continuous.people.PeopleShares`) has an even part of it. So replays, partitions,
-threads and restarts refine the same people and give the same bits. Work that one share does not use is not
-given to the others, because another process may hold them.
+What the work of a step (:mod:`accounting.continuous.payer`) is spent on:
 
-1. People who are owed it are refined with all vectors, whatever that costs (:attr:`Due.is_owed`). 2. A share
-that can pay all vectors for all its other people does so. 3. Any other share goes through three rounds. Each
-goes as far as the work lasts and takes the people with most
-   added risk first: few vectors as if every count were exact; for these people, few vectors through the
-   noise, if any count is noised; then all vectors.
-
-A person's exact cost is computed only if the share could pay for the person at the least possible cost.
+1. People who are owed it are refined with all vectors, whatever that costs (:attr:`Due.is_owed`).
+2. A share that can pay all vectors for all its other people does so.
+3. Any other share goes through three rounds, each as far as the work lasts, first where an operation may gain
+   most: few vectors as if every count were exact; for these people, few vectors through the noise, if any
+   count is noised; then all vectors. The later ones leave out who has next to no added risk.
 
 In one share, people with equal priors and starts are paid for once. Across shares, people who went through
 the same rounds are computed once. For example one person of the same prior in each of two shares, of which
@@ -28,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.radius import budget_within
-from accounting.continuous.accounts_kernel import NEGLIGIBLE, Accounts, HorizonState
+from accounting.continuous.accounts_kernel import Accounts
+from accounting.continuous.payer import LEAST_GAIN, Due, Payer
 from accounting.continuous.people import (
     CellPositions,
     ChainPositions,
@@ -38,63 +33,14 @@ from accounting.continuous.people import (
     PeopleShares,
     UnitPositions,
 )
-from accounting.continuous.refine_kernel import LEAST_OPERATIONS, find_operations, refine
+from accounting.continuous.refine_kernel import find_operations, refine
 from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
-from accounting.settings import HorizonSettings, RiskBudget
 from models.priors import Population
 
 FEW_VECTORS = 4
 _ALL, _FEW, _FEW_NOISED, _MORE = 1, 2, 4, 8
 """The rounds that a chain went through, as bits of one number, its *way*."""
-
-
-class Due(NamedTuple):
-    """People whose risk the refined bounds could lower, and whether each is owed that, (n,) each.
-
-    A person is owed it if decisions under a risk budget may have counted on the refined bounds.
-    """
-
-    people: NDArray[np.int64]
-    is_owed: NDArray[np.bool_]
-
-    def of(self, chosen: NDArray[np.bool_]) -> Due:
-        """Some of them, (n,)."""
-        return Due(self.people[chosen], self.is_owed[chosen])
-
-
-def find_due(accounts: Accounts, settings: HorizonSettings) -> Due:
-    """The people whose fast bound is high enough to be refined."""
-    state = accounts.state
-    # Where next to nothing was revealed the fast bound is the guess from the prior, which nothing lowers.
-    is_raised = state.risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
-    people = np.flatnonzero(is_raised & (state.risk >= accounts.horizon.refined_from))
-    is_owed = np.zeros(state.risk.size, dtype=np.bool_)
-    if settings.decided is not None:
-        is_owed = is_above(settings.decided, settings.within_nats, state)
-    return Due(people, is_owed[people])
-
-
-def is_above(limit: RiskBudget, within_nats: float, state: HorizonState) -> NDArray[np.bool_]:
-    """Who is above the limit of decisions by the fast bound, (N,); refined bounds may have cleared them.
-
-    People who are above the limit by habits alone are left out, because no bound clears them. Whether
-    ``habits_apart`` exempts a person is decided by the limit as it was set, not by the lower one within a
-    radius.
-    """
-    most = 1.0 if limit.added is None else limit.added
-    level = _level(budget_within(within_nats, limit), state)
-    guess = state.guess * (1.0 + NEGLIGIBLE)
-    most_risk = np.where(guess >= level, np.inf, level)
-    if limit.habits_apart:
-        most_risk = np.where(guess >= _level(limit, state), state.guess + most, most_risk)
-    return state.risk > most_risk * (1.0 - 1e-9)  # rounding must not leave out a person who is owed it
-
-
-def _level(limit: RiskBudget, state: HorizonState) -> NDArray[np.float64]:
-    """The risk that each person may have under the limit, (N,)."""
-    most = 1.0 if limit.added is None else limit.added
-    return np.minimum(1.0 if limit.risk is None else limit.risk, state.baseline + most)
 
 
 def alike_chains(population: Population, since: NDArray[np.int64]) -> ChainPositions:
@@ -176,7 +122,7 @@ class Cascade:
         state = accounts.state
         is_due = np.zeros(state.risk.size, dtype=np.bool_)
         is_owed = np.zeros(state.risk.size, dtype=np.bool_)
-        is_due[due.people], is_owed[due.people] = True, due.is_owed
+        is_due[due.chains], is_owed[due.chains] = True, due.is_owed
         self._accounts = accounts
         self._last_step = last_step
         self._seen = seen
@@ -193,21 +139,20 @@ class Cascade:
     def refine(self, operations: int | None) -> None:
         """Lower the risks of due units with at most this much work (None: any); then :meth:`settle`."""
         vectors, seen = self._accounts.horizon.vectors, self._seen
-        if operations is None:
-            self._run(np.ones(self._due.size, dtype=np.bool_), _ALL, vectors, seen)
-            return
-        left = self._shares.even_parts(operations)
-        whole = self._paid_whole(vectors, seen, left)
+        payer = Payer(self._shares, operations)
+        whole = self._paid_whole(payer, vectors, seen)
         self._run(whole, _ALL, vectors, seen)
+        if whole.all():
+            return
         exact = seen_exactly(seen.labels)
-        few = self._most_added(~whole, FEW_VECTORS, exact, left)
+        few = self._paid(payer, ~whole, FEW_VECTORS, exact)
         self._run(few, _FEW, FEW_VECTORS, exact)
         rounds = [(_FEW_NOISED, FEW_VECTORS)] if seen.is_noised else []
         if seen.is_noised or self._accounts.horizon.mistakes > 0:
             rounds.append((_MORE, vectors))
         for way, effort in rounds:
-            matters = few & (self._risk > self._accounts.state.baseline[self._chain])
-            chosen = self._most_added(matters, effort, seen, left)
+            matters = few & (self._risk > self._accounts.state.baseline[self._chain] + LEAST_GAIN)
+            chosen = self._paid(payer, matters, effort, seen)
             self._run(chosen, way, effort, seen)
 
     def settle(self, groups: Groups) -> Groups:
@@ -251,53 +196,29 @@ class Cascade:
         """The cost of refining each of these due units with this many vectors, (n,)."""
         cost = np.full(self._units.alike.size, -1, dtype=np.int64)
         cost[self._chain[units]] = 0
-        chains = np.flatnonzero(cost == 0)
+        chains = ChainPositions(np.flatnonzero(cost == 0))
         cost[chains] = find_operations(self._accounts, chains, vectors, seen)
         return cost[self._chain[units]]
 
-    def _paid_whole(self, vectors: int, seen: SeenSteps, left: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _paid_whole(self, payer: Payer, vectors: int, seen: SeenSteps) -> NDArray[np.bool_]:
         """Units that get all vectors at once: those owed it, and all of a share that can pay for all."""
         is_paid = self._is_owed.copy()
-        owed = np.flatnonzero(is_paid)
-        left -= self._shares.total(owed, self._operations(owed, vectors, seen))
-        others = np.flatnonzero(~is_paid)
-        people = np.bincount(self._shares.share[others], minlength=left.size)
-        others = others[(people * LEAST_OPERATIONS <= left)[self._shares.share[others]]]
-        total = self._shares.total(others, self._operations(others, vectors, seen))
-        others = others[(total <= left)[self._shares.share[others]]]
-        is_paid[others] = True
-        left -= np.where(total <= left, total, 0)
+        if not payer.is_limited:
+            return np.ones_like(is_paid)
+        owed, others = np.flatnonzero(is_paid), np.flatnonzero(~is_paid)
+        payer.charge(owed, self._operations(owed, vectors, seen))
+        is_paid[others] = payer.pay_whole_shares(others, self._operations(others, vectors, seen))
         return is_paid
 
-    def _most_added(
-        self, among: NDArray[np.bool_], vectors: int, seen: SeenSteps, left: NDArray[np.int64]
+    def _paid(
+        self, payer: Payer, among: NDArray[np.bool_], vectors: int, seen: SeenSteps
     ) -> NDArray[np.bool_]:
-        """Those ``among`` the units that their shares pay for: most added risk first, equals by rank."""
-        chosen = np.zeros(among.size, dtype=np.bool_)
+        """Those ``among`` the units that their shares pay for: at most all added risk may be gained."""
         added = self._risk - self._accounts.state.baseline[self._chain]
-        some = self._within_reach(np.flatnonzero(among), added, left)
-        some = some[np.argsort(-added[some], kind="stable")]
-        chosen[some] = self._shares.paid(some, self._operations(some, vectors, seen), left)
+        some, chosen = np.flatnonzero(among), np.zeros_like(among)
+        cost = self._operations(some, vectors, seen)
+        chosen[some] = payer.pay_where_most_is_gained(some, cost, added[some])
         return chosen
-
-    def _within_reach(
-        self, units: NDArray[np.int64], added: NDArray[np.float64], left: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """The units with most added risk that each share could pay for if each had the least possible cost.
-
-        Ties with the last one are included. For example, a share has 80 000 operations left and a unit costs
-        at least 35 000: only the two units with most added risk are within reach.
-        """
-        most = np.maximum(left, 0) // LEAST_OPERATIONS
-        bounds = np.searchsorted(self._shares.share[units], np.arange(left.size + 1))
-        reached = []
-        for share in range(left.size):
-            own = units[bounds[share] : bounds[share + 1]]
-            if 0 < most[share] < own.size:
-                gain = added[own]
-                own = own[gain >= np.partition(gain, -most[share])[-most[share]]]
-            reached.append(own if most[share] else own[:0])
-        return np.concatenate(reached)
 
     def _run(self, chosen: NDArray[np.bool_], way: int, vectors: int, seen: SeenSteps) -> None:
         """Refine these units with this many vectors, starting from the figures that each one has."""

@@ -15,8 +15,9 @@ from accounting.bounds.radius import ceilings_within
 from accounting.continuous.account_state import digest_of, named, pack_state, taken, unpack_state
 from accounting.continuous.accountant import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts, HorizonRules
-from accounting.continuous.cascade import Due, find_due, is_above
+from accounting.continuous.payer import Due, Payer, find_due, is_above
 from accounting.continuous.people import (
+    ChainPositions,
     RiskFigures,
     RiskSummary,
     WorstMoments,
@@ -466,7 +467,7 @@ class CrowdAccount:
         by = np.where(state.risk < everything, _INFORMATION, _INFORMED).astype(np.int8)
         risk = np.minimum(state.risk, everything)
         chosen, is_unreached = self._chosen(risk)
-        people = chosen.people
+        people = chosen.chains
         if people.size:
             most = self._if_exact(chosen, step, everything)
             success = risk[people]
@@ -478,8 +479,8 @@ class CrowdAccount:
 
     def _if_exact(self, chosen: Due, step: int, everything: NDArray[np.float64]) -> NDArray[np.float64]:
         """A bound for each of the chosen if all counts were exact; the refined one for people owed it."""
-        most = everything[chosen.people].copy()
-        owed = chosen.people[chosen.is_owed]
+        most = everything[chosen.chains].copy()
+        owed = chosen.chains[chosen.is_owed]
         if owed.size:
             success = np.empty(owed.size)
             find_exact_success(self._accounts, owed, step, self._seen[0].labels, success)
@@ -488,32 +489,32 @@ class CrowdAccount:
         return most
 
     def _chosen(self, risk: NDArray[np.float64]) -> tuple[Due, NDArray[np.bool_]]:
-        """Those whom the bound at levels could lower and the work suffices for, and the others, (N,)."""
+        """Those whom the bound at levels could lower and the work suffices for, and the others, (N,).
+
+        Each person has an account of one chain, in the order of the people.
+        """
         state, settings = self._accounts.state, self.settings
         is_unreached = np.zeros(risk.size, dtype=np.bool_)
         due = find_due(self._accounts, settings)
         is_raised = risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
-        is_due = is_raised[due.people] & (risk[due.people] >= self._accounts.horizon.refined_from)
+        is_due = is_raised[due.chains] & (risk[due.chains] >= self._accounts.horizon.refined_from)
         is_any = any(seen.is_noised for seen in self._seen)
         is_owed = due.is_owed
         if settings.decided is not None:
             both = state._replace(risk=risk)
-            is_owed = is_owed & is_above(settings.decided, settings.within_nats, both)[due.people]
+            is_owed = is_owed & is_above(settings.decided, settings.within_nats, both)[due.chains]
         is_due &= is_owed | is_any
         if not settings.refines:
             is_due[:] = False
-        due = Due(due.people[is_due], is_owed[is_due])
-        if settings.operations is None or due.people.size == 0:
+        due = Due(ChainPositions(due.chains[is_due]), is_owed[is_due])
+        payer = Payer(self.informed.people_shares, settings.operations)
+        if not payer.is_limited or due.chains.size == 0:
             return due, is_unreached
-        cost = find_operations(self._accounts, due.people, settings.vectors, self._seen[0])
+        cost = find_operations(self._accounts, due.chains, settings.vectors, self._seen[0])
         cost *= len(LEVELS)
-        shares = self.informed.people_shares
-        left = shares.even_parts(settings.operations)
-        left -= shares.total(due.people[due.is_owed], cost[due.is_owed])
-        is_paid = due.is_owed.copy()
-        added = (risk - state.baseline)[due.people]
-        order = np.lexsort((shares.rank[due.people], -added))
-        order = order[~due.is_owed[order]]
-        is_paid[order] = shares.paid(due.people[order], cost[order], left)
-        is_unreached[due.people[~is_paid]] = True
-        return Due(due.people[is_paid], due.is_owed[is_paid]), is_unreached
+        is_paid, added = due.is_owed.copy(), (risk - state.baseline)[due.chains]
+        payer.charge(due.chains[is_paid], cost[is_paid])
+        others = np.flatnonzero(~is_paid)
+        is_paid[others] = payer.pay_where_most_is_gained(due.chains[others], cost[others], added[others])
+        is_unreached[due.chains[~is_paid]] = True
+        return Due(ChainPositions(due.chains[is_paid]), due.is_owed[is_paid]), is_unreached

@@ -270,31 +270,6 @@ class PeopleShares:
         share, rank = np.concatenate((self.share, others.share)), np.concatenate((self.rank, others.rank))
         return PeopleShares(self.count, share, rank)
 
-    def even_parts(self, work: int) -> NDArray[np.int64]:
-        """The work that each share may do, (count,)."""
-        return np.full(self.count, work // self.count, dtype=np.int64)
-
-    def total(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The summed ``cost`` (n,) of these people (n,) in each share, (count,)."""
-        total = np.zeros(self.count, dtype=np.int64)
-        np.add.at(total, self.share[people], cost)
-        return total
-
-    def paid(
-        self, people: NDArray[np.int64], cost: NDArray[np.int64], left: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Which ``people`` (n,) their shares can pay for, (n,): in this order, until one costs too much.
-
-        The cost is taken off ``left``, the work that each share has left.
-        """
-        order = np.argsort(self.share[people], kind="stable")
-        share, spent = self.share[people[order]], np.cumsum(cost[order])
-        before = np.concatenate((np.zeros(1, dtype=np.int64), spent))[np.searchsorted(share, share)]
-        chosen = np.empty(people.size, dtype=np.bool_)
-        chosen[order] = spent - before <= left[share]
-        left -= self.total(people[chosen], cost[chosen])
-        return chosen
-
 
 def equal_accounts(population: Population, since: NDArray[np.int64]) -> PersonPositions:
     """For each person the first one with equal chains and the same ``since``, (N,).

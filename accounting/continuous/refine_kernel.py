@@ -8,7 +8,7 @@ The refined risk is the smallest of three bounds:
   counts the person's place.) If a person's log is longer than that, the adversary is also shown the place at
   its beginning.
 - *noised success*: the frontier bound with each noised count quantised to a few levels of evidence, and a few
-  laws of the first place that cover what the history's levels allow (``noised_frontier_kernel``).
+  laws of the first place that cover what the history's levels allow (``patterns.frontier_kernel``).
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
   carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
 
@@ -25,9 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES, noised_frontier
 from accounting.bounds.noised.noised_history_kernel import LEAST_LAWS, noised_history_laws
-from accounting.bounds.patterns.frontier_bound import EXPANSIONS, frontier_effort
+from accounting.bounds.patterns.frontier_kernel import EXPANSIONS, SEQUENCES, frontier_of, noised_effort
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
@@ -49,6 +48,7 @@ from accounting.continuous.accounts_kernel import (
     account_slot,
     has_initial_distribution,
 )
+from accounting.continuous.people import ChainPositions
 from accounting.exposure.step_information.likelihood_levels import (
     WHOLE,
     SeenSteps,
@@ -140,7 +140,7 @@ def least_exact_bound(raw: RawHorizon, horizon: HorizonRules) -> RawSuccess:
     outside = Outside(laws, shown, np.ones((1, places)))
     rows = (raw.hits.sum() + horizon.vectors) * steps * (horizon.mistakes + 1)
     vectors = horizon.vectors if rows * places <= _MOST_ENTRIES else 0
-    question = RawQuestion(horizon.mistakes, 0, NO_PATTERNS, vectors, False)
+    question = RawQuestion(horizon.mistakes, 0, NO_PATTERNS, vectors)
     seen = seen_without_patterns(raw.person, raw.hits, raw.marginal, outside)
     return least_after_history(seen, question)
 
@@ -163,9 +163,9 @@ def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules) -> f
     most = max(horizon.vectors, LEAST_LAWS)
     laws = noised_history_laws(raw.before, before, known.shape[0], shown, most)
     channels = own_channels(chain, raw.hits, raw.marginal, seen, raw.first_row, SEQUENCES * horizon.vectors)
-    effort = frontier_effort(horizon.vectors)
-    ends = np.ones((1, places))
-    return noised_frontier(raw.person, channels, raw.marginal, laws, ends, horizon.mistakes, effort)
+    effort = noised_effort(horizon.vectors)
+    outside = Outside(laws, np.zeros(places), np.ones((1, places)))
+    return frontier_of(raw.person, channels, raw.marginal, horizon.mistakes, outside, effort)
 
 
 @jit
@@ -329,9 +329,9 @@ def _fill_operations(
 
 
 def find_operations(
-    accounts: Accounts, people: NDArray[np.int64], vectors: int, seen: SeenSteps
+    accounts: Accounts, chains: ChainPositions, vectors: int, seen: SeenSteps
 ) -> NDArray[np.int64]:
-    """The cost of refining the horizon at the end of ``seen`` for each of these people, (n,)."""
-    operations = np.empty(people.size, dtype=np.int64)
-    _fill_operations(accounts, people, vectors, count_hits(seen), operations)
+    """The cost of refining the horizon at the end of ``seen`` for each of these chains, (n,)."""
+    operations = np.empty(chains.size, dtype=np.int64)
+    _fill_operations(accounts, chains, vectors, count_hits(seen), operations)
     return operations

@@ -28,7 +28,6 @@ from models.releases import (
 )
 from stream_app.watching.hindsight import PastHorizon, hindsight
 from tests.accounting.own_counts_enumerated import Counted, Log, with_mechanism
-from tests.volume import cases
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class Limited(Counted):
 
 
 @given(schedules())
-@settings(max_examples=cases(40), deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_figure_of_an_audit_is_on_its_side_of_the_enumerated_optimum(case: Case) -> None:
     """Ceiling and ceiling in hindsight above it; no attack proves more than it."""
     best = case.optimum()
@@ -134,7 +133,7 @@ def test_every_figure_of_an_audit_is_on_its_side_of_the_enumerated_optimum(case:
 
 
 @given(schedules(mistakes=0))
-@settings(max_examples=cases(40), deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_without_mistakes_the_likeliest_path_is_the_best_attack_there_is(case: Case) -> None:
     """So its share of draws must be the enumerated optimum, but for the luck of the draws."""
     found = attack_person(case.exposure, 0, draws=3_000, confidence=1.0 - 1e-6)["map"]
@@ -142,7 +141,7 @@ def test_without_mistakes_the_likeliest_path_is_the_best_attack_there_is(case: C
 
 
 @given(schedules())
-@settings(max_examples=cases(20), deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_what_each_window_revealed_adds_up_and_without_it_the_ceiling_is_that_of_the_rest(case: Case) -> None:
     """One share a published window, by its sensor and step; the ceiling without it is a new audit's."""
     found = explain(case.exposure, case.schedule.steps, case.log.mistakes)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from functools import reduce
-from math import sqrt
+from math import prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES, noised_frontier
 from accounting.bounds.noised.noised_history_kernel import LEAST_LAWS, noised_history_laws
 from accounting.bounds.patterns import Size, affordable_vectors
-from accounting.bounds.patterns.frontier_bound import frontier_effort
+from accounting.bounds.patterns.frontier_bound import affordable_completions
+from accounting.bounds.patterns.frontier_kernel import SEQUENCES, frontier_of, noised_effort
+from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_step
@@ -34,7 +35,8 @@ def levels_success(
     """
     first, last = window
     seen = exposure.under(exposure.observations[: last + 1])
-    vectors = min(wanted, _affordable(Size.of(window_of(exposure, first, last)), mistakes, len(ends)))
+    size = Size.of(window_of(exposure, first, last))
+    vectors = min(wanted, _affordable(size, mistakes, len(ends)))
     if seen.is_raw or vectors == 0:
         return None
     chain, hits, marginal = exposure.chain, seen.hits, seen.marginal
@@ -45,8 +47,11 @@ def levels_success(
     laws = noised_history_laws(exposure.person, before, first, nobody, max(vectors, LEAST_LAWS))
     channels = own_channels(chain, hits[first:], marginal[first:], steps, first, SEQUENCES * vectors)
     person = LocalChain(chain, marginal[first], exposure.slot(first))
-    effort = frontier_effort(vectors)
-    return float(noised_frontier(person, channels, marginal[first:], laws, ends, mistakes, effort))
+    sequences = prod(channels.size.tolist())
+    shown_once = affordable_completions(size, mistakes, 2 * wanted, sequences)
+    effort = noised_effort(vectors, shown_once)
+    outside = Outside(laws, nobody, ends)
+    return float(frontier_of(person, channels, marginal[first:], mistakes, outside, effort))
 
 
 def levels_bound(question: Question) -> float | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import AccountantView, UnitPositions, Units
+from accounting.continuous import AccountantView, ChainPositions, UnitPositions, Units
 from accounting.continuous.accounts_kernel import HISTORY, MEMORY, UNITS_PER_NAT, Accounts, account_slot
 from accounting.continuous.crowd import CrowdAccount, Levels, is_within_by_levels, level_horizon
+from accounting.continuous.payer import Payer
 from accounting.continuous.refine_kernel import LEAST_OPERATIONS, exact_bounds, find_operations, raw_horizon
 from accounting.decisions.what_if.limits_kernel import (
     BEYOND_FAST,
@@ -255,7 +256,7 @@ class RefinedCheck:
         self._step = step
         self._coming = coming
         self._units = units
-        self._left = None if operations is None else units.shares.even_parts(operations)
+        self._payer = Payer(units.shares, operations)
         self._known: dict[tuple[int, bytes], list[_Evaluation]] = {}
         self._by_chain = np.argsort(units.chain, kind="stable")
         chains = np.arange(units.alike.size + 1)
@@ -278,9 +279,13 @@ class RefinedCheck:
         """
         labels = observe(step, self._view.labels.shape[1]).labels
         asked = self._asked(terms.people, labels)
-        cost = self._operations(terms.people[asked.at], labels)
+        cost = self._operations(ChainPositions(terms.people[asked.at]), labels)
         is_within, is_known = self._known_answers(asked, terms)
-        paid = self._pay(asked, cost, excess[asked.at], ~is_known)
+        paid, is_open = np.zeros_like(is_known), np.flatnonzero(~is_known)
+        unit, owner = asked.unit[is_open], asked.owner[is_open]
+        is_paid = self._payer.pay_in_order(unit, cost[owner], excess[asked.at][owner])
+        self._payer.close(unit[~is_paid])  # a share that cannot pay for one pays for none later
+        paid[is_open[is_paid]] = True
         due = np.flatnonzero(np.bincount(asked.owner[paid], minlength=asked.at.size))
         if due.size:
             chosen = asked.at[due]
@@ -316,30 +321,16 @@ class RefinedCheck:
                     is_known[own] |= outcome.is_paid
         return is_within, is_known
 
-    def _pay(
-        self, asked: _Asked, cost: NDArray[np.int64], excess: NDArray[np.int64], is_open: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Which open units their shares pay for, (u,); one that cannot pay for a unit pays for none later."""
-        if self._left is None:
-            return is_open
-        shares = self._units.shares
-        order = np.flatnonzero(is_open)
-        order = order[np.lexsort((shares.rank[asked.unit[order]], excess[asked.owner[order]]))]
-        units, paid = asked.unit[order], np.zeros(is_open.size, dtype=np.bool_)
-        paid[order] = shares.paid(units, cost[asked.owner[order]], self._left)
-        self._left[shares.share[asked.unit[is_open & ~paid]]] = -1
-        return paid
-
     def _pattern(self, person: int, labels: NDArray[np.int32]) -> bytes:
         """Which of the person's places are counted, as a key."""
         begin, end = self._view.accounts.population.places_start[person : person + 2]
         return (labels[self._view.accounts.population.places[begin:end]] > 0).tobytes()
 
-    def _operations(self, people: NDArray[np.int64], labels: NDArray[np.int32]) -> NDArray[np.int64]:
+    def _operations(self, chains: ChainPositions, labels: NDArray[np.int32]) -> NDArray[np.int64]:
         """The cost of evaluating each account, (n,): all horizons that contain the step."""
         rows = np.concatenate((self._view.labels[1:], labels[np.newaxis]))
         horizon = self._view.accounts.horizon
-        cost = find_operations(self._view.accounts, people, horizon.vectors, seen_exactly(rows))
+        cost = find_operations(self._view.accounts, chains, horizon.vectors, seen_exactly(rows))
         return cost * horizon.steps
 
     def _evaluate(
@@ -375,7 +366,6 @@ class RefinedCheck:
 
 
 _Case = tuple[int, bytes, int, int]
-_Choose = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 
 _LOOKED_AT = (6,)
 """Positions of the levels that decisions use; fewer give a larger bound, so no person is cleared wrongly.
@@ -412,7 +402,7 @@ class CrowdCheck:
         self._limits = limits
         self._accounts = account.fast.view().accounts
         self._shares = account.informed.people_shares
-        self._left = None if operations is None else self._shares.even_parts(operations)
+        self._payer = Payer(self._shares, operations)
         sizes = np.bincount(self._shares.share, minlength=self._shares.count)
         self._allowed = np.array([budget.allowed(size) for size in sizes.tolist()])
         people, horizon = self._accounts.since.size, self._accounts.horizon.steps
@@ -430,7 +420,7 @@ class CrowdCheck:
         nothing = np.zeros(people.size, dtype=np.int64)
         is_sustainable = np.ones(people.size, dtype=np.bool_)
         terms = ProposedTerms(people, nothing, nothing)
-        cases = self._look(step, terms, nothing, is_sustainable, self._payable)
+        cases = self._look(step, terms, nothing, is_sustainable, may_refuse=False)
         self._is_lost[people] = [not self._known.get(case, False) for case in cases]
 
     def cleared(
@@ -449,7 +439,8 @@ class CrowdCheck:
         possible = ~self._is_lost[terms.people]
         some = _some(terms, possible)
         found = np.zeros(terms.people.size, dtype=np.bool_)
-        cases = self._look(step, some, excess[possible], leaves_headroom[possible], self._worth_paying)
+        sustainable = leaves_headroom[possible]
+        cases = self._look(step, some, excess[possible], sustainable, may_refuse=True)
         found[possible] = [self._known.get(case, False) for case in cases]
         return found
 
@@ -459,32 +450,35 @@ class CrowdCheck:
         terms: ProposedTerms,
         excess: NDArray[np.int64],
         is_sustainable: NDArray[np.bool_],
-        choose: _Choose,
+        *,
+        may_refuse: bool,
     ) -> list[_Case]:
         """Evaluate these people as far as the work goes; returns the case under which each answer is stored.
 
-        If the step ``is_sustainable`` for a person, later steps like it are not checked. ``choose`` selects
-        for whom the work is spent, among people without an answer in order of their distance to the limit.
+        If the step ``is_sustainable`` for a person, later steps like it are not checked. A share that
+        ``may_refuse`` spends nothing where too many people would stay over the limit.
         """
         levels = self._with_step(step)
-        order = np.lexsort((self._shares.rank[terms.people], excess))
         keys = self._cases(terms, levels)
-        due = np.array([k for k in order.tolist() if keys[k] not in self._known], dtype=np.int64)
-        cost = self._operations(terms.people[due], levels)
-        is_paid = choose(terms.people[due], 2 * cost)  # twice: with silence after it, and with steps like it
+        due = np.array([k for k, key in enumerate(keys) if key not in self._known], dtype=np.int64)
+        cost = self._operations(ChainPositions(terms.people[due]), levels)
+        people = terms.people[due]
+        # Twice the cost: with silence after it, and with steps like it.
+        is_worth = partial(self._is_worth, people) if may_refuse else None
+        is_paid = self._payer.pay_in_order(people, 2 * cost, excess[due], is_worth)
         paid, cost = due[is_paid], cost[is_paid]
-        self._charge(terms.people[paid], cost)
         if paid.size:
             some = _some(terms, paid)
             found = np.zeros(paid.size, dtype=np.bool_)
             self._find_within(some, self._followed_by_silence(levels), found)
             last = np.flatnonzero(found & ~is_sustainable[paid] & (some.unconditioned > 0))
             if last.size:
-                self._charge(some.people[last], cost[last])
                 again = _some(some, last)._replace(conditional=np.full(last.size, BEYOND_FAST))
                 is_lasting = np.zeros(last.size, dtype=np.bool_)
                 self._find_within(again, self._followed_by_silence(self._repeated(levels)), is_lasting)
                 found[last] = is_lasting
+            cost[last] = 0
+            self._payer.charge(some.people, -cost)  # whom steps like it were not checked for
             answers = zip(paid.tolist(), found.tolist(), strict=True)
             self._known |= {keys[k]: is_within for k, is_within in answers}
         return keys
@@ -545,27 +539,19 @@ class CrowdCheck:
             found[location] = self._shown.setdefault(what, len(self._shown))
         return found
 
-    def _operations(self, people: NDArray[np.int64], levels: Levels) -> NDArray[np.int64]:
+    def _operations(self, chains: ChainPositions, levels: Levels) -> NDArray[np.int64]:
         """The cost of evaluating once all horizons that contain the step, (n,)."""
         vectors = self._accounts.horizon.vectors
-        cost = find_operations(self._accounts, people, vectors, levels.seen[0])
+        cost = find_operations(self._accounts, chains, vectors, levels.seen[0])
         return cost * self._accounts.horizon.steps * len(levels.probability)
 
-    def _payable(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these people their shares can pay for, in this order, (n,)."""
-        if self._left is None:
-            return np.ones(people.size, dtype=np.bool_)
-        return self._shares.paid(people, cost, self._left.copy())
+    def _is_worth(self, people: NDArray[np.int64], found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether work is spent on each (n,): no share's in which too many people would stay over the limit.
 
-    def _worth_paying(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The same, but nothing is paid by a share in which too many people would stay over the limit."""
-        found, share = self._payable(people, cost), self._shares.share
+        ``found`` (n,) are those whom the work suffices for.
+        """
+        share = self._shares.share
         unpaid = np.bincount(share[people[~found]], minlength=self._shares.count)
         lost = np.bincount(share[self._is_lost], minlength=self._shares.count)
         is_worth = (unpaid == 0) | (unpaid + lost <= 2 * self._allowed)
-        return np.asarray(found & is_worth[share[people]])
-
-    def _charge(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
-        """Take the cost off what the people's shares have left."""
-        if self._left is not None:
-            self._left -= self._shares.total(people, cost)
+        return np.asarray(is_worth[share[people]])

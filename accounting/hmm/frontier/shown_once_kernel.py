@@ -88,43 +88,60 @@ def first_right_bound(
         bound[m] = min(bound[m], total[m])
 
 
+class Lowering(NamedTuple):
+    """Scratch of :func:`lower_completion`."""
+
+    law: NDArray[np.float64]  # (K,)
+    here: NDArray[np.float64]  # (K,), zeros
+    value: NDArray[np.float64]  # (s + 1,)
+    first_right: FirstRight
+
+
 @jit
-def lower_completions(
+def new_lowering(places: int, mistakes: int) -> Lowering:
+    """Scratch for laws of so many places."""
+    first_right = new_first_right(places, mistakes)
+    return Lowering(np.empty(places), np.zeros(places), np.empty(mistakes + 1), first_right)
+
+
+@bare_jit
+def lower_completion(
     person: LocalChain,
     weight: NDArray[np.float64],
+    possible: NDArray[np.float64],
+    t: int,
     last: int,
     gains: NDArray[np.float64],
     expansions: int,
     memory: SearchMemory,
+    work: Lowering,
 ) -> None:
-    """Replace the genie's ``gains`` (T, s + 1, W) of the steps up to ``last`` by those of ``V``.
+    """Replace the genie's ``gains[t]`` (s + 1, W) by those of ``V``; later steps' are lowered already.
 
-    ``expansions`` of each search, and at least one a step; 0 for none.
+    ``weight`` (T, K) is the evidence behind ``t``; a place that is not ``possible`` (K,) in ``t`` has none
+    to lower. ``expansions`` of each search, and at least one a step; 0 for none.
     """
-    mistakes, places = gains.shape[1] - 1, weight.shape[1]
-    law, here, value = np.empty(places), np.zeros(places), np.empty(mistakes + 1)
-    work = new_first_right(places, mistakes)
-    for t in range(last - 1, -1, -1):
-        steps = last - t
-        for x in range(places):
-            if weight[t, x] == 0.0:
-                continue
-            here[x] = 1.0
-            predict(person.chain, slot_of(person, t), here, law)
-            here[x] = 0.0
-            won = 0.0
-            for m in range(mistakes + 1):
-                won += gains[t, m, x]
-                value[m] = won
-            first_right_bound(person, weight, law, t + 1, last, gains, value, work)
-            for m in range(min(mistakes, steps - 1), 0, -1):
-                if expansions > 0:
-                    most, slack = max(steps, expansions), _SLACK * value[m]
-                    found = search(person, weight, law, t + 1, last, gains, m, most, slack, memory)
-                    value[m] = min(value[m], found.bound)
-                if m < mistakes:
-                    value[m] = min(value[m], value[m + 1])
-            won = 0.0
-            for m in range(mistakes + 1):
-                gains[t, m, x] = max(0.0, value[m] - won)
-                won = max(won, value[m])
+    law, here, value = work.law, work.here, work.value
+    mistakes, steps = value.size - 1, last - t
+    for x in range(law.size):
+        if possible[x] == 0.0:
+            continue
+        here[x] = 1.0
+        predict(person.chain, slot_of(person, t), here, law)
+        here[x] = 0.0
+        won = 0.0
+        for m in range(mistakes + 1):
+            won += gains[t, m, x]
+            value[m] = won
+        first_right_bound(person, weight, law, t + 1, last, gains, value, work.first_right)
+        for m in range(min(mistakes, steps - 1), 0, -1):
+            if expansions > 0:
+                most, slack = max(steps, expansions), _SLACK * value[m]
+                found = search(person, weight, law, t + 1, last, gains, m, most, slack, memory)
+                value[m] = min(value[m], found.bound)
+            if m < mistakes:
+                value[m] = min(value[m], value[m + 1])
+        won = 0.0
+        for m in range(mistakes + 1):
+            gains[t, m, x] = max(0.0, value[m] - won)
+            won = max(won, value[m])

@@ -162,7 +162,7 @@ class PersonSource(BackgroundListener):
             people[pseudonym_in(record)] = None
             return
         settings = self._deployment.settings
-        entry = person_kind(self._deployment.digest, settings.draws).read(record)
+        entry = person_kind(self._deployment.digest, settings.draws, in_crowd=settings.has_crowd).read(record)
         if isinstance(entry, RefusedRecord):
             await self._refuse(entry)
             return

@@ -161,7 +161,9 @@ def first_step_in(value: bytes) -> int:
     return 0 if found is None else int(found[1])
 
 
-def parse_person(key: bytes, value: bytes, deployment: str, draws: int = 1) -> PersonEntry:
+def parse_person(
+    key: bytes, value: bytes, deployment: str, draws: int = 1, *, in_crowd: bool = False
+) -> PersonEntry:
     """The entry in a record of this deployment; :class:`NoPersonError` if it is none.
 
     ``draws`` chains must stand for each person; with 1 it is the prior itself.
@@ -336,7 +338,7 @@ RISK_STEP: RecordKind[RiskStep] = of_models("a summary of risks", RiskStep, MEDI
 DEAD_LETTER: RecordKind[Rejected] = of_models("a dead letter", Rejected, MEDIUM_BYTES)
 
 
-def person_kind(deployment: str, draws: int = 1) -> RecordKind[PersonEntry]:
+def person_kind(deployment: str, draws: int = 1, *, in_crowd: bool = False) -> RecordKind[PersonEntry]:
     """The people of the deployment with this digest; ``draws`` as for :func:`parse_person`."""
-    parse = partial(parse_person, deployment=deployment, draws=draws)
+    parse = partial(parse_person, deployment=deployment, draws=draws, in_crowd=in_crowd)
     return RecordKind("a person", LARGE_BYTES, parse, secret=True)

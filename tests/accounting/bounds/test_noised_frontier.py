@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accounting.bounds.noised.noised_frontier_kernel import noised_frontier
 from accounting.bounds.noised.noised_history_kernel import noised_history_laws
-from accounting.bounds.patterns.frontier_bound import FrontierEffort
-from accounting.bounds.patterns.raw_success_kernel import future_ends
+from accounting.bounds.patterns.frontier_kernel import FrontierEffort, frontier_of
+from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_release
 from accounting.exposure.step_information.likelihood_levels import (
     THREE,
@@ -113,6 +112,7 @@ class Hard(NamedTuple):
     laws: int  # of the history
     leaves: int
     expansions: int = UNLIMITED
+    shown_once: int = -1  # expansions of each search that lowers a completion
 
 
 def bound_of(
@@ -133,10 +133,11 @@ def bound_of(
     start = LocalChain(case.view, marginal[first], (case.first_slot + first) % case.matrices.shape[0])
     inside = slice(first, last + 1)
     channels = own_channels(case.view, hits[inside], marginal[inside], seen, first, effort.leaves)
-    searched = FrontierEffort(effort.vectors, 1e-6, effort.expansions, -1)
+    searched = FrontierEffort(effort.vectors, 1e-6, effort.expansions, effort.shown_once)
     after = hits[last + 1 :] if is_hindsight else hits[:0]
     ends = future_ends(person, last, after, marginal[last], effort.laws)
-    return noised_frontier(start, channels, marginal[inside], laws, ends, mistakes, searched)
+    outside = Outside(laws, np.zeros(len(case.start)), ends)
+    return frontier_of(start, channels, marginal[inside], mistakes, outside, searched)
 
 
 def check(rng: np.random.Generator) -> float:
@@ -153,7 +154,8 @@ def check(rng: np.random.Generator) -> float:
     effort = Hard(int(rng.choice([1, 4, 16])), int(rng.choice([1, 2, 8])), int(rng.choice([1, 4, 100])))
     if rng.random() < 0.2:
         effort = effort._replace(expansions=int(rng.choice([0, 3, 30])))
-    found = bound_of(log.case, log.seen, (first, last), mistakes, effort, is_hindsight)
+    lowered = effort._replace(shown_once=int(rng.choice([-1, 0, 1, 20])))
+    found = bound_of(log.case, log.seen, (first, last), mistakes, lowered, is_hindsight)
     assert best * (1 - 1e-8) <= found <= 1.0
     return found / best if effort == Hard(16, 8, 100) and not is_hindsight else 1.0
 

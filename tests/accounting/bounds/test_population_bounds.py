@@ -10,7 +10,7 @@ from accounting.audit import audit_population
 from accounting.audit.audit import audit_person
 from accounting.bounds import Effort, deciding_bound
 from accounting.bounds.patterns import FRONTIER
-from accounting.bounds.patterns.frontier_bound import frontier_effort, raw_frontier
+from accounting.bounds.patterns.frontier_kernel import frontier_effort, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import unobserved
 from accounting.bounds.population_bounds import certify_population
 from accounting.exposure import Exposure

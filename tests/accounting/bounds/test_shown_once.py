@@ -10,8 +10,19 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_memory
-from accounting.hmm.frontier.search_kernel import completion_gains, new_completions, new_gains, new_memory
-from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions, new_first_right
+from accounting.hmm.frontier.search_kernel import (
+    SearchMemory,
+    completion_gains,
+    new_completions,
+    new_gains,
+    new_memory,
+)
+from accounting.hmm.frontier.shown_once_kernel import (
+    first_right_bound,
+    lower_completion,
+    new_first_right,
+    new_lowering,
+)
 from tests.accounting.bounds.test_frontier import masses_won, seeds
 from tests.accounting.chains import Case, random_case
 
@@ -29,6 +40,19 @@ def genie_gains(case: Case, evidence: NDArray[np.float64], mistakes: int) -> NDA
     walk = new_completions(mistakes, places)
     completion_gains(case.person, evidence, steps - 1, np.ones(places), walk, gains)
     return gains
+
+
+def lower_completions(
+    case: Case,
+    evidence: NDArray[np.float64],
+    gains: NDArray[np.float64],
+    expansions: int,
+    memory: SearchMemory,
+) -> None:
+    """Those of every step, from the last to the first."""
+    last, work = len(evidence) - 1, new_lowering(case.start.size, gains.shape[1] - 1)
+    for t in range(last - 1, -1, -1):
+        lower_completion(case.person, evidence, evidence[t], t, last, gains, expansions, memory, work)
 
 
 def best_from(case: Case, evidence: NDArray[np.float64], t: int, x: int, mistakes: int) -> float:
@@ -52,7 +76,7 @@ def test_completions_lie_between_the_best_guess_and_the_genie(seed: int) -> None
     genie = genie_gains(case, evidence, mistakes)
     lowered = genie.copy()
     memory = new_memory(case.view, max(steps, expansions), mistakes)
-    lower_completions(case.person, evidence, steps - 1, lowered, expansions, memory)
+    lower_completions(case, evidence, lowered, expansions, memory)
     least, most = (gains[:, :, : case.start.size].cumsum(axis=1) for gains in (lowered, genie))
     assert (least <= most * (1 + 1e-12)).all()
     for t, m, x in np.ndindex(*least.shape):
@@ -73,7 +97,7 @@ def test_being_shown_once_wins_less_than_being_shown_every_step() -> None:
         mistakes = steps // 2
         genie = genie_gains(case, evidence, mistakes)
         lowered = genie.copy()
-        lower_completions(case.person, evidence, steps - 1, lowered, 50, new_memory(case.view, 50, mistakes))
+        lower_completions(case, evidence, lowered, 50, new_memory(case.view, 50, mistakes))
         ratios.append(lowered[0].sum() / max(genie[0].sum(), 1e-300))
     assert np.mean(ratios) < 0.97
 

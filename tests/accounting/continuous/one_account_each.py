@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant, PeopleShares
-from accounting.continuous.cascade import FEW_VECTORS, alike_chains, find_due
+from accounting.continuous.cascade import FEW_VECTORS, alike_chains
+from accounting.continuous.payer import LEAST_GAIN, find_due
 from accounting.continuous.people import Groups
 from accounting.continuous.refine_kernel import find_operations, refine
 from accounting.exposure.step_information import seen_exactly
@@ -24,11 +25,11 @@ class OneAccountEach(ContinuousAccountant):
         accounts, settings, groups = self._accounts, self.settings, self._groups
         is_unreached = np.zeros(accounts.since.size, dtype=np.bool_)
         due = find_due(accounts, settings)
-        if settings.refines and due.people.size:
+        if settings.refines and due.chains.size:
             shares = of_draws(self.people_shares, self.population.draws)
             alike = alike_chains(self.population, accounts.since)
             one_by_one = OneByOne(self, step, seen, shares, alike)
-            is_unreached[one_by_one.refine(due.people, due.is_owed, settings.operations)] = True
+            is_unreached[one_by_one.refine(due.chains, due.is_owed, settings.operations)] = True
         chains, state = groups.chains(), accounts.state
         return groups._replace(
             figures=groups.figures._replace(
@@ -100,7 +101,9 @@ class OneByOne:
             efforts.append(vectors)
         for effort in efforts:
             state = self.accounts.state
-            matters = [people for people in few if state.risk[people[0]] > state.baseline[people[0]]]
+            matters = [
+                people for people in few if state.risk[people[0]] > state.baseline[people[0]] + LEAST_GAIN
+            ]
             chosen, left = self.paid(matters, effort, seen, left)
             self.run(chosen, effort, seen)
         return [k for people in others if people not in few for k in people]
@@ -112,12 +115,12 @@ class OneByOne:
     def paid(
         self, among: list[list[int]], vectors: int, seen: SeenSteps, left: int
     ) -> tuple[list[list[int]], int]:
-        """The most added first, of equals by rank, until one is too dear."""
+        """The most added for an operation first, of equals by rank, until one is too dear."""
         state, chosen = self.accounts.state, []
 
         def order(people: list[int]) -> tuple[float, int]:
             added = float(state.risk[people[0]] - state.baseline[people[0]])
-            return -added, int(self.shares.rank[people[0]])
+            return -added / self.cost(people, vectors, seen), int(self.shares.rank[people[0]])
 
         for people in sorted(among, key=order):
             cost = self.cost(people, vectors, seen)

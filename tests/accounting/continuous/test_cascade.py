@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accounting.bounds.radius import bound_for
-from accounting.continuous import ContinuousAccountant, PeopleShares, cascade
+from accounting.continuous import ContinuousAccountant, PeopleShares, cascade, payer
 from accounting.continuous.accounts_kernel import HISTORY
 from accounting.continuous.refine_kernel import count_hits, find_operations
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_release
@@ -58,8 +58,8 @@ def test_people_whom_decisions_within_a_radius_relied_on_are_owed_the_refined_bo
     limit = RiskBudget(0.2, risk=0.9, habits_apart=True)
     settings = replace(HORIZON, sharpen_above=0.0, within_nats=0.1, decided=limit)
     accounts = accounted(people(), 0, settings).view().accounts
-    due, level = cascade.find_due(accounts, settings), bound_for(0.1, 0.9)
-    guess, risk = accounts.state.guess[due.people], accounts.state.risk[due.people]
+    due, level = payer.find_due(accounts, settings), bound_for(0.1, 0.9)
+    guess, risk = accounts.state.guess[due.chains], accounts.state.risk[due.chains]
     assert due.is_owed.tolist() == ((guess < level) & (risk > level)).tolist()
     assert due.is_owed.any()
     assert ((guess > level) & (guess < 0.9)).any()
@@ -114,7 +114,8 @@ def test_threads_a_restart_and_those_who_join_or_leave_change_no_bit():
     assert joined.summary().not_reached == whole.summary().not_reached
 
 
-def test_who_is_not_reached_keeps_the_fast_bound_and_most_added_goes_first():
+def test_who_is_not_reached_keeps_the_fast_bound_and_where_most_may_be_gained_goes_first():
+    """Added risk for each operation, with few vectors."""
     population = people(200)
     fast, some, all_ = (accounted(population, work, until=6) for work in (0, 3 * SOME, None))
     missed = some._by_group.each(some._running.groups.figures.is_unreached[0])
@@ -123,12 +124,16 @@ def test_who_is_not_reached_keeps_the_fast_bound_and_most_added_goes_first():
     reached = (fast.risk() > fast.baseline()) & ~missed
     assert (some.risk() <= fast.risk()).all()
     assert (some.risk() >= all_.risk() * (1 - 1e-12)).all()
-    share, added = split(population).share, fast.added()
+    accounts, rows = fast.view().accounts, nothing_seen_for(HISTORY + HORIZON.horizon, LOCATIONS)
+    for step in steps()[:6]:
+        rows = followed_by(rows, seen_release(step.releases, LOCATIONS))
+    cost = find_operations(accounts, np.arange(accounts.since.size), cascade.FEW_VECTORS, rows)
+    share, gain = split(population).share, fast.added() / fast._by_account.each(cost)
     due = np.flatnonzero(all_.risk() < fast.risk())
     for k in range(SHARES):
         own = due[share[due] == k]
         if missed[own].any() and reached[own].any():
-            assert added[own][missed[own]].max() <= added[own][reached[own]].min()
+            assert gain[own][missed[own]].max() <= gain[own][reached[own]].min()
 
 
 def test_between_few_vectors_and_many_the_bound_falls():

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from accounting.bounds import Effort, horizon_risk
-from accounting.bounds.noised.noised_frontier_kernel import noised_frontier
 from accounting.bounds.noised.noised_history_kernel import noised_history_laws
-from accounting.bounds.patterns.frontier_bound import FrontierEffort, raw_frontier
+from accounting.bounds.patterns.frontier_kernel import FrontierEffort, frontier_of, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure, window_of
@@ -98,7 +97,8 @@ def searched_bounds(
     noised_laws = noised_history_laws(person, before, first, np.zeros(places), int(rng.choice([1, 2, 8])))
     leaves = int(rng.choice([1, 4, 100]))
     channels = own_channels(exposure.chain, hits[inside], marginal[inside], log.rows, first, leaves)
-    levels = noised_frontier(start, channels, marginal[inside], noised_laws, ends, mistakes, effort)
+    through_noise = Outside(noised_laws, np.zeros(places), ends)
+    levels = frontier_of(start, channels, marginal[inside], mistakes, through_noise, effort)
     return {"frontier": raw, "levels": levels}
 
 

@@ -94,7 +94,7 @@ def test_every_bound_on_the_single_steps_is_above_every_adversary(
 
 
 @given(logs(), st.booleans(), st.sampled_from([0, 16]))
-@settings(max_examples=cases(80), deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_all_tiers_of_a_window_together_reveal_what_is_accounted(
     drawn: tuple[Log, list[Counted], list[Mechanism]], is_declared_most: bool, vectors: int
 ) -> None:

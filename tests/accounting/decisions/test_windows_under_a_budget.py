@@ -28,7 +28,7 @@ from models.releases import (
 from stream_app.steps.policy import BudgetPolicy
 from stream_app.steps.policy.policies import SensorWishes
 from tests.accounting.own_counts_enumerated import Counted, Log, with_mechanism
-from tests.volume import cases
+from tests.volume import some
 
 STEPS, MOST_CELLS = 6, 3e6
 
@@ -176,7 +176,7 @@ def check(found: Decided, *, in_hindsight: bool) -> int:
 def test_no_adversary_is_above_the_limit(in_hindsight: bool, knows_what_comes: bool) -> None:
     """Of anybody whose habits keep it; with windows that were decided before it was known what is counted."""
     compared = released = 0
-    for seed in range(cases(40)):
+    for seed in some(40):
         found = decide(seed, in_hindsight=in_hindsight, knows_what_comes=knows_what_comes)
         compared += check(found, in_hindsight=in_hindsight)
         released += sum(
@@ -189,7 +189,7 @@ def test_no_adversary_is_above_the_limit(in_hindsight: bool, knows_what_comes: b
 
 def test_what_was_decided_keeps_its_limit_in_silence() -> None:
     """The account itself, step by step, and every window is published as it was decided."""
-    for seed in range(cases(25)):
+    for seed in some(25):
         found = decide(seed)
         for step in found.steps:
             for each in step.releases:

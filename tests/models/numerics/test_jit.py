@@ -25,7 +25,7 @@ NOT_COMPILED = {
     "accounting.settings",
     "models.arguments",
     *("models.calendar", "models.priors.population", "accounting.continuous.people"),
-    *("accounting.continuous.accountant", "accounting.continuous.cascade"),
+    *("accounting.continuous.accountant", "accounting.continuous.payer"),
     "accounting.continuous.account_state",
     "accounting.bounds.protocol",
     *("models.numerics.compiling", "models.numerics.threads"),
