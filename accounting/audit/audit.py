@@ -31,8 +31,8 @@ from accounting.exposure import Exposure, baseline, check_mistakes, released_inf
 from accounting.exposure.crowd import CrowdAdversary, Others
 from accounting.exposure.step_information import observe
 from accounting.numerics import mean_interval
-from accounting.settings import refuse_calendar
 from models.priors import Evidence, Population, posterior_draws
+from models.priors.unrolled import settled_laws
 from models.releases import Schedule, SensorRelease, StepSchedule
 
 if TYPE_CHECKING:
@@ -222,9 +222,10 @@ def audit_population(
 
 def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdversary) -> SeenInCrowd:
     """The schedule among all people of the population, who are there from its first step on."""
-    refuse_calendar(schedule.calendar, "an audit in the crowd")
-    first = schedule.steps[0].step if schedule.steps else 0
-    others = Others(population, schedule.first_slot - first, first)
+    first, calendar = schedule.steps[0].step if schedule.steps else 0, schedule.calendar
+    if calendar is not None and calendar.holidays:
+        population = settled_laws(population, calendar, np.full(len(population), schedule.first_slot))
+    others = Others(population, schedule.first_slot - first, first, calendar=calendar)
     return SeenInCrowd(schedule.steps, [others.apply(step) for step in schedule.steps], adversary)
 
 

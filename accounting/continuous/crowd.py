@@ -44,7 +44,7 @@ from accounting.exposure.crowd import (
 )
 from accounting.exposure.step_information import followed_by, is_whole, nothing_seen_for, seen_release
 from accounting.exposure.step_information.likelihood_levels import LevelTables, SeenSteps
-from accounting.settings import RiskBudget, refuse_calendar
+from accounting.settings import RiskBudget
 from models.numerics.jit import jit, pjit
 from models.priors import Population
 from models.releases import StepSchedule
@@ -224,14 +224,21 @@ class CrowdAccount:
                 "people who share an account",
                 "make the informed accountant with apart=True",
             )
-        refuse_calendar(informed.settings.calendar, "ceilings in the crowd")
         check_is_crowd(informed.holders.stands_for is not None)
         self.informed = informed
         self.adversary = adversary or CrowdAdversary()
         self.settings = replace(informed.settings, decided=decided)
         settings, population, since = self.settings, informed.population, informed.since
         log_start = min(settings.first_step, 0)
-        self.others = Others(population, settings.first_slot, settings.first_step, since, names, log_start)
+        self.others = Others(
+            population,
+            settings.first_slot,
+            settings.first_step,
+            since,
+            names,
+            log_start,
+            settings.calendar,
+        )
         self._everything = informed
         if self.adversary.companions:  # no noise is known to hide a group, so its counts are taken as exact
             self._everything = ContinuousAccountant(population, settings, since, informed.shares, apart=True)

@@ -60,6 +60,8 @@ class Feature(StrEnum):
     ACTIVATIONS = "activations (CSV)"
     ALTERNATIVES = "other habits (`--vary`)"
     REGIONS = "sensors in several regions"
+    HINDSIGHT = "a risk budget in hindsight"
+    HOLIDAYS = "holidays"
     DEVICES = "limits by which devices are suspected"
 
 
@@ -254,6 +256,20 @@ def _devices_on_kafka(facts: Facts) -> TallyguardError | None:
     )
 
 
+def _holidays_in_hindsight(facts: Facts) -> TallyguardError | None:
+    settings = facts.settings
+    if not facts.decides or settings is None or not settings.holidays:
+        return None
+    limit = settings.release.budget.limit
+    if limit is None or not limit.in_hindsight:
+        return None
+    return SettingsError(
+        "a risk budget in hindsight must have no holidays",
+        f"{len(settings.holidays)} dates",
+        "leave hindsight out, or holidays",
+    )
+
+
 def _activations_on_kafka(facts: Facts) -> TallyguardError | None:
     if not facts.activations:
         return None
@@ -415,6 +431,14 @@ REFUSALS: tuple[Refusal, ...] = (
         _NOT_BUILT,
         "other habits of a whole crowd are not accounted",
         _alternatives_in_crowd,
+    ),
+    Refusal(
+        Feature.HOLIDAYS,
+        Feature.HINDSIGHT,
+        EVERYWHERE,
+        _NOT_BUILT,
+        "how much later steps can tell of a place is known while habits keep their law, not on holidays",
+        _holidays_in_hindsight,
     ),
     Refusal(
         Feature.DEVICES,

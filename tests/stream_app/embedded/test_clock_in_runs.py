@@ -20,7 +20,7 @@ from stream_app.analysis.run_log import read_run
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.deployment.deployment import accounts_basis
-from stream_app.setup.combinations import Runner
+from stream_app.setup.combinations import Facts, Runner, refusals
 from stream_app.setup.run_folder.run_settings import load_run, settings_of_run
 from stream_app.setup.schedule_files import parse_schedule
 from stream_app.setup.settings import Settings
@@ -42,6 +42,7 @@ from tests.stream_app.engine_support import (
 
 ORIGIN = "2026-03-28T23:00:00Z"  # midnight in Vienna; two hours later clocks are put forward
 STEPS = 7
+BUDGET = {"mechanism": "budget", "budget": {"risk": 0.99, "share": 0.2}}
 CLOCK = {"timezone": "Europe/Vienna", "origin": ORIGIN, "step_seconds": 3600}
 
 
@@ -96,22 +97,24 @@ def summaries(folder: Path) -> list[dict[str, Any]]:
     return [line for line in json_lines(folder / "risks.jsonl") if line["type"] == "risk_summary"]
 
 
+@pytest.mark.parametrize("release", [{"mechanism": "raw"}, BUDGET], ids=["raw", "budget"])
 def test_a_crash_in_the_night_of_change_leads_to_the_same_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: dict[str, Any]
 ) -> None:
     """At every ninth write, half done; snapshots are taken all the time."""
-    run_at(tmp_path / "whole", snapshot_seconds=1e-9)
+    chosen = {"snapshot_seconds": 1e-9, "release": release}
+    run_at(tmp_path / "whole", **chosen)
     disk = Disk(monkeypatch)
-    run_at(tmp_path / "counted", snapshot_seconds=1e-9)
+    run_at(tmp_path / "counted", **chosen)
     expected, operations = everything_in(tmp_path / "whole"), disk.operations
     assert operations > 50
     for crash_at in range(5, operations, 9):
         folder = tmp_path / str(crash_at)
         disk.operations, disk.crash_at = 0, crash_at
         with pytest.raises(Crash):
-            run_at(folder, snapshot_seconds=1e-9)
+            run_at(folder, **chosen)
         disk.crash_at = -1
-        run_at(folder, snapshot_seconds=1e-9)
+        run_at(folder, **chosen)
         assert everything_in(folder) == expected
 
 
@@ -141,11 +144,19 @@ def test_every_process_of_a_deployment_on_kafka_must_have_the_same_clock() -> No
     assert not {"timezone", "holidays"} & without.keys()
 
 
-def test_what_cannot_follow_the_clock_is_refused_with_the_settings(tmp_path: Path) -> None:
+def test_a_budget_a_crowd_and_a_panel_follow_the_clock_but_hindsight_no_holidays(tmp_path: Path) -> None:
+    """What cannot is refused by every runner, in one sentence."""
+    own = {"adversary": "crowd", "release": BUDGET, "panel": tmp_path / "panel.jsonl"}
+    holidays = {"holidays": ["2026-05-01"]}
+    assert not list(refusals(None, Facts(settings(**own, **holidays))))
+    later = {"mechanism": "budget", "budget": {"risk": 0.99, "hindsight": True}}
+    assert not list(refusals(None, Facts(settings(release=later))))
+    [refused] = refusals(None, Facts(settings(release=later, **holidays)))
+    assert str(refused).startswith("a risk budget in hindsight must have no holidays, got 1 dates")
+
+
+def test_a_clock_that_there_is_not_is_refused_with_the_settings(tmp_path: Path) -> None:
     for chosen, what in (
-        ({"adversary": "crowd"}, "crowd and adversary"),
-        ({"release": {"mechanism": "budget", "budget": {"added": 0.1}}}, "release.mechanism budget"),
-        ({"panel": tmp_path / "panel.jsonl"}, "panel"),
         ({"timezone": "Europe/Wien"}, "IANA database"),
         ({"timezone": None, "holidays": ["2026-05-01"]}, "holidays must be dates of a timezone"),
         ({"step_seconds": 7 * 3600, "holidays": ["2026-05-01"]}, "must divide a day"),
@@ -153,7 +164,7 @@ def test_what_cannot_follow_the_clock_is_refused_with_the_settings(tmp_path: Pat
     ):
         with pytest.raises(ValueError, match=what):
             settings(**chosen)
-    assert settings(timezone="UTC", adversary="crowd").calendar(0) is None
+    assert settings(timezone="UTC").calendar(0) is None
 
 
 def test_holidays_may_come_from_a_file_with_comments(tmp_path: Path) -> None:
