@@ -61,9 +61,9 @@ def settings(**chosen: object) -> Settings:
     return Settings(**{**given, **chosen})
 
 
-def counts() -> bytes:
+def counts(steps: int = STEPS) -> bytes:
     messages = []
-    for step in range(STEPS):
+    for step in range(steps):
         messages += [activation(step, "A", "C"), reading(step, "A", step), reading(step, "C", 1)]
     return lines_of(messages)
 
@@ -130,8 +130,53 @@ def test_the_clock_is_recorded_and_cannot_change_under_a_run(tmp_path: Path) -> 
         settings_of_run(tmp_path / "counted", Settings(timezone="Europe/Vienna"))
     with pytest.raises(RunChangedError, match="timezone"):
         run_at(tmp_path / "counted")
-    with pytest.raises(RunChangedError, match="holidays"):
-        run_at(tmp_path / "wall", holidays=["2026-04-07"])
+
+
+@cache
+def weekly() -> Population:
+    rng = np.random.default_rng(4)
+    priors = [MovementPrior.from_dense(f"p{k}", rng.dirichlet(np.ones(4), size=(168, 4))) for k in range(3)]
+    return Population.pack(priors, NAMES)
+
+
+def run_weekly(folder: Path, steps: int, holidays: list[str], **chosen: object) -> None:
+    given = settings(holidays=holidays, **chosen)
+    run(given, RunOptions(folder), weekly(), clock=TickingClock(), chunks=[counts(steps)])
+
+
+def test_holidays_of_days_to_come_may_change_while_a_run_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next Monday becomes one after two steps; a kill at every ninth write leads to the same files."""
+    before, after = ["2026-12-25"], ["2026-03-30", "2026-12-25"]
+    everyone = {"snapshot_seconds": 1e-9, "origin": "2026-03-29T20:00:00Z"}  # two hours before Monday
+    whole = tmp_path / "whole"
+    run_weekly(whole, 2, before, **everyone)
+    run_weekly(whole, STEPS, after, **everyone)
+    assert load_run(whole)["holidays"] == after
+    entries = [json.loads(line) for line in (whole / "record.jsonl").read_text().splitlines()]
+    held = [each["facts"]["holidays"] for each in entries if "holidays" in each.get("facts", {})]
+    assert held == [before, after]
+    run_weekly(tmp_path / "never", STEPS, before, **everyone)
+    assert summaries(whole)[:2] == summaries(tmp_path / "never")[:2]
+    assert summaries(whole)[-1]["mean_baseline"] != summaries(tmp_path / "never")[-1]["mean_baseline"]
+    disk = Disk(monkeypatch)
+    run_weekly(tmp_path / "counted", 2, before, **everyone)
+    first = disk.operations
+    run_weekly(tmp_path / "counted", STEPS, after, **everyone)
+    for crash_at in range(first + 1, disk.operations, 9):
+        folder = tmp_path / str(crash_at)
+        disk.operations, disk.crash_at = 0, crash_at
+        run_weekly(folder, 2, before, **everyone)
+        with pytest.raises(Crash):
+            run_weekly(folder, STEPS, after, **everyone)
+        disk.crash_at = -1
+        run_weekly(folder, STEPS, after, **everyone)
+        assert everything_in(folder) == everything_in(whole)
+    with pytest.raises(RunChangedError, match="2026-03-30 was one and is none now; put these days back"):
+        run_weekly(whole, STEPS, before, **everyone)
+    with pytest.raises(RunChangedError, match="2026-03-29 was none and is one now"):
+        run_weekly(whole, STEPS, ["2026-03-29", *after], **everyone)
 
 
 def test_every_process_of_a_deployment_on_kafka_must_have_the_same_clock() -> None:
