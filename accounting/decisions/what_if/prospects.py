@@ -9,7 +9,7 @@ chain leaves the law of its cycle; then the limits are those of the laws that pe
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,8 +169,8 @@ class Prospects:
         arrays = accounts.population._replace(
             initial_start=np.zeros_like(self._priors.initial_start), initial=np.empty(0)
         )
-        constants = Constants(*(array.copy() for array in accounts.constants))
-        accounts = accounts._replace(population=arrays, constants=constants)
+        copies: Any = (array.copy() for array in accounts.constants)
+        accounts = accounts._replace(population=arrays, constants=Constants(*copies))
         fill_constants(accounts, self._carried, 0, True)
         return accounts
 
@@ -185,13 +185,32 @@ class Prospects:
             known = np.maximum(running.since, step - running.horizon.steps - HISTORY) - begin
             arrays = carried_arrays(arrays, running.nonstationary.earliest, known)
             accounts = accounts._replace(population=arrays)
-            fill_horizons(accounts, self._carried, first, last, begin)
+            new = self._take_known(accounts.constants, stretch)
+            fill_horizons(accounts, self._carried, new, last, begin)
         limits = self._limits_of(accounts, stretch, self._cycle)
         if self._carried.size:
             rows = accounts.constants.phase_start[self._carried, np.newaxis] + np.arange(step - begin, last)
             limits.later[self._carried] = _open_limits(accounts, limits)[rows].min(axis=1)
         information = SensorInformation(replace(self._accountant.population.accounted, arrays=arrays))
         return Prospect(stretch, arrays, accounts.constants, limits, information)
+
+    def _take_known(self, constants: Constants, stretch: Stretch) -> int:
+        """Copy what the last prospect knew of people with carried laws; returns the first slot left to find.
+
+        A horizon's constants follow from its steps alone, so those of the last stretch are right in this one.
+        """
+        before, first = self._now.stretch, stretch.first_start
+        shift = (stretch.begin or 0) - (before.begin or 0)
+        known = before.first_start + len(before.like) - shift
+        came = self._settled.since[self._carried].max()
+        if before.is_regular or shift < 0 or known <= first or came >= (stretch.begin or 0) + known:
+            return first
+        shapes = (-1, before.steps), (-1, stretch.steps)
+        for name in ("guess", "baseline", "entropy_units"):
+            old = getattr(self._now.constants, name).reshape(shapes[0])
+            found = getattr(constants, name).reshape(shapes[1])
+            found[self._carried, first:known] = old[self._carried, first + shift : known + shift]
+        return known
 
     def _in_stretch(self, stretch: Stretch, arrays: PopulationArrays) -> Accounts:
         """The accounts with the chains and constants of a stretch, except of people with carried laws."""

@@ -164,7 +164,8 @@ def test_no_run_through_the_night_exceeds_its_budget(night: Callable[[np.random.
 
 
 EASTER = Night(unix(2024, 1, 1), (unix(2024, 3, 31, 1) - unix(2024, 1, 1)) // 3600 - 6, 12, 168)
-CALENDARS = [EASTER, EASTER._replace(holidays=(date(2024, 4, 1),))]
+MONDAY = EASTER._replace(first=EASTER.first + 16, holidays=(date(2024, 4, 1),))  # into another stretch
+CALENDARS = [EASTER, MONDAY]
 
 
 @pytest.mark.parametrize("given", CALENDARS)
