@@ -120,16 +120,6 @@ class HorizonSettings:
         return self.thresholds[0] if self.thresholds else 0.0
 
 
-def refuse_calendar(calendar: Calendar | None, what: str) -> None:
-    """:class:`~accounting.exceptions.SettingsError` where ``what`` would take the hours of another clock."""
-    if calendar is not None and not calendar.is_regular:
-        raise SettingsError(
-            f"{what} cannot follow a clock that is changed, or holidays",
-            f"{calendar.zone}, {len(calendar.holidays)} holidays",
-            "leave timezone and holidays out, and know that habits are then an hour off for part of the year",
-        )
-
-
 @checked(SettingsError)
 @dataclass(frozen=True, slots=True)
 class RiskBudget:

@@ -37,6 +37,13 @@ _UNTIL = 4_102_444_800  # 2100: clocks are looked up until then, and for 60 year
 _LONG = 60 * 366 * DAY
 
 
+def slot_by_the_clock(first_slot: int, step: int, calendar: Calendar | None) -> int:
+    """The slot of a step in cycles of a day: it counts on, and follows the clock where that is changed."""
+    if calendar is None:
+        return first_slot + step
+    return int(calendar.slots(DAY // calendar.step_seconds, calendar.hours(step)))
+
+
 class StepMoves(NamedTuple):
     """How people with one cycle move during consecutive steps.
 
@@ -110,6 +117,18 @@ class Calendar:
                 offset.append(_offset(zone, late))
         return np.array(at), np.array(offset)
 
+    @cached_property
+    def changes(self) -> tuple[int, ...]:
+        """The steps from 1 on that are the first to begin after each change of the clock."""
+        at = self._offsets[0][1:]
+        return tuple((-((self.origin - at[at > self.origin]) // self.step_seconds)).tolist())
+
+    @property
+    def most_repeated(self) -> int:
+        """In how many steps at most people stay where they are because the clock is put back once."""
+        back = -np.diff(self._offsets[1])
+        return -(-int(back.max(initial=0)) // self.step_seconds)
+
     @property
     def _until(self) -> int:
         return max(_UNTIL, self.origin + _LONG)
@@ -128,6 +147,18 @@ class Calendar:
     @cached_property
     def _shown_at_origin(self) -> int:
         return int(self._clock(np.zeros(1, dtype=np.int64))[0])
+
+    @property
+    def since_monday(self) -> int:
+        """Whole steps between midnight of a Monday, by the clock, and the beginning of step 0."""
+        shown = self._shown_at_origin + _EPOCH_WEEKDAY * DAY
+        return shown % _WEEK // self.step_seconds
+
+    @property
+    def midnight(self) -> int:
+        """When the clock began the day of step 0, Unix seconds."""
+        day = datetime.fromtimestamp(self.origin, ZoneInfo(self.zone)).date()
+        return int(datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(self.zone)).timestamp())
 
     @cached_property
     def _first_hour(self) -> int:

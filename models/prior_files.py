@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from models.arguments import checked
-from models.exceptions import PriorError, PriorFileError
+from models.calendar import Calendar, dates_of
+from models.exceptions import CalendarError, PriorError, PriorFileError
 from models.priors import (
     NOT_SAID,
     ChainView,
@@ -34,14 +35,16 @@ from models.text import DocumentError, JsonStream, parse_json
 
 # The member ``fitted`` of a priors file: the windows that its priors were fitted to.
 
+_OF_CLOCK = ("timezone", "holidays")
 _LATEST_SECONDS = 10**11  # year 5138
 _KINDS = {"int": "a whole number of seconds", "str": "a text", "int | str": "whole seconds or a word"}
 
 
 def check_fitted(where: str, value: Any) -> FittedWindows:
     """The member ``fitted``, checked; :class:`PriorFileError` says what it must be."""
-    kinds = {field.name: str(field.type) for field in fields(FittedWindows)}
-    if not isinstance(value, dict) or value.keys() != kinds.keys():
+    kinds = {field.name: str(field.type) for field in fields(FittedWindows) if field.name not in _OF_CLOCK}
+    clock = {name: value[name] for name in _OF_CLOCK if isinstance(value, dict) and name in value}
+    if not isinstance(value, dict) or value.keys() - clock.keys() != kinds.keys():
         raise PriorFileError(
             f"'fitted' in {where} must have the members {', '.join(kinds)}",
             ", ".join(sorted(map(str, value))) if isinstance(value, dict) else type(value).__name__,
@@ -56,7 +59,23 @@ def check_fitted(where: str, value: Any) -> FittedWindows:
                 f"{found}" if isinstance(found, int) else type(found).__name__,
                 "copy it from what priors fit wrote",
             )
-    return FittedWindows(**value)
+    return FittedWindows(**{**value, **_fitted_clock(where, clock)})
+
+
+def _fitted_clock(where: str, clock: dict[str, Any]) -> dict[str, Any]:
+    """Time zone and holidays of ``fitted``, checked; nothing where it has none."""
+    if not clock:
+        return {}
+    holidays = clock.get("holidays", [])
+    try:
+        if not (isinstance(holidays, list) and all(isinstance(each, str) for each in holidays)):
+            raise CalendarError("holidays must be a list of dates", type(holidays).__name__, "list them")
+        if not isinstance(clock.get("timezone"), str):
+            raise CalendarError("timezone must be a text", "another value", "write Europe/Vienna")
+        Calendar(clock["timezone"], 0, 3600, holidays=dates_of(holidays))
+    except CalendarError as error:
+        raise PriorFileError(f"'fitted' in {where}: {error.must}", error.got, error.remedy) from None
+    return {"timezone": clock["timezone"], "holidays": tuple(holidays)}
 
 
 # One person's prior as a JSON object: an element of a priors file's ``people``, or a message.
@@ -378,7 +397,7 @@ def write_json(population: Population, file: BinaryIO) -> None:
     names = json.dumps(population.location_names, ensure_ascii=False)
     label = f'"assumed": {json.dumps(population.assumed)},\n ' if population.assumed is not None else ""
     if population.fitted is not None:
-        label += f'"fitted": {json.dumps(asdict(population.fitted), ensure_ascii=False)},\n '
+        label += f'"fitted": {json.dumps(population.fitted.as_json(), ensure_ascii=False)},\n '
     out.write(f'{{{label}"locations": {names},\n "people": [')
     for number, person in enumerate(population.people):
         record = chain_to_record(person, population.chain(number), population.initial(number))
@@ -506,7 +525,7 @@ def write_parquet(population: Population, file: BinaryIO) -> None:
     names = json.dumps(population.location_names, ensure_ascii=False)
     label = {} if population.assumed is None else {_ASSUMED: json.dumps(population.assumed)}
     if population.fitted is not None:
-        label[_FITTED] = json.dumps(asdict(population.fitted), ensure_ascii=False)
+        label[_FITTED] = json.dumps(population.fitted.as_json(), ensure_ascii=False)
     schema = _SCHEMA if population.weights is None else _SCHEMA.append(_WEIGHT)
     schema = schema if population.effective_from is None else schema.append(_EFFECTIVE_FROM)
     schema = schema if population.told is None else schema.append(_TOLD)

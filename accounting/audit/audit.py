@@ -32,8 +32,9 @@ from accounting.exposure import Exposure, baseline, check_mistakes, released_inf
 from accounting.exposure.crowd import CrowdAdversary, Others, with_strangers
 from accounting.exposure.step_information import observe
 from accounting.numerics import mean_interval
-from accounting.settings import refuse_calendar
+from models.calendar import slot_by_the_clock
 from models.priors import Evidence, Population, posterior_draws
+from models.priors.unrolled import settled_laws
 from models.releases import (
     PartOfCount,
     Schedule,
@@ -247,12 +248,14 @@ def audit_population(
 
 def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdversary) -> SeenInCrowd:
     """The schedule among all people of the population, who are there from its first step on."""
-    refuse_calendar(schedule.calendar, "an audit in the crowd")
-    first = schedule.steps[0].step if schedule.steps else 0
+    first, calendar = schedule.steps[0].step if schedule.steps else 0, schedule.calendar
+    if calendar is not None and calendar.holidays:
+        population = settled_laws(population, calendar, np.full(len(population), schedule.first_slot))
     slot = schedule.first_slot - first  # of step 0
-    others = Others(population, slot, first, least=adversary.least)
+    others = Others(population, slot, first, least=adversary.least, calendar=calendar)
     crowds = [
-        with_strangers(step, others.apply(step), adversary, slot + step.step) for step in schedule.steps
+        with_strangers(step, others.apply(step), adversary, slot_by_the_clock(slot, step.step, calendar))
+        for step in schedule.steps
     ]
     return SeenInCrowd(schedule.steps, crowds, adversary)
 

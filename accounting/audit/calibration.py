@@ -17,8 +17,10 @@ from accounting.bounds import Effort, certify, question
 from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure, baseline, check_mistakes
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
+from accounting.hmm.propagation import law_by_the_clock
 from accounting.numerics import clopper_pearson
-from accounting.settings import HorizonSettings, refuse_calendar
+from accounting.settings import HorizonSettings
+from models.calendar import Calendar
 from models.numerics import elementwise
 from models.priors import ChainView, Population
 from models.releases import Schedule, StepSchedule
@@ -33,16 +35,33 @@ class RecordedPeople:
     """Where people really were, in steps their priors were not fitted to.
 
     ``places[i, step]`` is the location index of person ``positions[i]`` of the population, or ``-1`` for a
-    step that is not known; step 0 is in slot ``first_slot`` of the cycle.
+    step that is not known; step 0 is in slot ``first_slot`` of the cycle. With a ``calendar`` slots follow
+    its clock, and ``first_slot`` is the position of step 0 in it.
     """
 
     positions: NDArray[np.int64]
     places: NDArray[np.int32]
     first_slot: int
+    calendar: Calendar | None = None
+
+    def hours(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The hour of each step: the next one's is one more where people move as in the step's slot."""
+        if self.calendar is None:
+            return steps
+        return self.calendar.hours(self.first_slot - self.calendar.first_slot + steps)
+
+    def slots(self, cycle: int, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The slot of each step in a cycle."""
+        if self.calendar is None:
+            return np.asarray((self.first_slot + steps) % cycle)
+        return self.calendar.slots(cycle, self.hours(steps))
 
 
 class ChosenHorizon(NamedTuple):
-    """Consecutive known steps of one person: ``trace`` (T,) of location indices, from slot ``first_slot``."""
+    """Consecutive known steps of one person: ``trace`` (T,) of location indices, from slot ``first_slot``.
+
+    It is a position in the calendar, if there is one.
+    """
 
     person: int
     first_slot: int
@@ -67,7 +86,7 @@ def chosen_horizons(
     for position, places in zip(recorded.positions.tolist(), recorded.places, strict=True):
         known = np.lib.stride_tricks.sliding_window_view(places != NOWHERE, steps).all(axis=1)
         slots = int(population.arrays.slots[position])
-        slot = (recorded.first_slot + np.arange(known.size)) % slots
+        slot = recorded.slots(slots, np.arange(known.size))
         if only_slot is not None:
             known &= slot == only_slot % slots
         starts = np.flatnonzero(known)
@@ -75,7 +94,8 @@ def chosen_horizons(
         draw = random.random()
         if starts.size:
             start = int(starts[int(draw * starts.size)])
-            yield ChosenHorizon(position, int(slot[start]), places[start : start + steps])
+            first = int(slot[start]) if recorded.calendar is None else recorded.first_slot + start
+            yield ChosenHorizon(position, first, places[start : start + steps])
 
 
 # How many of several independent guesses are right, where each is right with a probability of its own.
@@ -270,7 +290,6 @@ class PanelCheck:
     """
 
     def __init__(self, population: Population, settings: HorizonSettings, check: RunningCheck) -> None:
-        refuse_calendar(settings.calendar, "a panel")
         self.check = check
         self.guesses = 0
         self._population = population
@@ -305,7 +324,7 @@ class PanelCheck:
         """Compare the best guess with what happened."""
         settings, chain = self._settings, self._population.chain(person)
         slot = settings.first_slot + volunteer.first
-        nothing = Schedule(tuple(map(StepSchedule, range(settings.horizon))), slot)
+        nothing = Schedule(tuple(map(StepSchedule, range(settings.horizon))), slot, settings.calendar)
         start = self._start(person, chain, volunteer)
         exposure = Exposure.of(chain, nothing, self._population.location_count, start)
         best = baseline(exposure, settings.mistakes)
@@ -329,15 +348,23 @@ class PanelCheck:
                 law[here] = 1.0
                 return self._moved(chain, law, step, volunteer.first)
             return None
-        initial = self._population.initial(person)
-        since = self._settings.first_step
+        initial, calendar, since = (
+            self._population.initial(person),
+            self._settings.calendar,
+            self._settings.first_step,
+        )
+        if initial is None and calendar is not None and calendar.has_holidays(chain.start.shape[0]):
+            position = self._settings.first_slot + since
+            return law_by_the_clock(chain, None, calendar, position, volunteer.first - since)
         return None if initial is None else self._moved(chain, initial, since, volunteer.first)
 
     def _moved(
         self, chain: ChainView, law: NDArray[np.float64], step: int, until: int
     ) -> NDArray[np.float64]:
         """The law some steps later."""
-        slots = chain.start.shape[0]
+        calendar, slots = self._settings.calendar, chain.start.shape[0]
+        if calendar is not None:
+            return law_by_the_clock(chain, law, calendar, self._settings.first_slot + step, until - step)
         for each in range(step, until):
             moves = dense_matrix(chain, (self._settings.first_slot + each) % slots)
             law = (law[:, None] * moves).sum(axis=0)
@@ -379,7 +406,7 @@ class _PersonMoves(NamedTuple):
 def sharpness(population: Population, recorded: RecordedPeople) -> Sharpness:
     """The sum of ``-ln P(x'|x) - H(P(.|x))`` is a martingale under the priors: its z over all moves."""
     people = [
-        _moves_of(population.chain(position), places, recorded.first_slot)
+        _moves_of(population.chain(position), places, recorded)
         for position, places in zip(recorded.positions.tolist(), recorded.places, strict=True)
     ]
     sums = np.array(people, dtype=np.float64).reshape(-1, len(_PersonMoves._fields))
@@ -395,12 +422,14 @@ def sharpness(population: Population, recorded: RecordedPeople) -> Sharpness:
     )
 
 
-def _moves_of(chain: ChainView, places: NDArray[np.int32], first_slot: int) -> _PersonMoves:
-    """The moves between successive known steps."""
-    known = (places[:-1] >= 0) & (places[1:] >= 0)
+def _moves_of(chain: ChainView, places: NDArray[np.int32], recorded: RecordedPeople) -> _PersonMoves:
+    """The moves between successive known steps, but not while a clock is changed."""
+    cycle, known = chain.start.shape[0], (places[:-1] >= 0) & (places[1:] >= 0)
+    if cycle > 1:
+        known &= np.diff(recorded.hours(np.arange(places.size))) == 1
     own = own_places(chain, places)
     origin, target = own[:-1][known], own[1:][known]
-    slot = (first_slot + np.flatnonzero(known)) % chain.start.shape[0]
+    slot = recorded.slots(cycle, np.flatnonzero(known))
     rows = np.stack([dense_matrix(chain, k) for k in range(chain.start.shape[0])])
     probability = np.where((origin >= 0) & (target >= 0), rows[slot, origin, target], 0.0)
     possible = probability > 0.0
@@ -531,7 +560,8 @@ def check_priors(
     schedule = Schedule(tuple(map(StepSchedule, range(steps)))) if given is None else given
     outcomes: list[_CheckedPerson] = []
     for horizon in chosen_horizons(population, recorded, steps, settings.seed, slot):
-        outcomes.append(_outcome(population, horizon, schedule, settings))
+        there = Schedule(schedule.steps, horizon.first_slot, recorded.calendar)
+        outcomes.append(_outcome(population, horizon, there, settings))
         if progress is not None:
             progress(len(outcomes))
     if not outcomes:
@@ -556,8 +586,7 @@ def _outcome(
     population: Population, horizon: ChosenHorizon, schedule: Schedule, settings: CheckSettings
 ) -> _CheckedPerson:
     """One person: predictions from prior and schedule, hits from the trace."""
-    there = Schedule(schedule.steps, horizon.first_slot)
-    exposure = Exposure.of(population.chain(horizon.person), there, population.location_count)
+    exposure = Exposure.of(population.chain(horizon.person), schedule, population.location_count)
     target = Target(exposure, settings.mistakes, draws=1, seed=settings.seed + horizon.person)
     recorded = RecordedTarget(target, horizon.trace)
     best = baseline(exposure, settings.mistakes)

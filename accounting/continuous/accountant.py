@@ -330,6 +330,12 @@ class ContinuousAccountant:
         accounts, last_step, labels = self._accounts, self._running.view_before, self._running.seen.labels
         return AccountantView(accounts, last_step, labels, self._most_places)
 
+    def settled_accounts(self) -> Accounts:
+        """The accounts with chains, slots and constants as priors say, whatever the clock does."""
+        arrays, running = self.population.accounted.arrays, self._running
+        horizon = running.accounts.horizon._replace(first_slot=self.settings.first_slot)
+        return running.accounts._replace(population=arrays, constants=running.settled, horizon=horizon)
+
     def snapshot(self) -> bytes:
         """The state as bytes, equal for equal histories: a cache of what the release log says."""
         return self._running.packed(self._basis())

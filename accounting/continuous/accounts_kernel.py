@@ -32,6 +32,10 @@ NEGLIGIBLE = 1e-6
 """Relative excess of the fast bound over the guess from the prior below which nothing is refined."""
 
 
+NOT_ALIKE = -(1 << 62)
+"""For the position of a horizon whose slots do not just count on."""
+
+
 class HorizonRules(NamedTuple):
     """What the adversary tries: to guess the last ``steps``, at most ``mistakes`` of them wrong."""
 
@@ -201,7 +205,8 @@ def fill_stretch(
     """Fill in the constants of horizons that start in slot ``first + k`` of a stretch of time.
 
     Those of people who start (cyclo-)stationary, and the contractions of everybody. Where slots just count on
-    during the horizon, constants are the ``settled`` ones of position ``like[k]`` of the cycle; -1 elsewhere.
+    during the horizon, constants are the ``settled`` ones of position ``like[k]`` of the cycle; it is
+    ``NOT_ALIKE`` elsewhere.
     Of other slots of the stretch the constants stay those that promise nothing.
     """
     population, constants = accounts.population, accounts.constants
@@ -214,13 +219,34 @@ def fill_stretch(
         cycle = settled.phase_start[person + 1] - source
         for k in range(like.size):
             phase = first + k
-            if like[k] >= 0 or cycle == 1:
+            if like[k] != NOT_ALIKE or cycle == 1:
                 known = source + like[k] % cycle
                 constants.guess[row + phase] = settled.guess[known]
                 constants.baseline[row + phase] = settled.baseline[known]
                 constants.entropy_units[row + phase] = settled.entropy_units[known]
             else:
                 fill_phase(constants, row + phase, chain, chain.start[phase], phase, accounts.horizon)
+
+
+@pjit(lambda accounts, people, *_: people.size)
+def fill_horizons(
+    begin: int, end: int, accounts: Accounts, people: NDArray[np.int64], first: int, last: int, step: int
+) -> None:
+    """Fill in the constants of horizons that start in the slots ``first..last - 1`` of unrolled chains.
+
+    They start with the law of the slot. Slot 0 is ``step``. Horizons do not start before the person's own
+    first step: then they are those from that step on.
+    """
+    for k in range(begin, end):
+        person = people[k]
+        chain, row = chain_view(accounts.population, person), accounts.constants.phase_start[person]
+        own = min(max(first, accounts.since[person] - step), last - 1)
+        for phase in range(own, last):
+            fill_phase(accounts.constants, row + phase, chain, chain.start[phase], phase, accounts.horizon)
+        for phase in range(first, own):
+            accounts.constants.guess[row + phase] = accounts.constants.guess[row + own]
+            accounts.constants.baseline[row + phase] = accounts.constants.baseline[row + own]
+            accounts.constants.entropy_units[row + phase] = accounts.constants.entropy_units[row + own]
 
 
 def empty_constants(population: PopulationArrays) -> Constants:

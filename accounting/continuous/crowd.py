@@ -45,7 +45,8 @@ from accounting.exposure.crowd import (
 )
 from accounting.exposure.step_information import followed_by, is_whole, nothing_seen_for, seen_release
 from accounting.exposure.step_information.likelihood_levels import LevelTables, SeenSteps
-from accounting.settings import RiskBudget, refuse_calendar
+from accounting.settings import RiskBudget
+from models.calendar import slot_by_the_clock
 from models.numerics.jit import jit, pjit
 from models.priors import Population
 from models.releases import StepSchedule
@@ -228,7 +229,6 @@ class CrowdAccount:
                 "people who share an account",
                 "make the informed accountant with apart=True",
             )
-        refuse_calendar(informed.settings.calendar, "ceilings in the crowd")
         if weights is None and informed.holders.stands_for is not None:
             raise SettingsError(
                 "the weights of a crowd must be those of its people",
@@ -242,7 +242,9 @@ class CrowdAccount:
         log_start = min(settings.first_step, 0)
         slot, first, least = settings.first_slot, settings.first_step, self.adversary.least
         population = population if weights is None else replace(population, weights=weights)
-        self.others = Others(population, slot, first, since, names, log_start, weights, least)
+        self.others = Others(
+            *(population, slot, first, since, names, log_start, weights, least, settings.calendar)
+        )
         self._everything = informed
         if self.adversary.companions:  # no noise is known to hide a group, so its counts are taken as exact
             self._everything = ContinuousAccountant(population, settings, since, informed.shares, apart=True)
@@ -309,7 +311,8 @@ class CrowdAccount:
         return crowds
 
     def _with_strangers(self, step: StepSchedule, crowds: StepCrowd) -> StepCrowd:
-        return with_strangers(step, crowds, self.adversary, self.settings.first_slot + step.step)
+        slot = slot_by_the_clock(self.settings.first_slot, step.step, self.settings.calendar)
+        return with_strangers(step, crowds, self.adversary, slot)
 
     def seen(self, step: StepSchedule, crowds: StepCrowd) -> StepSchedule:
         """The step as this adversary sees it, for the fast bound."""

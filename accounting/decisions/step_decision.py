@@ -313,7 +313,8 @@ class OverLimit:
     ``natural_now`` people are over the limit by habit alone in the horizon of the step in question, and
     ``natural[k]`` in horizons that start in slot ``k`` of the common cycle. ``over[j]`` people would be over
     it because of releases, at candidate ``j`` or in the silence after it. Of the others ``cleared[j]`` are
-    within the limit only by the refined bounds.
+    within the limit only by the refined bounds. ``natural_ahead`` are people over the limit by habit alone in
+    the next day's horizons, if clocks are changed in one of them or it has a holiday.
     """
 
     people: int
@@ -321,6 +322,7 @@ class OverLimit:
     natural: tuple[int, ...]
     over: tuple[int, ...]
     cleared: tuple[int, ...]
+    natural_ahead: tuple[int, ...] = ()
 
     def __add__(self, other: OverLimit) -> OverLimit:
         """The counts of both partitions together."""
@@ -334,6 +336,7 @@ class OverLimit:
             ),
             tuple(a + b for a, b in zip(self.over, other.over, strict=True)),
             tuple(a + b for a, b in zip(self.cleared, other.cleared, strict=True)),
+            tuple(a + b for a, b in zip(self.natural_ahead, other.natural_ahead, strict=True)),
         )
 
     def cut_above(self, most: int) -> OverLimit:
@@ -347,7 +350,8 @@ class OverLimit:
         be released at other hours.
         """
         allowed = limit.allowed(self.people)
-        return max((count for count in self.natural if count <= allowed), default=0)
+        each = (*self.natural, *self.natural_ahead)
+        return max((count for count in each if count <= allowed), default=0)
 
     def is_admissible(self, limit: RiskBudget) -> tuple[bool, ...]:
         """Whether each candidate keeps the budget at every step from now on, if nothing more is released."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from models.calendar import Calendar
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView, LocalChain, PopulationArrays, slot_of
+from models.priors.unrolled import chain_on_the_clock
 
 _0, _1, _2, _3, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
@@ -161,6 +163,26 @@ def marginals(person: LocalChain, steps: int) -> NDArray[np.float64]:
     for t in range(1, steps):
         predict(person.chain, slot_of(person, t - 1), table[t - 1], table[t])
     return table
+
+
+_CARRIED = 1000  # steps whose moves are laid out at once
+
+
+def law_by_the_clock(
+    chain: ChainView, law: NDArray[np.float64] | None, calendar: Calendar, position: int, steps: int
+) -> NDArray[np.float64]:
+    """The law of the place some steps after a position, through everything that the clock does between.
+
+    ``law`` (K,) is the one at the position; None for that of the position's slot.
+    """
+    if law is None:
+        clock = chain_on_the_clock(chain, calendar, position, 1)
+        law = clock.chain.start[clock.first_slot]
+    for first in range(0, steps, _CARRIED):
+        count = min(_CARRIED, steps - first) + 1
+        clock = chain_on_the_clock(chain, calendar, position + first, count)
+        law = marginals(LocalChain(clock.chain, law, clock.first_slot), count)[-1]
+    return law
 
 
 @jit

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.arguments import checked
+from models.calendar import Calendar
 from models.exceptions import CheckinError
 from models.fitting.checkins import Checkins
 from models.fitting.fit_options import FitOptions
-from models.fitting.windows import NOWHERE, Traces, traces
+from models.fitting.windows import NOWHERE, Traces, is_in_slot, slots_of, traces
 from models.numerics import elementwise
 from models.priors import Evidence, FittedWindows, Lists, Moves, Population
 
@@ -93,7 +94,11 @@ def chain_places(training: NDArray[np.int32], locations: int, options: FitOption
 
 
 def moves_made(
-    training: NDArray[np.int32], places: ChainPlaces, first_slot: int, options: FitOptions
+    training: NDArray[np.int32],
+    places: ChainPlaces,
+    first_slot: int,
+    options: FitOptions,
+    calendar: Calendar | None = None,
 ) -> MovesMade:
     """Moves between successive windows that are steps."""
     person, window = np.nonzero(training != NOWHERE)
@@ -101,11 +106,12 @@ def moves_made(
     succeeds = person[1:] == person[:-1]
     if options.elsewhere == "skip":
         succeeds &= window[1:] == window[:-1] + 1
+    succeeds &= is_in_slot(window[:-1], options.slots, calendar)
     at = np.flatnonzero(succeeds)
     mover = person[at]
     return MovesMade(
         mover,
-        (first_slot + window[at]) % options.slots,
+        slots_of(window[at], first_slot, options.slots, calendar),
         window[at + 1],
         places.local[mover, place[at]],
         places.local[mover, place[at + 1]],
@@ -136,6 +142,7 @@ class FitResult:
     held_out_first_slot: int
     dropped: dict[str, int]
     options: FitOptions
+    calendar: Calendar | None = None
 
     def summary(self) -> dict[str, Any]:
         """What was kept, what was dropped and why, and which choices looked ahead; for people to read."""
@@ -184,9 +191,10 @@ def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResu
         held_out,
         found.origin_seconds,
         found.first_slot,
-        (found.first_slot + training_windows) % options.slots,
+        int(slots_of(np.array(training_windows), found.first_slot, options.slots, found.calendar)),
         dropped,
         options,
+        found.calendar,
     )
 
 
@@ -202,7 +210,7 @@ def _fit(
 ) -> tuple[Population, Evidence]:
     """The chain of each person, and the evidence it rests on."""
     places = chain_places(training, len(found.location_names), options)
-    moves = moves_made(training, places, found.first_slot, options)
+    moves = moves_made(training, places, found.first_slot, options, found.calendar)
     weight = fading(training.shape[1], options.recency)[training.shape[1] - 1 - moves.window]
     blocks = free = MatrixBlocks(places.size)
     rows = _normalised(free, _count(free, moves.entry(free, moves.person), weight), options)
@@ -227,6 +235,8 @@ def _fit(
         elsewhere=options.elsewhere,
         elsewhere_name=options.elsewhere_name,
         until_seconds=found.origin_seconds + training.shape[1] * options.window_seconds,
+        timezone=options.timezone,
+        holidays=tuple(each.isoformat() for each in sorted(set(options.holidays))),
     )
     population = replace(packed, fitted=fitted)
     return population, Evidence(tuple(people), Lists(places.start * options.slots, rows.evidence))
@@ -289,10 +299,10 @@ class HeldOutPrediction(NamedTuple):
 
 def predict_held_out(fit: FitResult) -> HeldOutPrediction | None:
     """Guess every held-out window by the likeliest place at that time of the cycle; None without any."""
-    rows = []
+    rows, windows = [], fit.training.shape[1] + np.arange(fit.held_out.shape[1])
     for person, trace in enumerate(fit.held_out):
         chain = fit.population.chain(person)
-        law = chain.start[(fit.held_out_first_slot + np.arange(trace.size)) % len(chain.start)]
+        law = chain.start[slots_of(windows, fit.first_slot, len(chain.start), fit.calendar)]
         is_step = trace != NOWHERE
         if is_step.any():
             hits = chain.places[law.argmax(axis=1)] == trace
@@ -322,7 +332,7 @@ class TrainingSurprise(NamedTuple):
 def training_surprise(fit: FitResult) -> TrainingSurprise:
     """Predict the training moves one window ahead, on the places of all training windows of each person."""
     places = chain_places(fit.training, fit.population.location_count, fit.options)
-    moves = moves_made(fit.training, places, fit.first_slot, fit.options)
+    moves = moves_made(fit.training, places, fit.first_slot, fit.options, fit.calendar)
     size = places.size
     chosen = _surprise(moves, size, fit.options, fit.options.recency)
     equal = chosen if fit.options.recency == 1.0 else _surprise(moves, size, fit.options, 1.0)

@@ -7,11 +7,13 @@ held-out windows; :data:`PAPER` chooses them as the paper does. Options say wher
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from numbers import Real
 from typing import Literal, get_args
 
 from models.arguments import checked, whole
+from models.calendar import Calendar
 from models.exceptions import CheckinError
 
 WindowPlace = Literal["most_frequent", "first", "last"]
@@ -62,6 +64,10 @@ class FitOptions:
         ``"uniform"`` over the person's places.
     ``slots``
         Matrices per cycle; slot of a window = windows since the origin (``"epoch"``: since 1970) modulo this.
+    ``timezone``, ``holidays``
+        Slots are those of a clock on the wall: slot 0 begins at its midnight, of a Monday in a weekly cycle.
+        ``origin`` ``"midnight"`` is one by that clock. Moves over a change of clocks are not counted in any
+        slot. In a weekly cycle holidays are the Sunday of their week. Without a time zone days have 24 hours.
     ``shrinkage_weight``
         How many moves the person's row without a cycle counts for, next to the moves counted in a slot; a
         slot without moves gets that row.
@@ -84,6 +90,8 @@ class FitOptions:
     never_left: NeverLeft = "smoothed"
     slots: int = 1
     shrinkage_weight: float = 5.0
+    timezone: str | None = None
+    holidays: tuple[date, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse values out of range and combinations that contradict each other."""
@@ -93,6 +101,10 @@ class FitOptions:
         if isinstance(self.origin, str) and self.origin not in ("earliest", "midnight", "epoch"):
             raise _error("origin", "'earliest', 'midnight', 'epoch' or a Unix time in seconds", self.origin)
         self._take_numbers()
+        if self.timezone is not None:
+            self.calendar(0)
+        elif self.holidays:
+            raise _error("holidays", "dates of a timezone", "no timezone")
         if not self.elsewhere_name:
             raise _error("elsewhere_name", "a name", self.elsewhere_name)
         for name, least in _LEAST.items():
@@ -124,6 +136,14 @@ class FitOptions:
             object.__setattr__(self, name, float(value))
         if not isinstance(self.origin, str):
             object.__setattr__(self, "origin", whole(self.origin, "option origin", CheckinError))
+
+    def calendar(self, origin: int) -> Calendar | None:
+        """What the slots of windows from an origin on follow; None where they just count on."""
+        if self.timezone is None:
+            return None
+        days = tuple(sorted(set(self.holidays)))
+        start = Calendar(self.timezone, origin, self.window_seconds, holidays=days)
+        return replace(start, first_slot=start.since_monday % self.slots)
 
     @property
     def pseudo_count(self) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from models.calendar import Calendar
 from models.exceptions import CheckinError
 from models.fitting.checkins import Checkins
 from models.fitting.fit_options import FitOptions
@@ -24,7 +25,8 @@ class Traces:
     """One location per person and window.
 
     ``places[person, window]`` is a location index or ``NOWHERE``; window 0 begins at ``origin_seconds`` and
-    is in slot ``first_slot``. ``dropped`` counts check-ins and people left out, by reason.
+    is in slot ``first_slot``; later ones follow the ``calendar``, if any. ``dropped`` counts check-ins and
+    people left out, by reason.
     """
 
     people: tuple[str, ...]
@@ -33,6 +35,7 @@ class Traces:
     origin_seconds: int
     first_slot: int
     dropped: dict[str, int]
+    calendar: Calendar | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +67,8 @@ def traces(checkins: Checkins, options: FitOptions) -> Traces:
     empty = kept.size if options.elsewhere == "location" else NOWHERE
     places = _matrix(stays, chosen, (len(checkins.user_names), count), empty)
     people = tuple(checkins.user_names[user] for user in chosen)
-    return Traces(people, _names(names, options), places, origin, first_slot, dropped)
+    calendar = options.calendar(origin)
+    return Traces(people, _names(names, options), places, origin, first_slot, dropped, calendar)
 
 
 def traces_of(population: Population, checkins: Checkins, options: FitOptions) -> Traces:
@@ -99,7 +103,7 @@ def traces_of(population: Population, checkins: Checkins, options: FitOptions) -
     places = _matrix(stays, chosen, (len(users), count), empty)
     if options.elsewhere == "bridge":
         places = np.take_along_axis(places, np.argsort(places == NOWHERE, axis=1, kind="stable"), axis=1)
-    return Traces(people, names, places, origin, first_slot, dropped)
+    return Traces(people, names, places, origin, first_slot, dropped, options.calendar(origin))
 
 
 def _elsewhere(names: tuple[str, ...], options: FitOptions) -> int:
@@ -141,14 +145,34 @@ def _at_kept(
 def _origin(checkins: Checkins, options: FitOptions) -> tuple[int, int]:
     """The time at which window 0 begins, and its slot."""
     earliest = int(checkins.time_seconds.min())
-    if options.origin == "earliest":
-        return earliest, 0
+    clock, first_slot = options.calendar(earliest), 0
+    origin = earliest if isinstance(options.origin, str) else options.origin
     if options.origin == "midnight":
-        return earliest - earliest % _DAY_SECONDS, 0
+        origin = earliest - earliest % _DAY_SECONDS if clock is None else clock.midnight
     if options.origin == "epoch":
         number = earliest // options.window_seconds
-        return number * options.window_seconds, number % options.slots
-    return int(options.origin), 0
+        origin, first_slot = number * options.window_seconds, number % options.slots
+    calendar = options.calendar(origin)
+    return origin, first_slot if calendar is None else calendar.first_slot
+
+
+def slots_of(
+    windows: NDArray[np.int64], first_slot: int, cycle: int, calendar: Calendar | None
+) -> NDArray[np.int64]:
+    """The slot of each of these windows in a cycle."""
+    if calendar is None:
+        return np.asarray((first_slot + windows) % cycle)
+    return calendar.slots(cycle, calendar.hours(windows))
+
+
+def is_in_slot(windows: NDArray[np.int64], cycle: int, calendar: Calendar | None) -> NDArray[np.bool_]:
+    """Whether the move from each of these windows to the next is that of the window's slot.
+
+    It is not where a clock is changed between the two; a cycle of one slot knows no clock.
+    """
+    if calendar is None or cycle == 1:
+        return np.ones(windows.size, dtype=np.bool_)
+    return np.asarray(calendar.hours(windows + 1) - calendar.hours(windows) == 1)
 
 
 def _window_count(checkins: Checkins, options: FitOptions, origin: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -116,7 +116,8 @@ class FittedWindows:
     """The windows that priors were fitted to: the options of the fit, and the end of the last fitted window.
 
     A check of the priors must use later windows. ``origin`` is the Unix time in seconds of window 0, in slot
-    0, or ``"epoch"`` for whole windows since 1970; windows from ``until_seconds`` on were not fitted.
+    0, or ``"epoch"`` for whole windows since 1970; windows from ``until_seconds`` on were not fitted. With a
+    ``timezone`` slots are those of its clock, and ``holidays`` (dates) those of Sundays.
     """
 
     window_seconds: int
@@ -125,6 +126,15 @@ class FittedWindows:
     elsewhere: str
     elsewhere_name: str
     until_seconds: int
+    timezone: str | None = None
+    holidays: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The members of a file of priors; clock and holidays only where there are any."""
+        found = asdict(self)
+        if self.timezone is None:
+            del found["timezone"], found["holidays"]
+        return found
 
 
 NOT_SAID = -1

@@ -173,6 +173,34 @@ def unrolled_arrays(
     return unrolled
 
 
+@pjit(lambda unrolled, *_: unrolled.slots.size, least=256)
+def _carry(
+    begin: int, end: int, unrolled: PopulationArrays, laws: NDArray[np.float64], row: NDArray[np.int64]
+) -> None:
+    for person in range(begin, end):
+        law = laws[unrolled.initial_start[person] : unrolled.initial_start[person + 1]]
+        if law.size == 0:
+            continue
+        chain = chain_view(unrolled, person)
+        known = min(row[person], chain.start.shape[0] - 1)
+        chain.start[: known + 1] = law
+        for t in range(known, chain.start.shape[0] - 1):
+            push_forward(chain.start[t], chain.column_start[t], chain.row, chain.value, chain.start[t + 1])
+
+
+def carried_arrays(
+    unrolled: PopulationArrays, laws: NDArray[np.float64], row: NDArray[np.int64]
+) -> PopulationArrays:
+    """Unrolled chains in which everybody's start in each slot is the law that they really have there.
+
+    ``laws``, packed like ``PopulationArrays.initial``, are those in slot ``row`` (N,) of people with an
+    initial distribution; they hold for the slots before, too. Nobody is left with one.
+    """
+    carried = unrolled._replace(distribution=unrolled.distribution.copy())
+    _carry(carried, laws, row)
+    return carried._replace(initial_start=np.zeros_like(unrolled.initial_start), initial=np.empty(0))
+
+
 def population_on_the_clock(
     population: Population, calendar: Calendar | None, position: int, steps: int
 ) -> OnTheClock:

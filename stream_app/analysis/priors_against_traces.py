@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from accounting.audit.calibration import (
     check_priors,
 )
 from accounting.settings import HORIZON
+from models.calendar import dates_of
 from models.exceptions import CheckinError
 from models.fitting import FitOptions, OnBadRow, Traces, read_checkins, traces_of
 from models.priors import Population
@@ -129,13 +131,18 @@ class WindowOptions:
     elsewhere: str | None = None
     elsewhere_name: str | None = None
     held_out_windows: int | None = None
+    timezone: str | None = None
+    holidays: tuple[date, ...] | None = None
 
     def options(self, population: Population) -> FitOptions:
         """As asked for, else as the priors say they were fitted, else as priors are fitted by default."""
         fitted = population.fitted
         own = {} if fitted is None else asdict(fitted)
         own.pop("until_seconds", None)
+        own["holidays"] = dates_of(own.get("holidays", ()))
         given = {name: value for name, value in asdict(self).items() if value is not None}
+        if self.timezone is not None:
+            own["holidays"] = ()
         if isinstance(origin := given.get("origin"), str) and origin.lstrip("-").isdecimal():
             given["origin"] = int(origin)
         if fitted is not None:
@@ -193,10 +200,12 @@ def check_files(
     traces = traces_of(population, read_checkins(checkins, on_bad_row), options)
     first = windows.first(population, traces, options)
     held_out = traces.places.shape[1] - first
+    position = traces.first_slot + first
     recorded = RecordedPeople(
         np.array([population.position(person) for person in traces.people]),
         traces.places[:, first:],
-        (traces.first_slot + first) % options.slots,
+        position % options.slots if traces.calendar is None else position,
+        traces.calendar,
     )
     steps_or_schedule = min(HORIZON, held_out) if steps_or_schedule is None else steps_or_schedule
     check = check_priors(population, recorded, steps_or_schedule, settings, progress)

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from accounting.settings import HORIZON, MISTAKES
-from stream_app.cli.shared import JsonOption, PriorsArgument, new_table, print_json, progress, say, stdout
+from stream_app.cli.shared import (
+    ClockOfOption,
+    HolidaysOption,
+    JsonOption,
+    PriorsArgument,
+    TimezoneOption,
+    clock_of,
+    new_table,
+    print_json,
+    progress,
+    say,
+    stdout,
+)
 
 if TYPE_CHECKING:
     from accounting.audit.calibration import GroupedCheck
@@ -54,6 +66,9 @@ def check(
         str | None, typer.Option(help=f"A window without check-in: location, bridge or skip; {_AS_FITTED}.")
     ] = None,
     elsewhere_name: Annotated[str | None, typer.Option(help=f"Name of that location; {_AS_FITTED}.")] = None,
+    timezone: TimezoneOption = None,
+    holidays: HolidaysOption = None,
+    config: ClockOfOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the horizons chosen and of noise.")] = 0,
     reject_bad_rows: Annotated[
         bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
@@ -81,7 +96,17 @@ def check(
     from stream_app.analysis.priors_against_traces import WindowOptions, check_files
 
     population = load_population(priors)
-    windows = WindowOptions(window_seconds, origin, window_place, elsewhere, elsewhere_name, held_out_windows)
+    zone, days = clock_of(timezone, holidays, config)
+    windows = WindowOptions(
+        window_seconds,
+        origin,
+        window_place,
+        elsewhere,
+        elsewhere_name,
+        held_out_windows,
+        zone,
+        None if zone is None and not days else days,
+    )
     settings = CheckSettings(mistakes=mistakes, attack=attack, groups=groups, seed=seed)
     steps_or_schedule = horizon if schedule is None else _schedule(schedule, population, horizon)
     on_bad_row = "reject" if reject_bad_rows else "fail"

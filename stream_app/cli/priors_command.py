@@ -11,10 +11,14 @@ import typer
 from stream_app.cli.personas_command import personas
 from stream_app.cli.priors_check_command import check
 from stream_app.cli.shared import (
+    ClockOfOption,
     ConfigOption,
+    HolidaysOption,
     JsonOption,
     ListenOption,
     PriorsArgument,
+    TimezoneOption,
+    clock_of,
     command_group,
     print_json,
     say,
@@ -108,7 +112,7 @@ def fit(
         int, typer.Option(help="Length of a fitting window, which becomes one step.")
     ] = 1_728_000,
     origin: Annotated[
-        str, typer.Option(help="Start of window 0: earliest, epoch, or unix seconds.")
+        str, typer.Option(help="Start of window 0: earliest, midnight, epoch, or unix seconds.")
     ] = "earliest",
     keep_partial_window: Annotated[
         bool,
@@ -155,6 +159,9 @@ def fit(
         ),
     ] = None,
     within_km: Annotated[float, typer.Option(help="How near to a sensor it must be.")] = 1.0,
+    timezone: TimezoneOption = None,
+    holidays: HolidaysOption = None,
+    config: ClockOfOption = None,
     reject_bad_rows: Annotated[
         bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
     ] = False,
@@ -171,9 +178,12 @@ def fit(
       tallyguard priors fit checkins.parquet --output priors.json
       tallyguard priors fit checkins.csv --output priors.parquet --window-seconds 3600 --slots 24
         --origin epoch --held-out-windows 0
+      tallyguard priors fit checkins.csv --output priors.parquet --window-seconds 3600 --slots 168
+        --origin midnight --timezone Europe/Vienna --holidays holidays.txt
     """
     given = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
     given["origin"] = int(origin) if origin.lstrip("-").isdecimal() else origin
+    given["timezone"], given["holidays"] = clock_of(timezone, holidays, config)
     with stderr().status("reading check-ins"):
         rows = _rows(checkins, sensors, within_km, reject_bad_rows)
     summary = _fit(rows, output, given, evidence)
@@ -193,7 +203,9 @@ priors.command()(personas)
 priors.command()(finer)
 priors.command()(check)
 priors.command()(watch)
-_NOT_OPTIONS = {"checkins", "output", "json", "evidence", "reject_bad_rows", "sensors", "within_km"}
+_NOT_OPTIONS = {
+    *("checkins", "output", "json", "evidence", "reject_bad_rows", "sensors", "within_km", "config")
+}
 
 
 def _rows(path: Path, sensors: Path | None, within_km: float, reject_bad_rows: bool) -> Checkins:

@@ -61,6 +61,44 @@ PriorsOption = Annotated[
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="Settings file (TOML); environment and flags override it.")
 ]
+TimezoneOption = Annotated[
+    str | None, typer.Option(help="Slots are hours of this zone's clock, such as Europe/Vienna.")
+]
+HolidaysOption = Annotated[
+    Path | None, typer.Option(help="Holidays, a date a line: Sundays of a weekly cycle. Needs a timezone.")
+]
+ClockOfOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="Settings (TOML) of a deployment, whose timezone and holidays count."),
+]
+
+
+def clock_of(timezone: str | None, holidays: Path | None, config: Path | None) -> tuple[str | None, Any]:
+    """Time zone and dates of holidays: those of the settings, else as given.
+
+    :class:`SettingsError` for both, and for holidays without a time zone.
+    """
+    from models.calendar import dates_of
+    from stream_app.exceptions import SettingsError
+    from stream_app.setup.settings import lines_of
+
+    if config is not None:
+        if timezone is not None or holidays is not None:
+            raise SettingsError(
+                "time zone and holidays must be given once",
+                "--config beside --timezone or --holidays",
+                "leave them out, or the settings file",
+            )
+        settings = settings_of(config, {})
+        return settings.timezone, settings.holidays
+    if holidays is None:
+        return timezone, ()
+    try:
+        return timezone, dates_of(lines_of(holidays))
+    except ValueError as error:
+        raise SettingsError("holidays must be dates in a file", error, "write a date a line") from None
+
+
 CovarianceOption = Annotated[
     list[Path] | None,
     typer.Option(

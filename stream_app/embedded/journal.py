@@ -386,7 +386,7 @@ class Journal:
             opened.callback(self._revised.close)
             if key_record is not None:
                 key_record.check_noise(manifest, is_accepted=replaceable >= ACCEPTABLE)
-            self._manifest.check_exclusions(max(self._published, first_free_step(self.last_commit.window)))
+            self._manifest.check_declared(max(self._published, first_free_step(self.last_commit.window)))
             # what changed is saved last: a start that is refused leaves run.json and the key's record as they
             # were
             keep()

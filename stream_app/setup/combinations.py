@@ -59,6 +59,9 @@ class Feature(StrEnum):
     ACTIVATIONS = "activations (CSV)"
     ALTERNATIVES = "other habits (`--vary`)"
     REGIONS = "sensors in several regions"
+    HINDSIGHT = "a risk budget in hindsight"
+    HOLIDAYS = "holidays"
+    CHANGED_CLOCK = "a risk budget by a clock that is changed (`timezone`)"
     DEVICES = "limits by which devices are suspected"
 
 
@@ -229,6 +232,20 @@ def _evidence_in_crowd(facts: Facts) -> TallyguardError | None:
     )
 
 
+def _holidays_in_hindsight(facts: Facts) -> TallyguardError | None:
+    settings = facts.settings
+    if not facts.decides or settings is None or not settings.holidays:
+        return None
+    limit = settings.release.budget.limit
+    if limit is None or not limit.in_hindsight:
+        return None
+    return SettingsError(
+        "a risk budget in hindsight must have no holidays",
+        f"{len(settings.holidays)} dates",
+        "leave hindsight out, or holidays",
+    )
+
+
 def _activations_on_kafka(facts: Facts) -> TallyguardError | None:
     if not facts.activations:
         return None
@@ -331,6 +348,31 @@ REFUSALS: tuple[Refusal, ...] = (
         _NOT_BUILT,
         "other habits of a whole crowd are not accounted",
         _alternatives_in_crowd,
+    ),
+    Refusal(
+        Feature.CHANGED_CLOCK,
+        Feature.WINDOWS,
+        EVERYWHERE,
+        _NOT_BUILT,
+        "what a window reveals later is held against limits of hours that are never skipped or repeated",
+        _windows_in(
+            "a risk budget by a clock that is changed",
+            "leave timezone out, or let these sensors count in single steps",
+            lambda facts: (
+                facts.decides
+                and facts.settings is not None
+                and facts.settings.timezone is not None
+                and facts.settings.calendar(facts.settings.first_slot) is not None
+            ),
+        ),
+    ),
+    Refusal(
+        Feature.HOLIDAYS,
+        Feature.HINDSIGHT,
+        EVERYWHERE,
+        _NOT_BUILT,
+        "how much later steps can tell of a place is known while habits keep their law, not on holidays",
+        _holidays_in_hindsight,
     ),
     Refusal(
         Feature.ACTIVATIONS,

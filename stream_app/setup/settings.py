@@ -104,7 +104,7 @@ class KafkaSettings(Section):
         return self
 
 
-def _lines_of(path: Path) -> list[str]:
+def lines_of(path: Path) -> list[str]:
     """The lines of a file of holidays that are no comments; ``ValueError`` for one that cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -334,30 +334,17 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _clock_exists(self) -> Settings:
-        """Read the file of holidays; ``ValueError`` for what cannot follow the clock."""
+        """Read the file of holidays; ``ValueError`` for a clock that there is not."""
         try:
             if self.holidays_file is not None:
-                found = dates_of([*map(str, self.holidays), *_lines_of(self.holidays_file)])
+                found = dates_of([*map(str, self.holidays), *lines_of(self.holidays_file)])
                 object.__setattr__(self, "holidays", found)
                 object.__setattr__(self, "holidays_file", None)
-            calendar = self.calendar(self.first_slot)
+            self.calendar(self.first_slot)
         except CalendarError as error:
             raise ValueError(str(error)) from None
         if self.timezone is None and self.holidays:
             raise ValueError("holidays must be dates of a timezone, got none; set timezone")
-        if calendar is None:
-            return self
-        rest = {
-            "crowd and adversary": self.has_crowd,
-            "release.mechanism budget": self.release.mechanism == BUDGET,
-            "panel": self.panel is not None,
-        }
-        if unable := [name for name, is_set in rest.items() if is_set]:
-            raise ValueError(
-                f"timezone must have no changes of clocks, and no holidays, where {' and '.join(unable)} is "
-                f"set, which cannot follow them, got {self.timezone}; leave that out, or timezone: then "
-                "ceilings are too low while the clock differs from that of step 0"
-            )
         return self
 
     @field_validator("thresholds")

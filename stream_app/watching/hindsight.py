@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting import bounds
 from accounting.bounds import SeenInCrowd
@@ -19,11 +18,10 @@ from accounting.bounds.radius import ceiling_within
 from accounting.exposure import Exposure
 from accounting.exposure.crowd import SensorCrowd
 from accounting.exposure.step_information import observe
-from accounting.hmm.propagation import marginals
+from accounting.hmm.propagation import law_by_the_clock
 from models.calendar import Calendar
 from models.mechanisms import Raw
 from models.priors import Population
-from models.priors.chain import LocalChain
 from models.priors.unrolled import chain_on_the_clock
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 
@@ -108,8 +106,9 @@ def hindsight(
         before = _before(population, person, first_slot, begin)
         exposure = Exposure(before.chain, before.marginal[-1], before.slot(begin), observations)
     else:
-        law = _law_by_the_clock(population, person, calendar, begin)
-        clock = chain_on_the_clock(population.chain(person), calendar, first_slot + begin, len(observations))
+        chain, own = population.chain(person), population.initial(person)
+        law = law_by_the_clock(chain, own, calendar, calendar.first_slot, begin)
+        clock = chain_on_the_clock(chain, calendar, first_slot + begin, len(observations))
         exposure = Exposure(clock.chain, law, clock.first_slot, observations)
     if not exposure.has_independent_noise:
         return None
@@ -164,24 +163,6 @@ def _before(population: Population, person: int, first_slot: int, until: int) ->
     count, initial = population.location_count, population.initial(person)
     start = Exposure.of(population.chain(person), nothing, count, initial)
     return Exposure(start.chain, start.start, start.first_slot, start.observations * (until + 1))
-
-
-_CARRIED = 1000  # steps whose moves are laid out at once
-
-
-def _law_by_the_clock(
-    population: Population, person: int, calendar: Calendar, until: int
-) -> NDArray[np.float64]:
-    """The law of the person's place at a step, carried there from step 0 through everything the clock did."""
-    chain, law, position = population.chain(person), population.initial(person), calendar.first_slot
-    if law is None:
-        clock = chain_on_the_clock(chain, calendar, position, 1)
-        law = clock.chain.start[clock.first_slot]
-    for first in range(0, until, _CARRIED):
-        steps = min(_CARRIED, until - first) + 1
-        clock = chain_on_the_clock(chain, calendar, position + first, steps)
-        law = marginals(LocalChain(clock.chain, law, clock.first_slot), steps)[-1]
-    return law
 
 
 def _among(crowd: SeenInCrowd, steps: Sequence[StepSchedule]) -> SeenInCrowd:

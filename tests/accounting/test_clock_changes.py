@@ -20,13 +20,14 @@ from accounting.bounds import Effort, horizon_risk
 from accounting.bounds.population_bounds import certify_population
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure
+from accounting.hmm.propagation import law_by_the_clock
 from accounting.settings import HorizonSettings
 from models.calendar import Calendar
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.city import CityOptions, build_city
-from stream_app.watching.hindsight import PastHorizon, _law_by_the_clock, hindsight
+from stream_app.watching.hindsight import PastHorizon, hindsight
 from tests.accounting.chains import random_matrix
 from tests.accounting.enumeration import (
     Floats,
@@ -275,7 +276,8 @@ def test_past_horizons_on_the_page_hold_and_the_law_is_carried_through_changes_a
     origin, days = unix(2026, 2, 28, 23), (date(2026, 3, 19), date(2026, 4, 6))
     people = random_prior(rng, 168)
     truth = on_the_wall(people, origin, 0, 1500, days)
-    law = _law_by_the_clock(people, 0, calendar_of(origin, days), 1500)
+    calendar = calendar_of(origin, days)
+    law = law_by_the_clock(people.chain(0), None, calendar, calendar.first_slot, 1500)
     assert law == pytest.approx(reduce(np.matmul, truth.moves, truth.start), abs=1e-9)
 
 

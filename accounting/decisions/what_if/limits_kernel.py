@@ -58,6 +58,9 @@ class Limits(NamedTuple):
         np.float64
     ]  # (phases,) the largest certified risk within the limit; of several chains the mean
     step: NDArray[np.int64]  # (N,) the most that one step may reveal about the person's place
+    ahead: NDArray[np.int64]  # (N,) horizons to look at from the step on: a cycle
+    later: NDArray[np.int64]  # (N,) of all horizons after these, where clocks are changed in one of them
+    is_changed: NDArray[np.bool_]  # by slot: clocks are changed, or there is a holiday, in the horizon
 
 
 @jit
@@ -90,18 +93,19 @@ def find_largest_guesses(
     population: PopulationArrays,
     people: NDArray[np.int64],
     horizon: HorizonRules,
+    is_asked: NDArray[np.bool_],
     guesses: NDArray[np.float64],
 ) -> None:
-    """Fill ``guesses`` (N,) for these people with a bound on the guess ``q`` under every law of the start.
+    """Raise ``guesses`` (N,) of these people to a bound on the guess ``q`` under every law of the start.
 
     Each bound on ``q`` is a maximum of expectations over the law of the start, so it is largest when the
-    start is known. The bound here is the largest over known starts and slots.
+    start is known. The bound here is the largest over known starts and the slots that are asked about.
     """
     for k in range(begin, end):
         chain = chain_view(population, people[k])
         koga, subsets, markov = 0.0, 0.0, 0.0
         for slot in range(chain.start.shape[0]):
-            for x in range(chain.places.size):
+            for x in range(chain.places.size if is_asked[slot] else 0):
                 known_start = np.zeros(chain.places.size)
                 known_start[x] = 1.0
                 person = LocalChain(chain, known_start, slot)
@@ -109,7 +113,7 @@ def find_largest_guesses(
                 koga = max(koga, known.guess.koga)
                 subsets = max(subsets, known.guess.subsets)
                 markov = max(markov, known.guess.markov)
-        guesses[people[k]] = min(1.0, koga, subsets, markov)
+        guesses[people[k]] = max(guesses[people[k]], min(1.0, koga, subsets, markov))
 
 
 class PersonChains(NamedTuple):
@@ -249,11 +253,15 @@ def reversed_contractions(chain: ChainView, slot: int) -> NDArray[np.float64]:
 
 
 @inline
-def later_contraction(chain: ChainView) -> float:
+def later_contraction(chain: ChainView, repeated: int) -> float:
     """``sum_{g >= 1} eta'_g``: the most that later steps reveal about a place if each reveals one unit.
 
     ``eta'_g`` is the contraction of the reversed chain over ``g`` moves. It never rises with ``g``, and falls
     geometrically with multiples of the longest kept gap. Infinite if the chain forgets nothing.
+
+    Each time that a clock is put back, people stay where they are in so many ``repeated`` steps. After ``h``
+    moves each of these adds ``eta'_h``, and at least the longest kept gap lies between two such times. So all
+    of them add at most ``repeated (1 + far + far^2 + ..)``.
 
     Two places, swapped with probability 1/4: a gap of g contracts by 4^-g. Of the kept gaps 1, 2, 4, 8 the
     first stands for 1, the second for 2 and 3, the third for 4..7, the last for 8..15, its square for 16..:
@@ -271,7 +279,9 @@ def later_contraction(chain: ChainView) -> float:
             near = max(near, total)
             far = max(far, coefficients[-1])
     is_forgotten = is_small and far < 1.0
-    return (near + GAPS[-1] * far / (1.0 - far)) * (1.0 + 1e-9) if is_forgotten else np.inf
+    if not is_forgotten:
+        return np.inf
+    return (near + GAPS[-1] * far / (1.0 - far) + repeated / (1.0 - far)) * (1.0 + 1e-9)
 
 
 @inline
@@ -285,36 +295,52 @@ def place_entropy(accounts: Accounts, person: int, place_count: int) -> float:
     return largest
 
 
+class Reserve(NamedTuple):
+    """What a limit in hindsight sets aside of each person's limits for later steps, in units, (N,) each."""
+
+    horizon: NDArray[np.int64]  # of the limit on a horizon at its end
+    step: NDArray[np.int64]  # the most that one step may reveal
+
+
 @pjit(lambda accounts, *_: accounts.since.size, least=16)
-def reserve_for_hindsight(begin: int, end: int, accounts: Accounts, limits: Limits, reserve: float) -> None:
-    """Set aside the share ``reserve`` of the tightest limit for later steps, and limit each step accordingly.
+def find_reserve(
+    begin: int,
+    end: int,
+    accounts: Accounts,
+    limits: Limits,
+    changed: NDArray[np.int64],
+    repeated: int,
+    share: float,
+    reserve: Reserve,
+) -> None:
+    """Set aside the ``share`` of the tightest limit for later steps, and limit each step accordingly.
 
-    If no step reveals more than ``m`` units, later steps reveal at most ``m sum_g eta'_g`` about a horizon's
-    last place, and never more than its entropy.
+    ``changed`` (N,) are the tightest limits of horizons in which clocks are changed, and ``repeated`` as for
+    :func:`later_contraction`. If no step reveals more than ``m`` units, later steps reveal at most ``m sum_g
+    eta'_g`` about a horizon's last place, and never more than its entropy.
 
-    For a tightest limit of 100 units, a reserve of 1/2 sets aside 50. If the entropy is 40 units, later steps
+    For a tightest limit of 100 units, a share of 1/2 sets aside 50. If the entropy is 40 units, later steps
     reveal at most 40: these are set aside, and steps stay unlimited. If the entropy is 800 and the sum is
     1.25, each step may reveal 50 / 1.25 = 40 units, and the horizon keeps the other 50.
     """
     constants = accounts.constants
     for person in range(begin, end):
         rows = slice(constants.phase_start[person], constants.phase_start[person + 1])
-        tightest = limits.information[rows].min()
+        tightest = min(limits.information[rows].min(), changed[person])
+        reserve.horizon[person], reserve.step[person] = 0, UNLIMITED
         if tightest == UNLIMITED:
             continue
         chain = chain_view(accounts.population, person)
-        set_aside = reserve * tightest
+        set_aside = share * tightest
         entropy = place_entropy(accounts, person, chain.places.size)
         if entropy <= set_aside:
             set_aside = entropy
         else:
             forgotten = np.inf
             if not has_initial_distribution(accounts.population, person):
-                forgotten = later_contraction(chain)
-            limits.step[person] = int(set_aside / forgotten) if forgotten > 0.0 else UNLIMITED
-        for row in range(constants.phase_start[person], constants.phase_start[person + 1]):
-            if limits.information[row] < UNLIMITED:
-                limits.information[row] -= int(np.ceil(set_aside))
+                forgotten = later_contraction(chain, repeated if chain.start.shape[0] > 1 else 0)
+            reserve.step[person] = int(set_aside / forgotten) if forgotten > 0.0 else UNLIMITED
+        reserve.horizon[person] = int(np.ceil(set_aside))
 
 
 class ProposedTerms(NamedTuple):
@@ -395,7 +421,8 @@ def count_reaches(
 #     c <= min_k [limit_k - quiet_k],      u <= min_k [(limit_k - line_k(0)) / slope_k].
 #
 # The limits repeat with the person's cycle, and no bound rises in silence. So horizons need to be looked at
-# only up to one cycle beyond the step.
+# only up to one cycle beyond the step. If clocks are changed in one of them, others of the cycle are missing:
+# what is left at the end of the cycle must then keep the tightest limit of all.
 #
 # For example, horizon T = 2, limit 100 units everywhere, nothing revealed yet but 60 in the last step, eta_1
 # = 1/2:
@@ -508,9 +535,12 @@ def _find_some_headroom(
         look_back(state, outlook, next_step, person)
         running, known = state.running[person], state.information[person]
         conditional, unconditioned, is_over = UNLIMITED, limits.step[person], False
-        for k in range(horizon - 1 + slots):
+        is_changed, last = False, horizon - 2 + limits.ahead[person]
+        for k in range(last + 1):
             position = MEMORY + k
-            phase = constants.phase_start[person] + (first_slot + first + k) % slots
+            slot = (first_slot + first + k) % slots
+            phase = constants.phase_start[person] + slot
+            is_changed |= limits.is_changed[slot]
             # The law of an initial distribution moves on, and its entropy with it.
             entropy = np.inf if starts_itself else float(constants.entropy_units[phase])
             likely = min(UNITS_PER_NAT, max(1.0, float(min(conditional, unconditioned))))
@@ -520,6 +550,8 @@ def _find_some_headroom(
             quiet = min(outlook.carried[position] + outlook.unconditioned[position], entropy)
             known = min(known, int(quiet) + (running if k < horizon - 1 else 0))
             limit = limits.information[phase]
+            if k == last and is_changed:
+                limit = min(limit, limits.later[person])
             is_over = is_over or known > limit
             if k < horizon - 1:
                 conditional = min(conditional, limit - known)
@@ -543,7 +575,7 @@ def find_headroom(
     """
     longest_cycle = 1  # not max(): the range may be empty
     for person in range(begin, end):
-        longest_cycle = max(longest_cycle, int(accounts.population.slots[person]))
+        longest_cycle = max(longest_cycle, int(limits.ahead[person]))
     outlook = new_outlook(accounts.horizon.steps, longest_cycle)
     _find_some_headroom(begin, end, accounts, limits, headroom, next_step, outlook)
 

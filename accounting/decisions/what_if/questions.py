@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.radius import budget_within
 from accounting.continuous import ContinuousAccountant
-from accounting.continuous.accounts_kernel import UNITS_PER_NAT, Accounts
+from accounting.continuous.accounts_kernel import UNITS_PER_NAT
 from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.horizon_kernel import Transition
 from accounting.decisions import OverLimit
@@ -27,18 +26,17 @@ from accounting.decisions.what_if.limits_kernel import (
     ProposedTerms,
     count_reaches,
     find_headroom,
-    find_largest_guesses,
     find_room,
     find_terms,
-    reserve_for_hindsight,
-    set_limits,
 )
+from accounting.decisions.what_if.prospects import Prospects
 from accounting.decisions.what_if.refined_check import CrowdCheck, RefinedCheck
+from accounting.exceptions import SettingsError
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.exposure.own_counts import RevealedInformation
 from accounting.exposure.step_information import SensorInformation, observe
 from accounting.exposure.step_information.observation import StepView
-from accounting.settings import RiskBudget, refuse_calendar
+from accounting.settings import RiskBudget
 from models.mechanisms import Mechanism, Raw, Suppressed, Tabulated
 from models.noise import binary_entropy, fill_information
 from models.releases import (
@@ -189,10 +187,10 @@ class AnnouncedStep(NamedTuple):
 class WhatIf:
     """Counts who would be over a risk limit, for the people of one accountant.
 
-    Limits follow from the priors and are computed once. With a limit in hindsight, a person who was over once
-    stays over, since later releases reach back; every step must be passed to :meth:`note` before it is
-    accounted. If the accountant raises risks to a radius, the limit is on the raised risks. With a ``crowd``
-    beside the accountant, it is on risks against that adversary.
+    Limits follow from the priors and the clock (:mod:`accounting.decisions.what_if.prospects`). With a limit
+    in hindsight, a person who was over once stays over, since later releases reach back; every step must be
+    passed to :meth:`note` before it is accounted. If the accountant raises risks to a radius, the limit is on
+    the raised risks. With a ``crowd`` beside the accountant, it is on risks against that adversary.
     """
 
     def __init__(
@@ -210,7 +208,12 @@ class WhatIf:
         """
         self.has_windows = has_windows
         settings, population = accountant.settings, accountant.population
-        refuse_calendar(settings.calendar, "a risk budget")
+        if has_windows and settings.calendar is not None:
+            raise SettingsError(
+                "a risk budget over windows must go by a clock that is never changed",
+                settings.calendar.zone,
+                "leave timezone out, or let sensors count in single steps",
+            )
         self.informed: WhatIf | None = None
         if crowd is not None:
             # A person within the limit by the informed account is within it in the crowd, with two
@@ -228,11 +231,9 @@ class WhatIf:
         self.refines = refines and not limit.in_hindsight and not has_windows
         self.people_each = accountant.by_account.people
         """How many people have each account, (A,)."""
-        accounts = accountant.view().accounts
-        self.limits = find_limits(accounts, limit, settings.within_nats, population.draws)
-        self.natural = _count_natural(accounts, self.limits, self.people_each)
+        self.prospects = Prospects(accountant, limit)
+        self.natural = self.prospects.natural(self.people_each)
         """People over the limit by habit alone, by the slot (of the common cycle) of the horizon's start."""
-        self.information = SensorInformation(population.accounted)
         self.was_over = np.zeros(self.people_each.size, dtype=np.bool_)
         """Accounts that were over a limit in hindsight at some step, (A,)."""
 
@@ -269,21 +270,23 @@ class NextStep:
     def __init__(self, what_if: WhatIf, announced: AnnouncedStep) -> None:
         accountant, sensors = what_if.accountant, announced.sensors
         self._crowd, self._crowds = what_if.crowd, announced.crowds or (SensorCrowd(),) * len(sensors)
-        self._view = accountant.view()
         self._settings = accountant.settings
         self._step = accountant.next_step
+        self._prospects, self._prospect = what_if.prospects, what_if.prospects.of(self._step)
+        view = accountant.view()
+        self._view = view._replace(accounts=self._prospect.accounts(view.accounts))
         self._natural = what_if.natural
         self._people_of = what_if.people_each
         self._population = accountant.population
         self._locations = self._population.location_count
-        self._is_nonstationary = np.diff(self._view.accounts.population.initial_start) > 0
-        self._headroom = self._find_headroom(what_if.limits)
+        self._is_nonstationary = what_if.prospects.is_unsettled(self._step)
+        self._headroom = self._find_headroom(self._prospect.limits)
         rows = [self._labels(later) for later in announced.coming]
         self._coming = np.array(rows, dtype=np.int32).reshape(-1, self._locations)
         self._informed = None if what_if.informed is None else NextStep(what_if.informed, announced)
         self._check = self._refined_check(what_if, announced) if what_if.refines else None
-        slot = self._settings.first_slot + self._step
-        self._quick = QuickBounds(what_if.information, sensors, slot, self._is_nonstationary)
+        slot = self._prospect.stretch.first_slot + self._step
+        self._quick = QuickBounds(self._prospect.information, sensors, slot, self._is_nonstationary)
         self._shares = self._count_steps()
         self._fixed = what_if.was_over | self._population.any_draw(self._is_lost())
         self._is_fixed = np.repeat(self._fixed, self._population.draws)
@@ -296,7 +299,8 @@ class NextStep:
         part = DECIDING_PART if what_if.crowd is None else DECIDING_PART_IN_CROWD
         most = None if operations is None else operations // part
         if what_if.crowd is not None:
-            check = CrowdCheck(what_if.crowd, self._crowds, what_if.limits, what_if.limit, most)
+            where = self._view.accounts, self._prospect.limits
+            check = CrowdCheck(what_if.crowd, self._crowds, *where, what_if.limit, most)
             nothing = tuple(SensorRelease(sensor, Suppressed()) for sensor in announced.sensors)
             silent = StepSchedule(self._step, nothing)
             is_over = self._headroom.is_quiet_over & ~self._is_nonstationary
@@ -305,21 +309,22 @@ class NextStep:
             check.look_at_silence(silent, np.flatnonzero(is_over))
             return check
         units = what_if.accountant.units
-        return RefinedCheck(self._view, what_if.limits, self._step, self._coming, units, most)
+        return RefinedCheck(self._view, self._prospect.limits, self._step, self._coming, units, most)
 
     def count_over(self, candidates: Sequence[StepSchedule], enough: int | None = None) -> OverLimit:
         """How many people each candidate would put over the limit.
 
         With ``enough``, counts above it are not exact: all people then count as over.
         """
-        first = self._settings.first_slot + self._step - self._settings.horizon + 1
+        first = self._step - self._settings.horizon + 1
         found = [self._count(step, self.people if enough is None else enough) for step in candidates]
         return OverLimit(
             self.people,
-            self._natural[first % len(self._natural)],
+            self._prospect.natural(first, self._people_of),
             self._natural,
             tuple(over for over, _ in found),
             tuple(cleared for _, cleared in found),
+            self._prospects.natural_ahead(self._step, self._people_of),
         )
 
     @property
@@ -500,7 +505,7 @@ class NextStepOfWindows:
 
     def __init__(self, what_if: WhatIf, announced: AnnouncedStep) -> None:
         accountant = what_if.accountant
-        self._what_if = what_if
+        self._what_if, self._prospect = what_if, what_if.prospects.of(accountant.next_step)
         self._step = accountant.next_step
         self._first_slot, self._horizon = accountant.settings.first_slot, accountant.settings.horizon
         view, population = accountant.view(), accountant.population
@@ -510,7 +515,7 @@ class NextStepOfWindows:
         self._revealed = RevealedInformation(view.accounts.population, locations)
         people = view.accounts.since.size
         self._room = np.empty(people, dtype=np.int64)
-        find_room(view.accounts, what_if.limits, self._room, self._step)
+        find_room(view.accounts, self._prospect.limits, self._room, self._step)
         self._shares = np.ones(people, dtype=np.int64)
         rows = [_raw_labels(later, locations) for later in announced.coming]
         labels = np.array(rows, dtype=np.int32).reshape(-1, locations)
@@ -557,7 +562,7 @@ class NextStepOfWindows:
             for step, units in self._parts(window):
                 if step >= self._step:
                     by_step[step] = by_step.get(step, 0.0) + units
-        limit = self._what_if.limits.step
+        limit = self._prospect.limits.step
         return np.any([units > limit for units in by_step.values()], axis=0)
 
     def _of_window(self, window: OpenWindow) -> NDArray[np.float64]:
@@ -605,7 +610,7 @@ class NextStepOfWindows:
             return np.zeros(self._room.size)
         key = sensor.locations, mechanism, step
         if key not in self._units:
-            information, slot = self._what_if.information, self._first_slot + step
+            information, slot = self._prospect.information, self._first_slot + step
             people = information.people_of(sensor)
             probability = np.minimum(information.probability(sensor, slot)[people], 1.0)
             nats, most = np.empty(people.size), float(np.log(2.0))
@@ -626,41 +631,3 @@ class NextStepOfWindows:
 def _in_units(nats: NDArray[np.float64]) -> NDArray[np.float64]:
     """Nats as whole units, none too few for the rounding of the accounts."""
     return np.where(nats > 0.0, np.ceil(nats * UNITS_PER_NAT) + _MARGIN_UNITS, 0.0)
-
-
-def find_limits(accounts: Accounts, limit: RiskBudget, within_nats: float, draws: int) -> Limits:
-    """Each person's limits on information under a limit on the risk within ``within_nats``.
-
-    ``draws`` accounted chains stand for each person.
-    """
-    phases, people = accounts.constants.guess.size, accounts.since.size
-    limits = Limits(
-        np.zeros(phases, np.int64), np.zeros(phases, np.bool_), np.zeros(phases), np.zeros(people, np.int64)
-    )
-    lowered = budget_within(within_nats, limit)
-    risk, habitual_risk, added = (
-        1.0 if level is None else float(level) for level in (lowered.risk, limit.risk, limit.added)
-    )
-    guesses = np.zeros(people)
-    nonstationary = np.flatnonzero(np.diff(accounts.population.initial_start))
-    if nonstationary.size:
-        find_largest_guesses(accounts.population, nonstationary, accounts.horizon, guesses)
-    set_limits(accounts, limits, risk, habitual_risk, added, limit.habits_apart, guesses, draws)
-    if limit.in_hindsight:
-        reserve_for_hindsight(accounts, limits, float(limit.reserve))
-    return limits
-
-
-def _count_natural(accounts: Accounts, limits: Limits, people: NDArray[np.int64]) -> tuple[int, ...]:
-    """People over the limit by habit alone, by the slot of the common cycle in which the horizon starts.
-
-    ``people`` (A,) is how many have each account.
-    """
-    begin, slots = accounts.constants.phase_start[:-1], accounts.population.slots
-    if not begin.size:
-        return (0,)
-    draws, cycle = begin.size // people.size, int(np.lcm.reduce(slots))
-    of_chain = np.repeat(people, draws)
-    return tuple(
-        int(of_chain[limits.is_natural[begin + slot % slots]].sum()) // draws for slot in range(cycle)
-    )

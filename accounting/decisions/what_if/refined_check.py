@@ -50,7 +50,9 @@ class Unclear(NamedTuple):
 
     ahead: NDArray[np.int64]  # (n,) steps
     carried: NDArray[np.float64]  # (n,) carried information, units
-    headroom: int  # the largest ``c`` of the next step that keeps all other horizons within their limits
+    headroom: (
+        int  # the largest ``c`` of the next step that keeps all other horizons within their limits, or -1
+    )
 
 
 @inline
@@ -65,17 +67,19 @@ def unclear_horizons(
     """
     person, conditional, unconditioned = terms.people[k], terms.conditional[k], terms.unconditioned[k]
     state, constants, horizon = accounts.state, accounts.constants, accounts.horizon.steps
-    slots = int(accounts.population.slots[person])
+    slots, cycle = int(accounts.population.slots[person]), limits.ahead[person]
     first = next_step - horizon + 1
-    outlook = new_outlook(horizon, HISTORY + slots + 1)
+    outlook = new_outlook(horizon, HISTORY + cycle + 1)
     look_back(state, outlook, next_step, person)
     running, known, headroom = state.running[person], state.information[person], UNLIMITED
-    ahead_of = np.empty(horizon + HISTORY + slots, np.int64)
+    ahead_of = np.empty(horizon + HISTORY + cycle, np.int64)
     carried_by = np.empty(ahead_of.size)
-    count = 0
+    count, is_changed = 0, False
     for ahead in range(ahead_of.size):
         position = MEMORY + ahead
-        phase = constants.phase_start[person] + (accounts.horizon.first_slot + first + ahead) % slots
+        slot = (accounts.horizon.first_slot + first + ahead) % slots
+        phase = constants.phase_start[person] + slot
+        is_changed |= limits.is_changed[slot]
         entropy = float(constants.entropy_units[phase])
         look_ahead(outlook, constants, phase, position, entropy, float(unconditioned))
         carried, limit = outlook.carried[position], limits.information[phase]
@@ -88,7 +92,10 @@ def unclear_horizons(
         else:
             carried = min(outlook.line[position] + outlook.slope[position] * unconditioned, entropy)
             revealed = unconditioned if position == outlook.now else 0
-            if min(carried + revealed, entropy) <= limit:
+            amount = min(carried + revealed, entropy)
+            if is_changed and ahead == ahead_of.size - 1 and amount > limits.later[person]:
+                headroom = -1
+            if amount <= limit:
                 continue
         ahead_of[count], carried_by[count] = ahead, carried
         count += 1
@@ -112,6 +119,8 @@ def refined_headroom(
     person, horizon = terms.people[k], accounts.horizon.steps
     first = next_step - horizon + 1
     unclear = unclear_horizons(accounts, limits, next_step, terms, k)
+    if unclear.headroom < 0:
+        return -1
     for j in range(unclear.ahead.size):
         ahead = unclear.ahead[j]
         phase = accounts.constants.phase_start[person] + account_slot(accounts, person, first + ahead)
@@ -156,6 +165,8 @@ def is_within(
     """
     person, first = terms.people[k], next_step - accounts.horizon.steps + 1
     unclear = unclear_horizons(accounts, limits, next_step, terms, k)
+    if unclear.headroom < 0:
+        return False
     for j in range(unclear.ahead.size):
         ahead = unclear.ahead[j]
         begin = first + ahead
@@ -357,7 +368,7 @@ class RefinedCheck:
         """The largest ``c`` of each account, (n,), if the ``coming`` steps and silence follow."""
         accounts = self._view.accounts
         headroom = np.full(terms.people.size, -1)
-        longest = int(accounts.population.slots[terms.people].max(initial=1))
+        longest = int(self._limits.ahead[terms.people].max(initial=1))
         after = np.zeros((accounts.horizon.steps + HISTORY + longest, labels.size), dtype=np.int32)
         after[: len(coming)] = coming[: len(after)]
         rows = np.concatenate((self._view.labels[1:], labels[np.newaxis], after))
@@ -392,15 +403,19 @@ class CrowdCheck:
         self,
         account: CrowdAccount,
         crowds: StepCrowd,
+        accounts: Accounts,
         limits: Limits,
         budget: RiskBudget,
         operations: int | None,
     ) -> None:
-        """All candidates of the step together may cost this many ``operations`` (None: any number)."""
+        """``accounts`` are those of the fast bound, as they are looked at for the ``limits``.
+
+        All candidates of the step together may cost this many ``operations`` (None: any number).
+        """
         self._account = account
         self._crowds = crowds
         self._limits = limits
-        self._accounts = account.fast.view().accounts
+        self._accounts = accounts
         self._shares = account.informed.people_shares
         self._payer = Payer(self._shares, operations)
         sizes = np.bincount(self._shares.share, minlength=self._shares.count)
@@ -506,8 +521,8 @@ class CrowdCheck:
 
     def _followed_by_silence(self, levels: Levels) -> Levels:
         """The levels followed by as many steps without a count as any coming horizon may contain."""
-        slots = int(self._accounts.population.slots.max(initial=1))
-        rows = ((0, HISTORY + self._accounts.horizon.steps + slots), (0, 0))
+        longest = int(self._limits.ahead.max(initial=1))
+        rows = ((0, HISTORY + self._accounts.horizon.steps + longest), (0, 0))
         silent = (
             SeenSteps(np.pad(seen.labels, rows), np.pad(seen.channel, rows, constant_values=-1), seen.tables)
             for seen in levels.seen

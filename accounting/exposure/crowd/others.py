@@ -20,6 +20,7 @@ from accounting.exposure.crowd.variance_kernel import (
     COINS,
     COLUMNS,
     FREE,
+    MOST_STEPS_BACK,
     NOBODY,
     NOT_YET,
     NOT_YET_LATE,
@@ -37,9 +38,11 @@ from accounting.exposure.crowd.variance_kernel import (
 )
 from accounting.numerics import packed_positions
 from models.arguments import checked
+from models.calendar import Calendar
 from models.mechanisms import Composite, Mechanism, NoiseFamily, Raw, SeenRelease, Tabulated
 from models.noise import InformationTable, least_information, scaled_entropy_table
-from models.priors import Population
+from models.priors import Population, PopulationArrays
+from models.priors.unrolled import unrolled_arrays
 from models.releases import SensorRelease, StepSchedule
 
 # What a crowd hides of one count: from sums over the others to what is left of a release.
@@ -302,6 +305,8 @@ COIN = "tallyguard crowd"
 
 _MOST_BYTES = 64 * 2**20  # of steps that are kept
 
+_BLOCK = 64  # steps that share the work of laying out the moves where clocks are changed
+
 _Key = tuple[object, ...]
 
 
@@ -310,6 +315,13 @@ class _KnownStep(NamedTuple):
 
     sums: NDArray[np.int64]  # (S, COLUMNS)
     state: NDArray[np.int8]  # (E,)
+
+
+class _Unrolled(NamedTuple):
+    """Everybody's chain in a block of steps near a change of clocks, with a slot for each step."""
+
+    block: int
+    arrays: PopulationArrays
 
 
 class _StepAnswer(NamedTuple):
@@ -333,7 +345,8 @@ class Others:
     agree. A person who comes after ``log_start``, by default ``first_step``, is revealed at the first step
     they are seen in, because it may follow a free step under the prior that this one replaces. Nothing is
     ever revised: what a step hides depends on that step, earlier ones and the next move. A step with the same
-    sensors, slot and states as an earlier one is looked up. Answers of groups of people add up.
+    sensors, slot and states as an earlier one is looked up. Answers of groups of people add up. Slots follow
+    the ``calendar``, if any, in which step 0 has the position ``first_slot``.
     """
 
     population: Population
@@ -344,6 +357,7 @@ class Others:
     log_start: int | None = None
     weights: NDArray[np.float64] | None = None
     least: float = 1.0
+    calendar: Calendar | None = None
 
     def __post_init__(self) -> None:
         """Toss everybody's coin. :class:`SettingsError` for drawn chains, and for too many people."""
@@ -461,6 +475,7 @@ class Others:
         self._is_here, self._habitual = 0, np.empty(0, dtype=np.int64)
         self._known: OrderedDict[_Key, _KnownStep] = OrderedDict()
         self._last_answer = None
+        self._unrolled: _Unrolled | None = None
 
     @property
     def _people_each(self) -> NDArray[np.float64]:
@@ -490,19 +505,36 @@ class Others:
         self._laws_of = step
         moving = np.flatnonzero(self._has_initial & (self._since < step))
         if moving.size:
-            slot = self.first_slot + step - 1
-            advance_laws(self.population.arrays, moving, slot, self._before, self._now)
+            arrays, slot = self._moves_at(step - 1)
+            advance_laws(arrays, moving, slot, self._before, self._now)
+
+    def _moves_at(self, step: int) -> tuple[PopulationArrays, int]:
+        """Everybody's chain, and the slot in it of a step, up to whose next move all slots count on."""
+        if self.calendar is None:
+            return self.population.arrays, self.first_slot + step
+        block = step // _BLOCK
+        begin, steps = block * _BLOCK - MOST_STEPS_BACK - 1, _BLOCK + MOST_STEPS_BACK + 2
+        regular = self.calendar.regular_position(self.first_slot + begin, steps)
+        if regular is not None:
+            return self.population.arrays, regular + step - begin
+        if self._unrolled is None or self._unrolled.block != block:
+            arrays = unrolled_arrays(self.population.arrays, self.calendar, self.first_slot + begin, steps)
+            self._unrolled = _Unrolled(block, arrays)
+        return self._unrolled.arrays, step - begin
 
     def _look_up(
         self, sensors: NDArray[np.int64], count: int, here: NDArray[np.bool_], state: NDArray[np.int8]
     ) -> NDArray[np.int64]:
         """The sums of people without an initial distribution; looked up where step and states are known."""
-        slot = (self.first_slot + self._next_step) % self._period
+        arrays, slot = self._moves_at(self._next_step)
+        when = slot % self._period
+        if arrays is not self.population.arrays:  # where moves are laid out no slot comes twice
+            when = -1 - self._next_step
         if int(here.sum()) != self._is_here:  # the number tells: people come and never leave
             self._is_here = int(here.sum())
             self._habitual = np.flatnonzero((here & ~self._has_initial)[self._asked.prior])
         people = self._habitual
-        key = (slot, count, _digest(sensors), _digest(state[people]))
+        key = (when, count, _digest(sensors), _digest(state[people]))
         if key not in self._known:
             sums = self._ask(sensors, count, people, state)
             self._known[key] = _KnownStep(sums, state[people])
@@ -520,8 +552,8 @@ class Others:
         """Sums (S, COLUMNS) of these of the asked, whose ``state`` moves on."""
         blocks = -(-people.size // PEOPLE_A_BLOCK)
         sums = np.zeros((blocks, count, COLUMNS), dtype=np.int64)
-        slot = self.first_slot + self._next_step
-        crowd = Crowd(self.population.arrays, self._asked, people, slot, sensors, self._before, self._now)
+        arrays, slot = self._moves_at(self._next_step)
+        crowd = Crowd(arrays, self._asked, people, slot, sensors, self._before, self._now)
         add_up_crowd(crowd, state, sums)
         return sums.sum(axis=0)
 

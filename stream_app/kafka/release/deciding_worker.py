@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure.crowd import CrowdAdversary, StepCrowd, with_strangers
 from accounting.ledgers import PrivacyAccount
+from accounting.settings import HorizonSettings
+from models.calendar import slot_by_the_clock
 from models.keys import NoiseKey
 from models.priors import Population
 from models.releases import StepSchedule
@@ -256,16 +258,17 @@ class ProposingPolicy:
 class RemoteCrowd:
     """The crowd of people whose accounts are in other processes: it asks for sums, and accounts nobody.
 
-    Strangers of the ``adversary`` are beside them; ``first_slot`` is the slot of step 0.
+    Strangers of the ``adversary`` are beside them, at hours of the ``horizon``'s clock.
     """
 
-    def __init__(self, proposer: Proposer, adversary: CrowdAdversary, first_slot: int) -> None:
-        self._proposer, self._adversary, self._first_slot = proposer, adversary, first_slot
+    def __init__(self, proposer: Proposer, adversary: CrowdAdversary, horizon: HorizonSettings) -> None:
+        self._proposer, self._adversary, self._horizon = proposer, adversary, horizon
 
     def ask(self, step: StepSchedule) -> StepCrowd:
         """What each release of the next step would hide among."""
         crowds = self._proposer.survey(CrowdSurvey(step, self._proposer.partitions, self._proposer.source))
-        return with_strangers(step, crowds, self._adversary, self._first_slot + step.step)
+        slot = slot_by_the_clock(self._horizon.first_slot, step.step, self._horizon.calendar)
+        return with_strangers(step, crowds, self._adversary, slot)
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:
         """Nothing to do: the account workers read the step from the log."""
@@ -475,8 +478,8 @@ class DecidingWorker(Job):
             in_crowd = settings.adversary == CROWD
             self._policy = ProposingPolicy(self._policy, self._proposer, in_crowd=in_crowd)
         if settings.has_crowd:
-            adversary, first_slot = settings.crowd_adversary, settings.first_slot
-            self._crowd = RemoteCrowd(self._proposer, adversary, first_slot)
+            horizon = self._deployment.horizon()
+            self._crowd = RemoteCrowd(self._proposer, settings.crowd_adversary, horizon)
 
     async def _check_continues(self, progress: Progress) -> None:
         """Refuse a position that was lost or belongs to another log: it would publish steps a second time."""

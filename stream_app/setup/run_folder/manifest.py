@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from accounting.settings import RiskBudget
 from stream_app.exceptions import OutputError, RunChangedError, keeping, restoring
 from stream_app.setup.exclusions import check_change, excludes_no_less
+from stream_app.setup.holidays import HOLIDAYS, check_holidays
 from stream_app.setup.priors_verdict import is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.durable import load_document, replace_file
@@ -145,10 +146,14 @@ class Manifest:
         """Whether the noise key is not the earlier run's."""
         return self._stored is not None and self._stored.get(_KEY) != self._wanted.get(_KEY)
 
-    def check_exclusions(self, first_free: int) -> None:
-        """:class:`RunChangedError` where exclusions differ before the first step that nothing is known of."""
+    def check_declared(self, first_free: int) -> None:
+        """:class:`RunChangedError` if exclusions or holidays differ before ``first_free``.
+
+        That is the first step that nothing is known of.
+        """
         if self._stored is not None:
             check_change(self._stored.get(EXCLUSIONS), self._wanted.get(EXCLUSIONS), first_free)
+            check_holidays(self._stored, self._wanted, first_free)
 
     def save(self, published: int, take_over: str | None = None) -> None:
         """Make it durable, once the run can go on; ``published`` steps were released before it.
@@ -208,7 +213,7 @@ class Manifest:
             key
             for key in stored.keys() | self._wanted.keys()
             if stored.get(key) != self._wanted.get(key)
-            and key not in replaceable | REPORTED | {EXCLUSIONS, _EARLIER_KEYS, _TAKEN_OVER}
+            and key not in replaceable | REPORTED | {EXCLUSIONS, HOLIDAYS, _EARLIER_KEYS, _TAKEN_OVER}
             and not (key in UNSAID and stored.get(key) is None)
             and not (key == _CHECK and _is_checked_no_less(stored, self._wanted))
         )

@@ -388,7 +388,6 @@ def _settings(deployment: NewDeployment) -> str:
             f"origin = {counts.origin:%Y-%m-%dT%H:%M:%SZ}  # start of step 0",
             f"first_slot = {counts.first_slot}  # place of step 0 in the local day, for a daily cycle",
             f"timezone = {json.dumps(counts.zone)}  # slots follow its clock, days of 23 hours too",
-            "# A risk budget and the crowd cannot follow changes of clocks yet: take timezone out for them.",
             f"horizon = {HORIZON}  # steps of which an observer tries to tell where a person was",
             f"mistakes = {MISTAKES}  # how many of them may be wrong; with 0 the ceiling is sharpest",
             f"sharpen_operations = {OPERATIONS}  # work for ceilings in a step, of about a nanosecond",

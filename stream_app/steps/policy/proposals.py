@@ -194,11 +194,13 @@ class Answer(BaseMessage):
     natural: Annotated[tuple[Count, ...], Field(max_length=MAX_CYCLE)]
     over: tuple[Count, ...]
     cleared: Annotated[tuple[Count, ...], Field(alias="dear")]
+    natural_ahead: Annotated[tuple[Count, ...], Field(max_length=MAX_CYCLE)] | None = None
 
     @property
     def counts(self) -> OverLimit:
         """The counts alone."""
-        return OverLimit(self.people, self.natural_now, self.natural, self.over, self.cleared)
+        over, ahead = (self.over, self.cleared), self.natural_ahead or ()
+        return OverLimit(self.people, self.natural_now, self.natural, *over, ahead)
 
 
 class Respondent:
@@ -249,6 +251,7 @@ class Respondent:
             natural=counts.natural,
             over=counts.over,
             cleared=counts.cleared,
+            natural_ahead=counts.natural_ahead or None,
         )
 
     def _questions(self, proposal: Proposal) -> NextStep | NextStepOfWindows:
@@ -350,7 +353,8 @@ class Negotiation:
         """Whether an answer counts people for each candidate, and can be added to the others."""
         cycles = (len(counts.natural) for counts in self._counts.values())
         is_bounded = lcm(len(answer.natural), *cycles) <= MAX_CYCLE
-        return is_bounded and len(answer.over) == len(answer.cleared) == candidates
+        ahead = {len(counts.natural_ahead) for counts in (*self._counts.values(), answer.counts)}
+        return is_bounded and len(ahead) == 1 and len(answer.over) == len(answer.cleared) == candidates
 
     def give_up(self) -> Decided:
         """Decide without more answers: the best candidate that all have answered for, or release nothing."""

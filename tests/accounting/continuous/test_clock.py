@@ -7,13 +7,10 @@ from datetime import date
 import numpy as np
 import pytest
 
-from accounting.audit.calibration import PanelCheck, RunningCheck
 from accounting.continuous import ContinuousAccountant, PeopleShares
-from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.shadow import Shadow, drawn_parts
-from accounting.decisions.what_if import WhatIf
 from accounting.exceptions import SettingsError
-from accounting.settings import HorizonSettings, RiskBudget
+from accounting.settings import HorizonSettings
 from models.calendar import Calendar
 from models.priors import MovementPrior, Population
 from models.releases import StepSchedule
@@ -125,15 +122,6 @@ def test_the_attack_beside_the_ceiling_goes_on_through_the_night(calendar: Calen
     assert gained > 0.01
 
 
-def test_what_cannot_follow_a_changed_clock_says_so():
-    population = people(1, 4)
-    accountant = ContinuousAccountant(population, settings(CLOCK), apart=True)
-    for refused in (
-        lambda: WhatIf(accountant, RiskBudget(risk=0.5)),
-        lambda: CrowdAccount(accountant),
-        lambda: PanelCheck(population, settings(CLOCK), RunningCheck(0.05)),
-    ):
-        with pytest.raises(SettingsError, match="cannot follow a clock that is changed"):
-            refused()
+def test_a_calendar_begins_with_the_slot_of_the_settings():
     with pytest.raises(SettingsError, match="the calendar's first_slot must be 3"):
         settings(CLOCK, first_slot=3)

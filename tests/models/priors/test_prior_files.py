@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -241,18 +241,20 @@ BAD_DOCUMENTS = {
 
 
 FITTED = FittedWindows(3600, "epoch", "last", "location", "elsewhere", 7200)
+BY_THE_CLOCK = replace(FITTED, timezone="Europe/Vienna", holidays=("2026-05-01",))
 
 
+@pytest.mark.parametrize("fitted", [FITTED, BY_THE_CLOCK])
 @pytest.mark.parametrize("format_", ["json", "parquet"])
-def test_the_windows_of_a_fit_come_back_and_stay_with_parts(tmp_path, format_):
+def test_the_windows_of_a_fit_come_back_and_stay_with_parts(tmp_path, format_, fitted):
     """Parts of a population were fitted to the same windows; joined with others nothing is known of them."""
     path = tmp_path / f"priors.{format_}"
     priors = [MovementPrior.from_dense(name, MATRIX) for name in ("ann", "bob")]
-    save_population(replace(Population.pack(priors), fitted=FITTED), path)
+    save_population(replace(Population.pack(priors), fitted=fitted), path)
     found = load_population(path)
-    assert found.fitted == FITTED
+    assert found.fitted == fitted
     parts = found.split(2)
-    assert Population.concatenate(parts).fitted == FITTED
+    assert Population.concatenate(parts).fitted == fitted
     assert Population.concatenate([parts[0], replace(parts[1], fitted=None)]).fitted is None
 
 
@@ -265,10 +267,14 @@ def test_the_windows_of_a_fit_come_back_and_stay_with_parts(tmp_path, format_):
         ({"origin": None}, "must be whole seconds or a word, got NoneType"),
         ({"window_place": 3}, "must be a text, got 3"),
         ({"colour": "red"}, "'fitted' in"),
+        ({"timezone": "Europe/Wien"}, "timezone must be a name of the IANA database, got 'Europe/Wien'"),
+        ({"timezone": 1}, "timezone must be a text"),
+        ({"timezone": "UTC", "holidays": "2026-05-01"}, "holidays must be a list of dates, got str"),
+        ({"timezone": "UTC", "holidays": ["May"]}, "a holiday must be a date, got 'May'"),
     ],
 )
 def test_a_fit_that_is_not_described_as_one_is_refused(tmp_path, changed, words):
-    document = {"fitted": {**asdict(FITTED), **changed}, "people": [{"person": "ann", "transition": [[1]]}]}
+    document = {"fitted": {**FITTED.as_json(), **changed}, "people": [{"person": "ann", "transition": [[1]]}]}
     with pytest.raises(PriorFileError) as caught:
         written(tmp_path, document)
     assert words in str(caught.value)

@@ -71,9 +71,15 @@ class Made:
         return [each.sentence for each in found if each.level == "problem"]
 
 
+def with_implied(features: Iterable[Feature]) -> frozenset[Feature]:
+    """What looks back is a budget, and so is one that goes by a clock."""
+    chosen = frozenset(features)
+    return chosen | {Feature.BUDGET} if {Feature.HINDSIGHT, Feature.CHANGED_CLOCK} & chosen else chosen
+
+
 def make(folder: Path, features: Iterable[Feature], *, on_kafka: bool, **changes: Any) -> Made:
     """A deployment with these features; ``changes`` go into the settings before everything else."""
-    chosen = frozenset(features)
+    chosen = with_implied(features)
     folder.mkdir(parents=True)
     for name in ("noise", "pseudonym"):
         (folder / f"{name}.key").write_text(hex_key("ab"))
@@ -129,6 +135,8 @@ def _settings(folder: Path, feature: Feature) -> dict[str, Any]:
         Feature.CROWD: {"adversary": "crowd"},
         Feature.LATE: {"late": 2},
         Feature.CLOCK: {"grace_seconds": 1.0},
+        Feature.CHANGED_CLOCK: {"timezone": "Europe/Vienna"},
+        Feature.HOLIDAYS: {"timezone": "Europe/Vienna", "holidays": ["2026-12-25"]},
         Feature.DEVICES: {"quality": {"silent_steps": 3}},
     }.get(feature, {})
 
@@ -142,6 +150,7 @@ def _release(folder: Path, features: frozenset[Feature]) -> dict[str, Any]:
         release["sensors"] = {"D": {"mechanism": named[1]}}
     if Feature.BUDGET in features:
         release["budget"] = {"added": 0.5, "share": 0.5, "sigmas": [1.0, 4.0]}
+        release["budget"]["hindsight"] = Feature.HINDSIGHT in features
     if Feature.TIERS in features:
         release["tiers"] = TIERS
     if Feature.CORRELATED in features:

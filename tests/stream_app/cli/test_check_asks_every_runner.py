@@ -13,7 +13,15 @@ import pytest
 from stream_app.analysis.preflight import check_files
 from stream_app.setup.combinations import EVERYWHERE, REFUSALS, Feature, Refusal, Runner
 from tests.documents import DOCS, shown
-from tests.stream_app.cli.every_feature import FILES, OF_SENSORS, TIERS, make, refused_by, runners
+from tests.stream_app.cli.every_feature import (
+    FILES,
+    OF_SENSORS,
+    TIERS,
+    make,
+    refused_by,
+    runners,
+    with_implied,
+)
 from tests.stream_app.command_line import Tallyguard
 from tests.stream_app.engine_support import NAMES
 from tests.volume import some
@@ -61,6 +69,7 @@ def can_be(features: set[Feature]) -> bool:
 
 def expected(features: set[Feature], runner: Runner) -> bool:
     """Whether the list refuses it. A run knows a schedule's tiers, where workers refuse these themselves."""
+    features = set(with_implied(features))
     if runner is Runner.RUN and Feature.SCHEDULED_TIERS in features and Feature.LATE in features:
         return True
     return any(

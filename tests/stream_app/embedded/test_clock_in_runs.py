@@ -20,7 +20,7 @@ from stream_app.analysis.run_log import read_run
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.deployment.deployment import accounts_basis
-from stream_app.setup.combinations import Runner
+from stream_app.setup.combinations import Facts, Runner, refusals
 from stream_app.setup.run_folder.run_settings import load_run, settings_of_run
 from stream_app.setup.schedule_files import parse_schedule
 from stream_app.setup.settings import Settings
@@ -42,6 +42,7 @@ from tests.stream_app.engine_support import (
 
 ORIGIN = "2026-03-28T23:00:00Z"  # midnight in Vienna; two hours later clocks are put forward
 STEPS = 7
+BUDGET = {"mechanism": "budget", "budget": {"risk": 0.99, "share": 0.2}}
 CLOCK = {"timezone": "Europe/Vienna", "origin": ORIGIN, "step_seconds": 3600}
 
 
@@ -60,9 +61,9 @@ def settings(**chosen: object) -> Settings:
     return Settings(**{**given, **chosen})
 
 
-def counts() -> bytes:
+def counts(steps: int = STEPS) -> bytes:
     messages = []
-    for step in range(STEPS):
+    for step in range(steps):
         messages += [activation(step, "A", "C"), reading(step, "A", step), reading(step, "C", 1)]
     return lines_of(messages)
 
@@ -96,22 +97,24 @@ def summaries(folder: Path) -> list[dict[str, Any]]:
     return [line for line in json_lines(folder / "risks.jsonl") if line["type"] == "risk_summary"]
 
 
+@pytest.mark.parametrize("release", [{"mechanism": "raw"}, BUDGET], ids=["raw", "budget"])
 def test_a_crash_in_the_night_of_change_leads_to_the_same_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: dict[str, Any]
 ) -> None:
     """At every ninth write, half done; snapshots are taken all the time."""
-    run_at(tmp_path / "whole", snapshot_seconds=1e-9)
+    chosen = {"snapshot_seconds": 1e-9, "release": release}
+    run_at(tmp_path / "whole", **chosen)
     disk = Disk(monkeypatch)
-    run_at(tmp_path / "counted", snapshot_seconds=1e-9)
+    run_at(tmp_path / "counted", **chosen)
     expected, operations = everything_in(tmp_path / "whole"), disk.operations
     assert operations > 50
     for crash_at in range(5, operations, 9):
         folder = tmp_path / str(crash_at)
         disk.operations, disk.crash_at = 0, crash_at
         with pytest.raises(Crash):
-            run_at(folder, snapshot_seconds=1e-9)
+            run_at(folder, **chosen)
         disk.crash_at = -1
-        run_at(folder, snapshot_seconds=1e-9)
+        run_at(folder, **chosen)
         assert everything_in(folder) == expected
 
 
@@ -127,8 +130,53 @@ def test_the_clock_is_recorded_and_cannot_change_under_a_run(tmp_path: Path) -> 
         settings_of_run(tmp_path / "counted", Settings(timezone="Europe/Vienna"))
     with pytest.raises(RunChangedError, match="timezone"):
         run_at(tmp_path / "counted")
-    with pytest.raises(RunChangedError, match="holidays"):
-        run_at(tmp_path / "wall", holidays=["2026-04-07"])
+
+
+@cache
+def weekly() -> Population:
+    rng = np.random.default_rng(4)
+    priors = [MovementPrior.from_dense(f"p{k}", rng.dirichlet(np.ones(4), size=(168, 4))) for k in range(3)]
+    return Population.pack(priors, NAMES)
+
+
+def run_weekly(folder: Path, steps: int, holidays: list[str], **chosen: object) -> None:
+    given = settings(holidays=holidays, **chosen)
+    run(given, RunOptions(folder), weekly(), clock=TickingClock(), chunks=[counts(steps)])
+
+
+def test_holidays_of_days_to_come_may_change_while_a_run_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next Monday becomes one after two steps; a kill at every ninth write leads to the same files."""
+    before, after = ["2026-12-25"], ["2026-03-30", "2026-12-25"]
+    everyone = {"snapshot_seconds": 1e-9, "origin": "2026-03-29T20:00:00Z"}  # two hours before Monday
+    whole = tmp_path / "whole"
+    run_weekly(whole, 2, before, **everyone)
+    run_weekly(whole, STEPS, after, **everyone)
+    assert load_run(whole)["holidays"] == after
+    entries = [json.loads(line) for line in (whole / "record.jsonl").read_text().splitlines()]
+    held = [each["facts"]["holidays"] for each in entries if "holidays" in each.get("facts", {})]
+    assert held == [before, after]
+    run_weekly(tmp_path / "never", STEPS, before, **everyone)
+    assert summaries(whole)[:2] == summaries(tmp_path / "never")[:2]
+    assert summaries(whole)[-1]["mean_baseline"] != summaries(tmp_path / "never")[-1]["mean_baseline"]
+    disk = Disk(monkeypatch)
+    run_weekly(tmp_path / "counted", 2, before, **everyone)
+    first = disk.operations
+    run_weekly(tmp_path / "counted", STEPS, after, **everyone)
+    for crash_at in range(first + 1, disk.operations, 9):
+        folder = tmp_path / str(crash_at)
+        disk.operations, disk.crash_at = 0, crash_at
+        run_weekly(folder, 2, before, **everyone)
+        with pytest.raises(Crash):
+            run_weekly(folder, STEPS, after, **everyone)
+        disk.crash_at = -1
+        run_weekly(folder, STEPS, after, **everyone)
+        assert everything_in(folder) == everything_in(whole)
+    with pytest.raises(RunChangedError, match="2026-03-30 was one and is none now; put these days back"):
+        run_weekly(whole, STEPS, before, **everyone)
+    with pytest.raises(RunChangedError, match="2026-03-29 was none and is one now"):
+        run_weekly(whole, STEPS, ["2026-03-29", *after], **everyone)
 
 
 def test_every_process_of_a_deployment_on_kafka_must_have_the_same_clock() -> None:
@@ -141,11 +189,19 @@ def test_every_process_of_a_deployment_on_kafka_must_have_the_same_clock() -> No
     assert not {"timezone", "holidays"} & without.keys()
 
 
-def test_what_cannot_follow_the_clock_is_refused_with_the_settings(tmp_path: Path) -> None:
+def test_a_budget_a_crowd_and_a_panel_follow_the_clock_but_hindsight_no_holidays(tmp_path: Path) -> None:
+    """What cannot is refused by every runner, in one sentence."""
+    own = {"adversary": "crowd", "release": BUDGET, "panel": tmp_path / "panel.jsonl"}
+    holidays = {"holidays": ["2026-05-01"]}
+    assert not list(refusals(None, Facts(settings(**own, **holidays))))
+    later = {"mechanism": "budget", "budget": {"risk": 0.99, "hindsight": True}}
+    assert not list(refusals(None, Facts(settings(release=later))))
+    [refused] = refusals(None, Facts(settings(release=later, **holidays)))
+    assert str(refused).startswith("a risk budget in hindsight must have no holidays, got 1 dates")
+
+
+def test_a_clock_that_there_is_not_is_refused_with_the_settings(tmp_path: Path) -> None:
     for chosen, what in (
-        ({"adversary": "crowd"}, "crowd and adversary"),
-        ({"release": {"mechanism": "budget", "budget": {"added": 0.1}}}, "release.mechanism budget"),
-        ({"panel": tmp_path / "panel.jsonl"}, "panel"),
         ({"timezone": "Europe/Wien"}, "IANA database"),
         ({"timezone": None, "holidays": ["2026-05-01"]}, "holidays must be dates of a timezone"),
         ({"step_seconds": 7 * 3600, "holidays": ["2026-05-01"]}, "must divide a day"),
@@ -153,7 +209,7 @@ def test_what_cannot_follow_the_clock_is_refused_with_the_settings(tmp_path: Pat
     ):
         with pytest.raises(ValueError, match=what):
             settings(**chosen)
-    assert settings(timezone="UTC", adversary="crowd").calendar(0) is None
+    assert settings(timezone="UTC").calendar(0) is None
 
 
 def test_holidays_may_come_from_a_file_with_comments(tmp_path: Path) -> None:

@@ -18,8 +18,10 @@ from stream_app.steps.policy.people_shards import murmur2, partition_of, people_
 from stream_app.steps.policy.proposals import Answer, Negotiation, Proposal, Respondent, Source
 from stream_app.watching.wording import decision_in_words
 from tests.accounting.decisions import deciding
+from tests.accounting.test_clock_changes import calendar_of, spring
 
 LOCATIONS = 8
+TIMELESS = tuple(f"t{k}" for k in range(10))
 SOURCE = Source(deployment="d", session="s")
 REGISTRY = SensorRegistry.one_per_location([str(k) for k in range(LOCATIONS)])
 
@@ -86,6 +88,36 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, work):
             accountant.apply(expected.schedule)
     assert BudgetReason.BUDGET in reasons
     assert (cleared > 0) == (work != 0)
+
+
+def test_distributed_decisions_in_a_night_of_change_are_those_of_one_process():
+    """A partition of people who know no clock, and one without people, count the same hours."""
+    rng = np.random.default_rng(3)
+    given = spring(rng)
+    calendar, first = calendar_of(given.origin), given.first - 3
+    daily = deciding.people(rng, 20, LOCATIONS, cycles=(24,))
+    timeless = deciding.people(rng, 10, LOCATIONS, cycles=(1,)).renamed(TIMELESS)
+    steps = dict.fromkeys(range(first, first + 8), ("0", "1", "2"))
+    policy, elsewhere = (budget_policy(steps, risk=0.9, added=None, look_ahead=1) for _ in range(2))
+    horizon = HorizonSettings(4, 1, first_slot=calendar.first_slot, first_step=first, calendar=calendar)
+    everybody = Population.concatenate([daily, timeless])
+    nobody = Population.pack([], [str(k) for k in range(LOCATIONS)])
+    whole, *parts = (ContinuousAccountant(each, horizon) for each in (everybody, daily, timeless, nobody))
+    policy.bind(whole)
+    respondents = [
+        Respondent(k, WhatIf(part, elsewhere.limit), REGISTRY, "d") for k, part in enumerate(parts)
+    ]
+    released = 0
+    for t, sensors in steps.items():
+        expected = policy.decide(t, sensors)
+        negotiation = Negotiation(
+            elsewhere.decider(t, sensors), elsewhere.limit, len(parts), elsewhere.coming(t), source=SOURCE
+        )
+        assert negotiate(negotiation, respondents) == expected
+        released += any(each.mechanism.is_released for each in expected.schedule.releases)
+        for accountant in [whole, *parts]:
+            accountant.apply(expected.schedule)
+    assert released
 
 
 def test_people_are_split_as_the_brokers_clients_split_them():
