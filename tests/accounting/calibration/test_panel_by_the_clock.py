@@ -11,7 +11,7 @@ import pytest
 from accounting.audit.calibration import PanelCheck, RunningCheck
 from accounting.settings import HorizonSettings
 from tests.accounting.test_clock_changes import NIGHTS, Night, calendar_of, on_the_wall, random_prior
-from tests.volume import cases
+from tests.volume import randoms
 
 
 @pytest.mark.parametrize("night", NIGHTS)
@@ -19,8 +19,8 @@ def test_each_guess_is_predicted_exactly_through_the_night(
     night: Callable[[np.random.Generator], Night],
 ) -> None:
     """The mean of ``1 + stake (a - b)`` over all futures is 1, from habits and from a last place."""
-    rng, judged = np.random.default_rng(60), 0
-    for _ in range(cases(40)):
+    judged = 0
+    for rng in randoms(60, 40):
         given = night(rng)
         people, steps = random_prior(rng, given.cycle), min(given.steps, 6)
         truth = on_the_wall(people, given.origin, given.first, steps, given.holidays)

@@ -24,7 +24,7 @@ from tests.accounting.crowd.instances import noise_of
 from tests.accounting.decisions import deciding
 from tests.accounting.exposures import RAW, gaussian
 from tests.accounting.test_clock_changes import KINDS, NIGHTS, Night, calendar_of, on_the_wall, unix
-from tests.volume import cases
+from tests.volume import randoms
 
 ROUNDING = 1e-9
 
@@ -78,8 +78,8 @@ class Log:
 
 @pytest.mark.parametrize("night", NIGHTS)
 def test_no_adversary_beats_the_running_ceiling(night: Callable[[np.random.Generator], Night]) -> None:
-    rng, lowered, cases_seen = np.random.default_rng(50), 0, 0
-    for _ in range(cases(16)):
+    lowered, cases_seen = 0, 0
+    for rng in randoms(50, 16):
         log = Log(rng, night(rng))
         horizon = int(rng.integers(1, log.night.steps + 1))
         mistakes = int(rng.integers(min(horizon, 2)))
@@ -107,8 +107,8 @@ def test_no_adversary_beats_the_running_ceiling(night: Callable[[np.random.Gener
 
 @pytest.mark.parametrize("night", NIGHTS)
 def test_no_adversary_beats_an_audits_ceiling(night: Callable[[np.random.Generator], Night]) -> None:
-    rng, seen = np.random.default_rng(51), 0
-    for _ in range(cases(16)):
+    seen = 0
+    for rng in randoms(51, 16):
         log = Log(rng, night(rng))
         mistakes = int(rng.integers(min(log.night.steps, 2)))
         schedule = Schedule(log.steps, log.calendar.first_slot + log.night.first, log.calendar)
@@ -172,9 +172,9 @@ def test_a_restart_and_parts_have_the_same_bits_in_the_night_of_change() -> None
         for step in steps[at:]:
             apply(again, step)
         assert again.snapshot() == whole.snapshot()
-    where = VIENNA.first_slot, NIGHT - 5, None, None, None, VIENNA
-    together = Others(people, *where)
-    parts = [Others(part, *where) for part in people.split(3)]
+    where = VIENNA.first_slot, NIGHT - 5
+    together = Others(people, *where, calendar=VIENNA)
+    parts = [Others(part, *where, calendar=VIENNA) for part in people.split(3)]
     for step in steps:
         sums = [part.apply(step) for part in parts]
         assert together.apply(step) == tuple(map(lambda *each: each[0] + each[1] + each[2], *sums))

@@ -31,7 +31,7 @@ from tests.accounting.test_clock_changes import (
     spring,
     unix,
 )
-from tests.volume import cases
+from tests.volume import randoms, some
 
 LOCATIONS = 6
 RELEASED = (Raw(), Gaussian(0.7))
@@ -68,8 +68,8 @@ def limit_above_habits(
 @pytest.mark.parametrize("night", NIGHTS)
 def test_no_adversary_beats_the_limit_that_decisions_keep(night: Callable[[np.random.Generator], Night]):
     """By every trajectory of one person; zeros and absorbing places included."""
-    rng, counted, silent = np.random.default_rng(44), 0, 0
-    for _ in range(cases(40)):
+    counted, silent = 0, 0
+    for rng in randoms(44, 40):
         given = night(rng)
         population, horizon = random_prior(rng, given.cycle), int(rng.integers(1, given.steps))
         truth = on_the_wall(population, given.origin, given.first, given.steps, given.holidays)
@@ -103,8 +103,8 @@ def test_no_adversary_beats_the_limit_that_decisions_keep(night: Callable[[np.ra
 @pytest.mark.parametrize("night", NIGHTS[:3])
 def test_no_adversary_beats_a_limit_in_hindsight(night: Callable[[np.random.Generator], Night]):
     """However late the releases are that tell of a horizon before clocks were changed."""
-    rng, counted = np.random.default_rng(45), 0
-    for _ in range(cases(40)):
+    counted = 0
+    for rng in randoms(45, 40):
         given = night(rng)
         matrices = rng.dirichlet(np.full(2, 30.0), size=(24, 2))
         population = Population.pack([MovementPrior.from_dense("p", matrices)], ["0", "1"])
@@ -140,7 +140,7 @@ def settings_by_the_clock(rng: np.random.Generator, given: Night, **chosen: obje
 @pytest.mark.parametrize("night", NIGHTS)
 def test_no_run_through_the_night_exceeds_its_budget(night: Callable[[np.random.Generator], Night]):
     settled: Counter[str] = Counter()
-    for seed in range(cases(8)):
+    for seed in some(8):
         rng = np.random.default_rng(100 + seed)
         given = night(rng)
         given = given._replace(first=given.first - int(rng.integers(12)))
