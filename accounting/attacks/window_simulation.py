@@ -35,7 +35,7 @@ def window_codes(exposure: Exposure, draws: int) -> WindowCodes:
         counts = [own_count(exposure, each) for each in own]
         most = max(int(np.flatnonzero(each.law)[-1]) for each in counts)
         nats = sum(each.information_nats for each in counts)
-        if nats > 0.0:
+        if nats > 0.0 and most > 0:  # of a constant count rounding may leave some
             worth.append((-nats / log(1.0 + most), name, most))
     entries = exposure.chain.value.size / exposure.chain.start.shape[0]
     affordable, states = MOST_WORK / (draws * exposure.steps * _VISITS * entries), 1

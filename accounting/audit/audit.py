@@ -28,7 +28,13 @@ from accounting.bounds import (
 )
 from accounting.bounds.windows import window_risk
 from accounting.exceptions import EffortError
-from accounting.exposure import Exposure, baseline, check_mistakes, released_information
+from accounting.exposure import (
+    Exposure,
+    PublishedWindows,
+    baseline,
+    check_mistakes,
+    released_information,
+)
 from accounting.exposure.crowd import CrowdAdversary, Others, with_strangers
 from accounting.exposure.step_information import observe
 from accounting.numerics import mean_interval
@@ -504,4 +510,4 @@ def _without(exposure: Exposure, steps: tuple[StepSchedule, ...], left_out: Info
         seen if step == other else observe(other, locations)
         for seen, step, other in zip(exposure.observations, before, after, strict=True)
     )
-    return exposure.under(tuple(observations))
+    return exposure.under(tuple(observations), PublishedWindows.of(changed, locations))

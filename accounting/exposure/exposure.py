@@ -270,13 +270,15 @@ class Exposure:
         empty = StepObservation(np.zeros_like(self.observations[0].labels), ((),), ())
         return self.under((empty,) * self.steps)
 
-    def under(self, observations: tuple[StepObservation, ...]) -> Exposure:
-        """The same person and horizon under other releases.
+    def under(
+        self, observations: tuple[StepObservation, ...], windows: PublishedWindows | None = None
+    ) -> Exposure:
+        """The same person and horizon under other releases, those over ``windows`` among them.
 
         What the prior alone says is kept; and what the raw version of the releases says, where that is the
         same.
         """
-        other = Exposure(self.chain, self.start, self.first_slot, observations)
+        other = Exposure(self.chain, self.start, self.first_slot, observations, windows=windows)
         if other.steps == self.steps:
             vars(other).update({name: vars(self)[name] for name in _OF_THE_PRIOR if name in vars(self)})
             if np.array_equal(other.labels, self.labels):

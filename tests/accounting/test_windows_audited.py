@@ -29,6 +29,8 @@ from models.releases import (
 from stream_app.watching.hindsight import PastHorizon, hindsight
 from tests.accounting.own_counts_enumerated import Counted, Log, with_mechanism
 
+MOST_CELLS = 3e6
+
 
 @dataclass(frozen=True)
 class Case:
@@ -65,6 +67,7 @@ def schedules(draw: st.DrawFn, mistakes: int | None = None) -> Case:
     start = rng.dirichlet(np.ones(places))
     allowed = int(rng.integers(0, min(3, steps))) if mistakes is None else mistakes
     log = Log(start, (weights / weights.sum(axis=2, keepdims=True))[: steps - 1], (0, steps - 1), allowed)
+    cells = places**steps  # of the enumeration: as many counts as it can take
     released: list[list[SensorRelease]] = [[] for _ in range(steps)]
     counted: list[Counted] = []
     for number in range(int(rng.integers(1, 4))):
@@ -85,9 +88,13 @@ def schedules(draw: st.DrawFn, mistakes: int | None = None) -> Case:
         sensor = Sensor(f"c{number}", located, most_counts=most, window=window)
         for last in range(steps):
             if window.ends_with(last) and rng.random() < 0.8:
-                released[last].append(SensorRelease(sensor, mechanism))
                 own = Counted(window.first_of(last), last, times.astype(np.int64), np.ones(1))
-                counted.append(Limited.of(with_mechanism(own, mechanism), most))
+                shown = Limited.of(with_mechanism(own, mechanism), most)
+                cells *= shown.noise.size + most
+                if cells > MOST_CELLS:
+                    continue
+                released[last].append(SensorRelease(sensor, mechanism))
+                counted.append(shown)
     schedule = Schedule(tuple(StepSchedule(step, tuple(each)) for step, each in enumerate(released)))
     return Case(log, schedule, counted)
 
