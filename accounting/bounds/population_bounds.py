@@ -85,7 +85,7 @@ def certified_person(
     by = BY_DIVERGENCE
     if threshold < 0.0 or certified > threshold >= baseline:
         order = min(question.order, steps - mistakes) if mistakes > 0 else 0
-        usable = RawQuestion(mistakes, order, question.least_pattern, question.vectors, question.has_genie)
+        usable = RawQuestion(mistakes, order, question.least_pattern, question.vectors)
         seen = seen_raw(person, hits, marginal, unobserved(start), order, powers)
         refined = least_raw_success(seen, usable)
         if refined.value < certified:
@@ -216,7 +216,7 @@ def certify_population(
         population, schedule.calendar, schedule.first_slot, len(schedule.steps)
     )
     counted = np.stack([observe(step, population.location_count).labels > 0 for step in schedule.steps])
-    question = RawQuestion(mistakes, order, NO_PATTERNS, vectors, False)
+    question = RawQuestion(mistakes, order, NO_PATTERNS, vectors)
     limit = -1.0 if threshold is None else threshold
     size = len(population)
     certified, baseline, information = np.empty(size), np.empty(size), np.empty(size)

@@ -140,7 +140,7 @@ def least_exact_bound(raw: RawHorizon, horizon: HorizonRules) -> RawSuccess:
     outside = Outside(laws, shown, np.ones((1, places)))
     rows = (raw.hits.sum() + horizon.vectors) * steps * (horizon.mistakes + 1)
     vectors = horizon.vectors if rows * places <= _MOST_ENTRIES else 0
-    question = RawQuestion(horizon.mistakes, 0, NO_PATTERNS, vectors, False)
+    question = RawQuestion(horizon.mistakes, 0, NO_PATTERNS, vectors)
     seen = seen_without_patterns(raw.person, raw.hits, raw.marginal, outside)
     return least_after_history(seen, question)
 

@@ -83,7 +83,6 @@ def _fill_kept_sets(
 
 _MOST_WALKED = 16  # noised sensor-steps up to which each set's patterns are walked to the lightest
 _MOST_OPERATIONS = 1e10  # over all kept sets, twice; some ten seconds of one core
-_MOST_GENIE_AIDED = 4e9  # multiplications over all kept sets; about a second of one core
 _MOST_FRONTIER = 4e9  # operations over all kept sets; some seconds of one core
 _MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
 
@@ -210,7 +209,6 @@ def _evaluate(
         order,
         max(LEAST_PATTERN, 1.0 / question.effort.patterns) if are_many else LEAST_PATTERN,
         _affordable_vectors(exposure, sensors, kept, question),
-        _is_genie_affordable(exposure, sensors, kept, question.mistakes),
     )
     powers = exposure.powers if order > 1 else exposure.no_powers
     values = np.empty((len(kept), 2))
@@ -226,17 +224,6 @@ def _affordable_vectors(
     hits = sensors.always.sum() + kept @ sensors.cover.sum(axis=1)
     typical = replace(Size.of(exposure), hits=int(np.sqrt(np.mean(hits**2))))
     return affordable_vectors(typical, question.mistakes, question.effort.vectors, _MOST_FRONTIER / len(kept))
-
-
-def _is_genie_affordable(
-    exposure: Exposure, sensors: SensorSteps, kept: NDArray[np.bool_], mistakes: int
-) -> bool:
-    """Whether the genie-aided bound is affordable for all these sets: a pattern costs about a step."""
-    patterns = np.where(kept, 1.0 + sensors.cover.sum(axis=1), 1.0).prod(axis=1)
-    patterns *= np.prod(1.0 + sensors.always.sum(axis=1))
-    entries = exposure.chain.value.size / exposure.chain.start.shape[0]
-    moves = patterns.sum() + exposure.steps * len(kept)
-    return bool(2.0 * moves * (mistakes + 1) * entries <= _MOST_GENIE_AIDED)
 
 
 def _compute(question: Question) -> float | None:

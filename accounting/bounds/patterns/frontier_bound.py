@@ -24,7 +24,7 @@ MOST_LAWS = 64
 def affordable_vectors(size: Size, mistakes: int, wanted: int, most: float = _MOST_OPERATIONS) -> int:
     """Vectors up to ``wanted`` for which memory and ``most`` operations suffice; 0 where none does."""
     rows = mistakes + 1
-    if (size.hits + 1) * size.steps * rows * size.places > MOST_ENTRIES:
+    if (size.hits + size.steps * rows) * size.places > MOST_ENTRIES:
         return 0
     one_expansion = rows * (size.moves + 2 * size.places)
     segments = 0.5 * (size.hits + 1) * (size.hits + 2)

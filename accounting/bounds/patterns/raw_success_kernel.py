@@ -126,7 +126,6 @@ class RawQuestion(NamedTuple):
     order: int  # of the moment bound, 0 for none
     least_pattern: float  # patterns less likely count as success; above 1 none is looked at
     vectors: int  # of the frontier bound, 0 for none
-    has_genie: bool  # whether the genie-aided bound is taken too; only together with the moment bound
 
 
 class SeenRaw(NamedTuple):

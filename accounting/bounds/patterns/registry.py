@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from accounting.bounds.patterns.exact import EXACT
 from accounting.bounds.patterns.frontier_bound import FRONTIER
-from accounting.bounds.patterns.genie_aided import GENIE_AIDED
 from accounting.bounds.patterns.moment import MOMENT
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_LEVELS,
@@ -24,7 +23,6 @@ from models.numerics.jit import inline, jit
 RAW_BOUNDS: tuple[Bound, ...] = (
     MOMENT,
     EXACT,
-    GENIE_AIDED,
     FRONTIER,
 )
 CODES = {

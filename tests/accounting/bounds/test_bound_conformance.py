@@ -39,7 +39,6 @@ BOUNDS_TO_TEST = {
     "moment": Effort(order=3),
     "exact": Effort(),
     "erasure": Effort(patterns=64),
-    "genie_aided": Effort(),
     "frontier": Effort(vectors=4),
     "levels": Effort(vectors=16),
     "sandwich": Effort(vectors=4),
@@ -116,7 +115,7 @@ def for_everybody(bound: Bound, exposure: Exposure, outside: Outside, mistakes: 
     assert bound.kernel is not None
     order = min(2, exposure.steps - mistakes)
     seen = seen_raw(exposure.person, exposure.hits, exposure.marginal, outside, order, exposure.no_powers)
-    return bound.kernel(seen, RawQuestion(mistakes, order, 1e-9, 4, True))
+    return bound.kernel(seen, RawQuestion(mistakes, order, 1e-9, 4))
 
 
 @pytest.mark.slow

@@ -10,8 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.frontier_kernel import FrontierEffort, raw_frontier
-from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws
+from accounting.audit import AttackSettings, audit_exposure
+from accounting.bounds import Effort
+from accounting.bounds.patterns.frontier_bound import frontier_bound
+from accounting.bounds.patterns.frontier_kernel import (
+    FrontierEffort,
+    frontier_effort,
+    frontier_of,
+    raw_channels,
+    raw_frontier,
+)
+from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws, unobserved
+from accounting.bounds.protocol import Question
 from accounting.hmm.frontier.search_kernel import (
     Found,
     completion_gains,
@@ -25,6 +35,7 @@ from accounting.hmm.propagation import marginals
 from models.priors.chain import LocalChain
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import all_paths, optimum_success, within
+from tests.accounting.exposures import koga_chain, raw_exposure
 
 UNLIMITED = 1 << 40
 seeds = st.integers(0, 2**32 - 1)
@@ -162,3 +173,50 @@ def test_more_effort_never_raises_it(seed: int) -> None:
             for vectors in (1, 2, 4, 16)
         ]
         assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(values))
+
+
+@given(seeds)
+@settings(max_examples=40)
+def test_an_exact_count_is_a_channel_of_one_level_and_a_suppressed_one_is_none(seed: int) -> None:
+    """Sensors of one step as one channel or as many; a count of nobody changes nothing either."""
+    rng = np.random.default_rng(seed)
+    case = random_case(rng, largest=4, longest=5)
+    marginal = marginals(case.person, len(case.labels))
+    hits = (case.labels > 0) & (marginal > 0.0)
+    mistakes, outside = int(rng.integers(len(hits))), unobserved(case.start)
+    effort = frontier_effort(4, int(rng.choice([-1, 8])))
+    raw = raw_frontier(case.person, hits, marginal, mistakes, outside, effort)
+    joined = raw_channels(hits)
+    step, place = np.nonzero(hits)
+    apart = raw_channels(np.zeros((step.size, hits.shape[1]), np.bool_))._replace(time=step)
+    apart.cover[np.arange(step.size), place] = True
+    silent = raw_channels(np.zeros_like(hits))
+    both = type(joined)(*(np.concatenate(pair) for pair in zip(joined, silent, strict=True)))
+    order = np.argsort(both.time, kind="stable")
+    with_silent = type(joined)(*(array[order] for array in both))
+    for channels in (joined, apart, with_silent):
+        found = frontier_of(case.person, channels, marginal, mistakes, outside, effort)
+        assert found == pytest.approx(raw, rel=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.indices
+def test_hundred_places_and_two_mistakes_are_bounded_near_the_best_attack() -> None:
+    """Where the moment bound looks at too few steps jointly: it is more than 50 times larger here."""
+    start, matrix = koga_chain(100, 0.1)
+    exposure = raw_exposure(start, matrix, [[t] for t in (47, 51, 75, 95, 3, 14, 82, 94, 24, 31)])
+    audit = audit_exposure(exposure, 2, attacks=AttackSettings(draws=1))
+    assert audit.attacks is not None
+    assert audit.attacks["either"] is not None
+    bounds = audit.bounds.model_dump()
+    assert bounds["frontier"] <= 2.0 * audit.attacks["either"].success
+    assert bounds["moment"] > 50 * bounds["frontier"]
+
+
+def test_a_thousand_steps_of_near_certain_moves_stay_probabilities() -> None:
+    matrix = np.array([[1 - 1e-300, 1e-300], [1e-9, 1 - 1e-9]])
+    exposure = raw_exposure(np.array([0.5, 0.5]), matrix, [[0]] + [[]] * 998 + [[1]])
+    for mistakes in (0, 3):
+        found = frontier_bound(Question(exposure, mistakes, Effort()))
+        assert found is not None
+        assert 0.9 <= found <= 1.0

@@ -95,7 +95,7 @@ def test_audit_prints_one_object_a_person_with_the_documented_fields(
     assert result.code == 0
     assert [item["person"] for item in result.document] == ["ann", "bob"]
     assert list(result.document[0]) == AUDIT_FIELDS
-    bounds = {"loose", "tight", "divergence", "moment", "exact", "erasure", "genie_aided"}
+    bounds = {"loose", "tight", "divergence", "moment", "exact", "erasure"}
     assert set(result.document[0]["bounds"]) >= bounds
     assert set(result.document[0]["attacks"]) == {
         "map",
