@@ -10,13 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from stream_app.kafka.broker.clients import is_transient, start_producer
+from stream_app.kafka.broker.streams import Batch
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_reader import (
-    BackgroundListener,
-    LogFollower,
-    last_record,
-    read_partition,
-)
+from stream_app.kafka.deployment.log_reader import BackgroundListener, last_record, read_partition
 from stream_app.kafka.deployment.records import PersonEntry, RefusedRecord, person_kind, pseudonym_in
 
 logger = logging.getLogger(__name__)
@@ -95,17 +91,17 @@ class Loaded(NamedTuple):
 Refuse = Callable[[RefusedRecord], Awaitable[None]]
 
 
-class PersonSource(BackgroundListener):
-    """Reads outside any group. Changes wait until the worker takes them between two steps."""
+class PersonSource:
+    """Loads partitions; later changes wait until the worker takes them between two steps."""
 
     def __init__(self, deployment: Deployment, refuse: Refuse) -> None:
-        super().__init__()
         self._connection = deployment.connection
         self._topic = deployment.topics.persons
         self._kind = person_kind(deployment.digest, deployment.settings.has_crowd, deployment.settings.draws)
         self._refuse = refuse
         self._changes: dict[int, Changes] = {}
-        self._next: dict[int, int] = {}
+        self.next_offsets: dict[int, int] = {}
+        """Where each partition is read on after :meth:`load`."""
 
     async def load(
         self, partition: int, on_progress: Callable[[], None], known: Mapping[str, bytes] | None = None
@@ -129,7 +125,8 @@ class PersonSource(BackgroundListener):
             else:
                 await self._enter(people, record)
             on_progress()
-        self._next[partition] = last + 1
+        self.next_offsets[partition] = last + 1
+        self._changes.pop(partition, None)
         return Loaded(people, unchanged)
 
     def take(self, partition: int) -> Changes:
@@ -140,21 +137,11 @@ class PersonSource(BackgroundListener):
         """Partitions with changes."""
         return tuple(self._changes)
 
-    async def follow(self, partitions: Iterable[int]) -> None:
-        """From now on follow changes in these partitions only; each must have been loaded."""
-        await self.stop()
-        followed = set(partitions)
-        self._changes = {each: changes for each, changes in self._changes.items() if each in followed}
-        if followed:
-            await self.begin(self._follow(followed))
-
-    async def _follow(self, partitions: set[int]) -> None:
-        starts = {(self._topic, each): self._next[each] for each in partitions}
-        async for records in LogFollower(self._connection).records(starts):
-            for record in records:
-                self._next[record.partition] = record.offset + 1
-                if record.key != MARK:
-                    await self._enter(self._changes.setdefault(record.partition, {}), record)
+    async def change(self, batch: Batch) -> None:
+        """Note the changes in a batch of records."""
+        for record in batch.records:
+            if record.key != MARK:
+                await self._enter(self._changes.setdefault(record.partition, {}), record)
 
     async def _enter(self, people: Changes, record: Any) -> None:
         """Enter one record; one that is no person becomes a dead letter and changes nothing."""

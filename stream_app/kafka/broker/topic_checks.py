@@ -47,7 +47,7 @@ def roles(topics: Topics) -> tuple[Role, ...]:
             "account",
             "the account workers",
             (
-                *(topics.deployment, topics.steps, topics.persons, topics.decisions, topics.proposals),
+                *(topics.deployment, topics.persons, topics.decisions, topics.proposals),
                 *(topics.accounts, topics.risks),  # the latter to see how far they were written
             ),
             (
@@ -75,7 +75,7 @@ def _release_role(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
         "release",
         "the release worker",
         (
-            *(topics.activations, topics.readings, topics.deployment, topics.steps),
+            *(topics.activations, topics.readings, topics.deployment),
             *(topics.progress, topics.decisions, topics.answers),
         ),
         (
@@ -95,7 +95,7 @@ def _region_roles(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
         "intake",
         "the intake workers",
         (
-            *(topics.activations, topics.readings, topics.deployment, topics.regions_shared),
+            *(topics.activations, topics.readings, topics.deployment),
             *(topics.progress, topics.decisions, topics.releases),  # the latter to see how far it goes
         ),
         (*published, *tiers, topics.sealed, topics.progress, topics.rejected),
@@ -106,7 +106,7 @@ def _region_roles(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
         "coordinator",
         "the coordinator of regions",
         (
-            *(topics.sealed, topics.deployment, topics.steps, topics.coordination, topics.decisions),
+            *(topics.sealed, topics.deployment, topics.coordination, topics.decisions),
             topics.answers,
         ),
         (

@@ -91,7 +91,8 @@ def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
         async def load(self, *arguments: object) -> SimpleNamespace:
             return SimpleNamespace(unchanged=set(), changes={})
 
-        async def follow(self, partitions: object) -> None:
+    class Group(MagicMock):
+        async def read_from(self, *where: object) -> None:
             pass
 
     async def follow(first: int) -> None:
@@ -110,7 +111,7 @@ def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
         log = steps_of(deployment, 8)
         worker = worker_of(deployment, log)
         worker._risks = Both()  # type: ignore[assignment]
-        worker._loader.persons = People()
+        worker._loader.persons, worker._app = People(), Group()
         worker._follow_decisions = follow  # type: ignore[method-assign]
         await worker.assigned({0})
         await worker._settle()
