@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from models.keys import NoiseKey
-from stream_app.kafka.broker.clients import BrokerError, answering_servers, retry_until_answered
+from stream_app.kafka.broker.clients import BrokerError, retry_until_answered, start_consumer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP
@@ -69,7 +69,9 @@ _FOLLOWED_RECORDS = 2000  # in one batch
 async def reading(connection: Connection, *, patient: bool = True) -> AsyncIterator[Any]:
     """A consumer without a group while the block runs; if ``patient``, it waits for a broker that is away."""
     consumer = await (
-        retry_until_answered(connection, lambda: _start(connection)) if patient else _start(connection)
+        retry_until_answered(connection, lambda: start_consumer(connection))
+        if patient
+        else start_consumer(connection)
     )
     try:
         yield consumer
@@ -238,25 +240,6 @@ async def record_at(connection: Connection, topic: str, offset: int) -> Any | No
         async for record in found:
             return record if record.offset == offset else None
     return None
-
-
-async def _start(connection: Connection) -> Any:
-    """A connected consumer."""
-    from aiokafka import AIOKafkaConsumer
-
-    consumer = AIOKafkaConsumer(
-        **connection.aiokafka(await answering_servers(connection)),
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",  # an offset that compaction removed must not lead to the end
-        max_partition_fetch_bytes=2**20,  # a larger record comes alone
-    )
-    try:
-        await consumer.start()
-    except BaseException:
-        await consumer.stop()
-        raise
-    return consumer
 
 
 @asynccontextmanager
