@@ -22,7 +22,7 @@ from models.keys import SnapshotKey
 from stream_app.exceptions import restoring
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import Arrival, PartitionAccounts
-from stream_app.kafka.account.person_source import Changes, PersonSource, Refuse, SegmentMarks
+from stream_app.kafka.account.person_source import LOOK_SECONDS, Changes, PersonSource, Refuse, SegmentMarks
 from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
 from stream_app.kafka.broker.clients import LogEnds, LogError, log_while_waiting, start_producer
 from stream_app.kafka.broker.connection import Connection
@@ -30,13 +30,12 @@ from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import (
-    BackgroundListener,
-    LogFollower,
+    bounds,
+    follow,
     last_risk_step,
     last_step,
     offset_before,
     read_steps,
-    recent_offsets,
 )
 from stream_app.kafka.deployment.records import DECISION, PROPOSAL, RefusedRecord, refused_person
 from stream_app.kafka.warm_up import compile_kernels
@@ -247,7 +246,6 @@ class AccountWorker(Job):
         self._snapshots = SnapshotKeeper(deployment, self._thread, snapshot_key, watch.counters.snapshots.inc)
         self._loader = PartitionLoader(deployment, self._thread, self._snapshots, self._refuse)
         self._answers_proposals = deployment.limit() is not None or deployment.settings.has_crowd
-        self._decisions = BackgroundListener()
         self._marks = SegmentMarks(deployment)
         self._last_step = -1  # the last step accounted, by the partitions owned at the time
         self._proposed: dict[int, Proposal | CrowdQuestion] = {}
@@ -257,10 +255,14 @@ class AccountWorker(Job):
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(maxsize=256)
         self._taking: asyncio.Task[None] | None = None
         self._assignment: set[int] = set()
-        self._changed = asyncio.Event()
+        self._changed, self._owns_any = asyncio.Event(), asyncio.Event()
 
     def agents(self, app: App) -> None:
         """Changes of people, and proposals; the partitions of both are given out together."""
+
+        @app.every(LOOK_SECONDS)
+        async def marks() -> None:
+            await self._marks.look(sorted(self._partitions))
 
         @app.agent(app.batches(self._topics.persons))
         async def people(batches: AsyncIterator[Batch]) -> None:
@@ -292,18 +294,27 @@ class AccountWorker(Job):
         logger.info("partitions given: %s", ", ".join(map(str, sorted(self._assignment))) or "none")
         self._changed.set()
 
-    async def _follow_decisions(self, first: int) -> None:
-        """Queue the decisions from a step on, once for all partitions; the accounts notice a missing step."""
+    async def _follow_decisions(self) -> None:
+        """Queue the decisions, once for all partitions; the accounts notice a missing step."""
+        await self._owns_any.wait()
         connection, topic = self._deployment.connection, self._topics.decisions
+        first = min((accounts.next_step for accounts in self._partitions.values()), default=0)
         start = await offset_before(connection, topic, first)
-        async for records in LogFollower(connection).records({(topic, 0): start}):
+        async for records in follow(connection, topic, start):
+            stop_if_cancelled()
             for record in records:
                 decision = DECISION.read_or_warn(record)
                 if decision is not None and decision.step >= first:
                     await self._inbox.put(decision)
 
     async def run(self) -> None:
-        """Until cancelled: assigned partitions, then changes of people, then decisions and proposals."""
+        """Until cancelled: follow the decisions, and work."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_decisions())
+            group.create_task(self._work())
+
+    async def _work(self) -> None:
+        """Assigned partitions first, then changes of people, then decisions and proposals."""
         while True:
             stop_if_cancelled()
             self._pulse.beat(has_work=self._lags or not self._inbox.empty())
@@ -326,8 +337,6 @@ class AccountWorker(Job):
     async def finish(self, reason: str) -> None:
         """Leave the group; steps whose risks are written are done, the next owner accounts the rest."""
         self._watch.stopped(reason)
-        await self._decisions.stop()
-        await self._marks.stop()
         await self._save_last()
         await self._snapshots.stop()
         await self._risks.stop()
@@ -397,8 +406,8 @@ class AccountWorker(Job):
             self._pulse.progress()
         for accounts in self._partitions.values():  # steps accounted while other partitions were owned
             await self._catch_up(accounts, self._last_step + 1)
-        await self._follow()
-        await self._marks.follow(self._partitions)
+        if self._partitions:
+            self._owns_any.set()
         self._watch.owns(self._partitions.values())
 
     async def _load(self, partition: int, step: int) -> None:
@@ -408,17 +417,8 @@ class AccountWorker(Job):
         self._partitions[partition] = await self._loader.load(partition, step)
         await self._app.read_from(persons, partition, self._loader.persons.next_offsets[partition])
         if self._answers_proposals:
-            earlier = await recent_offsets(self._deployment.connection, proposals, [partition], _RECENT)
-            await self._app.read_from(proposals, partition, earlier[proposals, partition])
-
-    async def _follow(self) -> None:
-        """Follow the decisions while any partition is owned."""
-        if not self._partitions:
-            await self._decisions.stop()
-            return
-        if not self._decisions.is_active:
-            first = min(accounts.next_step for accounts in self._partitions.values())
-            await self._decisions.begin(self._follow_decisions(first))
+            begin, end = await bounds(self._deployment.connection, proposals, partition)
+            await self._app.read_from(proposals, partition, max(begin, end - _RECENT))
 
     async def _take(self, decision: StepDecision) -> None:
         """Account the step of a decision in every partition, and write the risks."""
@@ -467,8 +467,6 @@ class AccountWorker(Job):
 
     async def _change_people(self) -> None:
         """Between two steps: apply the changes of people who came, left or have another prior."""
-        self._decisions.check()
-        self._marks.check()
         for partition in self._loader.persons.waiting():
             accounts, changes = self._partitions.get(partition), self._loader.persons.take(partition)
             if accounts is not None:

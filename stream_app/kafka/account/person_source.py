@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import time
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 from stream_app.kafka.broker.clients import is_transient, start_producer
 from stream_app.kafka.broker.streams import Batch
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_reader import BackgroundListener, last_record, read_partition
+from stream_app.kafka.deployment.log_reader import last_record, read_partition
 from stream_app.kafka.deployment.records import PersonEntry, RefusedRecord, person_kind, pseudonym_in
 
 logger = logging.getLogger(__name__)
@@ -21,7 +20,7 @@ MARK = b"mark"
 LOOK_SECONDS = 600.0
 
 
-class SegmentMarks(BackgroundListener):
+class SegmentMarks:
     """Marks quiet partitions of ``persons`` and ``accounts``, so that deleted people leave the disks.
 
     A broker removes a deleted record only from closed segments, and closes a segment only if something is
@@ -31,7 +30,6 @@ class SegmentMarks(BackgroundListener):
     """
 
     def __init__(self, deployment: Deployment, now_seconds: Callable[[], float] = time.time) -> None:
-        super().__init__()
         self._connection = deployment.connection
         self._now_seconds = now_seconds
         topics = deployment.topics
@@ -40,27 +38,19 @@ class SegmentMarks(BackgroundListener):
             for name in (topics.persons, topics.accounts)
         }
 
-    async def follow(self, partitions: Iterable[int]) -> None:
-        """From now on mark these partitions only."""
-        await self.stop()
-        followed = sorted(partitions)
-        if followed:
-            await self.begin(self._watch(followed))
-
-    async def _watch(self, partitions: list[int]) -> None:
-        while True:
-            for topic, quiet_seconds in self._quiet_seconds.items():
-                try:
-                    for partition in partitions:
-                        await self._mark_if_quiet(topic, partition, quiet_seconds)
-                except Exception as error:  # the client's and sockets' own
-                    remedy = "; apply the rules that `tallyguard topics access` prints"
-                    logger.warning(
-                        "deleted people may stay on the disks of %s: no mark was written: %s%s",
-                        *(topic, str(error) or type(error).__name__),
-                        "" if is_transient(error) else remedy,
-                    )
-            await asyncio.sleep(LOOK_SECONDS)
+    async def look(self, partitions: Iterable[int]) -> None:
+        """Mark those of these partitions that are quiet; called every :data:`LOOK_SECONDS`."""
+        for topic, quiet_seconds in self._quiet_seconds.items():
+            try:
+                for partition in partitions:
+                    await self._mark_if_quiet(topic, partition, quiet_seconds)
+            except Exception as error:  # the client's and sockets' own
+                remedy = "; apply the rules that `tallyguard topics access` prints"
+                logger.warning(
+                    "deleted people may stay on the disks of %s: no mark was written: %s%s",
+                    *(topic, str(error) or type(error).__name__),
+                    "" if is_transient(error) else remedy,
+                )
 
     async def _mark_if_quiet(self, topic: str, partition: int, quiet_seconds: float) -> None:
         last: Any = await last_record(self._connection, topic, partition, patient=False)

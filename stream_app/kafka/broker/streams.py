@@ -251,6 +251,11 @@ class App(faust.App):
 
         return declared
 
+    def every(self, seconds: float) -> Callable[[Callable[[], Awaitable[None]]], Any]:
+        """Faust's timer, with types."""
+        timer: Callable[[Callable[[], Awaitable[None]]], Any] = self.timer(seconds)
+        return timer
+
     async def _following(self, stream: Any) -> AsyncIterator[Batch]:
         """Each record once, in order: what was fetched before a seek comes late, or a second time."""
         async for batch in stream:

@@ -37,11 +37,11 @@ from stream_app.kafka.deployment.deployment import (
     require_requests,
 )
 from stream_app.kafka.deployment.log_reader import (
+    bounds,
     claim_key,
     last_decision,
     latest_records,
     read_steps,
-    recent_offsets,
 )
 from stream_app.kafka.deployment.records import ANSWER
 from stream_app.kafka.release.release_core import (
@@ -153,8 +153,7 @@ class Proposer:
         self._producer = await start_producer(
             self._connection, enable_idempotence=True, max_request_size=LARGE_BYTES
         )
-        ends = await recent_offsets(self._connection, self._topics.answers, [0], 0)
-        self.answers_from = ends[self._topics.answers, 0]
+        _, self.answers_from = await bounds(self._connection, self._topics.answers)
 
     async def stop(self) -> None:
         """Disconnect."""

@@ -20,10 +20,10 @@ from stream_app.kafka.broker.clients import LogEnds, LogError
 from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import (
-    LogFollower,
     TopicDescription,
     bounds,
     describe_topics,
+    follow,
     last_record,
 )
 from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord
@@ -232,8 +232,8 @@ class StreamTask:
         for name in self._inputs.logs.keys() - set(self._inputs.priority_logs):
             await self._app.read_from(*self._inputs.logs[name], self._order.next_offsets[name])
         async with asyncio.TaskGroup() as group:
-            if self._inputs.priority_logs:
-                group.create_task(self._follow())
+            for name in self._inputs.priority_logs:
+                group.create_task(self._follow(name))
             group.create_task(self._work())
             group.create_task(self._inputs.watch(lambda: self._order.next_offsets))
 
@@ -266,13 +266,12 @@ class StreamTask:
         self._notify(result, began)
 
     async def receive(self, batch: Batch) -> None:
-        """Keep records until their turn comes; returns once not too many wait."""
+        """Take what an agent was given; returns once not too many records wait."""
         await self._keep(batch.records)
 
-    async def _follow(self) -> None:
-        names = self._inputs.priority_logs
-        starts = {self._inputs.logs[name]: self._order.next_offsets[name] for name in names}
-        async for records in LogFollower(self._connection).records(starts):
+    async def _follow(self, name: str) -> None:
+        topic, _ = self._inputs.logs[name]
+        async for records in follow(self._connection, topic, self._order.next_offsets[name]):
             stop_if_cancelled()
             await self._keep(records)
 
