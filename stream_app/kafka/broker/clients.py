@@ -338,8 +338,10 @@ def _event_loop() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
 class Sender:
     """Sends records of a command; :class:`BrokerError` once one was refused, or none taken for long."""
 
-    def __init__(self, producer: Any) -> None:
+    def __init__(self, producer: Any, do: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        """``do`` does some work on the event loop of the producer."""
         self._producer = producer
+        self._do = do
         self._waiting: deque[tuple[Any, ...]] = deque()
         self._given = self._acknowledged = 0
         self._failure: BaseException | None = None
@@ -349,19 +351,21 @@ class Sender:
         self, topic: str, value: bytes | None, *, key: bytes | None = None, partition: int | None = None
     ) -> None:
         """Start to send a record; those of one partition are sent in this order."""
-        while len(self._waiting) >= _MOST_WAITING:
-            self._check()
-            time.sleep(_LOOK_SECONDS)
+        if len(self._waiting) >= _MOST_WAITING:
+            self._do(self._wait(lambda: len(self._waiting) < _MOST_WAITING))
         self._check()
         self._given += 1
         self._waiting.append((topic, value, key, partition))
 
     def flush(self) -> None:
         """Return once the brokers have acknowledged everything; :class:`BrokerError` if they do not."""
-        while self._acknowledged < self._given:
-            self._check()
-            time.sleep(_LOOK_SECONDS)
+        self._do(self._wait(lambda: self._acknowledged == self._given))
         self._check()
+
+    async def _wait(self, is_done: Callable[[], bool]) -> None:
+        while not is_done():
+            self._check()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def run(self) -> None:
         """On the event loop, until cancelled: hand records to the client."""
@@ -406,7 +410,7 @@ def writing(connection: Connection) -> Iterator[Sender]:
         producer = do(
             start_producer(connection, enable_idempotence=True, linger_ms=5, max_request_size=LARGE_BYTES)
         )
-        sender = Sender(producer)
+        sender = Sender(producer, do)
         running = do(_task(sender.run()))
         try:
             yield sender
