@@ -22,7 +22,7 @@ from models.keys import SnapshotKey
 from stream_app.exceptions import restoring
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import Arrival, PartitionAccounts
-from stream_app.kafka.account.person_source import LOOK_SECONDS, Changes, PersonSource, Refuse, SegmentMarks
+from stream_app.kafka.account.person_source import Changes, PersonSource, Refuse, SegmentMarks
 from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
 from stream_app.kafka.broker.clients import LogEnds, LogError, log_while_waiting, start_producer
 from stream_app.kafka.broker.connection import Connection
@@ -204,7 +204,7 @@ def _keyed(
     yield str(summary.step).encode(), summary.line().rstrip()
 
 
-_IDLE_SECONDS = 0.5
+_IDLE_SECONDS, _MARK_SECONDS = 0.5, 2.0
 _LAST_STEP_SECONDS, _LAST_SNAPSHOTS_SECONDS = 1.0, 3.0  # at an orderly end
 
 
@@ -260,7 +260,7 @@ class AccountWorker(Job):
     def agents(self, app: App) -> None:
         """Changes of people, and proposals; the partitions of both are given out together."""
 
-        @app.every(LOOK_SECONDS)
+        @app.every(_MARK_SECONDS)
         async def marks() -> None:
             await self._marks.look(sorted(self._partitions))
 

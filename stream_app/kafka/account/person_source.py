@@ -32,6 +32,7 @@ class SegmentMarks:
     def __init__(self, deployment: Deployment, now_seconds: Callable[[], float] = time.time) -> None:
         self._connection = deployment.connection
         self._now_seconds = now_seconds
+        self._looked_seconds: dict[int, float] = {}
         topics = deployment.topics
         self._quiet_seconds = {
             name: int(topics.plan(name).configuration["max.compaction.lag.ms"]) / 1000.0
@@ -39,10 +40,13 @@ class SegmentMarks:
         }
 
     async def look(self, partitions: Iterable[int]) -> None:
-        """Mark those of these partitions that are quiet; called every :data:`LOOK_SECONDS`."""
+        """Mark those of these partitions that are quiet; each is looked at every :data:`LOOK_SECONDS`."""
+        looked, now = self._looked_seconds, self._now_seconds()
+        due = [each for each in partitions if now - looked.get(each, -LOOK_SECONDS) >= LOOK_SECONDS]
+        looked.update(dict.fromkeys(due, now))
         for topic, quiet_seconds in self._quiet_seconds.items():
             try:
-                for partition in partitions:
+                for partition in due:
                     await self._mark_if_quiet(topic, partition, quiet_seconds)
             except Exception as error:  # the client's and sockets' own
                 remedy = "; apply the rules that `tallyguard topics access` prints"

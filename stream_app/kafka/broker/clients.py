@@ -348,14 +348,20 @@ class Sender:
         self._progress_seconds = time.monotonic()
 
     def send(
-        self, topic: str, value: bytes | None, *, key: bytes | None = None, partition: int | None = None
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
     ) -> None:
         """Start to send a record; those of one partition are sent in this order."""
         if len(self._waiting) >= _MOST_WAITING:
             self._do(self._wait(lambda: len(self._waiting) < _MOST_WAITING))
         self._check()
         self._given += 1
-        self._waiting.append((topic, value, key, partition))
+        self._waiting.append((topic, value, key, partition, timestamp_ms))
 
     def flush(self) -> None:
         """Return once the brokers have acknowledged everything; :class:`BrokerError` if they do not."""

@@ -104,10 +104,11 @@ class _Thread(AIOKafkaConsumerThread):
     async def seek_all(self) -> None:
         """On the consumer's thread: to where agents go on; to the end of what none reads yet."""
         consumer = self._ensure_consumer()
-        ends = await consumer.end_offsets(consumer.assignment())
-        found = {each: self.app.reached.get(each, end) for each, end in ends.items()}
-        for each in found.keys() & consumer.assignment():
-            consumer.seek(each, found[each])
+        others = consumer.assignment() - self.app.reached.keys()
+        ends = await consumer.end_offsets(others) if others else {}
+        found = {each: self.app.reached.get(each, ends.get(each, 0)) for each in consumer.assignment()}
+        for each, offset in found.items():
+            consumer.seek(each, offset)
         self._reached = found
 
     async def seek_one(self, partition: Any, offset: int) -> None:
@@ -118,11 +119,14 @@ class _Thread(AIOKafkaConsumerThread):
             self._reached[partition] = offset
 
     async def _fetch_records(self, consumer: Any, active_partitions: Any, *limits: Any, **more: Any) -> Any:
-        """What has come, as one :class:`Batch` of each partition."""
+        """What has come, as one :class:`Batch` of each partition.
+
+        What Faust drops, as it does during an assignment, leaves a gap that :meth:`App._following` sees.
+        """
         fetched = await super()._fetch_records(consumer, active_partitions, *limits, **more)
         subscription = consumer._subscription.subscription  # private: positions as they are, without waiting
         assignment = None if subscription is None else subscription.assignment
-        if assignment is None or not assignment.active or not self.consumer.flow_active:
+        if assignment is None or not assignment.active:
             return {}
         batches = {}
         for each in assignment.tps & self._reached.keys():
@@ -131,7 +135,7 @@ class _Thread(AIOKafkaConsumerThread):
                 self._reached[each] = state.position
                 records = fetched.get(each, [])
                 batches[each] = [Batch(each.topic, each.partition, records, begin, state.position)]
-        return batches
+        return batches if self.consumer.flow_active else {}
 
 
 class _Consumer(Consumer):
