@@ -1,7 +1,8 @@
 """A worker process: broker, consumer group, job, watchdog, and an end within a bounded time.
 
-Faust gives partitions to a :class:`Job`, which reads the logs itself. Any unexpected error ends the process
-before the result of a record is written: a lost step would make a risk wrong, a repeated one is recognised.
+The group gives partitions to a :class:`Job`, and their records to its agents. Any unexpected error ends the
+process before the result of a record is written: a lost step would make a risk wrong, a repeated one is
+recognised.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from models.exceptions import TallyguardError
-from stream_app.kafka.broker.clients import StalledError, answering_servers, explain, wait_for_broker
-from stream_app.kafka.broker.connection import Connection, distribute, make_app
+from stream_app.kafka.broker.clients import StalledError, explain, wait_for_broker
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.streams import App
 from stream_app.kafka.deployment.deployment import Deployment, check_topics_of
 
 logger = logging.getLogger(__name__)
@@ -37,14 +39,13 @@ Result = TypeVar("Result")
 class Job(ABC):
     """What one kind of worker does with its partitions."""
 
-    @property
     @abstractmethod
-    def shared(self) -> str:
-        """The topic whose partitions the group distributes."""
+    async def prepare(self, app: App) -> None:
+        """Before joining the group: compile, recover, take over."""
 
     @abstractmethod
-    async def prepare(self, app: Any) -> None:
-        """Before joining the group: compile, recover, take over."""
+    def agents(self, app: App) -> None:
+        """Declare the agents: the group distributes the partitions of their topics."""
 
     @abstractmethod
     async def assigned(self, partitions: set[int]) -> None:
@@ -156,15 +157,12 @@ class _Process:
         """Wait for the broker, recover, join the group, work."""
         await wait_for_broker(connection)
         await asyncio.to_thread(check_topics_of, self._deployment)
-        servers = tuple(await answering_servers(connection))
-        kafka = self._deployment.settings.kafka.model_copy(update={"servers": servers})
-        app = make_app(self._group, kafka, self._folder)
-        self._app = app
+        app = self._app = await App.of(self._group, connection, self._folder, self._fail)
         await self._job.prepare(app)
         gc.freeze()  # collecting would look through kernels and classes again and again
-        app.topics  # noqa: B018 - Faust makes the conductor on first use, before agents
-        distribute(app, self._job.shared)
-        app.on_partitions_assigned.connect(self._on_assigned, weak=False)
+        self._job.agents(app)
+        assigned: Any = app.on_partitions_assigned
+        assigned.connect(self._on_assigned, weak=False)
         self._watchdog.start()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._faust(app))

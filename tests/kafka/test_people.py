@@ -22,20 +22,19 @@ pytestmark = pytest.mark.slow
 
 DYING = """
 import os, signal, sys
-from kafka import KafkaProducer
 from stream_app.cli import main
+from stream_app.kafka.broker.clients import Sender
 
-left, send = [int(sys.argv.pop(1))], KafkaProducer.send
+left, send = [int(sys.argv.pop(1))], Sender.send
 
-def counted(producer, *arguments, **named):
-    sent = send(producer, *arguments, **named)
+def counted(sender, *arguments, **named):
+    send(sender, *arguments, **named)
     left[0] -= 1
     if left[0] == 0:
-        producer.flush()
+        sender.flush()
         os.kill(os.getpid(), signal.SIGKILL)
-    return sent
 
-KafkaProducer.send = counted
+Sender.send = counted
 main()
 """  # the command line, killed once it has sent so many records
 

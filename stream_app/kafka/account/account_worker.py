@@ -1,16 +1,18 @@
 """An account worker: owns the people of its partitions, and accounts every decided step for them once.
 
 A partition that is assigned to it is loaded from ``persons``, and brought up to date from the log of
-decisions, to the last step whose risks are in ``risks``. Then the worker follows the log, which is read once
-for all of its partitions. A step that was applied is dropped, a gap is filled from the log. The state is a
-function of the two topics; a snapshot only saves the next owner the time to compute it again.
+decisions, to the last step whose risks are in ``risks``. Then agents take the changes of its people and the
+proposals put to them. The log of decisions has one partition, which every worker needs and a group would give
+to one: it is read outside the group, once for all partitions of a worker. A step that was applied is dropped,
+a gap is filled from the log. The state is a function of the two topics; a snapshot only saves the next owner
+the time to compute it again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,16 +26,16 @@ from stream_app.kafka.account.person_source import Changes, PersonSource, Refuse
 from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
 from stream_app.kafka.broker.clients import LogEnds, LogError, log_while_waiting, start_producer
 from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import (
-    BackgroundListener,
-    LogFollower,
+    bounds,
+    follow,
     last_risk_step,
     last_step,
     offset_before,
     read_steps,
-    recent_offsets,
 )
 from stream_app.kafka.deployment.records import DECISION, PROPOSAL, RefusedRecord, refused_person
 from stream_app.kafka.warm_up import compile_kernels
@@ -202,7 +204,7 @@ def _keyed(
     yield str(summary.step).encode(), summary.line().rstrip()
 
 
-_IDLE_SECONDS = 0.5
+_IDLE_SECONDS, _MARK_SECONDS = 0.5, 2.0
 _LAST_STEP_SECONDS, _LAST_SNAPSHOTS_SECONDS = 1.0, 3.0  # at an orderly end
 
 
@@ -244,7 +246,6 @@ class AccountWorker(Job):
         self._snapshots = SnapshotKeeper(deployment, self._thread, snapshot_key, watch.counters.snapshots.inc)
         self._loader = PartitionLoader(deployment, self._thread, self._snapshots, self._refuse)
         self._answers_proposals = deployment.limit() is not None or deployment.settings.has_crowd
-        self._proposals, self._decisions = BackgroundListener(), BackgroundListener()
         self._marks = SegmentMarks(deployment)
         self._last_step = -1  # the last step accounted, by the partitions owned at the time
         self._proposed: dict[int, Proposal | CrowdQuestion] = {}
@@ -254,15 +255,34 @@ class AccountWorker(Job):
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(maxsize=256)
         self._taking: asyncio.Task[None] | None = None
         self._assignment: set[int] = set()
-        self._changed = asyncio.Event()
+        self._changed, self._owns_any = asyncio.Event(), asyncio.Event()
 
-    @property
-    def shared(self) -> str:
-        """A topic without records: its partitions stand for those of people."""
-        return self._topics.steps
+    def agents(self, app: App) -> None:
+        """Changes of people, and proposals; the partitions of both are given out together."""
 
-    async def prepare(self, app: Any) -> None:
+        @app.every(_MARK_SECONDS)
+        async def marks() -> None:
+            await self._marks.look(sorted(self._partitions))
+
+        @app.agent(app.batches(self._topics.persons))
+        async def people(batches: AsyncIterator[Batch]) -> None:
+            async for batch in batches:
+                await self._loader.persons.change(batch)
+
+        if not self._answers_proposals:
+            return
+
+        @app.agent(app.batches(self._topics.proposals))
+        async def proposals(batches: AsyncIterator[Batch]) -> None:
+            async for batch in batches:
+                for record in batch.records:
+                    proposal = PROPOSAL.read_or_warn(record)
+                    if proposal is not None:
+                        await self._inbox.put(_PartitionProposal(record.partition, proposal))
+
+    async def prepare(self, app: App) -> None:
         """Connect, and compile the kernels before joining: a member that compiles is silent."""
+        self._app = app
         await self._deployment.wait()
         await self._risks.start()
         await self._snapshots.start()
@@ -274,28 +294,27 @@ class AccountWorker(Job):
         logger.info("partitions given: %s", ", ".join(map(str, sorted(self._assignment))) or "none")
         self._changed.set()
 
-    async def _follow_decisions(self, first: int) -> None:
-        """Queue the decisions from a step on, once for all partitions; the accounts notice a missing step."""
+    async def _follow_decisions(self) -> None:
+        """Queue the decisions, once for all partitions; the accounts notice a missing step."""
+        await self._owns_any.wait()
         connection, topic = self._deployment.connection, self._topics.decisions
+        first = min((accounts.next_step for accounts in self._partitions.values()), default=0)
         start = await offset_before(connection, topic, first)
-        async for records in LogFollower(connection).records({(topic, 0): start}):
+        async for records in follow(connection, topic, start):
+            stop_if_cancelled()
             for record in records:
                 decision = DECISION.read_or_warn(record)
                 if decision is not None and decision.step >= first:
                     await self._inbox.put(decision)
 
-    async def _follow_proposals(self, partitions: Iterable[int]) -> None:
-        """Queue the proposals to some partitions; the accounts decide which of them are answered."""
-        connection, topic = self._deployment.connection, self._topics.proposals
-        starts = await recent_offsets(connection, topic, partitions, _RECENT)
-        async for records in LogFollower(connection).records(starts):
-            for record in records:
-                proposal = PROPOSAL.read_or_warn(record)
-                if proposal is not None:
-                    await self._inbox.put(_PartitionProposal(record.partition, proposal))
-
     async def run(self) -> None:
-        """Until cancelled: assigned partitions, then changes of people, then decisions and proposals."""
+        """Until cancelled: follow the decisions, and work."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_decisions())
+            group.create_task(self._work())
+
+    async def _work(self) -> None:
+        """Assigned partitions first, then changes of people, then decisions and proposals."""
         while True:
             stop_if_cancelled()
             self._pulse.beat(has_work=self._lags or not self._inbox.empty())
@@ -318,10 +337,6 @@ class AccountWorker(Job):
     async def finish(self, reason: str) -> None:
         """Leave the group; steps whose risks are written are done, the next owner accounts the rest."""
         self._watch.stopped(reason)
-        await self._loader.persons.stop()
-        await self._proposals.stop()
-        await self._decisions.stop()
-        await self._marks.stop()
         await self._save_last()
         await self._snapshots.stop()
         await self._risks.stop()
@@ -387,26 +402,23 @@ class AccountWorker(Job):
             if partition not in self._assignment:  # taken away while others were loaded
                 continue
             step = 1 + await last_risk_step(self._deployment.connection, self._topics.risks, partition)
-            self._partitions[partition] = await self._loader.load(partition, step)
+            await self._load(partition, step)
             self._pulse.progress()
         for accounts in self._partitions.values():  # steps accounted while other partitions were owned
             await self._catch_up(accounts, self._last_step + 1)
-        await self._loader.persons.follow(self._partitions)
-        await self._follow()
-        await self._marks.follow(self._partitions)
+        if self._partitions:
+            self._owns_any.set()
         self._watch.owns(self._partitions.values())
 
-    async def _follow(self) -> None:
-        """Read what concerns the partitions that are owned now."""
-        if not self._partitions:
-            await self._proposals.stop()
-            await self._decisions.stop()
-            return
+    async def _load(self, partition: int, step: int) -> None:
+        """Load a partition's accounts before a step; from then on agents take its records."""
+        persons, proposals = self._topics.persons, self._topics.proposals
+        self._app.pause(persons, partition)
+        self._partitions[partition] = await self._loader.load(partition, step)
+        await self._app.read_from(persons, partition, self._loader.persons.next_offsets[partition])
         if self._answers_proposals:
-            await self._proposals.begin(self._follow_proposals(sorted(self._partitions)))
-        if not self._decisions.is_active:
-            first = min(accounts.next_step for accounts in self._partitions.values())
-            await self._decisions.begin(self._follow_decisions(first))
+            begin, end = await bounds(self._deployment.connection, proposals, partition)
+            await self._app.read_from(proposals, partition, max(begin, end - _RECENT))
 
     async def _take(self, decision: StepDecision) -> None:
         """Account the step of a decision in every partition, and write the risks."""
@@ -455,19 +467,14 @@ class AccountWorker(Job):
 
     async def _change_people(self) -> None:
         """Between two steps: apply the changes of people who came, left or have another prior."""
-        self._loader.persons.check()
-        self._proposals.check()
-        self._decisions.check()
-        self._marks.check()
         for partition in self._loader.persons.waiting():
             accounts, changes = self._partitions.get(partition), self._loader.persons.take(partition)
             if accounts is not None:
                 before, changed = len(accounts.pseudonyms), len(changes)
                 came = sum(entry is not None for entry in changes.values())
                 if accounts.needs_every_step:
-                    accounts = self._partitions[partition] = await self._loader.load(
-                        partition, accounts.next_step
-                    )
+                    await self._load(partition, accounts.next_step)
+                    accounts = self._partitions[partition]
                 else:
                     await self._loader.enter(accounts, changes)
                 logger.info(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import time
@@ -10,13 +9,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from stream_app.kafka.broker.clients import is_transient, start_producer
+from stream_app.kafka.broker.streams import Batch
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_reader import (
-    BackgroundListener,
-    LogFollower,
-    last_record,
-    read_partition,
-)
+from stream_app.kafka.deployment.log_reader import last_record, read_partition
 from stream_app.kafka.deployment.records import PersonEntry, RefusedRecord, person_kind, pseudonym_in
 
 logger = logging.getLogger(__name__)
@@ -25,7 +20,7 @@ MARK = b"mark"
 LOOK_SECONDS = 600.0
 
 
-class SegmentMarks(BackgroundListener):
+class SegmentMarks:
     """Marks quiet partitions of ``persons`` and ``accounts``, so that deleted people leave the disks.
 
     A broker removes a deleted record only from closed segments, and closes a segment only if something is
@@ -35,36 +30,31 @@ class SegmentMarks(BackgroundListener):
     """
 
     def __init__(self, deployment: Deployment, now_seconds: Callable[[], float] = time.time) -> None:
-        super().__init__()
         self._connection = deployment.connection
         self._now_seconds = now_seconds
+        self._looked_seconds: dict[int, float] = {}
         topics = deployment.topics
         self._quiet_seconds = {
             name: int(topics.plan(name).configuration["max.compaction.lag.ms"]) / 1000.0
             for name in (topics.persons, topics.accounts)
         }
 
-    async def follow(self, partitions: Iterable[int]) -> None:
-        """From now on mark these partitions only."""
-        await self.stop()
-        followed = sorted(partitions)
-        if followed:
-            await self.begin(self._watch(followed))
-
-    async def _watch(self, partitions: list[int]) -> None:
-        while True:
-            for topic, quiet_seconds in self._quiet_seconds.items():
-                try:
-                    for partition in partitions:
-                        await self._mark_if_quiet(topic, partition, quiet_seconds)
-                except Exception as error:  # the client's and sockets' own
-                    remedy = "; apply the rules that `tallyguard topics access` prints"
-                    logger.warning(
-                        "deleted people may stay on the disks of %s: no mark was written: %s%s",
-                        *(topic, str(error) or type(error).__name__),
-                        "" if is_transient(error) else remedy,
-                    )
-            await asyncio.sleep(LOOK_SECONDS)
+    async def look(self, partitions: Iterable[int]) -> None:
+        """Mark those of these partitions that are quiet; each is looked at every :data:`LOOK_SECONDS`."""
+        looked, now = self._looked_seconds, self._now_seconds()
+        due = [each for each in partitions if now - looked.get(each, -LOOK_SECONDS) >= LOOK_SECONDS]
+        looked.update(dict.fromkeys(due, now))
+        for topic, quiet_seconds in self._quiet_seconds.items():
+            try:
+                for partition in due:
+                    await self._mark_if_quiet(topic, partition, quiet_seconds)
+            except Exception as error:  # the client's and sockets' own
+                remedy = "; apply the rules that `tallyguard topics access` prints"
+                logger.warning(
+                    "deleted people may stay on the disks of %s: no mark was written: %s%s",
+                    *(topic, str(error) or type(error).__name__),
+                    "" if is_transient(error) else remedy,
+                )
 
     async def _mark_if_quiet(self, topic: str, partition: int, quiet_seconds: float) -> None:
         last: Any = await last_record(self._connection, topic, partition, patient=False)
@@ -95,17 +85,17 @@ class Loaded(NamedTuple):
 Refuse = Callable[[RefusedRecord], Awaitable[None]]
 
 
-class PersonSource(BackgroundListener):
-    """Reads outside any group. Changes wait until the worker takes them between two steps."""
+class PersonSource:
+    """Loads partitions; later changes wait until the worker takes them between two steps."""
 
     def __init__(self, deployment: Deployment, refuse: Refuse) -> None:
-        super().__init__()
         self._connection = deployment.connection
         self._topic = deployment.topics.persons
         self._deployment = deployment  # whose digest is known once it has begun
         self._refuse = refuse
         self._changes: dict[int, Changes] = {}
-        self._next: dict[int, int] = {}
+        self.next_offsets: dict[int, int] = {}
+        """Where each partition is read on after :meth:`load`."""
 
     async def load(
         self, partition: int, on_progress: Callable[[], None], known: Mapping[str, bytes] | None = None
@@ -129,7 +119,8 @@ class PersonSource(BackgroundListener):
             else:
                 await self._enter(people, record)
             on_progress()
-        self._next[partition] = last + 1
+        self.next_offsets[partition] = last + 1
+        self._changes.pop(partition, None)
         return Loaded(people, unchanged)
 
     def take(self, partition: int) -> Changes:
@@ -140,21 +131,11 @@ class PersonSource(BackgroundListener):
         """Partitions with changes."""
         return tuple(self._changes)
 
-    async def follow(self, partitions: Iterable[int]) -> None:
-        """From now on follow changes in these partitions only; each must have been loaded."""
-        await self.stop()
-        followed = set(partitions)
-        self._changes = {each: changes for each, changes in self._changes.items() if each in followed}
-        if followed:
-            await self.begin(self._follow(followed))
-
-    async def _follow(self, partitions: set[int]) -> None:
-        starts = {(self._topic, each): self._next[each] for each in partitions}
-        async for records in LogFollower(self._connection).records(starts):
-            for record in records:
-                self._next[record.partition] = record.offset + 1
-                if record.key != MARK:
-                    await self._enter(self._changes.setdefault(record.partition, {}), record)
+    async def change(self, batch: Batch) -> None:
+        """Note the changes in a batch of records."""
+        for record in batch.records:
+            if record.key != MARK:
+                await self._enter(self._changes.setdefault(record.partition, {}), record)
 
     async def _enter(self, people: Changes, record: Any) -> None:
         """Enter one record; one that is no person becomes a dead letter and changes nothing."""

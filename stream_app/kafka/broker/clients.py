@@ -1,4 +1,4 @@
-"""Clients of the broker (aiokafka for workers, kafka-python for commands), their errors, and retries.
+"""Clients of the broker (aiokafka for data, kafka-python for administration), their errors, and retries.
 
 Retry loops are written out: what differs between them (asking why a broker refused, asking another server) is
 most of each.
@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 import ssl
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -218,8 +219,8 @@ async def _within_time(look: Coroutine[Any, Any, Found | None]) -> Found | None:
         return None
 
 
-# Patches of kafka-python, for versions 3.0 only. A broker that hangs, or is cut off, still has its
-# connections accepted, by its kernel or by a proxy. Then kafka-python 3.0.12
+# Patches of kafka-python, which administers topics, for versions 3.0 only. A broker that hangs, or is cut
+# off, still has its connections accepted, by its kernel or by a proxy. Then kafka-python 3.0.12
 # - waits for a TLS handshake without end: the limit for opening a connection (its pull request 3027, KIP-601)
 #   covers the socket only; TLS was rewritten later (3128), which has to be looked at with the next version;
 # - counts an accepted connection as a success, so that the silent broker is asked again and again (3098 mends
@@ -290,10 +291,6 @@ Client = TypeVar("Client")
 
 _BOOTSTRAP_MILLISECONDS = 10_000
 _FIRST_MILLISECONDS = 5_000  # while other servers can be asked
-_FLUSH_SECONDS, _LOOK_SECONDS = 150.0, 1.0  # longer than the 120 s after which kafka-python gives a record up
-_LOOK_UP_MILLISECONDS = 120_000  # as for a record: noticing that a broker was cut off takes half a minute
-_MOST_LOST = 3  # brokers lost while a topic is looked up
-_OFFSETS_PER_RECORD = 3  # marks of transactions take offsets, too
 
 
 def connected(make: Callable[..., Client], connection: Connection, **settings: Any) -> Client:
@@ -315,39 +312,93 @@ def connected(make: Callable[..., Client], connection: Connection, **settings: A
     raise AssertionError
 
 
-class CheckedProducer:
-    """A producer that raises :class:`BrokerError` once a record was given up, after all retries."""
+# Data is read and written through aiokafka only. Commands have no event loop: their clients run on one of
+# their own, in a thread.
 
-    def __init__(self, producer: Any) -> None:
+_SILENT_SECONDS = 150.0  # noticing that a broker was cut off, and electing another, takes half a minute
+_LOOK_SECONDS = 0.005
+_MOST_WAITING = 5_000  # records that are handed over and not yet sent
+_OFFSETS_PER_RECORD = 3  # marks of transactions take offsets, too
+
+
+@contextmanager
+def _event_loop() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+    """A function that does some work on an event loop of its own, and returns its result."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield lambda work: asyncio.run_coroutine_threadsafe(work, loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+class Sender:
+    """Sends records of a command; :class:`BrokerError` once one was refused, or none taken for long."""
+
+    def __init__(self, producer: Any, do: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        """``do`` does some work on the event loop of the producer."""
         self._producer = producer
-        self._failures: list[BaseException] = []
+        self._do = do
+        self._waiting: deque[tuple[Any, ...]] = deque()
+        self._given = self._acknowledged = 0
+        self._failure: BaseException | None = None
+        self._progress_seconds = time.monotonic()
 
-    def send(self, topic: str, value: bytes | None, **more: Any) -> Any:
-        """Start to send a record."""
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Start to send a record; those of one partition are sent in this order."""
+        if len(self._waiting) >= _MOST_WAITING:
+            self._do(self._wait(lambda: len(self._waiting) < _MOST_WAITING))
         self._check()
-        sent = self._producer.send(topic, value, **more)
-        sent.add_errback(self._failures.append)
-        return sent
+        self._given += 1
+        self._waiting.append((topic, value, key, partition, timestamp_ms))
 
     def flush(self) -> None:
-        """Return once the brokers have acknowledged everything; :class:`BrokerError` if they do not.
-
-        kafka-python's own flush waits for ever for later records once it has given one up; a record that was
-        given up is seen by its callback only (its issue 1347).
-        """
-        deadline = time.monotonic() + _FLUSH_SECONDS
-        while True:
-            with suppress(KafkaTimeoutError):
-                self._producer.flush(_LOOK_SECONDS)
-                break
-            self._check()
-            if time.monotonic() > deadline:
-                raise _not_taken(f"not acknowledged within {_FLUSH_SECONDS:.0f} s")
+        """Return once the brokers have acknowledged everything; :class:`BrokerError` if they do not."""
+        self._do(self._wait(lambda: self._acknowledged == self._given))
         self._check()
 
+    async def _wait(self, is_done: Callable[[], bool]) -> None:
+        while not is_done():
+            self._check()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def run(self) -> None:
+        """On the event loop, until cancelled: hand records to the client."""
+        while self._failure is None:
+            try:
+                while self._waiting:
+                    sent = await self._producer.send(*self._waiting[0])
+                    self._waiting.popleft()
+                    sent.add_done_callback(self._acknowledge)
+            except Exception as error:  # the client's and sockets' own
+                self._failure = None if is_transient(error) else error
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _acknowledge(self, sent: asyncio.Future[Any]) -> None:
+        if not sent.cancelled():
+            self._failure = self._failure or sent.exception()
+        self._progress_seconds = time.monotonic()
+        self._acknowledged += 1
+
     def _check(self) -> None:
-        if self._failures:
-            raise _not_taken(self._failures[0])
+        if self._failure is not None:
+            raise _not_taken(self._failure)
+        now_seconds = time.monotonic()
+        if self._acknowledged == self._given:
+            self._progress_seconds = now_seconds
+        if now_seconds - self._progress_seconds > _SILENT_SECONDS:
+            raise _not_taken(f"none was acknowledged for {_SILENT_SECONDS:.0f} s")
 
 
 def _not_taken(why: object) -> BrokerError:
@@ -359,100 +410,97 @@ def _not_taken(why: object) -> BrokerError:
 
 
 @contextmanager
-def writing(connection: Connection) -> Iterator[CheckedProducer]:
-    """A producer that has delivered everything at the end of the block, or raises :class:`BrokerError`."""
-    from kafka import KafkaProducer
-    from kafka.errors import KafkaError
-
-    with broker_errors(connection):
-        producer = connected(
-            KafkaProducer,
-            connection,
-            acks="all",
-            enable_idempotence=True,
-            linger_ms=5,
-            max_block_ms=_LOOK_UP_MILLISECONDS,
-            max_request_size=LARGE_BYTES,
+def writing(connection: Connection) -> Iterator[Sender]:
+    """A sender that has delivered everything at the end of the block, or raises :class:`BrokerError`."""
+    with broker_errors(connection), _event_loop() as do:
+        producer = do(
+            start_producer(connection, enable_idempotence=True, linger_ms=5, max_request_size=LARGE_BYTES)
         )
-        checked = CheckedProducer(producer)
+        sender = Sender(producer, do)
+        running = do(_task(sender.run()))
         try:
-            yield checked
-            checked.flush()
-        except (BrokerError, KafkaError):
-            producer._sender.force_close()  # private: close() alone would wait for records that were given up
-            raise
+            yield sender
+            sender.flush()
         finally:
-            producer.close()
+            do(_cancel(running))
+            do(_stop(producer))
+
+
+async def _task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    return asyncio.create_task(work)
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def _stop(producer: Any) -> None:
+    """Disconnect; records that were given up are not waited for."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(producer.stop(), _REFUSAL_SECONDS)
+
+
+class Reader(NamedTuple):
+    """A consumer on an event loop of its own, and the function that does work there."""
+
+    consumer: Any
+    do: Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 @contextmanager
-def consuming(connection: Connection) -> Iterator[Any]:
-    """A consumer without a group that reads only committed transactions."""
-    from kafka import KafkaConsumer
-
-    with broker_errors(connection):
-        consumer = connected(
-            KafkaConsumer,
-            connection,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-        )
+def consuming(connection: Connection) -> Iterator[Reader]:
+    """A consumer without a group that reads only committed transactions; for :func:`records`."""
+    with broker_errors(connection), _event_loop() as do:
+        consumer = do(start_consumer(connection))
         try:
-            yield consumer
+            yield Reader(consumer, do)
         finally:
-            consumer.close()
+            do(consumer.stop())
 
 
-def records(consumer: Any, topic: str, *, last: int | None = None) -> Iterator[Any]:
+def records(reader: Reader, topic: str, *, last: int | None = None) -> Iterator[Any]:
     """The records of a topic up to its present end; with ``last``, from that many offsets before it.
 
     Those of one partition are in order.
     """
-    where = _partitions(consumer, topic)
-    ends, begins = consumer.end_offsets(where), consumer.beginning_offsets(where)
-    for each in where:
-        start = begins[each] if last is None else max(begins[each], ends[each] - last)
-        consumer.seek(each, start)
-    while any(consumer.position(each) < ends[each] for each in where):
-        for each, batch in consumer.poll(timeout_ms=500).items():
+    consumer, do = reader
+    ends = do(_seek(consumer, topic, last))
+    while unread := [each for each, end in ends.items() if do(consumer.position(each)) < end]:
+        for each, batch in do(consumer.getmany(*unread, timeout_ms=500)).items():
             yield from (record for record in batch if record.offset < ends[each])
 
 
-def recent(consumer: Any, topic: str, last: int, *, follow: bool = False) -> Iterator[Any]:
+def recent(reader: Reader, topic: str, last: int, *, follow: bool = False) -> Iterator[Any]:
     """The ``last`` records of each partition in order of time; with ``follow``, then every new record."""
     kept: dict[int, deque[Any]] = {}
     if last:
-        for record in records(consumer, topic, last=_OFFSETS_PER_RECORD * last):
+        for record in records(reader, topic, last=_OFFSETS_PER_RECORD * last):
             kept.setdefault(record.partition, deque(maxlen=last)).append(record)
         found = (record for batch in kept.values() for record in batch)
         yield from sorted(found, key=lambda record: (record.timestamp, record.partition, record.offset))
     if follow:
+        consumer, do = reader
         if not last:
-            consumer.seek_to_end(*_partitions(consumer, topic))
+            do(_seek(consumer, topic, 0))
         while True:
-            for batch in consumer.poll(timeout_ms=1000).values():
+            for batch in do(consumer.getmany(timeout_ms=1000)).values():
                 yield from batch
 
 
-def _partitions(consumer: Any, topic: str) -> list[Any]:
-    """Every partition of a topic, assigned to the consumer."""
-    from kafka import TopicPartition
-    from kafka.errors import KafkaConnectionError
+async def _seek(consumer: Any, topic: str, last: int | None) -> dict[Any, int]:
+    """Read every partition of a topic, as :func:`records` says; returns their ends."""
+    from aiokafka import TopicPartition
 
-    for lost in range(_MOST_LOST + 1):
-        try:
-            numbers: set[int] = consumer.partitions_for_topic(topic) or set()
-            break
-        except KafkaConnectionError:  # a broker was lost while it was asked
-            if lost == _MOST_LOST:
-                raise
-            time.sleep(_LOOK_SECONDS)
+    numbers = (await consumer._client.fetch_all_metadata()).partitions_for_topic(topic)
     if not numbers:
         raise TopicError("a topic must exist", topic, "run `tallyguard topics create`")
     where = [TopicPartition(topic, number) for number in sorted(numbers)]
     consumer.assign(where)
-    return where
+    begins, ends = await consumer.beginning_offsets(where), await consumer.end_offsets(where)
+    for each in where:
+        consumer.seek(each, begins[each] if last is None else max(begins[each], ends[each] - last))
+    return dict(ends)
 
 
 class _Known(NamedTuple):
@@ -496,6 +544,25 @@ async def start_producer(connection: Connection, **settings: Any) -> Any:
         await producer.stop()
         raise
     return producer
+
+
+async def start_consumer(connection: Connection) -> Any:
+    """A connected consumer of aiokafka, without a group, of committed transactions only."""
+    from aiokafka import AIOKafkaConsumer
+
+    consumer = AIOKafkaConsumer(
+        **connection.aiokafka(await answering_servers(connection)),
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",  # an offset that compaction removed must not lead to the end
+        max_partition_fetch_bytes=2**20,  # a larger record comes alone
+    )
+    try:
+        await consumer.start()
+    except BaseException:
+        await consumer.stop()
+        raise
+    return consumer
 
 
 class LogEnds:

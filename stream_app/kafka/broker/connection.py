@@ -1,10 +1,9 @@
-"""Servers, encryption and login as arguments of the three clients, and the Faust app of a consumer group."""
+"""Servers, encryption and login as arguments of the three clients."""
 
 from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import faust
@@ -75,7 +74,7 @@ class Connection:
             **self._login(),
         }
 
-    def faust(self) -> dict[str, Any]:
+    def faust(self, servers: list[str] | None = None) -> dict[str, Any]:
         """Settings of a Faust app."""
         credentials: Any = None
         if self.settings.security.startswith("SASL"):
@@ -88,7 +87,7 @@ class Connection:
         elif self.uses_tls:
             credentials = faust.SSLCredentials(context=self.ssl_context())
         return {
-            "broker": [f"kafka://{server}" for server in self.servers],
+            "broker": [f"kafka://{server}" for server in servers or self.servers],
             "broker_credentials": credentials,
         }
 
@@ -109,68 +108,3 @@ class Connection:
     def _password(self) -> str:
         password = self.settings.password
         return "" if password is None else password.get_secret_value()
-
-
-# Faust keeps the consumer group: it joins, sends heartbeats, and says which partitions are owned. Records are
-# not read through it. Its agents acknowledge an event even if its processing failed (unless a stream is
-# `noack`), and cost ten times as much as reading does. Workers follow the logs themselves, from the end of
-# what they have written.
-
-COMMIT_SECONDS = 0.5
-_REQUEST_SECONDS = 40.0
-_FETCH_BYTES = 2**20
-
-
-def make_app(group: str, settings: KafkaSettings, folder: Path) -> Any:
-    """The Faust app of one consumer group; it declares no topic and serves no page.
-
-    ``folder`` is where Faust may keep files. Every setting that Faust would also read from the environment is
-    given here, so that the environment changes nothing.
-    """
-    connection = Connection.of(settings)
-    app = faust.App(
-        group,
-        id_format="{id}",
-        version=1,
-        autodiscover=False,
-        datadir=str(folder),
-        store="memory://",
-        key_serializer="raw",
-        value_serializer="raw",
-        topic_allow_declare=False,
-        topic_disable_leader=True,
-        topic_partitions=settings.partitions,
-        topic_replication_factor=settings.replication,
-        processing_guarantee="at_least_once",
-        table_standby_replicas=0,
-        broker_client_id=group,
-        broker_commit_interval=COMMIT_SECONDS,
-        broker_commit_every=100_000,
-        broker_session_timeout=settings.session_seconds,
-        broker_heartbeat_interval=settings.session_seconds / 4,
-        broker_rebalance_timeout=max(60.0, settings.session_seconds),
-        broker_request_timeout=max(_REQUEST_SECONDS, settings.session_seconds),
-        broker_max_poll_interval=3600.0,
-        consumer_auto_offset_reset="earliest",
-        consumer_max_fetch_size=_FETCH_BYTES,
-        stream_wait_empty=False,
-        stream_buffer_maxsize=64,
-        stream_publish_on_commit=False,
-        web_enabled=False,
-        worker_redirect_stdouts=False,
-        cython_optimizations=False,
-        **connection.faust(),
-    )
-    app.in_worker = True
-    return app
-
-
-def distribute(app: Any, topic: str) -> None:
-    """Let the group distribute the partitions of a topic; records in it are ignored."""
-    shared = app.topic(topic, value_type=bytes, value_serializer="raw", key_serializer="raw")
-
-    async def ignore(stream: Any) -> None:
-        async for _ in stream:
-            pass
-
-    app.agent(shared, name=f"{app.conf.id}.shares", concurrency=1)(ignore)

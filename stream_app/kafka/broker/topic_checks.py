@@ -47,7 +47,7 @@ def roles(topics: Topics) -> tuple[Role, ...]:
             "account",
             "the account workers",
             (
-                *(topics.deployment, topics.steps, topics.persons, topics.decisions, topics.proposals),
+                *(topics.deployment, topics.persons, topics.decisions, topics.proposals),
                 *(topics.accounts, topics.risks),  # the latter to see how far they were written
             ),
             (
@@ -86,7 +86,7 @@ def _release_role(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
         "release",
         "the release worker",
         (
-            *(topics.activations, topics.readings, topics.deployment, topics.steps),
+            *(topics.activations, topics.readings, topics.deployment),
             *(topics.progress, topics.decisions, topics.answers),
         ),
         (
@@ -105,7 +105,7 @@ def _region_roles(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
         "intake",
         "the intake workers",
         (
-            *(topics.activations, topics.readings, topics.deployment, topics.regions_shared),
+            *(topics.activations, topics.readings, topics.deployment),
             *(topics.progress, topics.decisions, topics.releases),  # the latter to see how far it goes
         ),
         (*published, *topics.of_tiers, *_suspicions(topics), topics.sealed, topics.progress, topics.rejected),
@@ -116,7 +116,7 @@ def _region_roles(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
         "coordinator",
         "the coordinator of regions",
         (
-            *(topics.sealed, topics.deployment, topics.steps, topics.coordination, topics.decisions),
+            *(topics.sealed, topics.deployment, topics.coordination, topics.decisions),
             topics.answers,
         ),
         (

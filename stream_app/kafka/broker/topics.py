@@ -1,9 +1,9 @@
 """The topics of a deployment: what each holds, and how it must be configured.
 
 ``releases`` and ``decisions`` are logs: one partition, in the order of steps, and nothing is ever removed,
-because every risk is rebuilt from them. ``steps`` holds no records: its partitions, as many as ``persons``
-has, are distributed over a group of workers. Activations and readings have one partition each; the broker's
-time stamps put the two in order.
+because every risk is rebuilt from them. People are spread over the partitions of ``persons``, which the group
+of account workers shares out. Activations and readings have one partition each; the broker's time stamps put
+the two in order.
 
 If sensors are in several regions, the public logs and all topics with counts have a partition for each, in
 the order of the regions' names: no worker reads the counts of another's region.
@@ -171,14 +171,8 @@ class Topics:
     decisions = _Name("decisions")
     """The internal twin of the releases: what is accounted."""
 
-    steps = _Name("steps")
-    """No records: its partitions stand for those of people, and are distributed over workers."""
-
     progress = _Name("progress")
     """Where the release worker, or each region, continues."""
-
-    regions_shared = _Name("regions")
-    """No records: its partitions stand for the regions, and are distributed over intake workers."""
 
     sealed = _Name("sealed")
     """Which sensors counted in a step of a region, and which of its steps are published; no counts."""
@@ -252,15 +246,9 @@ class Topics:
                 yield TopicPlan(self.revised_tier(tier), parts, _LOG, late, f"tier {tier}")
         decided, readers = "what was decided and accounted", "workers, privacy officer"
         yield TopicPlan(self.decisions, 1, _LOG, decided, readers)
-        shared = "nothing: workers share its partitions out"
-        yield TopicPlan(self.steps, people, week | _LARGE, shared, "workers")
         yield TopicPlan(self.progress, parts, _REWRITTEN, counts, f"{intake} only")
         if self.regions:
-            shared, position = (
-                f"nothing: {intake} share its partitions out",
-                "where the coordinator continues",
-            )
-            yield TopicPlan(self.regions_shared, parts, week, shared, intake)
+            position = "where the coordinator continues"
             yield TopicPlan(self.sealed, parts, month | _LARGE, seals, "coordinator")
             yield TopicPlan(self.coordination, 1, _REWRITTEN, position, "coordinator only")
             yield TopicPlan(self.whole, 1, _LOG, "which steps all regions have published", everybody)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,48 +17,12 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from models.keys import NoiseKey
-from stream_app.kafka.broker.clients import BrokerError, answering_servers, retry_until_answered
+from stream_app.kafka.broker.clients import BrokerError, retry_until_answered, start_consumer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP
 from stream_app.setup.run_folder.key_record import claim_for_kafka, record_file
 from stream_app.wire import StepDecision
-
-_AGAIN_SECONDS = (
-    1.0  # cancelled again after this time: a client that connects or closes may swallow a cancellation
-)
-
-
-class BackgroundListener:
-    """Reads records in a task beside a worker's own; :meth:`check` raises the error that ended the task."""
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[None] | None = None
-
-    async def begin(self, listening: Coroutine[Any, Any, None]) -> None:
-        """Read these records and no others."""
-        await self.stop()
-        self._task = asyncio.create_task(listening)
-
-    @property
-    def is_active(self) -> bool:
-        """Whether something is read, or was until an error ended it."""
-        return self._task is not None
-
-    async def stop(self) -> None:
-        """Read nothing more."""
-        task, self._task = self._task, None
-        while task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait({task}, timeout=_AGAIN_SECONDS)
-        if task is not None and not task.cancelled():
-            task.exception()  # retrieved, so that asyncio does not report it
-
-    def check(self) -> None:
-        """Raise the error that ended the task, if there was one."""
-        if self._task is not None and self._task.done() and not self._task.cancelled():
-            self._task.result()
-
 
 _LAST_RECORDS = 64  # marks of transactions at the end of a log are fewer than that
 _POLL_MILLISECONDS = 500
@@ -69,7 +33,9 @@ _FOLLOWED_RECORDS = 2000  # in one batch
 async def reading(connection: Connection, *, patient: bool = True) -> AsyncIterator[Any]:
     """A consumer without a group while the block runs; if ``patient``, it waits for a broker that is away."""
     consumer = await (
-        retry_until_answered(connection, lambda: _start(connection)) if patient else _start(connection)
+        retry_until_answered(connection, lambda: start_consumer(connection))
+        if patient
+        else start_consumer(connection)
     )
     try:
         yield consumer
@@ -108,18 +74,6 @@ async def bounds(connection: Connection, topic: str, partition: int = 0) -> tupl
     """First offset of a partition, and the offset after its last committed record."""
     async with _assigned(connection, topic, partition) as (consumer, where):
         return await _bounds(consumer, where)
-
-
-async def recent_offsets(
-    connection: Connection, topic: str, partitions: Iterable[int], last: int
-) -> dict[tuple[str, int], int]:
-    """Of each topic and partition, the offset of the ``last`` records; 0 for its end."""
-    from aiokafka import TopicPartition
-
-    where = [TopicPartition(topic, each) for each in partitions]
-    async with reading(connection) as consumer:
-        ends, begins = await consumer.end_offsets(where), await consumer.beginning_offsets(where)
-    return {(topic, each.partition): max(begins[each], ends[each] - last) for each in where}
 
 
 async def last_decision(connection: Connection, topic: str, *, patient: bool = True) -> StepDecision | None:
@@ -166,40 +120,16 @@ async def offset_before(connection: Connection, topic: str, step: int) -> int:
         return await _find(consumer, where, *await _bounds(consumer, where), step)
 
 
-class LogFollower:
-    """Reads new records of some partitions, outside any group, as fast as it is asked for them."""
+async def follow(connection: Connection, topic: str, start: int) -> AsyncGenerator[Sequence[Any], None]:
+    """Committed records of a topic with one partition from an offset on, as they come; empty while none do.
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._consumer: Any = None
-        self._positions: dict[tuple[str, int], int] = {}
-
-    async def records(self, starts: Mapping[tuple[str, int], int]) -> AsyncGenerator[Sequence[Any], None]:
-        """Committed records of topics and partitions from offsets on; empty batches while none come."""
-        from aiokafka import TopicPartition
-
-        where = {TopicPartition(*each): offset for each, offset in starts.items()}
-        async with reading(self._connection) as consumer:
-            consumer.assign(list(where))
-            for each, offset in where.items():
-                consumer.seek(each, offset)
-            self._consumer = consumer
-            while True:
-                found = await consumer.getmany(timeout_ms=_POLL_MILLISECONDS, max_records=_FOLLOWED_RECORDS)
-                yield [record for records in found.values() for record in records]
-                # Everything before these positions was handed on, or is a mark of a transaction.
-                for each in where:
-                    self._positions[each.topic, each.partition] = await consumer.position(each)
-
-    def is_at_end(self, topic: str, partition: int = 0) -> bool:
-        """Whether every committed record of a partition is known to have been handed on."""
-        from aiokafka import TopicPartition
-
-        position = self._positions.get((topic, partition))
-        if position is None:
-            return False
-        end = self._consumer.last_stable_offset(TopicPartition(topic, partition))
-        return end is not None and position >= end
+    For a log that several workers need: a group would give its partition to one of them.
+    """
+    async with _assigned(connection, topic, 0) as (consumer, where):
+        consumer.seek(where, start)
+        while True:
+            found = await consumer.getmany(timeout_ms=_POLL_MILLISECONDS, max_records=_FOLLOWED_RECORDS)
+            yield found.get(where, ())
 
 
 async def read_steps(
@@ -238,25 +168,6 @@ async def record_at(connection: Connection, topic: str, offset: int) -> Any | No
         async for record in found:
             return record if record.offset == offset else None
     return None
-
-
-async def _start(connection: Connection) -> Any:
-    """A connected consumer."""
-    from aiokafka import AIOKafkaConsumer
-
-    consumer = AIOKafkaConsumer(
-        **connection.aiokafka(await answering_servers(connection)),
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",  # an offset that compaction removed must not lead to the end
-        max_partition_fetch_bytes=2**20,  # a larger record comes alone
-    )
-    try:
-        await consumer.start()
-    except BaseException:
-        await consumer.stop()
-        raise
-    return consumer
 
 
 @asynccontextmanager

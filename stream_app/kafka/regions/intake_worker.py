@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import starmap
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from models.keys import NoiseKey
 from models.releases import StepSchedule
 from stream_app.exceptions import restoring
 from stream_app.kafka.broker.clients import FencedError, LogError
+from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import INPUTS, Deployment, require_requests
 from stream_app.kafka.deployment.log_reader import claim_key, last_record, latest_records, read_steps
@@ -299,13 +300,19 @@ class IntakeWorker(Job):
         self._changed = asyncio.Event()
         self._next_step = 0
 
-    @property
-    def shared(self) -> str:
-        """A topic without records: its partitions stand for the regions."""
-        return self._deployment.topics.regions_shared
+    def agents(self, app: App) -> None:
+        """The inputs: a region has the same partition of both."""
+        for topic in (self._deployment.topics.activations, self._deployment.topics.readings):
 
-    async def prepare(self, app: Any) -> None:
+            @app.agent(app.batches(topic))
+            async def inputs(batches: AsyncIterator[Batch]) -> None:
+                async for batch in batches:
+                    if batch.partition in self._open:
+                        await self._open[batch.partition].task.receive(batch)
+
+    async def prepare(self, app: App) -> None:
         """Wait until the coordinator, or a load of people, has begun the deployment."""
+        self._app = app
         await asyncio.to_thread(require_requests, self._deployment)
         await self._deployment.wait()
 
@@ -411,7 +418,7 @@ class IntakeWorker(Job):
             },
             priority_logs=(place.decisions,),
         )
-        task = StreamTask(place.region, deployment, inputs, log, self._monitor)
+        task = StreamTask(place.region, deployment, inputs, log, self._monitor, self._app)
         try:
             await log.start()  # first, so that the earlier worker cannot write after the state is read
             core, lost = await self._restored(place, log, inputs)

@@ -11,7 +11,7 @@ import logging
 import secrets
 import time
 from abc import abstractmethod
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +29,7 @@ from models.releases import StepSchedule
 from stream_app.exceptions import restoring
 from stream_app.kafka.broker.clients import FencedError, LogError, start_producer
 from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.broker.topics import LARGE_BYTES
 from stream_app.kafka.deployment.deployment import (
     INPUTS,
@@ -38,13 +39,11 @@ from stream_app.kafka.deployment.deployment import (
     require_requests,
 )
 from stream_app.kafka.deployment.log_reader import (
-    BackgroundListener,
-    LogFollower,
+    bounds,
     claim_key,
     last_decision,
     latest_records,
     read_steps,
-    recent_offsets,
 )
 from stream_app.kafka.deployment.records import ANSWER
 from stream_app.kafka.release.release_core import (
@@ -150,22 +149,19 @@ class Proposer:
         self._answer_seconds = deployment.settings.kafka.answer_seconds
         self._loop = asyncio.get_running_loop()
         self._producer: Any = None
-        self._listener = BackgroundListener()
         self._answers: asyncio.Queue[Answer | CrowdAnswer] = asyncio.Queue()
         self.partitions = deployment.topics.partitions
         self.source = Source(deployment=deployment.facts.digest_at(first), session=secrets.token_hex(8))
 
     async def start(self) -> None:
-        """Connect, and take every answer from now on."""
+        """Connect, and note where answers to questions from now on begin."""
         self._producer = await start_producer(
             self._connection, enable_idempotence=True, max_request_size=LARGE_BYTES
         )
-        ends = await recent_offsets(self._connection, self._topics.answers, [0], 0)
-        await self._listener.begin(self._listen(ends))
+        _, self.answers_from = await bounds(self._connection, self._topics.answers)
 
     async def stop(self) -> None:
         """Disconnect."""
-        await self._listener.stop()
         if self._producer is not None:
             await self._producer.stop()
 
@@ -192,7 +188,6 @@ class Proposer:
 
     async def _ask(self, dialogue: Negotiation | CrowdSurvey) -> None:
         """Ask and take answers until there is nothing more to ask, or the time is over."""
-        self._listener.check()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._answer_seconds
         sent: Proposal | CrowdQuestion | None = None
@@ -214,13 +209,12 @@ class Proposer:
             await self._producer.send(self._topics.proposals, line, partition=partition)
         await self._producer.flush()
 
-    async def _listen(self, starts: Mapping[tuple[str, int], int]) -> None:
+    def receive(self, batch: Batch) -> None:
         """Queue every answer; a record that is none is skipped, and so allows nothing."""
-        async for records in LogFollower(self._connection).records(starts):
-            for record in records:
-                answer = ANSWER.read_or_warn(record)
-                if answer is not None:
-                    self._answers.put_nowait(answer)
+        for record in batch.records:
+            answer = ANSWER.read_or_warn(record)
+            if answer is not None:
+                self._answers.put_nowait(answer)
 
 
 class ProposingPolicy:
@@ -331,11 +325,6 @@ class DecidingWorker(Job):
         self._core: DecidingCore | None = None
 
     @property
-    def shared(self) -> str:
-        """Any topic will do: the only worker of a group is given all its partitions."""
-        return self._deployment.topics.steps
-
-    @property
     @abstractmethod
     def _logs(self) -> Mapping[str, tuple[str, int]]:
         """The inputs by name: topic and partition of each."""
@@ -359,12 +348,32 @@ class DecidingWorker(Job):
         published; the account workers account it for everybody.
         """
 
-    async def prepare(self, app: Any) -> None:
+    def agents(self, app: App) -> None:
+        """Inputs, and answers of the account workers: the only worker of the group is given all of them."""
+        task, proposer = self._task, self._proposer
+        assert task is not None  # prepared
+
+        for topic in sorted({topic for topic, _ in self._logs.values()}):
+
+            @app.agent(app.batches(topic))
+            async def inputs(batches: AsyncIterator[Batch]) -> None:
+                async for batch in batches:
+                    await task.receive(batch)
+
+        if proposer is not None:
+
+            @app.agent(app.batches(self._deployment.topics.answers))
+            async def answers(batches: AsyncIterator[Batch]) -> None:
+                async for batch in batches:
+                    proposer.receive(batch)
+
+    async def prepare(self, app: App) -> None:
         """Take over: compile, refuse to run beside another worker, fence the earlier one, restore its state.
 
         The order matters: nothing is written before the state agrees with the settings and the log, and the
         rule of the next step is in the record before that step is decided.
         """
+        self._app = app
         deployment, topics = self._deployment, self._deployment.topics
         await asyncio.to_thread(compile_kernels, deployment)
         await asyncio.to_thread(require_requests, deployment)
@@ -374,7 +383,7 @@ class DecidingWorker(Job):
             deployment.connection, f"{topics.prefix}{self.transactional_id}", topics.decisions
         )
         inputs = InputLogs(deployment, self._logs)
-        self._task = StreamTask("engine", deployment, inputs, log, self._monitor)
+        self._task = StreamTask("engine", deployment, inputs, log, self._monitor, app)
         await log.start()  # fences the earlier worker: nothing is written any more to what is read below
         topic = self._progress_topic
         restored = restore(await latest_records(deployment.connection, topic), topic, self.progress_kind)
@@ -440,12 +449,12 @@ class DecidingWorker(Job):
         return record.hold(step, basis, self._author, self._deployment.description)
 
     async def assigned(self, partitions: set[int]) -> None:
-        """Normally all of them. If only some, another worker is in the group, and one of the two is fenced.
+        """Normally once. Another time, another worker may be in the group, and one of the two is fenced.
 
         The group does not tell which one: a worker that was suspended joins again when it wakes up.
         """
         assert self._task is not None  # prepared
-        if 0 < len(partitions) < self._deployment.topics.partitions:
+        if self._joined.is_set():
             self._task.check_fence()
         self._joined.set()
 
@@ -457,6 +466,8 @@ class DecidingWorker(Job):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._joined.wait(), 1.0)
         assert self._task is not None  # prepared
+        if self._proposer is not None:
+            await self._app.read_from(self._deployment.topics.answers, 0, self._proposer.answers_from)
         await self._task.run()
 
     async def finish(self, reason: str) -> None:

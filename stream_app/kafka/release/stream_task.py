@@ -14,15 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stream_app.kafka.broker.clients import LogEnds, LogError
+from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import (
-    LogFollower,
     TopicDescription,
     bounds,
     describe_topics,
+    follow,
     last_record,
 )
 from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord
@@ -194,10 +195,20 @@ class TaskMonitor:
 
 
 class StreamTask:
-    """Reads, processes and commits; on the event loop, except for the core, which has its own thread."""
+    """Reads, processes and commits; on the event loop, except for the core, which has its own thread.
+
+    Agents of ``app`` hand over what the group has fetched. Priority logs have one partition that several
+    workers read, which a group would give to one: they are followed outside the group.
+    """
 
     def __init__(
-        self, name: str, deployment: Deployment, inputs: InputLogs, log: TransactionLog, monitor: TaskMonitor
+        self,
+        name: str,
+        deployment: Deployment,
+        inputs: InputLogs,
+        log: TransactionLog,
+        monitor: TaskMonitor,
+        app: App,
     ) -> None:
         self._name = name
         self._connection, self._topics = deployment.connection, deployment.topics
@@ -205,7 +216,9 @@ class StreamTask:
         self._log = log
         self._monitor = monitor
         self._thread = WorkThread(monitor.pulse, name)
-        self._follower = LogFollower(deployment.connection)
+        self._app = app
+        self._names = {place: name for name, place in inputs.logs.items()}
+        self._is_stopped = False
         self._arrived = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._time = SteadyTime(0.0, SystemClock().monotonic_seconds)
@@ -234,13 +247,17 @@ class StreamTask:
 
     async def run(self) -> None:
         """Until cancelled: read, process, and check that the input logs stay the same."""
+        for name in self._inputs.logs.keys() - set(self._inputs.priority_logs):
+            await self._app.read_from(*self._inputs.logs[name], self._order.next_offsets[name])
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._read())
+            for name in self._inputs.priority_logs:
+                group.create_task(self._follow(name))
             group.create_task(self._work())
             group.create_task(self._inputs.watch(lambda: self._order.next_offsets))
 
     async def stop(self) -> None:
         """Leave; records that were not committed will be read again."""
+        self._is_stopped = True
         await self._log.stop()
         self._thread.stop()
         self._monitor.left(self._name)
@@ -266,21 +283,25 @@ class StreamTask:
         self._monitor.pulse.progress()
         self._notify(result, began)
 
-    async def _read(self) -> None:
-        """Fetch records, and keep them until their turn comes; none while too many wait."""
-        names = {place: name for name, place in self._inputs.logs.items()}
-        starts = {self._inputs.logs[name]: offset for name, offset in self._order.next_offsets.items()}
-        async for records in self._follower.records(starts):
+    async def receive(self, batch: Batch) -> None:
+        """Take what an agent was given; returns once not too many records wait."""
+        await self._keep(batch.records)
+
+    async def _follow(self, name: str) -> None:
+        topic, _ = self._inputs.logs[name]
+        async for records in follow(self._connection, topic, self._order.next_offsets[name]):
             stop_if_cancelled()
-            now_seconds = time.monotonic()
-            for record in records:
-                name = names[record.topic, record.partition]
-                stamp_seconds, value, key = record.timestamp / 1000.0, record.value or b"", record.key or b""
-                arrived = InputRecord(name, stamp_seconds, record.offset, value, key)
-                self._order.add(arrived, now_seconds)
-            self._arrived.set()
-            while self._order.is_full:
-                await asyncio.sleep(_TICK_SECONDS)
+            await self._keep(records)
+
+    async def _keep(self, records: Sequence[Any]) -> None:
+        now_seconds = time.monotonic()
+        for record in records:
+            name = self._names[record.topic, record.partition]
+            stamp_seconds, value, key = record.timestamp / 1000.0, record.value or b"", record.key or b""
+            self._order.add(InputRecord(name, stamp_seconds, record.offset, value, key), now_seconds)
+        self._arrived.set()
+        while self._order.is_full and not self._is_stopped:
+            await asyncio.sleep(_TICK_SECONDS)
 
     async def _work(self) -> None:
         """Take records in order, process them, commit their results."""
@@ -330,7 +351,7 @@ class StreamTask:
         return False
 
     def _is_at_end(self, name: str) -> bool:
-        return self._follower.is_at_end(*self._inputs.logs[name])
+        return self._app.is_at_end(*self._inputs.logs[name])
 
     async def _wait(self) -> None:
         """Wait for a record that was not there when records were taken, at most until the next tick."""

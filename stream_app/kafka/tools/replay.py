@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes
-from stream_app.kafka.broker.clients import consuming, records
+from stream_app.kafka.broker.clients import Reader, consuming, records
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import DECISION, RefusedRecord, person_kind, pseudonym_in
 from stream_app.steps import JsonlRisks
@@ -83,7 +83,7 @@ def compare(deployment: Deployment) -> Comparison:
     return result
 
 
-def _people(consumer: object, deployment: Deployment) -> dict[int, Changes]:
+def _people(consumer: Reader, deployment: Deployment) -> dict[int, Changes]:
     """The last record of each person, by partition."""
     people: dict[int, Changes] = {each: {} for each in range(deployment.topics.partitions)}
     kind = person_kind(deployment.digest, deployment.settings.draws)

@@ -85,17 +85,14 @@ def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
 ) -> None:
     """Its owner before has written up to step 2; the log is not followed a second time for it."""
     written: list[tuple[int, int]] = []
-    followed: list[int] = []
 
     class People(MagicMock):
         async def load(self, *arguments: object) -> SimpleNamespace:
             return SimpleNamespace(unchanged=set(), changes={})
 
-        async def follow(self, partitions: object) -> None:
+    class Group(MagicMock):
+        async def read_from(self, *where: object) -> None:
             pass
-
-    async def follow(first: int) -> None:
-        followed.append(first)
 
     class Both(Written):
         async def write(self, partition: int, summary: RiskSummary, *more: object) -> None:  # type: ignore[override]
@@ -110,8 +107,7 @@ def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
         log = steps_of(deployment, 8)
         worker = worker_of(deployment, log)
         worker._risks = Both()  # type: ignore[assignment]
-        worker._loader.persons = People()
-        worker._follow_decisions = follow  # type: ignore[method-assign]
+        worker._loader.persons, worker._app = People(), Group()
         await worker.assigned({0})
         await worker._settle()
         for schedule in log[:6]:
@@ -123,7 +119,6 @@ def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
     asyncio.run(work())
     assert [step for partition, step in written if partition == 0] == list(range(7))
     assert [step for partition, step in written if partition == 1] == list(range(3, 7))
-    assert followed == [0]
 
 
 @pytest.mark.parametrize("missing", [None, 300, 449])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-
 import numpy as np
 import pytest
 
@@ -12,7 +9,6 @@ from models.mechanisms import Raw
 from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_reader import BackgroundListener
 from stream_app.kafka.deployment.records import PersonEntry, person_records
 from stream_app.steps.policy import Decided
 from tests.stream_app.engine_support import no_prior, population
@@ -58,20 +54,3 @@ def test_people_who_are_loaded_in_pieces_are_accounted_as_those_loaded_at_once(
     np.testing.assert_array_equal(whole.accountant.baseline(), pieces.accountant.baseline())
     assert signs[0] == 1 + 1 + len(log) + 1
     assert signs[1] >= 4 + 3 + 2 + len(log) + 1
-
-
-def test_a_listener_that_swallows_a_cancellation_is_stopped_all_the_same() -> None:
-    """As clients do that are connecting: a worker would stall whenever partitions change hands."""
-
-    async def stubborn() -> None:
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(3600)
-        await asyncio.sleep(3600)
-
-    async def stop() -> None:
-        listener = BackgroundListener()
-        await listener.begin(stubborn())
-        await asyncio.sleep(0)
-        await asyncio.wait_for(listener.stop(), 30.0)
-
-    asyncio.run(stop())

@@ -8,20 +8,20 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from aiokafka.errors import KafkaConnectionError as AiokafkaConnectionError
+from aiokafka.errors import MessageSizeTooLargeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka import TopicPartition
-from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
-from kafka.future import Future
+from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.protocol.metadata import MetadataResponse
 
 from models.priors import Population
@@ -30,7 +30,6 @@ from stream_app.kafka.account.person_source import Changes, PersonSource
 from stream_app.kafka.broker import clients
 from stream_app.kafka.broker.clients import (
     BrokerError,
-    CheckedProducer,
     LogError,
     is_refusal,
     resilient_client,
@@ -533,53 +532,76 @@ def test_an_absent_broker_leaves_no_thread_and_no_file_behind() -> None:
     assert len(set(used)) == 1
 
 
-def test_a_record_that_the_brokers_do_not_take_is_an_error_and_not_lost_in_silence() -> None:
-    """Above all a deletion: whoever was told that a person is removed must be able to rely on it."""
-    taken, refused = Future(), Future()
-    sent = iter((taken, refused))
-    producer = CheckedProducer(SimpleNamespace(send=lambda *_, **__: next(sent), flush=lambda _: None))
-    producer.send("persons", b"prior", key=b"one")
-    taken.success(None)
-    producer.flush()
-    producer.send("persons", None, key=b"two")
-    refused.failure(KafkaTimeoutError("two minutes"))
-    with pytest.raises(BrokerError, match="must accept every record"):
-        producer.flush()
-    with pytest.raises(BrokerError, match="two minutes"):
-        producer.send("persons", None, key=b"three")
+class Brokers:
+    """aiokafka's producer; ``answers`` are what becomes of each record: None, an error, or "never"."""
+
+    def __init__(self, *answers: BaseException | str | None) -> None:
+        self.answers = list(answers)
+        self.sent: list[tuple[Any, ...]] = []
+
+    async def send(self, *record: Any) -> asyncio.Future[None]:
+        answer = self.answers.pop(0)
+        if isinstance(answer, ConnectionError | AiokafkaConnectionError):
+            raise answer
+        self.sent.append(record)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if isinstance(answer, BaseException):
+            future.set_exception(answer)
+        elif answer is None:
+            future.set_result(None)
+        return future
+
+    async def stop(self) -> None:
+        pass
 
 
-def test_a_client_that_goes_on_waiting_after_it_gave_a_record_up_is_not_waited_for() -> None:
-    """kafka-python forgets the number of an idempotent producer then, and never asks for another."""
-    given_up = Future()
+@contextmanager
+def sending(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> Iterator[clients.Sender]:
+    """A command that writes to these brokers."""
 
-    def wait_on(_: float) -> None:
-        if not given_up.is_done:
-            given_up.failure(KafkaTimeoutError("two minutes"))
-        raise KafkaTimeoutError("Timeout waiting for future")
+    async def start(*_: object, **__: object) -> Brokers:
+        return brokers
 
-    producer = CheckedProducer(SimpleNamespace(send=lambda *_, **__: given_up, flush=wait_on))
-    producer.send("readings", b"count")
-    with pytest.raises(BrokerError, match="two minutes"):
-        producer.flush()
+    monkeypatch.setattr(clients, "start_producer", start)
+    with clients.writing(Connection.of(KafkaSettings(servers=("nowhere:9092",)))) as producer:
+        yield producer
 
 
-@pytest.mark.parametrize(("lost", "found"), [(1, True), (3, True), (4, False)])
-def test_a_topic_is_looked_up_again_where_brokers_are_lost_meanwhile(
-    lost: int, found: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_record_that_the_brokers_do_not_take_is_an_error_and_not_lost_in_silence(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Up to three of them; a reader is told of more."""
-    monkeypatch.setattr(clients, "_LOOK_SECONDS", 0.0)
-    answers = [KafkaConnectionError("socket disconnected")] * lost + [{0}]
-    part = TopicPartition("readings", 0)
-    consumer = Mock(**{"partitions_for_topic.side_effect": answers, "position.return_value": 0})
-    consumer.end_offsets.return_value = consumer.beginning_offsets.return_value = {part: 0}
-    if found:
-        assert list(clients.records(consumer, "readings")) == []
-        consumer.assign.assert_called_once_with([part])
-    else:
-        with pytest.raises(KafkaConnectionError):
-            list(clients.records(consumer, "readings"))
+    """Above all a deletion: whoever was told that a person is removed must be able to rely on it."""
+    brokers = Brokers(None, MessageSizeTooLargeError("too large"))
+    with (
+        pytest.raises(BrokerError, match="must accept every record"),
+        sending(brokers, monkeypatch) as sender,
+    ):
+        sender.send("persons", b"prior", key=b"one")
+        sender.flush()
+        sender.send("persons", None, key=b"two")
+        with pytest.raises(BrokerError, match="too large"):
+            sender.flush()
+        sender.send("persons", None, key=b"three")
+    assert [record[2] for record in brokers.sent] == [b"one", b"two"]
+
+
+def test_records_wait_for_a_broker_that_is_away_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers(None, AiokafkaConnectionError("away"), ConnectionError("away"), None, None)
+    with sending(brokers, monkeypatch) as sender:
+        for number in range(3):
+            sender.send("readings", b"%d" % number, partition=0)
+    assert [record[1] for record in brokers.sent] == [b"0", b"1", b"2"]
+
+
+def test_brokers_that_never_acknowledge_are_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients, "_SILENT_SECONDS", 0.05)
+    with (
+        pytest.raises(BrokerError, match="none was acknowledged"),
+        sending(Brokers("never"), monkeypatch) as s,
+    ):
+        s.send("readings", b"count")
 
 
 _ASK_A_SILENT_BROKER = """
