@@ -61,6 +61,7 @@ from stream_app.setup.run_folder.record import (
     next_entry,
 )
 from stream_app.setup.run_folder.run_settings import FORMS, facts_of_clock, mechanisms_of_windows
+from stream_app.setup.sections import QualitySettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps import with_windows
@@ -766,6 +767,8 @@ def _with_recorded(settings: Settings, facts: Mapping[str, Any]) -> Settings:
     crowd = {name.removeprefix(_CROWD): value for name, value in facts.items() if name.startswith(_CROWD)}
     if crowd:
         found["crowd"] = CrowdSettings.model_validate({**crowd, "on": True})
+    if "quality" in found:  # whose table of exclusions need not be here
+        found["quality"] = QualitySettings.model_validate({**found["quality"], "exclusions": None})
     if "release" in facts:  # tiers are recorded as they are
         covariance = facts["release"].get("covariance")
         is_there = covariance is not None and Path(covariance).is_file()
