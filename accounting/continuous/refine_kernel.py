@@ -79,7 +79,7 @@ from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_v
 _MOST_ENTRIES = 1 << 22  # of a table of the search: 32 MiB
 MOST_LAWS = 8  # last hits of the history that are distinguished; more lower the bound by less than 1 %
 _LEAST_VECTORS = 8  # with fewer, which are for a first look at many people, no sandwich bound is computed
-_WORTH_MORE = 0.01  # added risk from which the bound through noise, the most expensive one, is computed
+_WORTH_MORE = 0.0005  # added risk from which the bounds through noise, the most expensive ones, are computed
 _MOST_NOISED_PLACES = 100  # of one person; with more, the laws of the history take over a tenth of a second
 
 
@@ -198,7 +198,8 @@ def sandwich_of_horizon(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules,
         earliest[0] = raw.before.start
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
     operations, moves = OPERATIONS_PER_VECTOR * horizon.vectors, chain.value.size / chain.start.shape[0]
-    nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, operations)
+    at_first = 4.0 * operations  # a tree that grows no further than a few nodes still lowers many bounds
+    nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
     if nodes == 0:
         return 1.0
     before, more_left_out = own_signals(chain, hits_before, raw.marginal_before, seen, begin, True)
@@ -246,7 +247,8 @@ def refine(
             noised = noised_success(raw, seen, accounts.horizon)
             if noised < lowest:
                 lowest, by = noised, BY_LEVELS
-            if accounts.horizon.vectors >= _LEAST_VECTORS and noised < 1.0 and lowest > least_worth:
+            is_worth_it = noised < 1.0 and lowest > baseline + _WORTH_MORE
+            if is_worth_it and accounts.horizon.vectors >= _LEAST_VECTORS:
                 noised = sandwich_of_horizon(raw, seen, accounts.horizon, lowest)
                 if noised < lowest:
                     lowest, by = noised, BY_SANDWICH
@@ -265,7 +267,7 @@ _MOST_OPERATIONS = 1 << 40  # of one person, so that sums over all people stay e
 
 # Fitted to the time of chains of 4 to 20 places, T = 4 to 20, s = 0 to 2: most of them within a factor of 2.
 LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.14
-_PER_LAW, _PER_LOOK = 20.0, 1.7  # of noised counts, by the sandwich bound; half of the looks at it are needed
+_PER_LAW, _PER_LOOK = 20.0, 3.4  # of noised counts, by the sandwich bound
 _PER_PAIR, _PER_MOVE, _PER_SOURCE, _PER_SEARCH = 1.0, 2.8, 120.0, 3.0  # of noised counts
 
 
