@@ -23,11 +23,9 @@ from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import StepObservation
-from accounting.exposure.step_information.likelihood_levels import OwnSignals
+from accounting.exposure.step_information.likelihood_levels import CHANCES, HARDLY_EVER, OwnSignals
 from accounting.exposure.step_information.rays import (
-    CHANCES,
     FEW_OUTPUTS,
-    HARDLY_EVER,
     Rays,
     exact_rays,
     few_rays,

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import fsum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.step_information.observation import StepObservation, observe
-from accounting.exposure.step_information.rays import (
-    CHANCES,
-    FEW_OUTPUTS,
-    HARDLY_EVER,
-    Rays,
-    few_rays,
-    rays_of,
-)
+from accounting.exposure.step_information.rays import FEW_OUTPUTS, Rays, few_rays, rays_of
 from models.mechanisms import DrawnPerWindow, Mechanism, NoiseLaw, Raw
 from models.numerics.elementwise import exp, log
 from models.numerics.jit import jit
@@ -43,6 +36,10 @@ WHOLE, WIDE, TWO, THREE = range(4)
 """Ways to put a channel in levels: one level; two far apart; two; three."""
 WAYS, MOST_LEVELS = 4, 3
 
+CHANCES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
+"""Probabilities of being counted, for each of which the few outputs are chosen that suit it."""
+HARDLY_EVER = 2e-4
+"""A sensor before the horizon that counts, or misses, the person less often may as well be exact."""
 _RARELY = 5e-3  # a sensor that counts the person less often, or misses less often, is not worth two levels
 
 
@@ -273,7 +270,7 @@ def levels_of(mechanism: Mechanism) -> LevelTables:
 
 
 def _table(
-    ways: dict[int, tuple[Sequence[float], Sequence[float], float]], mechanism: Mechanism
+    ways: Mapping[int, tuple[Sequence[float], Sequence[float], float]], mechanism: Mechanism
 ) -> LevelTables:
     """One channel from ``absent``, ``present``, ``shown`` of its ways; one left out is as the one before."""
     size, shown = np.zeros((1, WAYS), np.int64), np.zeros((1, WAYS))
@@ -283,15 +280,20 @@ def _table(
         without, with_person, shown[0, way] = ways[known]
         size[0, way] = len(without)
         absent[0, way, : len(without)], present[0, way, : len(without)] = without, with_person
-    every = rays_of(mechanism)
-    few = _stacked([few_rays(mechanism, FEW_OUTPUTS, chance) for chance in CHANCES])
+    every = rays_of(mechanism)  # type: ignore[arg-type]
+    few = _stacked([few_rays(mechanism, FEW_OUTPUTS, chance) for chance in CHANCES])  # type: ignore[arg-type]
+    outputs, weight, theta = _stacked([every])
     return LevelTables(
         size,
         absent,
         present,
         shown,
-        *_stacked([every]),
-        *(array[np.newaxis] for array in few),
+        outputs,
+        weight,
+        theta,
+        few[0][np.newaxis],
+        few[1][np.newaxis],
+        few[2][np.newaxis],
         np.array([every.left_out]),
     )
 
@@ -305,8 +307,14 @@ def _stacked(channels: Sequence[Rays]) -> tuple[NDArray[np.int64], NDArray[np.fl
     return size, weight, theta
 
 
+def _at(tables: LevelTables, channels: Sequence[int]) -> LevelTables:
+    """Some of the channels."""
+    taken: list[Any] = [array[np.array(channels, np.int64)] for array in tables]
+    return LevelTables(*taken)
+
+
 _RAW = _table({WHOLE: ([1.0], [0.0], 1.0)}, Raw())
-_NONE = LevelTables(*(array[:0] for array in _RAW))
+_NONE = _at(_RAW, [])
 
 
 def _levels(law: NoiseLaw, offsets: Sequence[float]) -> tuple[list[float], list[float], float]:
@@ -408,7 +416,7 @@ def followed_by(seen: SeenSteps, step: SeenSteps) -> SeenSteps:
     tables = _joined([seen.tables, step.tables])
     known: dict[bytes, int] = {}
     place = np.full(len(tables.size) + 1, -1, np.int32)  # the last one for "counted nowhere"
-    needed = []
+    needed: list[int] = []
     for number in np.unique(channel[channel >= 0]).tolist():
         what = b"".join(array[number].tobytes() for array in tables)
         place[number] = known.setdefault(what, len(needed))
@@ -417,7 +425,7 @@ def followed_by(seen: SeenSteps, step: SeenSteps) -> SeenSteps:
     return SeenSteps(
         np.concatenate((seen.labels[1:], step.labels)),
         place[channel],
-        _narrow(LevelTables(*(array[needed] for array in tables))),
+        _narrow(_at(tables, needed)),
     )
 
 

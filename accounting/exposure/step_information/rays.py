@@ -19,12 +19,6 @@ from models.mechanisms import DrawnPerWindow, Mechanism, NoiseLaw
 
 MOST_OUTPUTS = 64  # of one count in the horizon; a wider noise's are joined by their neighbours
 FEW_OUTPUTS = 7  # of one count before it
-CHANCES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
-"""Probabilities of being counted, for each of which the few outputs are chosen that suit it."""
-
-HARDLY_EVER = 2e-4
-"""A sensor before the horizon that counts, or misses, the person less often may as well be exact."""
-
 _LEAST_WEIGHT = 1e-9  # of an output; what is rarer is left out and added to the bound
 _LEAST_STEP = 1e-12  # between two thetas; closer ones are one
 
@@ -107,7 +101,7 @@ def few_rays(mechanism: Mechanism, outputs: int, chance: float) -> Rays:
     The least loss of chi-square about the bit, by dynamic programming over intervals (Tal and Vardy, *How to
     Construct Polar Codes*, from above).
     """
-    rays = rays_of(mechanism)
+    rays = rays_of(mechanism)  # type: ignore[arg-type]
     weight, theta = rays.weight, rays.theta
     count = weight.size
     if count <= outputs:
