@@ -196,6 +196,9 @@ def sandwich_of_horizon(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules,
         earliest = np.diag(raw.marginal_before[0])
     else:
         earliest[0] = raw.before.start
+    is_any = is_noised(chain, raw.hits, seen, raw.first_row) or is_noised(chain, hits_before, seen, begin)
+    if not is_any or places > _MOST_NOISED_PLACES:
+        return 1.0
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
     operations, moves = OPERATIONS_PER_VECTOR * horizon.vectors, chain.value.size / chain.start.shape[0]
     at_first = 4.0 * operations  # a tree that grows no further than a few nodes still lowers many bounds
@@ -247,8 +250,7 @@ def refine(
             noised = noised_success(raw, seen, accounts.horizon)
             if noised < lowest:
                 lowest, by = noised, BY_LEVELS
-            is_worth_it = noised < 1.0 and lowest > baseline + _WORTH_MORE
-            if is_worth_it and accounts.horizon.vectors >= _LEAST_VECTORS:
+            if lowest > baseline + _WORTH_MORE and accounts.horizon.vectors >= _LEAST_VECTORS:
                 noised = sandwich_of_horizon(raw, seen, accounts.horizon, lowest)
                 if noised < lowest:
                     lowest, by = noised, BY_SANDWICH
