@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from accounting.bounds.information_bounds import DIVERGENCE, LOOSE, TIGHT
 from accounting.bounds.noised import ERASURE, LEVELS, SAMPLED, SANDWICH
+from accounting.bounds.noised.sandwich_kernel import BY_SANDWICH
 from accounting.bounds.patterns import CODES, EXACT, FRONTIER, RAW_BOUNDS
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
@@ -38,6 +39,7 @@ def deciding_bound(code: int, mistakes: int) -> str:
         BY_DIVERGENCE: DIVERGENCE.name,
         BY_RAW_SUCCESS: (EXACT if mistakes == 0 else FRONTIER).name,
         BY_LEVELS: LEVELS.name,
+        BY_SANDWICH: SANDWICH.name,
     }
     return names[code]
 

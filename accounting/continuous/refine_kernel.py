@@ -1,6 +1,6 @@
 """The refined bounds on a horizon with a history, for people whose fast bound is not low enough.
 
-The refined risk is the smallest of three bounds:
+The refined risk is the smallest of four bounds:
 
 - *exact success*: the frontier bound (``accounting.bounds.patterns``) as if every count were exact, which
   reveals more than noised counts. Releases before the horizon enter through the law of the horizon's first
@@ -9,6 +9,8 @@ The refined risk is the smallest of three bounds:
   its beginning.
 - *noised success*: the frontier bound with each noised count quantised to a few levels of evidence, and a few
   laws of the first place that cover what the history's levels allow (``patterns.frontier_kernel``).
+- *sandwich success*: a tree over the values of each noised count, looked at where it gains most
+  (``sandwich_kernel``), with the laws of the history that a few values of each count leave.
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
   carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
 
@@ -26,6 +28,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.noised_history_kernel import LEAST_LAWS, noised_history_laws
+from accounting.bounds.noised.sandwich_kernel import (
+    BY_SANDWICH,
+    CLOSE,
+    FEW_LAWS,
+    OPERATIONS_PER_VECTOR,
+    PRECISION,
+    Limits,
+    Window,
+    affordable_nodes,
+    sandwich_success,
+)
+from accounting.bounds.noised.sandwich_kernel import history_laws as laws_through_noise
 from accounting.bounds.patterns.frontier_kernel import EXPANSIONS, SEQUENCES, frontier_of, noised_effort
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
@@ -54,6 +68,7 @@ from accounting.exposure.step_information.likelihood_levels import (
     SeenSteps,
     is_noised,
     own_channels,
+    own_signals,
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information
 from accounting.hmm.propagation import marginals
@@ -63,7 +78,8 @@ from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_v
 
 _MOST_ENTRIES = 1 << 22  # of a table of the search: 32 MiB
 MOST_LAWS = 8  # last hits of the history that are distinguished; more lower the bound by less than 1 %
-_WORTH_MORE = 0.01  # added risk from which the bound through noise, the most expensive one, is computed
+_LEAST_VECTORS = 8  # with fewer, which are for a first look at many people, no sandwich bound is computed
+_WORTH_MORE = 0.0005  # added risk from which the bounds through noise, the most expensive ones, are computed
 _MOST_NOISED_PLACES = 100  # of one person; with more, the laws of the history take over a tenth of a second
 
 
@@ -169,6 +185,34 @@ def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules) -> f
 
 
 @jit
+def sandwich_of_horizon(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, known: float) -> float:
+    """The sandwich bound through the noise of what was ``seen``, where it may be below ``known``; else 1."""
+    steps, places = raw.hits.shape
+    chain, hits_before = raw.person.chain, raw.hits_before.copy()
+    known_steps = hits_before.shape[0]
+    begin, earliest = HISTORY - known_steps, np.zeros((1, places))
+    if raw.is_cut:
+        hits_before[0] = False
+        earliest = np.diag(raw.marginal_before[0])
+    else:
+        earliest[0] = raw.before.start
+    is_any = is_noised(chain, raw.hits, seen, raw.first_row) or is_noised(chain, hits_before, seen, begin)
+    if not is_any or places > _MOST_NOISED_PLACES:
+        return 1.0
+    inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
+    operations, moves = OPERATIONS_PER_VECTOR * horizon.vectors, chain.value.size / chain.start.shape[0]
+    at_first = 4.0 * operations  # a tree that grows no further than a few nodes still lowers many bounds
+    nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
+    if nodes == 0:
+        return 1.0
+    before, more_left_out = own_signals(chain, hits_before, raw.marginal_before, seen, begin, True)
+    laws = laws_through_noise(raw.before, before, earliest, known_steps, raw.marginal_before, FEW_LAWS)
+    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, horizon.vectors * steps, operations)
+    found, _, _ = sandwich_success(window, inside, laws, Limits(PRECISION, CLOSE, nodes, known))
+    return min(1.0, found + left_out + more_left_out)
+
+
+@jit
 def exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> RefinedBounds:
     """Both bounds as if every count were exact; ``carried`` is ``J_w`` in nats."""
     slot = raw.person.first_slot
@@ -206,6 +250,10 @@ def refine(
             noised = noised_success(raw, seen, accounts.horizon)
             if noised < lowest:
                 lowest, by = noised, BY_LEVELS
+            if lowest > baseline + _WORTH_MORE and accounts.horizon.vectors >= _LEAST_VECTORS:
+                noised = sandwich_of_horizon(raw, seen, accounts.horizon, lowest)
+                if noised < lowest:
+                    lowest, by = noised, BY_SANDWICH
         if lowest < state.risk[person]:
             state.decided_by[person] = by if lowest > baseline else BY_BASELINE
             state.risk[person] = max(lowest, baseline)
@@ -221,6 +269,7 @@ _MOST_OPERATIONS = 1 << 40  # of one person, so that sums over all people stay e
 
 # Fitted to the time of chains of 4 to 20 places, T = 4 to 20, s = 0 to 2: most of them within a factor of 2.
 LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.14
+_PER_LAW, _PER_LOOK = 20.0, 3.4  # of noised counts, by the sandwich bound
 _PER_PAIR, _PER_MOVE, _PER_SOURCE, _PER_SEARCH = 1.0, 2.8, 120.0, 3.0  # of noised counts
 
 
@@ -285,7 +334,12 @@ def _noised_operations(
     total = _PER_PAIR * counted.noised_before * laws**2 * (places + 5.0)
     total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)
     total += _PER_SOURCE * sequences * places * counted.noised**2 / steps
-    return total + _PER_SEARCH * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
+    total += _PER_SEARCH * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
+    if vectors >= _LEAST_VECTORS:
+        total += _PER_LAW * counted.noised_before * FEW_LAWS * places**2
+        grown = (mistakes + 1.0) * steps * moves * 2.0 ** min(counted.noised, 20.0)
+        total += _PER_LOOK * min(OPERATIONS_PER_VECTOR * vectors, grown)
+    return total
 
 
 @bare_jit

@@ -18,8 +18,11 @@ one for each kept value. Behind a leaf the sensors left are bounded without a lo
 where ``V'`` has one sensor less, for ``ray(theta) <= min(1, ray(theta)) + b max(0, 2 theta - 1)``. All
 sensors together: either nothing is shown, or somebody on the ``b`` side is, and a genie shows the place as
 well, whence the person begins anew (:func:`_bound_by_showing`). What is gained by a closer look is known of
-every leaf and of every chord; the largest gain, weighed with how often it comes, is looked at next. Beyond
-Koga et al.
+every leaf and of every chord; the largest gain, weighed with how often it comes, is looked at next.
+
+A history leaves several laws of the first place, and what is won is the sum over them, each with its own best
+guess: a functional like ``V``. So all laws share one tree, and but for the first step and the searches all
+that is computed at a node. Beyond Koga et al.
 
 For example one step at place 0 or 1 with probability 1/2 each, and a sensor at 1 whose noise gives ``theta``
 1/4 or 3/4, so ``delta`` is 1/2. The leaf: 1/2 is won without a look, and 1/2 * 1/2 more as the person is
@@ -34,6 +37,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.exposure.step_information.likelihood_levels import OwnSignals
 from accounting.hmm.frontier.search_kernel import (
     Completions,
     SearchMemory,
@@ -46,33 +50,24 @@ from accounting.hmm.frontier.search_kernel import (
     search,
 )
 from accounting.hmm.propagation import predict, retreat
-from models.numerics.jit import jit
+from models.numerics.jit import inline, jit
 from models.priors.chain import LocalChain, slot_of
 
 _BEYOND, _BEYOND_FLAT = 0.05, 0.01  # weight beyond the first values that are kept; the same of much noise
 _FLAT = 0.25  # total variation below which noise is much
-_LIGHT = 0.01  # share of what a leaf may be off by that a place is charged in full for
-_SLACK = 0.25  # share of a leaf's gap that its search may leave
-_CLOSER = 0.6  # of its gap: how far one law's tree is grown before all laws are looked at again
-_CORNER = 0.7  # won of what is bounded by completions, a guess
-_SOON = 5.0  # how much rather one more law is bounded itself than a tree grown
-_POINTS = 24  # laws that are bounded themselves, corners among them
+_LIGHT = 0.03  # share of what a leaf may be off by that a place is charged in full for
+_SLACK = 0.1  # share of what a leaf may gain that its search may leave
+_GUESSES = 4  # that are tried at a node
+PAST_LAWS, FEW_LAWS = 16, 8  # that a history leaves, of an audit and of a running ceiling
+PRECISION = 0.1  # of what is attained beyond the guess: how close the bound shall come
+CLOSE = 2e-4  # of success: no bound need be closer
+OPERATIONS_PER_VECTOR = 2e5  # 64 vectors take about a tenth of a second
+_MOST_NODES, _MOST_ENTRIES = 8192, 1 << 22  # of a tree, and of what is kept of all nodes
+_FEWEST_NODES = 16
+BY_SANDWICH = 64
+"""The code of this bound where it decides; codes of bounds on raw counts, which follow 3, never get there."""
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 _FIRST_CHILDREN = 4  # of a node, at most
-
-
-class OwnSignals(NamedTuple):
-    """The sensor-steps that can count one person.
-
-    Outputs of one are sorted by ``theta``, no two alike; beyond ``size`` there is nothing.
-    """
-
-    time: NDArray[np.int64]  # (G,)
-    cover: NDArray[np.bool_]  # (G, K), the own places it counts at
-    size: NDArray[np.int64]  # (G,), outputs
-    weight: NDArray[np.float64]  # (G, O), their sum is at most 1
-    theta: NDArray[np.float64]  # (G, O)
-    distance: NDArray[np.float64]  # (G,), total variation between counted and not counted
 
 
 class Window(NamedTuple):
@@ -86,11 +81,19 @@ class Window(NamedTuple):
     operations: float  # products after which no more is looked at
 
 
-class _Tree(NamedTuple):
-    """Nodes of the trees of all laws of the first place, in order of their creation, and memory."""
+class Limits(NamedTuple):
+    """When the bound is close enough: ``precision`` of what is attained beyond the guess, or ``close``."""
 
-    parent: NDArray[np.int64]  # (N,), -1: a root
-    root: NDArray[np.int64]  # (N,), number of the law
+    precision: float
+    close: float
+    nodes: int  # at most
+    known: float  # a bound that holds already: no closer look once that much is attained
+
+
+class _Tree(NamedTuple):
+    """Nodes in order of their creation, and memory. Bounds and what is won are sums over all laws."""
+
+    parent: NDArray[np.int64]  # (N,), -1: the root
     output: NDArray[np.int64]  # (N,), of the parent's sensor
     sensor: NDArray[np.int64]  # (N,), that is resolved behind it; -1: a leaf
     next_sensor: NDArray[np.int64]  # (N,), which of those left costs a leaf most; -1: none
@@ -102,17 +105,20 @@ class _Tree(NamedTuple):
     unshown: NDArray[np.float64]  # (N,), bound on what is won behind a leaf where nobody is shown
     charge: NDArray[np.float64]  # (N,), and on what is where somebody is
     won: NDArray[np.float64]  # (N,), an estimate of what is attained; it only steers
-    part: NDArray[np.float64]  # (N, G + K), of that on paths that each sensor counts, and from each place on
+    part: NDArray[np.float64]  # (N, G), of that on paths that each sensor counts
     gain: NDArray[np.float64]  # (N,), the most that one more look behind it may gain
     excess: NDArray[np.float64]  # (N,), the same by one more output of its own sensor
     wanted: NDArray[np.int64]  # (N,), which
     is_searched: NDArray[np.bool_]  # (N,)
-    guess: NDArray[np.int64]  # (N, T)
+    guess: NDArray[np.int64]  # (N, _GUESSES, T)
+    guesses: NDArray[np.int64]  # (N,), how many of them
     nodes: NDArray[np.int64]  # (1,), how many there are
-    newest: NDArray[np.int64]  # (1,), node with the guess of the last search
+    newest: NDArray[np.int64]  # (1,), the node searched last
     spent: NDArray[np.float64]  # (1,), products
-    law: NDArray[np.float64]  # (P, K), of the first place
+    law: NDArray[np.float64]  # (R, K), of the first place
+    place: NDArray[np.float64]  # (K,), their sum
     evidence: NDArray[np.float64]  # (T, K), of the leaf that is looked at
+    distance: NDArray[np.float64]  # (G,), total variation between counted and not counted
     is_resolved: NDArray[np.bool_]  # (G,)
     is_rare: NDArray[np.bool_]  # (G, K), the side of each sensor that is shown
     cost: NDArray[np.float64]  # (G,), of each sensor that is left
@@ -124,23 +130,27 @@ class _Tree(NamedTuple):
     light: NDArray[np.float64]  # (s + 1, K)
     more_light: NDArray[np.float64]  # (s + 1, K)
     forward: NDArray[np.float64]  # (T, s + 1, K), of a guess
-    backward: NDArray[np.float64]  # (T, s + 1, K)
+    backward: NDArray[np.float64]  # (_GUESSES, T, s + 1, K)
     moved: NDArray[np.float64]  # (K,)
+    best: NDArray[np.float64]  # (R,), what is won with each law
+    best_guess: NDArray[np.int64]  # (R,), by which guess of the node
     gains: NDArray[np.float64]  # of the search
     completions: Completions
     memory: SearchMemory
 
 
 @jit
-def _new_tree(window: Window, signals: OwnSignals, nodes: int) -> _Tree:
+def _new_tree(window: Window, signals: OwnSignals, laws: NDArray[np.float64], nodes: int) -> _Tree:
     """Memory for so many nodes."""
     steps, places, mistakes, count = window.steps, window.end.size, window.mistakes, signals.time.size
+    place = np.zeros(places)
+    for r in range(laws.shape[0]):
+        place += laws[r]
     return _Tree(
         np.empty(nodes, np.int64),
         np.empty(nodes, np.int64),
         np.empty(nodes, np.int64),
         np.empty(nodes, np.int64),
-        np.empty(nodes, np.int64),
         np.empty(nodes),
         np.empty(nodes, np.int64),
         np.empty(nodes, np.int64),
@@ -149,17 +159,20 @@ def _new_tree(window: Window, signals: OwnSignals, nodes: int) -> _Tree:
         np.empty(nodes),
         np.empty(nodes),
         np.empty(nodes),
-        np.empty((nodes, count + places)),
+        np.empty((nodes, count)),
         np.empty(nodes),
         np.empty(nodes),
         np.empty(nodes, np.int64),
         np.empty(nodes, np.bool_),
-        np.empty((nodes, steps), np.int64),
+        np.empty((nodes, _GUESSES, steps), np.int64),
+        np.empty(nodes, np.int64),
         np.zeros(1, np.int64),
         np.zeros(1, np.int64),
         np.zeros(1),
-        np.zeros((_POINTS, places)),
+        laws,
+        place,
         np.empty((steps, places)),
+        _distances(signals),
         np.empty(count, np.bool_),
         np.empty((count, places), np.bool_),
         np.empty(count),
@@ -171,12 +184,24 @@ def _new_tree(window: Window, signals: OwnSignals, nodes: int) -> _Tree:
         np.empty((mistakes + 1, places)),
         np.empty((mistakes + 1, places)),
         np.empty((steps, mistakes + 1, places)),
-        np.empty((steps, mistakes + 1, places)),
+        np.empty((_GUESSES, steps, mistakes + 1, places)),
         np.empty(places),
+        np.empty(laws.shape[0]),
+        np.empty(laws.shape[0], np.int64),
         new_gains(steps, mistakes, places),
         new_completions(mistakes, places),
         new_memory(window.person.chain, window.expansions, mistakes),
     )
+
+
+@jit
+def _distances(signals: OwnSignals) -> NDArray[np.float64]:
+    """The total variation of each sensor, (G,)."""
+    distance = np.zeros(signals.time.size)
+    for g in range(signals.time.size):
+        for o in range(signals.size[g]):
+            distance[g] += signals.weight[g, o] * abs(2.0 * signals.theta[g, o] - 1.0)
+    return distance
 
 
 @jit
@@ -197,14 +222,14 @@ def _lay_out(signals: OwnSignals, node: int, tree: _Tree) -> None:
 
 @jit
 def _choose_sides(  # noqa: PLR0912 - one recursion over places
-    window: Window, signals: OwnSignals, law: NDArray[np.float64], tree: _Tree
+    window: Window, signals: OwnSignals, tree: _Tree
 ) -> float:
     """Of each sensor left the side where the person rarely is, and how likely places are shown; the mass."""
     person, chain, evidence = window.person, window.person.chain, tree.evidence
     steps, places = evidence.shape
     ahead, behind, moved = tree.ahead, tree.behind, tree.moved
     for x in range(places):
-        ahead[0, x] = law[x] * evidence[0, x]
+        ahead[0, x] = tree.place[x] * evidence[0, x]
         behind[steps - 1, x] = window.end[x]
     for t in range(1, steps):
         predict(chain, slot_of(person, t - 1), ahead[t - 1], ahead[t])
@@ -230,7 +255,7 @@ def _choose_sides(  # noqa: PLR0912 - one recursion over places
         for x in range(places):
             tree.is_rare[g, x] = signals.cover[g, x] == is_rarer
             if tree.is_rare[g, x]:
-                tree.shown[t, x] *= 1.0 + signals.distance[g]
+                tree.shown[t, x] *= 1.0 + tree.distance[g]
     for t in range(steps):
         for x in range(places):
             tree.shown[t, x] -= 1.0
@@ -238,21 +263,48 @@ def _choose_sides(  # noqa: PLR0912 - one recursion over places
 
 
 @jit
-def _first_step(law: NDArray[np.float64], evidence: NDArray[np.float64], won: NDArray[np.float64]) -> float:
+def _first_step(won: NDArray[np.float64], tree: _Tree) -> float:
     """What is won from the first guess on, ``won`` (s + 1, K) behind it with a genie's help."""
     m = won.shape[0] - 1
-    total, top = 0.0, 0.0
-    for x in range(law.size):
-        mass = law[x] * evidence[0, x]
+    total = 0.0
+    for x in range(tree.place.size):
         less = won[m - 1, x] if m > 0 else 0.0
-        total += mass * less
-        top = max(top, mass * (won[m, x] - less))
-    return total + top
+        tree.moved[x] = tree.evidence[0, x] * (won[m, x] - less)
+        total += tree.place[x] * tree.evidence[0, x] * less
+    for r in range(tree.law.shape[0]):
+        total += _largest_product(tree.law[r], tree.moved)
+    return total
+
+
+@inline
+def _largest_product(law: NDArray[np.float64], value: NDArray[np.float64]) -> float:
+    """``max_x law[x] value[x]``, at least 0."""
+    top = 0.0
+    for x in range(law.size):
+        top = max(top, law[x] * value[x])
+    return top
+
+
+@jit
+def _follow_back(window: Window, b: int, tree: _Tree) -> float:
+    """Add to ``tree.success`` of the steps before ``b`` what the completions of one target win there.
+
+    And what is won of it from the first guess on.
+    """
+    chain, evidence, walk = window.person.chain, tree.evidence, tree.completions
+    for t in range(b - 1, -1, -1):
+        for m in range(window.mistakes + 1):
+            for x in range(tree.place.size):
+                tree.success[t, m, x] += walk.before[m, x]
+                walk.value[m, x] = walk.before[m, x] * evidence[t, x]
+        if t > 0:
+            guess_and_be_shown(chain, slot_of(window.person, t - 1), walk)
+    return _first_step(walk.before, tree)
 
 
 @jit
 def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
-    window: Window, signals: OwnSignals, law: NDArray[np.float64], slack: float, tree: _Tree
+    window: Window, signals: OwnSignals, slack: float, tree: _Tree
 ) -> tuple[float, float]:
     """What is won with a leaf's evidence if nobody is shown, and by those who are; costs of the sensors left.
 
@@ -274,7 +326,7 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
                 walk.value[m, x] = trail[t, m, x] * evidence[t, x]
         guess_and_be_shown(chain, slot_of(person, t - 1), Completions(walk.value, trail[t - 1], walk.top))
     success[:] = trail
-    unshown, shown, followed = _first_step(law, evidence, trail[0]), 0.0, steps
+    unshown, shown, followed = _first_step(trail[0], tree), 0.0, steps
     tree.cost[:] = 0.0
     for b in range(steps - 1, -1, -1):
         tree.more_light[:] = 0.0
@@ -286,10 +338,12 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
                 continue
             here = evidence[b, y] * tree.shown[b, y]
             if b == 0:
-                first = law[y] * here * success[0, rows - 1, y]
+                first = tree.place[y] * here * success[0, rows - 1, y]
+                shown += first
             else:
                 column = chain.column_start[slot_of(person, b - 1)]
-                is_light = tree.ahead[b, y] * tree.shown[b, y] * success[b, rows - 1, y] <= slack
+                worth = tree.ahead[b, y] * tree.shown[b, y] * success[b, rows - 1, y]
+                is_light = worth <= slack
                 before = tree.more_light if is_light else walk.before
                 if not is_light:
                     before[:] = 0.0
@@ -297,24 +351,18 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
                     for j in range(column[y], column[y + 1]):
                         before[m, chain.row[j]] += chain.value[j] * here * success[b, m, y]
                 if is_light:
-                    continue
-                for t in range(b - 1, -1, -1):
-                    for m in range(rows):
-                        for x in range(places):
-                            success[t, m, x] += before[m, x]
-                            walk.value[m, x] = before[m, x] * evidence[t, x]
-                    if t > 0:
-                        guess_and_be_shown(chain, slot_of(person, t - 1), walk)
-                followed += b
-                first = _first_step(law, evidence, before)
-            shown += first
+                    first = worth
+                else:
+                    first = _follow_back(window, b, tree)
+                    followed += b
+                    shown += first
             together = 0.0
             for g in range(signals.time.size):
                 if signals.time[g] == b and not tree.is_resolved[g] and tree.is_rare[g, y]:
-                    together += signals.distance[g]
+                    together += tree.distance[g]
             for g in range(signals.time.size):
                 if signals.time[g] == b and not tree.is_resolved[g] and tree.is_rare[g, y]:
-                    tree.cost[g] += first * signals.distance[g] / together
+                    tree.cost[g] += first * tree.distance[g] / together
         for m in range(rows):
             if b == 0:
                 break
@@ -324,67 +372,53 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
             for x in range(places):
                 light[m, x] += tree.more_light[m, x]
     for x in range(places):
-        shown += law[x] * evidence[0, x] * light[rows - 1, x]
+        shown += tree.place[x] * evidence[0, x] * light[rows - 1, x]
     tree.spent[0] += (followed + 3.0) * rows * chain.value.size / chain.start.shape[0]
     return unshown, shown
 
 
 @jit
-def _greedy_guess(window: Window, law: NDArray[np.float64], tree: _Tree, guess: NDArray[np.int64]) -> None:
-    """The best guess without a mistake: the likeliest path (Viterbi)."""
-    chain, evidence, trail = window.person.chain, tree.evidence, tree.trail
-    best = 0.0
-    guess[0] = 0
-    for x in range(law.size):
-        value = law[x] * evidence[0, x] * trail[0, 0, x]
-        if value > best:
-            best, guess[0] = value, x
-    for t in range(1, guess.size):
-        column, best = chain.column_start[slot_of(window.person, t - 1)], 0.0
-        guess[t] = 0
-        for y in range(law.size):
-            ahead = evidence[t, y] * trail[t, 0, y]
-            if ahead > 0.0:
-                for j in range(column[y], column[y + 1]):
-                    if chain.row[j] == guess[t - 1] and chain.value[j] * ahead > best:
-                        best, guess[t] = chain.value[j] * ahead, y
-
-
-@jit
-def _won_by(window: Window, law: NDArray[np.float64], guess: NDArray[np.int64], tree: _Tree) -> float:
-    """What a guess wins with a leaf's evidence; fills ``tree.forward``."""
-    person, chain, mistakes = window.person, window.person.chain, window.mistakes
-    evidence, forward, moved = tree.evidence, tree.forward, tree.moved
-    steps, places = evidence.shape
-    for m in range(mistakes + 1):
-        for x in range(places):
-            is_so = m == (0 if x == guess[0] else 1)
-            forward[0, m, x] = law[x] * evidence[0, x] if is_so else 0.0
-    for t in range(1, steps):
-        slot = slot_of(person, t - 1)
-        forward[t] = 0.0
-        for m in range(mistakes + 1):
-            predict(chain, slot, forward[t - 1, m], moved)
-            for x in range(places):
-                if x == guess[t]:
-                    forward[t, m, x] += moved[x] * evidence[t, x]
-                elif m < mistakes:
-                    forward[t, m + 1, x] += moved[x] * evidence[t, x]
-    won = 0.0
-    for m in range(mistakes + 1):
-        for x in range(places):
-            won += forward[steps - 1, m, x] * window.end[x]
-    tree.spent[0] += float(steps * (mistakes + 1)) * chain.value.size / chain.start.shape[0]
-    return won
-
-
-@jit
-def _fill_parts(  # noqa: PLR0912 - one recursion over places
-    window: Window, signals: OwnSignals, guess: NDArray[np.int64], part: NDArray[np.float64], tree: _Tree
+def _take_likeliest_paths(  # noqa: PLR0912 - one recursion over places
+    window: Window, signals: OwnSignals, n: int, tree: _Tree
 ) -> None:
-    """``part`` (G + K,): of what the guess of :func:`_won_by` wins, that on counted paths; by first place."""
+    """Without a mistake the best guess of each law is the likeliest path (Viterbi), and known."""
+    chain, evidence, trail, part = window.person.chain, tree.evidence, tree.trail, tree.part[n]
+    steps, places = evidence.shape
+    part[:] = 0.0
+    tree.moved[:] = 0.0
+    for r in range(tree.law.shape[0]):
+        first, best = 0, 0.0
+        for x in range(places):
+            value = tree.law[r, x] * evidence[0, x] * trail[0, 0, x]
+            if value > best:
+                first, best = x, value
+        tree.moved[first] += best
+    tree.won[n] = tree.unshown[n]
+    for first in range(places):
+        if tree.moved[first] <= 0.0:
+            continue
+        place, g = first, 0
+        for t in range(steps):
+            if t > 0:
+                column, best, before = chain.column_start[slot_of(window.person, t - 1)], 0.0, place
+                for y in range(places):
+                    ahead = evidence[t, y] * trail[t, 0, y]
+                    if ahead > 0.0:
+                        for j in range(column[y], column[y + 1]):
+                            if chain.row[j] == before and chain.value[j] * ahead > best:
+                                best, place = chain.value[j] * ahead, y
+            while g < signals.time.size and signals.time[g] == t:
+                if signals.cover[g, place]:
+                    part[g] += tree.moved[first]
+                g += 1
+
+
+@jit
+def _try_guess(window: Window, n: int, number: int, tree: _Tree) -> None:
+    """What one guess of a node wins with each law; fills ``tree.backward``."""
     person, chain, mistakes = window.person, window.person.chain, window.mistakes
-    evidence, forward, backward, moved = tree.evidence, tree.forward, tree.backward, tree.moved
+    evidence, moved, guess = tree.evidence, tree.moved, tree.guess[n, number]
+    backward = tree.backward[number]
     steps, places = evidence.shape
     for m in range(mistakes + 1):
         for x in range(places):
@@ -397,36 +431,118 @@ def _fill_parts(  # noqa: PLR0912 - one recursion over places
                 else:
                     moved[x] = backward[t, m - 1, x] * evidence[t, x] if m > 0 else 0.0
             retreat(chain, slot_of(person, t - 1), moved, backward[t - 1, m])
-    for g in range(signals.time.size):
-        t, counted = signals.time[g], 0.0
-        for x in range(places):
-            if signals.cover[g, x]:
-                for m in range(mistakes + 1):
-                    counted += forward[t, m, x] * backward[t, mistakes - m, x]
-        part[g] = counted
     for x in range(places):
-        begun = 0.0
-        for m in range(mistakes + 1):
-            begun += forward[0, m, x] * backward[0, mistakes - m, x]
-        part[signals.time.size + x] = begun
+        m = mistakes if x == guess[0] else mistakes - 1
+        moved[x] = evidence[0, x] * backward[0, m, x] if m >= 0 else 0.0
+    for r in range(tree.law.shape[0]):
+        won = 0.0
+        for x in range(places):
+            won += tree.law[r, x] * moved[x]
+        if won > tree.best[r]:
+            tree.best[r], tree.best_guess[r] = won, number
     tree.spent[0] += float(steps * (mistakes + 1)) * chain.value.size / chain.start.shape[0]
 
 
 @jit
+def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
+    window: Window, signals: OwnSignals, n: int, tree: _Tree
+) -> None:
+    """What the best guess of each law wins, and of that what is on counted paths."""
+    person, chain, mistakes = window.person, window.person.chain, window.mistakes
+    evidence, forward, moved, part = tree.evidence, tree.forward, tree.moved, tree.part[n]
+    steps, places = evidence.shape
+    part[:] = 0.0
+    tree.won[n] = tree.best.sum()
+    followed = 0.0
+    for number in range(tree.guesses[n]):
+        moved[:] = 0.0
+        is_used = False
+        for r in range(tree.law.shape[0]):
+            if tree.best_guess[r] == number:
+                is_used = True
+                followed += tree.best[r]
+                for x in range(places):
+                    moved[x] += tree.law[r, x]
+        if not is_used:
+            continue
+        guess, backward = tree.guess[n, number], tree.backward[number]
+        for m in range(mistakes + 1):
+            for x in range(places):
+                is_so = m == (0 if x == guess[0] else 1)
+                forward[0, m, x] = moved[x] * evidence[0, x] if is_so else 0.0
+        g = 0
+        for t in range(steps):
+            if t > 0:
+                forward[t] = 0.0
+                for m in range(mistakes + 1):
+                    predict(chain, slot_of(person, t - 1), forward[t - 1, m], moved)
+                    for x in range(places):
+                        if x == guess[t]:
+                            forward[t, m, x] += moved[x] * evidence[t, x]
+                        elif m < mistakes:
+                            forward[t, m + 1, x] += moved[x] * evidence[t, x]
+            while g < signals.time.size and signals.time[g] == t:
+                if tree.is_resolved[g]:
+                    for x in range(places):
+                        if signals.cover[g, x]:
+                            for m in range(mistakes + 1):
+                                part[g] += forward[t, m, x] * backward[t, mistakes - m, x]
+                g += 1
+        tree.spent[0] += float(steps * (mistakes + 1)) * chain.value.size / chain.start.shape[0]
+    if followed > 0.0:  # of laws whose guess there was no room for, the same parts
+        part *= tree.won[n] / followed
+
+
+@jit
+def _forget_guesses(tree: _Tree) -> None:
+    """Nothing is won yet at the node that is looked at."""
+    tree.best[:] = 0.0
+    tree.best_guess[:] = -1
+
+
+@jit
+def _add_guess(n: int, guess: NDArray[np.int64], tree: _Tree) -> int:
+    """Put one more guess in a node, in the place of one that no law uses if need be; -1 if it is there."""
+    count = tree.guesses[n]
+    for number in range(count):
+        is_same = True
+        for t in range(guess.size):
+            if tree.guess[n, number, t] != guess[t]:
+                is_same = False
+        if is_same:
+            return -1
+    number = count
+    if count == _GUESSES:
+        number = -1
+        for other in range(count):
+            is_used = False
+            for r in range(tree.law.shape[0]):
+                if tree.best_guess[r] == other:
+                    is_used = True
+            if not is_used:
+                number = other
+        if number < 0:
+            return -1
+    else:
+        tree.guesses[n] = count + 1
+    tree.guess[n, number] = guess
+    return number
+
+
+@jit
 def _new_node(
-    window: Window, signals: OwnSignals, root: int, parent: int, output: int, tolerance: float, tree: _Tree
+    window: Window, signals: OwnSignals, parent: int, output: int, tolerance: float, tree: _Tree
 ) -> int:
     """A new leaf, bounded by what the sensors left may show at most."""
     n = tree.nodes[0]
     tree.nodes[0] = n + 1
-    tree.parent[n], tree.root[n], tree.output[n] = parent, root, output
+    tree.parent[n], tree.output[n] = parent, output
     tree.sensor[n] = tree.child[n] = tree.sibling[n] = tree.wanted[n] = tree.next_sensor[n] = -1
-    tree.excess[n], tree.is_searched[n] = 0.0, window.mistakes == 0
-    law, guess = tree.law[root], tree.guess[n]
+    tree.excess[n], tree.is_searched[n], tree.guesses[n] = 0.0, window.mistakes == 0, 0
     _lay_out(signals, n, tree)
-    mass = _choose_sides(window, signals, law, tree)
+    mass = _choose_sides(window, signals, tree)
     counted = tree.cost.copy()
-    unshown, shown = _bound_by_showing(window, signals, law, _LIGHT * tolerance, tree)
+    unshown, shown = _bound_by_showing(window, signals, _LIGHT * tolerance, tree)
     tree.unshown[n], tree.charge[n], tree.bound[n] = unshown, shown, min(mass, unshown + shown)
     most = 0.0
     for g in range(signals.time.size):
@@ -434,20 +550,24 @@ def _new_node(
             most, tree.next_sensor[n] = tree.cost[g], g
     if tree.next_sensor[n] >= 0 and mass > 0.0:
         tree.chance[n] = counted[tree.next_sensor[n]] / mass
-    if window.mistakes == 0 or parent < 0:
-        _greedy_guess(window, law, tree, guess)
-        tree.won[n] = _won_by(window, law, guess, tree)
+    moves = window.person.chain.value.size / window.person.chain.start.shape[0]
+    tree.spent[0] += 3.0 * window.steps * moves  # masses there and back, and what is combined
+    if window.mistakes == 0:
+        _take_likeliest_paths(window, signals, n, tree)
     else:
-        guess[:] = tree.guess[parent]
-        tree.won[n] = _won_by(window, law, guess, tree)
-        if tree.newest[0] >= 0 and tree.newest[0] != parent:
-            other = _won_by(window, law, tree.guess[tree.newest[0]], tree)
-            if other > tree.won[n]:
-                tree.won[n] = other
-                guess[:] = tree.guess[tree.newest[0]]
-            else:
-                _won_by(window, law, guess, tree)
-    _fill_parts(window, signals, guess, tree.part[n], tree)
+        _forget_guesses(tree)
+        if parent >= 0:
+            tree.guesses[n] = tree.guesses[parent]
+            tree.guess[n] = tree.guess[parent]
+            for number in range(tree.guesses[n]):
+                _try_guess(window, n, number, tree)
+            for number in range(tree.guesses[tree.newest[0]]):
+                new = _add_guess(n, tree.guess[tree.newest[0], number], tree)
+                if new >= 0:
+                    _try_guess(window, n, new, tree)
+        else:
+            tree.won[n] = 0.0
+        _take_best_guesses(window, signals, n, tree)
     _find_leaf_gain(n, tree)
     return n
 
@@ -461,9 +581,11 @@ def _find_leaf_gain(n: int, tree: _Tree) -> None:
 
 
 @jit
-def _search_leaf(window: Window, signals: OwnSignals, n: int, tolerance: float, tree: _Tree) -> None:
-    """Bound what is won where nobody is shown by a search instead of completions."""
-    law, trail = tree.law[tree.root[n]], tree.trail
+def _search_leaf(  # noqa: PLR0912 - one loop over laws
+    window: Window, signals: OwnSignals, n: int, tolerance: float, tree: _Tree
+) -> None:
+    """Bound what is won where nobody is shown by a search for each law instead of completions."""
+    trail, law = tree.trail, tree.law
     _lay_out(signals, n, tree)
     steps, places = tree.evidence.shape
     rows, walk, person = window.mistakes + 1, tree.completions, window.person
@@ -479,30 +601,50 @@ def _search_leaf(window: Window, signals: OwnSignals, n: int, tolerance: float, 
             guess_and_be_shown(
                 person.chain, slot_of(person, t - 1), Completions(walk.value, trail[t - 1], walk.top)
             )
+    _forget_guesses(tree)
+    for number in range(tree.guesses[n]):
+        _try_guess(window, n, number, tree)
     slack = max(_SLACK * tree.charge[n], _SLACK * (tree.unshown[n] - tree.won[n]), 0.2 * tolerance)
     before = tree.memory.spent[0]
-    found = search(
-        person,
-        tree.evidence,
-        law,
-        0,
-        steps - 1,
-        tree.gains,
-        window.mistakes,
-        window.expansions,
-        slack,
-        tree.memory,
-    )
+    found_path = np.empty(steps, np.int64)
+    total, is_cut, mass = 0.0, False, tree.place.sum()
+    for r in range(law.shape[0]):
+        linear, top = 0.0, 0.0
+        for x in range(places):
+            less = trail[0, rows - 2, x] if rows > 1 else 0.0
+            linear += law[r, x] * tree.evidence[0, x] * less
+            top = max(top, law[r, x] * tree.evidence[0, x] * (trail[0, rows - 1, x] - less))
+        own_slack = 0.5 * slack * (law[r].sum() / mass + 1.0 / law.shape[0])
+        if linear + top - tree.best[r] <= own_slack:
+            total += linear + top
+            continue
+        found = search(
+            person,
+            tree.evidence,
+            law[r],
+            0,
+            steps - 1,
+            tree.gains,
+            window.mistakes,
+            window.expansions,
+            own_slack,
+            tree.memory,
+        )
+        is_cut |= found.bound - found.attained > own_slack
+        total += min(found.bound, linear + top)
+        if found.parent >= 0 and found.attained > tree.best[r]:
+            found_guess(tree.memory, found, found_path)
+            number = _add_guess(n, found_path, tree)
+            if number >= 0:
+                _try_guess(window, n, number, tree)
+            tree.best[r] = max(tree.best[r], found.attained)
     moves = person.chain.value.size / person.chain.start.shape[0]
     tree.spent[0] += (tree.memory.spent[0] - before + steps) * rows * moves
-    tree.is_searched[n] = found.bound - found.attained > slack or slack <= 0.2 * tolerance
-    if found.bound < tree.unshown[n]:
-        tree.bound[n] = min(tree.bound[n], found.bound + tree.charge[n])
-        tree.unshown[n] = found.bound
-    if found.parent >= 0 and found.attained > tree.won[n]:
-        found_guess(tree.memory, found, tree.guess[n])
-        tree.won[n] = _won_by(window, law, tree.guess[n], tree)
-        _fill_parts(window, signals, tree.guess[n], tree.part[n], tree)
+    tree.is_searched[n] = is_cut or slack <= 0.2 * tolerance
+    if total < tree.unshown[n]:
+        tree.bound[n] = min(tree.bound[n], total + tree.charge[n])
+        tree.unshown[n] = total
+    _take_best_guesses(window, signals, n, tree)
     tree.newest[0] = n
     _find_leaf_gain(n, tree)
 
@@ -575,7 +717,7 @@ def _keep(window: Window, signals: OwnSignals, n: int, o: int, tolerance: float,
     before, after = -1, tree.child[n]
     while after >= 0 and tree.output[after] < o:
         before, after = after, tree.sibling[after]
-    new = _new_node(window, signals, tree.root[n], n, o, tolerance, tree)
+    new = _new_node(window, signals, n, o, tolerance, tree)
     if before >= 0 and after >= 0:
         theta = signals.theta[g]
         low, high = theta[tree.output[before]], theta[tree.output[after]]
@@ -596,7 +738,7 @@ def _resolve(window: Window, signals: OwnSignals, n: int, tolerance: float, tree
     g = tree.next_sensor[n]
     tree.sensor[n] = g
     size, weight, chance = signals.size[g], signals.weight[g], tree.chance[n]
-    most = _BEYOND_FLAT if signals.distance[g] < _FLAT else _BEYOND
+    most = _BEYOND_FLAT if tree.distance[g] < _FLAT else _BEYOND
     lower, total = 0, weight[0]
     while lower < size - 1 and total < most:
         lower += 1
@@ -612,9 +754,14 @@ def _resolve(window: Window, signals: OwnSignals, n: int, tolerance: float, tree
 
 
 @jit
-def _grow(window: Window, signals: OwnSignals, root: int, gap: float, tolerance: float, tree: _Tree) -> None:
-    """Grow one law's tree until bound and won are within ``gap``, where a closer look gains most first."""
-    while tree.bound[root] - tree.won[root] > gap and tree.gain[root] > 0.0:
+def _grow(window: Window, signals: OwnSignals, limits: Limits, guess: float, tree: _Tree) -> None:
+    """Grow the tree until bound and won are close, where a closer look gains most first."""
+    root, tolerance = 0, limits.close
+    while tree.gain[root] > 0.0:
+        is_enough = tree.won[root] >= limits.known
+        tolerance = max(limits.close, limits.precision * (tree.won[root] - guess))
+        if is_enough or tree.bound[root] - tree.won[root] <= tolerance:
+            break
         is_full = tree.nodes[0] + _FIRST_CHILDREN > tree.parent.size
         if is_full or tree.spent[0] > window.operations:
             break
@@ -647,7 +794,18 @@ def _grow(window: Window, signals: OwnSignals, root: int, gap: float, tolerance:
             n = tree.parent[n]
 
 
-# Several laws of the first place, as a history leaves them: what is won behind each is bounded by a few.
+@jit
+def affordable_nodes(
+    signals: OwnSignals, steps: int, places: int, mistakes: int, moves: float, operations: float
+) -> int:
+    """How many nodes a tree may have; 0 where a few of them already take more than these operations."""
+    hits = signals.cover.sum()
+    leaf = (1.0 + hits) * steps * (mistakes + 1) * (moves + places)
+    nodes = min(_MOST_NODES, _MOST_ENTRIES // (_GUESSES * steps + signals.time.size))
+    return nodes if nodes >= _FEWEST_NODES and _FEWEST_NODES * leaf <= operations else 0
+
+
+# The laws of the first place that a history leaves: what is won behind each is bounded by a few.
 #
 # ``f <= sum_j l_j c_j + sum_x r_x delta_x`` with ``l, r >= 0`` gives ``V(f) <= sum_j l_j V(c_j) + sum_x r_x
 # V(delta_x)``: the least such sum is a linear programme of a row for each place.
@@ -875,126 +1033,30 @@ def history_laws(
 
 
 @jit
-def _cover_law(law: NDArray[np.float64], points: NDArray[np.float64], count: int, cover: _Cover) -> float:
-    """Cost of the least cover of a law, which ``cover.amount`` becomes."""
-    costs = cover.point_cost, cover.corner_cost
-    least_cover(law, points, count, costs[0], costs[1], cover.tableau, cover.basis, cover.amount)
-    total, most = 0.0, points.shape[0]
-    for k in range(count):
-        total += cover.amount[k] * cover.point_cost[k]
-    for x in range(law.size):
-        total += cover.amount[most + x] * cover.corner_cost[x]
-    return total
-
-
-@jit
-def _new_root(
-    window: Window, signals: OwnSignals, law: NDArray[np.float64], root: int, tolerance: float, tree: _Tree
-) -> int:
-    """The tree of one more law, whose mass becomes 1."""
-    tree.law[root] = law / law.sum()
-    tree.newest[0] = -1
-    return _new_node(window, signals, root, -1, -1, tolerance, tree)
-
-
-@jit
-def sandwich_success(  # noqa: PLR0912, PLR0915 - one loop of bound and look again
-    window: Window, signals: OwnSignals, laws: NDArray[np.float64], precision: float, close: float, nodes: int
+def sandwich_success(
+    window: Window, signals: OwnSignals, laws: NDArray[np.float64], limits: Limits
 ) -> tuple[float, float, float]:
     """Bound on what anybody wins, an estimate of what is attained, and the products that it took.
 
-    ``laws`` (R, K) are those of the first place. Refined until the bound is at most ``close`` above what is
-    attained, or ``precision`` times what is attained beyond a guess without counts; or until operations or
-    nodes are used up.
+    ``laws`` (R, K) are those of the first place.
     """
-    count, places = laws.shape
-    tree = _new_tree(window, signals, nodes)
-    most_points = places + _POINTS  # the first ones take away from a place what others cover in excess
-    cover = _new_cover(most_points, places)  # the least by what is bounded
-    hoped = _new_cover(most_points, places)  # by what is won: what will be used once all is looked at
-    points = np.zeros((most_points, places))
-    for x in range(places):
-        points[x, x] = -1.0
-    offset = signals.time.size
-    roots = np.empty(_POINTS, np.int64)
-    of_corner, is_point = np.full(places, -1), np.zeros(count, np.bool_)
-    is_grown = np.zeros(_POINTS, np.bool_)
-    used, corner_used = np.empty(_POINTS), np.empty(places)
-    mean = np.empty(places)
-    for x in range(places):
-        mean[x] = laws[:, x].sum()
-    roots[0] = _new_root(window, signals, mean, 0, close, tree)
-    for x in range(places):  # whoever is known to be there at first: what was computed on the way
-        cover.corner_cost[x] = min(1.0, tree.success[0, window.mistakes, x])
-        hoped.corner_cost[x] = _CORNER * cover.corner_cost[x]
-    trees, least, attained, tolerance, guess = 1, 1.0, 0.0, close, tree.won[roots[0]]
-    _grow(window, signals, roots[0], 0.5 * (tree.bound[roots[0]] - tree.won[roots[0]]), tolerance, tree)
-    while True:
-        for k in range(trees):
-            number = places + k
-            points[number] = tree.law[k]
-            cover.point_cost[number], hoped.point_cost[number] = tree.bound[roots[k]], tree.won[roots[k]]
-        for x in range(places):
-            if of_corner[x] >= 0:
-                cover.corner_cost[x] = cover.point_cost[places + of_corner[x]]
-                hoped.corner_cost[x] = hoped.point_cost[places + of_corner[x]]
-        used[:], corner_used[:] = 0.0, 0.0
-        total, most, law, law_gap, attained = 0.0, 0.0, -1, 0.0, 0.0
-        for i in range(count):
-            value = _cover_law(laws[i], points, places + trees, cover)
-            known, lower = _cover_law(laws[i], points, places + trees, hoped), 0.0
-            for k in range(trees):
-                used[k] += hoped.amount[places + k]
-                own = 0.0
-                for x in range(places):
-                    if tree.law[k, x] > 0.0:
-                        own += laws[i, x] * tree.part[roots[k], offset + x] / tree.law[k, x]
-                lower = max(lower, own)
-            for x in range(places):
-                corner_used[x] += hoped.amount[most_points + x]
-                if of_corner[x] >= 0:
-                    used[of_corner[x]] += hoped.amount[most_points + x]
-            total += value
-            attained += lower
-            if not is_point[i] and known - lower > most:
-                most, law, law_gap = known - lower, i, 0.5 * (value - lower) / laws[i].sum()
-        least = min(least, total)
-        wanted = max(precision * (attained - guess), close)
-        is_full = tree.nodes[0] + _FIRST_CHILDREN > tree.parent.size
-        if least - attained <= wanted or is_full or tree.spent[0] > window.operations:
-            break
-        tolerance = wanted
-        chosen = corner = -1
-        most *= _SOON
-        for k in range(trees):
-            gain = (
-                used[k] * (tree.bound[roots[k]] - tree.won[roots[k]])
-                if tree.gain[roots[k]] > 0.0 and not is_grown[k]
-                else 0.0
-            )
-            if gain > most:
-                most, chosen, law = gain, k, -1
-        if trees < _POINTS:
-            for x in range(places):
-                gain = (1.0 - _CORNER) * corner_used[x] * cover.corner_cost[x]
-                if of_corner[x] < 0 and gain > most:
-                    most, corner, chosen, law = gain, x, -1, -1
-        if chosen >= 0:
-            gap = tree.bound[roots[chosen]] - tree.won[roots[chosen]]
-            before = tree.spent[0]
-            _grow(window, signals, roots[chosen], _CLOSER * gap, tolerance, tree)
-            is_grown[chosen] = tree.spent[0] == before
-        elif corner >= 0:
-            mean[:] = 0.0
-            mean[corner] = 1.0
-            of_corner[corner] = trees
-            roots[trees] = _new_root(window, signals, mean, trees, tolerance, tree)
-            trees += 1
-        elif law >= 0 and trees < _POINTS:
-            is_point[law] = True
-            roots[trees] = _new_root(window, signals, laws[law], trees, tolerance, tree)
-            _grow(window, signals, roots[trees], law_gap, tolerance, tree)
-            trees += 1
-        else:
-            break
-    return min(1.0, least * (1.0 + _ROUNDING)), attained, tree.spent[0]
+    tree = _new_tree(window, signals, laws, limits.nodes)
+    _new_node(window, signals, -1, -1, limits.close, tree)
+    guess = tree.won[0]
+    if window.mistakes > 0:
+        _search_leaf(window, signals, 0, limits.close, tree)
+        guess = 0.0
+        for number in range(tree.guesses[0]):
+            guess = max(guess, _won_with_sum(tree, number, window.mistakes))
+    _grow(window, signals, limits, guess, tree)
+    return min(1.0, tree.bound[0] * (1.0 + _ROUNDING)), tree.won[0], tree.spent[0]
+
+
+@jit
+def _won_with_sum(tree: _Tree, number: int, mistakes: int) -> float:
+    """What one of the root's guesses wins whatever the law."""
+    won, first = 0.0, tree.guess[0, number, 0]
+    for x in range(tree.place.size):
+        m = mistakes if x == first else mistakes - 1
+        won += tree.place[x] * tree.backward[number, 0, m, x]
+    return won

@@ -1,8 +1,8 @@
-"""Mechanisms as channels with a few levels of evidence, which reveal at least as much."""
+"""Mechanisms as channels: with a few levels of evidence, which reveal at least as much, and as rays."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import fsum
 from typing import Any, NamedTuple
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.step_information.observation import StepObservation, observe
-from models.mechanisms import DrawnPerWindow, Mechanism, NoiseLaw
+from accounting.exposure.step_information.rays import FEW_OUTPUTS, Rays, few_rays, rays_of
+from models.mechanisms import DrawnPerWindow, Mechanism, NoiseLaw, Raw
 from models.numerics.elementwise import exp, log
 from models.numerics.jit import jit
 from models.priors.chain import ChainView
@@ -35,16 +36,30 @@ WHOLE, WIDE, TWO, THREE = range(4)
 """Ways to put a channel in levels: one level; two far apart; two; three."""
 WAYS, MOST_LEVELS = 4, 3
 
+CHANCES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
+"""Probabilities of being counted, for each of which the few outputs are chosen that suit it."""
+HARDLY_EVER = 2e-4
+"""A sensor before the horizon that counts, or misses, the person less often may as well be exact."""
 _RARELY = 5e-3  # a sensor that counts the person less often, or misses less often, is not worth two levels
 
 
 class LevelTables(NamedTuple):
-    """``C`` channels in levels, in each of the ways; what is beyond a way's levels is zero."""
+    """``C`` channels in levels, in each of the ways, and as rays; what is beyond a size is zero.
+
+    Rays are all outputs of a count, and the few that suit somebody who is counted with each of ``CHANCES``.
+    """
 
     size: NDArray[np.int64]  # (C, WAYS) levels
     absent: NDArray[np.float64]  # (C, WAYS, MOST_LEVELS), probability of each if the person is not counted
     present: NDArray[np.float64]  # (C, WAYS, MOST_LEVELS), if the person is
     shown: NDArray[np.float64]  # (C, WAYS), probability that the person is shown, if counted
+    outputs: NDArray[np.int64]  # (C,)
+    weight: NDArray[np.float64]  # (C, O) of each output
+    theta: NDArray[np.float64]  # (C, O)
+    few_outputs: NDArray[np.int64]  # (C, len(CHANCES))
+    few_weight: NDArray[np.float64]  # (C, len(CHANCES), F)
+    few_theta: NDArray[np.float64]  # (C, len(CHANCES), F)
+    left_out: NDArray[np.float64]  # (C,), probability of outputs that are left out
 
 
 class SeenSteps(NamedTuple):
@@ -58,6 +73,19 @@ class SeenSteps(NamedTuple):
     def is_noised(self) -> bool:
         """Whether any count is not exact."""
         return bool((self.tables.present[:, WHOLE, 0] > 0.0).any())
+
+
+class OwnSignals(NamedTuple):
+    """The sensor-steps that can count one person, in order of time, each with its outputs.
+
+    Outputs of one are sorted by ``theta``, no two alike; beyond ``size`` there is nothing.
+    """
+
+    time: NDArray[np.int64]  # (G,)
+    cover: NDArray[np.bool_]  # (G, K), the own places it counts at
+    size: NDArray[np.int64]  # (G,), outputs
+    weight: NDArray[np.float64]  # (G, O), their sum is at most 1
+    theta: NDArray[np.float64]  # (G, O)
 
 
 class OwnChannels(NamedTuple):
@@ -137,6 +165,19 @@ def _ways(counted: NDArray[np.float64], size: NDArray[np.int64], most: int) -> N
 
 
 @jit
+def _chances(
+    time: NDArray[np.int64], cover: NDArray[np.bool_], marginal: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How likely each sensor-step counts the person, (G,)."""
+    counted = np.zeros(time.size)
+    for g in range(time.size):
+        for x in range(cover.shape[1]):
+            if cover[g, x]:
+                counted[g] += marginal[time[g], x]
+    return counted
+
+
+@jit
 def own_channels(
     chain: ChainView,
     hits: NDArray[np.bool_],
@@ -151,11 +192,7 @@ def own_channels(
     then three, until their product is ``most``. With ``most = 0`` they have two far apart, whatever it costs.
     """
     time, channel, cover = _find_sensors(chain, hits, seen, first_row)
-    counted = np.zeros(time.size)
-    for g in range(time.size):
-        for x in range(hits.shape[1]):
-            if cover[g, x]:
-                counted[g] += marginal[time[g], x]
+    counted = _chances(time, cover, marginal)
     way = _ways(counted, seen.tables.size[channel], most)
     size, shown = np.empty(time.size, np.int64), np.empty(time.size)
     absent, present = np.empty((time.size, MOST_LEVELS)), np.empty((time.size, MOST_LEVELS))
@@ -166,6 +203,43 @@ def own_channels(
             seen.tables.present[channel[g], way[g]],
         )
     return OwnChannels(time, cover, size, absent, present, shown)
+
+
+@jit
+def own_signals(
+    chain: ChainView,
+    hits: NDArray[np.bool_],
+    marginal: NDArray[np.float64],
+    seen: SeenSteps,
+    first_row: int,
+    is_few: bool,
+) -> tuple[OwnSignals, float]:
+    """The sensor-steps behind ``hits`` (T, K) as :func:`own_channels`, with all outputs or few of each.
+
+    Few are two, as if the count were exact, where the person is hardly ever counted, or hardly ever not. And
+    the probability of outputs that are left out, which is to be added to a bound.
+    """
+    tables = seen.tables
+    time, channel, cover = _find_sensors(chain, hits, seen, first_row)
+    size = np.empty(time.size, np.int64)
+    width = max(2, tables.few_theta.shape[2]) if is_few else tables.theta.shape[1]
+    weight, theta, left_out = np.zeros((time.size, width)), np.zeros((time.size, width)), 0.0
+    counted = _chances(time, cover, marginal)
+    for g in range(time.size):
+        c, nearest = channel[g], 0
+        left_out += tables.left_out[c]
+        if is_few and min(counted[g], 1.0 - counted[g]) < HARDLY_EVER:
+            size[g], weight[g, :2], theta[g, 1] = 2, 0.5, 1.0
+        elif is_few:
+            for k in range(len(CHANCES)):
+                if abs(CHANCES[k] - counted[g]) < abs(CHANCES[nearest] - counted[g]):
+                    nearest = k
+            size[g] = tables.few_outputs[c, nearest]
+            weight[g, : size[g]] = tables.few_weight[c, nearest, : size[g]]
+            theta[g, : size[g]] = tables.few_theta[c, nearest, : size[g]]
+        else:
+            size[g], weight[g], theta[g] = tables.outputs[c], tables.weight[c], tables.theta[c]
+    return OwnSignals(time, cover, size, weight, theta), left_out
 
 
 _OFFSETS = {WHOLE: (0.0,), WIDE: (-2.5, 2.5), TWO: (-1.0, 1.0), THREE: (-1.5, 0.0, 1.5)}
@@ -190,11 +264,14 @@ def levels_of(mechanism: Mechanism) -> LevelTables:
         if shown >= 1.0:
             return _RAW
         hidden = 1.0 - shown
-        return _table({WHOLE: ([1.0], [1.0], shown), WIDE: ([shown, hidden], [0.0, hidden], shown)})
-    return _table({way: _levels(law, offsets) for way, offsets in _OFFSETS.items()})
+        ways = {WHOLE: ([1.0], [1.0], shown), WIDE: ([shown, hidden], [0.0, hidden], shown)}
+        return _table(ways, mechanism)
+    return _table({way: _levels(law, offsets) for way, offsets in _OFFSETS.items()}, mechanism)
 
 
-def _table(ways: dict[int, tuple[Sequence[float], Sequence[float], float]]) -> LevelTables:
+def _table(
+    ways: Mapping[int, tuple[Sequence[float], Sequence[float], float]], mechanism: Mechanism
+) -> LevelTables:
     """One channel from ``absent``, ``present``, ``shown`` of its ways; one left out is as the one before."""
     size, shown = np.zeros((1, WAYS), np.int64), np.zeros((1, WAYS))
     absent, present = np.zeros((1, WAYS, MOST_LEVELS)), np.zeros((1, WAYS, MOST_LEVELS))
@@ -203,11 +280,41 @@ def _table(ways: dict[int, tuple[Sequence[float], Sequence[float], float]]) -> L
         without, with_person, shown[0, way] = ways[known]
         size[0, way] = len(without)
         absent[0, way, : len(without)], present[0, way, : len(without)] = without, with_person
-    return LevelTables(size, absent, present, shown)
+    every = rays_of(mechanism)  # type: ignore[arg-type]
+    few = _stacked([few_rays(mechanism, FEW_OUTPUTS, chance) for chance in CHANCES])  # type: ignore[arg-type]
+    outputs, weight, theta = _stacked([every])
+    return LevelTables(
+        size,
+        absent,
+        present,
+        shown,
+        outputs,
+        weight,
+        theta,
+        few[0][np.newaxis],
+        few[1][np.newaxis],
+        few[2][np.newaxis],
+        np.array([every.left_out]),
+    )
 
 
-_RAW = _table({WHOLE: ([1.0], [0.0], 1.0)})
-_NONE = LevelTables(_RAW.size[:0], _RAW.absent[:0], _RAW.present[:0], _RAW.shown[:0])
+def _stacked(channels: Sequence[Rays]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """How many outputs each of these has, their weights and their thetas, with zeros up to the most."""
+    size = np.array([each.weight.size for each in channels], np.int64)
+    weight, theta = np.zeros((size.size, size.max())), np.zeros((size.size, size.max()))
+    for row, each in enumerate(channels):
+        weight[row, : size[row]], theta[row, : size[row]] = each.weight, each.theta
+    return size, weight, theta
+
+
+def _at(tables: LevelTables, channels: Sequence[int]) -> LevelTables:
+    """Some of the channels."""
+    taken: list[Any] = [array[np.array(channels, np.int64)] for array in tables]
+    return LevelTables(*taken)
+
+
+_RAW = _table({WHOLE: ([1.0], [0.0], 1.0)}, Raw())
+_NONE = _at(_RAW, [])
 
 
 def _levels(law: NoiseLaw, offsets: Sequence[float]) -> tuple[list[float], list[float], float]:
@@ -276,31 +383,77 @@ def nothing_seen_for(steps: int, location_count: int) -> SeenSteps:
 
 def is_whole(seen: SeenSteps) -> bool:
     """Whether the arrays, which may come from a snapshot, belong together."""
-    count = len(seen.tables.size)
-    shapes = [(count, WAYS), (count, WAYS, MOST_LEVELS), (count, WAYS, MOST_LEVELS), (count, WAYS)]
-    if [array.shape for array in seen.tables] != shapes:
+    tables = seen.tables
+    count, outputs, few = len(tables.size), tables.weight.shape[1], tables.few_weight.shape[2]
+    shapes = {
+        "size": (count, WAYS),
+        "absent": (count, WAYS, MOST_LEVELS),
+        "present": (count, WAYS, MOST_LEVELS),
+        "shown": (count, WAYS),
+        "outputs": (count,),
+        "weight": (count, outputs),
+        "theta": (count, outputs),
+        "few_outputs": (count, len(CHANCES)),
+        "few_weight": (count, len(CHANCES), few),
+        "few_theta": (count, len(CHANCES), few),
+        "left_out": (count,),
+    }
+    if {name: array.shape for name, array in tables._asdict().items()} != shapes:
+        return False
+    if (tables.outputs > outputs).any() or (tables.few_outputs > few).any():
         return False
     is_seen = seen.channel >= 0
     return bool((seen.channel < count).all() and np.array_equal(is_seen, seen.labels > 0))
 
 
 def followed_by(seen: SeenSteps, step: SeenSteps) -> SeenSteps:
-    """The rows moved on by one: without the first, with ``step``. Channels without a row are dropped."""
-    count, added = len(seen.tables.size), len(step.tables.size)
+    """The rows moved on by one: without the first, with ``step``.
+
+    Channels without a row are dropped, and equal ones are one.
+    """
+    count = len(seen.tables.size)
     channel = np.concatenate((seen.channel[1:], np.where(step.channel < 0, -1, step.channel + count)))
-    is_needed = np.zeros(count + added + 1, np.bool_)  # the last one for "counted nowhere"
-    is_needed[channel] = True
-    needed = np.flatnonzero(is_needed[:-1])
-    place = np.full(is_needed.size, -1, np.int32)
-    place[needed] = np.arange(needed.size)
-    tables: list[Any] = [array[needed] for array in _joined([seen.tables, step.tables])]
+    tables = _joined([seen.tables, step.tables])
+    known: dict[bytes, int] = {}
+    place = np.full(len(tables.size) + 1, -1, np.int32)  # the last one for "counted nowhere"
+    needed: list[int] = []
+    for number in np.unique(channel[channel >= 0]).tolist():
+        what = b"".join(array[number].tobytes() for array in tables)
+        place[number] = known.setdefault(what, len(needed))
+        if place[number] == len(needed):
+            needed.append(number)
     return SeenSteps(
         np.concatenate((seen.labels[1:], step.labels)),
         place[channel],
-        LevelTables(*tables),
+        _narrow(_at(tables, needed)),
     )
 
 
 def _joined(tables: Sequence[LevelTables]) -> LevelTables:
     """All channels of all tables, in order."""
-    return LevelTables(*map(np.concatenate, zip(_NONE, *tables, strict=True)))
+    outputs = max((each.weight.shape[1] for each in tables), default=0)
+    few = max((each.few_weight.shape[2] for each in tables), default=0)
+    return LevelTables(
+        *map(np.concatenate, zip(*(_as_wide(each, outputs, few) for each in (_NONE, *tables)), strict=True))
+    )
+
+
+def _narrow(tables: LevelTables) -> LevelTables:
+    """Without columns of outputs that no channel has."""
+    return _as_wide(tables, int(tables.outputs.max(initial=0)), int(tables.few_outputs.max(initial=0)))
+
+
+def _as_wide(tables: LevelTables, outputs: int, few: int) -> LevelTables:
+    """With room for so many outputs, and so many of the few."""
+    return tables._replace(
+        weight=_columns(tables.weight, outputs),
+        theta=_columns(tables.theta, outputs),
+        few_weight=_columns(tables.few_weight, few),
+        few_theta=_columns(tables.few_theta, few),
+    )
+
+
+def _columns(array: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """The first so many of the last axis, zeros where there are fewer."""
+    missing = max(0, count - array.shape[-1])
+    return np.pad(array, [*((0, 0) for _ in array.shape[1:]), (0, missing)])[..., :count]

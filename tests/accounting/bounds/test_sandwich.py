@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accounting.bounds.noised.sandwich_bound import Rays, few_rays, rays_of
 from accounting.bounds.noised.sandwich_kernel import (
-    OwnSignals,
+    Limits,
     Window,
     history_laws,
     least_cover,
     sandwich_success,
 )
+from accounting.exposure.step_information.likelihood_levels import OwnSignals
+from accounting.exposure.step_information.rays import Rays, few_rays, rays_of
 from accounting.hmm.propagation import marginals
 from models.mechanisms import Gaussian, Raw
 from models.priors.chain import LocalChain
@@ -57,7 +58,6 @@ def signals_of(sensors: list[Sensor], places: int, least: float = 0.0) -> OwnSig
         size,
         weight,
         theta,
-        np.array([each.distance for each in rays], np.float64),
     )
 
 
@@ -105,7 +105,7 @@ def bound(
     for end in future_ends(matrices, [each for each in sensors if each[0] > last], last, places):
         question = Window(later, steps, end, mistakes, expansions, operations)
         for some in [laws] if most_laws else laws[:, np.newaxis]:
-            found += sandwich_success(question, inside, some, close, close, nodes)[0]
+            found += sandwich_success(question, inside, some, Limits(close, close, nodes, 1.0))[0]
     return found
 
 

@@ -32,6 +32,7 @@ NOT_COMPILED = {
     "models.numerics.kernel_cache",
     "models.exceptions",
     *("accounting.exposure.exposure", "accounting.exposure.step_information.observation"),
+    "accounting.exposure.step_information.rays",
 }
 """Modules without kernels that modules with kernels import, for what is not compiled only."""
 

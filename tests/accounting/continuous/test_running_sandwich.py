@@ -1,0 +1,79 @@
+"""Running ceilings through noise: the sandwich bound lowers them, and what it reads is kept and restored."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accounting.continuous import ContinuousAccountant
+from accounting.continuous.accounts_kernel import HISTORY
+from accounting.continuous.refine_kernel import least_exact_bound, noised_success, raw_horizon
+from accounting.exposure.step_information import followed_by, is_whole, nothing_seen_for, seen_release
+from accounting.exposure.step_information.likelihood_levels import SeenSteps
+from accounting.exposure.step_information.rays import few_rays, rays_of
+from accounting.settings import HorizonSettings
+from models.mechanisms import Mechanism
+from models.releases import Sensor, SensorRelease
+from tests.accounting.continuous.test_soundness import Log
+from tests.accounting.exposures import RAW, gaussian
+
+
+def test_a_running_ceiling_is_between_the_optimum_and_what_levels_and_raw_counts_give() -> None:
+    """And the sandwich bound decides some of them."""
+    rng = np.random.default_rng(1)
+    deciding = []
+    for _ in range(60):
+        log = Log(rng)
+        steps = len(log.schedule)
+        first = int(rng.integers(steps))
+        for mistakes, best in enumerate(log.optima((first, steps - 1), steps)[:3]):
+            settings = HorizonSettings(
+                steps - first, mistakes, first_slot=log.first_slot, sharpen_above=0.0, vectors=16
+            )
+            accountant = ContinuousAccountant(log.population, settings)
+            accountant.apply_all(log.schedule)
+            view = accountant.view()
+            risk, seen = float(accountant.risk()[0]), accountant._running.seen
+            raw = raw_horizon(view.accounts, 0, first, seen.labels)
+            known = min(
+                least_exact_bound(raw, view.accounts.horizon).value,
+                noised_success(raw, seen, view.accounts.horizon),
+            )
+            assert best - 1e-9 <= risk <= max(known, float(accountant.baseline()[0])) + 1e-12
+            deciding.append(accountant.decided_by(0))
+    assert deciding.count("sandwich") >= 5
+
+
+def followed(mechanisms: list[Mechanism]) -> SeenSteps:
+    """What was seen after a step with each of these, one sensor at location 0 and one at 2."""
+    seen = nothing_seen_for(HISTORY + 5, 3)
+    for mechanism in mechanisms:
+        releases = tuple(SensorRelease(Sensor(f"s{x}", (x,)), mechanism) for x in (0, 2))
+        seen = followed_by(seen, seen_release(releases, 3))
+    return seen
+
+
+def test_equal_channels_of_steps_are_kept_once_and_with_all_their_outputs() -> None:
+    mechanisms = [gaussian(1.0), RAW, gaussian(3.0), gaussian(1.0), RAW]
+    seen = followed(mechanisms)
+    assert is_whole(seen)
+    assert len(seen.tables.size) == 3
+    for row, mechanism in zip(seen.channel[-5:], mechanisms, strict=True):
+        assert row[1] == -1 and row[0] == row[2]
+        rays, few = rays_of(mechanism), few_rays(mechanism, 7, 0.1)
+        size, number = rays.weight.size, row[0]
+        assert seen.tables.outputs[number] == size
+        np.testing.assert_array_equal(seen.tables.theta[number, :size], rays.theta)
+        np.testing.assert_array_equal(seen.tables.weight[number, :size], rays.weight)
+        assert not seen.tables.weight[number, size:].any()
+        np.testing.assert_array_equal(seen.tables.few_theta[number, 2, : few.theta.size], few.theta)
+        assert seen.tables.left_out[number] == rays.left_out
+    forgotten = followed([gaussian(3.0)] + [RAW] * (HISTORY + 5))
+    assert forgotten.tables.theta.shape == (1, 2)
+
+
+@pytest.mark.parametrize("field", ["outputs", "few_outputs"])
+def test_a_snapshot_whose_outputs_do_not_fit_is_not_whole(field: str) -> None:
+    seen = followed([gaussian(1.0)])
+    changed = getattr(seen.tables, field) + 100
+    assert not is_whole(seen._replace(tables=seen.tables._replace(**{field: changed})))
