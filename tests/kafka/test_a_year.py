@@ -51,6 +51,8 @@ class Year(OnKafka):
     def begin(self, part: Part, key: str) -> None:
         """Start the release worker with what a part of the year has, and change who is accounted."""
         before = None if part.first == 0 else PARTS[PARTS.index(part) - 1]
+        if before is None:
+            self.plain = self.config.read_text()
         (self.folder / "sensors.json").write_text(sensors_document(part))
         write_locations(self.folder / "locations.txt", part.who.location_names)
         named = [f'[release]\nmechanism = "{part.release["mechanism"]}"']
@@ -99,7 +101,6 @@ def test_a_year_on_kafka_is_that_of_an_embedded_run(kafka: Broker, tmp_path: Pat
     lines, done = input_until(STEPS).splitlines(), 0
     listed = [(row["name"], (0,)) for row in json.loads(sensors_document(PARTS[0]))["sensors"]]
     with Year(tmp_path / "year", kafka.address, PARTS[0].who, listed, **_SETTINGS) as deployment:
-        deployment.plain = deployment.config.read_text()
         for number, (part, until) in enumerate(zip(PARTS, ends, strict=True)):
             run_part(number, tmp_path)
             deployment.begin(part, (tmp_path / "noise.key").read_text())
