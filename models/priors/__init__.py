@@ -17,7 +17,7 @@ from models.priors.population import (
     in_finer_steps,
     numbered_locations,
 )
-from models.priors.prior import MovementPrior, Triplets, transition_matrices
+from models.priors.prior import MovementPrior, Triplets, law_at
 
 __all__ = [
     "MOST_DRAWS",
@@ -36,8 +36,8 @@ __all__ = [
     "chains_like",
     "draw_name",
     "in_finer_steps",
+    "law_at",
     "numbered_locations",
     "posterior_draws",
-    "transition_matrices",
     "with_draws",
 ]

@@ -9,7 +9,6 @@ move keeps the (cyclo-)stationary law. What follows the last slot is never reach
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ from models.numerics.jit import jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.packing import offsets_of
 from models.priors.population import Population
-from models.priors.prior import transition_matrices
 from models.priors.stationary_kernel import push_forward
 
 
@@ -258,30 +256,3 @@ def settled_laws(population: Population, calendar: Calendar, positions: NDArray[
     if drawn is not None:
         drawn = settled_laws(drawn, calendar, np.repeat(positions, population.draws))
     return replace(population, arrays=arrays, drawn=drawn)
-
-
-def law_at(
-    population: Population, person: int, begin: int, step: int, first_slot: int, calendar: Calendar | None
-) -> NDArray[np.float64]:
-    """Where a person is at a ``step`` who was there from step ``begin`` on: over the own places, (K,)."""
-    chain, law = population.chain(person), population.initial(person)
-    slots = len(chain.start)
-    if law is None and not (calendar is not None and calendar.has_holidays(slots)):
-        return np.asarray(chain.start[_slot(slots, first_slot + step, calendar)])
-    if law is None:
-        law = chain.start[_slot(slots, first_slot + begin, calendar)]
-    moves = [matrix.toarray() for matrix in transition_matrices(chain)]
-    if calendar is not None:
-        by = calendar.moves(slots, first_slot + begin, step - begin).by.tolist()
-    else:  # whole cycles at once
-        cycle = [(first_slot + begin + number) % slots for number in range(slots)]
-        cycles, rest = divmod(step - begin, slots)
-        whole = reduce(np.matmul, [moves[slot] for slot in cycle])
-        law, by = law @ np.linalg.matrix_power(whole, cycles), cycle[:rest]
-    for slot in by:
-        law = law @ moves[slot]
-    return np.asarray(law)
-
-
-def _slot(slots: int, position: int, calendar: Calendar | None) -> int:
-    return position % slots if calendar is None else int(calendar.moves(slots, position, 1).slot[0])

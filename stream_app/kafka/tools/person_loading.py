@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -309,11 +308,16 @@ _TOLD = re.compile(rb'"told"\s*:\s*true')  # only a member: quotes within a stri
 
 
 def _prior_in(value: bytes, *, is_told: bool) -> bytes:
-    """A digest of the places, moves and start in a record; without the start if that is what was told."""
-    try:
-        record = json.loads(value)
-        members = [record.get(name) for name in ("places", "transition", "transitions")]
-    except (ValueError, AttributeError):  # no person: another prior than any
-        return b""
-    prior = [*members, None if is_told else record.get("initial")]
-    return hashlib.sha256(json.dumps(prior).encode()).digest()[:16]
+    """A digest of the places, moves and start in a record; without the start if that is what was told.
+
+    It is of the text as :func:`person_records` writes it: parsing takes fifty times as long. A record that
+    another program wrote is taken for another prior.
+    """
+    begin, end = value.find(b'"places":'), value.find(b',"draws":')
+    prior = value[begin:end] if end >= 0 else value[begin:].rstrip(b"}")
+    if is_told:
+        prior = _START.sub(b"", prior, count=1)
+    return hashlib.sha256(prior).digest()[:16]
+
+
+_START = re.compile(rb'"initial":(null|\[[^]]*\])')

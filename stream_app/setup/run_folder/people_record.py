@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
 from models.prior_files import load_population, save_population
-from models.priors import NOT_SAID, Lists, Population
-from models.priors.unrolled import law_at
+from models.priors import NOT_SAID, Lists, Population, law_at
 from models.releases import SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, SettingsError, restoring
 from stream_app.setup.release_settings import BUDGET
@@ -412,7 +411,8 @@ def law_when_told(
 ) -> NDArray[np.float64]:
     """Where a person is at a step by the prior they had, over the places of the new one, (K,)."""
     chain = before.chain(old)
-    law = law_at(before, old, int(_since(before)[old]), step, clock.first_slot, clock.calendar)
+    begin = int(_since(before)[old])
+    law = law_at(chain, before.initial(old), begin, step, clock.first_slot, clock.calendar)
     places = given.chain(new).places
     found = np.zeros(places.size)
     at = np.searchsorted(places, chain.places)

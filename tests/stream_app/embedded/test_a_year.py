@@ -1,304 +1,47 @@
-"""A deployment grows old: a year in which everything changes that may, and every ceiling holds.
-
-Steps are half days from 1 July on, priors have a slot for each half day of a week. The truth is computed by
-:mod:`tests.accounting.enumeration` along chains that are written down here once more: the clock by
-:mod:`zoneinfo` alone, and each person's moves as they were true.
-"""
+"""A deployment grows old on files: the ceilings of a year, and what its record and report say of it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from html import unescape
 from pathlib import Path
-from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from models.keys import Pseudonymiser
-from models.priors import NOT_SAID, MovementPrior, Population
+from models.calendar import Calendar
+from models.priors import law_at
 from stream_app.analysis.checked_run import check_run
 from stream_app.analysis.report import make_report
-from stream_app.embedded import RunOptions, run
 from stream_app.setup.run_folder.description import changes_in
-from stream_app.setup.run_folder.key_record import advance_noise_key
-from stream_app.setup.run_folder.people_record import NewPriors
 from stream_app.setup.run_folder.record import read_entries
-from stream_app.setup.settings import Settings
-from tests.accounting.enumeration import Paths, window_optima
-from tests.hex_keys import hex_key
-from tests.stream_app.engine_support import (
-    PSEUDONYM_SECRET,
-    TickingClock,
-    activation,
-    json_lines,
-    lines_of,
-    reading,
-    settings,
+from tests.stream_app.a_year import (
+    FIRST,
+    HALF_DAY,
+    HOLIDAYS,
+    LIVES,
+    ORIGIN,
+    PARTS,
+    WEEK,
+    hour,
+    make_key,
+    optima,
+    people,
+    run_part,
 )
-
-ZONE, HALF_DAY = ZoneInfo("Europe/Vienna"), 43_200
-ORIGIN = datetime(2026, 7, 1, tzinfo=ZONE)
-HOLIDAYS = [date(2026, 8, 15), date(2026, 12, 25), date(2027, 1, 6)]
-STEPS, WEEK = 730, 14
-HORIZON, MISTAKES, HISTORY = 3, 1, 3
-PLACES = ("home", "work", "street")
-WIDER = (*PLACES, "bridge")
-SENSORS = {"s1": "home", "s2": "work", "s3": "street", "s4": "bridge"}
-
-Floats = NDArray[np.float64]
-
-
-# The clock, from the time zone alone.
-
-
-@cache
-def hour(step: int) -> int:
-    """The half day that the clock shows as a step begins, counted from the first on; it never falls."""
-    if step == 0:
-        return 0
-    instant = ORIGIN.astimezone(UTC) + timedelta(seconds=step * HALF_DAY)
-    shown = instant.astimezone(ZONE).replace(tzinfo=None) - ORIGIN.replace(tzinfo=None)
-    return max(hour(step - 1), int(shown / timedelta(seconds=HALF_DAY)))
-
-
-def slot(half_day: int) -> int:
-    """Where the half day is in the week that begins on a Wednesday; a holiday's is the Sunday's."""
-    day = ORIGIN.date() + timedelta(days=half_day // 2)
-    if day in HOLIDAYS:
-        half_day += 2 * (6 - day.weekday())
-    return half_day % WEEK
-
-
-def moved(law: Floats, chain: Floats, step: int) -> Floats:
-    """The law after the moves of a step: none where a half day comes twice, two where one is skipped."""
-    for passed in range(hour(step), hour(step + 1)):
-        law = law @ chain[slot(passed)]
-    return law
-
-
-# People as they were: a chain (14, K, K) from each step on, and where they were at the first.
-
-
-@dataclass(frozen=True)
-class Life:
-    """``chains`` are true from their step on; the prior of the first says where the person was at step 0."""
-
-    chains: tuple[tuple[int, Floats], ...]
-
-    def chain(self, step: int) -> Floats:
-        return next(chain for first, chain in reversed(self.chains) if first <= step)
-
-    @cache  # noqa: B019
-    def law(self, step: int) -> Floats:
-        if step == 0:
-            return settled(self.chains[0][1])[slot(0)]
-        return moved(self.law(step - 1), self.chain(step - 1), step - 1)
-
-    def __hash__(self) -> int:
-        return id(self)
-
-
-@cache
-def drawn(seed: int) -> Floats:
-    """A week's moves with zeros: nobody goes from work to work at night."""
-    chain = np.random.default_rng(seed).dirichlet(np.full(3, 0.5), size=(WEEK, 3))
-    chain[1::2, 1] = [0.7, 0.0, 0.3]
-    return np.asarray(chain)
-
-
-def settled(chain: Floats) -> Floats:
-    """The law of each slot that a week of moves keeps, (14, K)."""
-    week = np.linalg.multi_dot(list(chain))
-    values, vectors = np.linalg.eig(week.T)
-    law = np.real(vectors[:, np.argmax(values.real)])
-    laws = [law / law.sum()]
-    for move in chain[:-1]:
-        laws.append(laws[-1] @ move)
-    return np.array(laws)
-
-
-def people(chains: Mapping[str, int], places: Sequence[str] = PLACES, **since: int) -> Population:
-    """Priors by the seeds of their chains; nobody goes to places that came later."""
-    packed = Population.pack([MovementPrior.from_dense(n, drawn(seed)) for n, seed in chains.items()], PLACES)
-    if places != PLACES:
-        priors = [packed.prior(number) for number in range(len(packed))]
-        packed = Population.pack(priors, places)
-    if since:
-        steps = np.array([since.get(name, NOT_SAID) for name in chains], dtype=np.int64)
-        packed = replace(packed, effective_from=steps)
-    return packed
-
-
-# The year, by the first steps of its parts.
-
-RAW = {"mechanism": "raw"}
-NOISED = {"mechanism": "raw", "sensors": {"s1": {"mechanism": "gaussian", "sigma": 1.0}}}
-FIRST = {"ann": 1, "bob": 2, "cem": 3, "dan": 4}
-CAME = {"ann": 1, "bob": 2, "cem": 3, "eve": 5}
-SURVEY = CAME | {"bob": 12}
-MOVED = SURVEY | {"cem": 13}
-LIVES = {
-    "ann": Life(((0, drawn(1)),)),
-    "bob": Life(((0, drawn(2)),)),
-    "bob by the survey": Life(((0, drawn(12)),)),
-    "cem": Life(((0, drawn(3)), (400, drawn(13)))),
-    "dan": Life(((0, drawn(4)),)),
-    "eve": Life(((0, drawn(5)),)),
-}
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of the year: what is there from its first step on, and how that was said."""
-
-    first: int
-    sensors: tuple[str, ...]
-    who: Population
-    release: dict[str, Any]
-    more: dict[str, Any]
-    said: dict[str, Any]
-
-
-def reason(text: str, **more: Any) -> dict[str, Any]:
-    return {"accept_changes": True, "by": "ada", "reason": text, **more}
-
-
-def year() -> list[Part]:
-    began, later = ("s1", "s2"), ("s1", "s3")
-    coming = people(CAME, eve=100)
-    survey, moving = people(SURVEY), people(MOVED, WIDER)
-    wide = (*later, "s4")
-    redone, told = ({"new_priors": rule} for rule in NewPriors)
-    return [
-        Part(0, began, people(FIRST), RAW, {}, {}),
-        Part(120, began, coming, RAW, {}, reason("dan moved away, eve came")),
-        Part(200, later, coming, RAW, {}, reason("the counter at work broke, one in the street")),
-        Part(250, later, coming, NOISED, {}, reason("a promise to the neighbours")),
-        Part(300, later, survey, NOISED, {}, reason("the survey of bob was wrong", **redone)),
-        Part(330, later, survey, NOISED, {"key": True}, {}),
-        Part(360, later, survey, NOISED, {"version": "99.0"}, {}),
-        Part(400, wide, moving, NOISED, {}, reason("cem changed jobs; a bridge", **told)),
-        Part(560, (*wide, "s2"), moving, RAW, {}, reason("the counter at work is back, no noise any more")),
-    ]
-
-
-PARTS = year()
-
-
-def part_of(step: int) -> Part:
-    return next(each for each in reversed(PARTS) if each.first <= step)
-
-
-def counted(step: int) -> list[str]:
-    """The sensors that count in a step: some are silent now and then, as others know."""
-    return [name for number, name in enumerate(part_of(step).sensors) if (step + 3 * number) % 4]
-
-
-def input_until(step: int) -> bytes:
-    messages: list[Any] = []
-    for each in range(step):
-        messages.append(activation(each, *counted(each)))
-        messages += [reading(each, name, (7 * each + len(name)) % 40) for name in counted(each)]
-    return lines_of(messages)
-
-
-def of_part(part: Part, folder: Path) -> Settings:
-    """The settings of a part of the year, with its sensors file."""
-    rows = [{"name": name, "locations": [SENSORS[name]]} for name in part.sensors]
-    (folder / "sensors.json").write_text(json.dumps({"sensors": rows}))
-    return settings(
-        step_seconds=HALF_DAY,
-        origin=ORIGIN,
-        timezone="Europe/Vienna",
-        holidays=HOLIDAYS,
-        horizon=HORIZON,
-        mistakes=MISTAKES,
-        risk_every=1,
-        attack_draws=0,
-        grace=0,
-        sensors=folder / "sensors.json",
-        release=part.release,
-        noise_key=folder / "noise.key",
-        noise_key_secret=None,
-        pseudonym_key_secret=PSEUDONYM_SECRET,
-    )
 
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that was stopped and started again at each change."""
     folder = tmp_path_factory.mktemp("year")
-    (folder / "noise.key").write_text(hex_key("ab"))
-    (folder / "noise.key").chmod(0o600)
+    make_key(folder)
     with pytest.MonkeyPatch.context() as upgrade:
-        for part, until in zip(PARTS, [*(each.first for each in PARTS[1:]), STEPS], strict=True):
-            given = of_part(part, folder)
-            if part.more.get("key"):
-                advance_noise_key(given, folder / "out")
+        for number, part in enumerate(PARTS):
             if version := part.more.get("version"):
                 upgrade.setattr("stream_app.setup.run_folder.record.own_version", partial(str, version))
-            options = RunOptions(folder / "out", **part.said)
-            run(given, options, part.who, clock=TickingClock(), chunks=[input_until(until)])
+            run_part(number, folder)
     return folder / "out"
-
-
-def written(folder: Path) -> dict[int, dict[str, float]]:
-    """Each person's ceiling by step, as it was written at the time."""
-    found: dict[int, dict[str, float]] = {}
-    ids = [*FIRST, "eve"]
-    names = dict(zip(Pseudonymiser.parse(PSEUDONYM_SECRET).pseudonyms(ids), ids, strict=True))
-    for line in json_lines(folder / "risks.jsonl"):
-        if line["type"] == "risk":
-            found.setdefault(line["step"], {})[names[line["person"]]] = line["risk"]  # type: ignore[call-overload,index]
-    return found
-
-
-def shown(step: int) -> Floats:
-    """What a step shows about a person, (K, outcomes): of raw counts all, of noise whether it is above 0."""
-    channel = np.ones((3, 1))
-    noise = np.exp(-(np.arange(-12.0, 13.0) ** 2) / 2.0)
-    above = [noise[13 - count :].sum() / noise.sum() for count in (0, 1)]
-    for name in counted(step):
-        if SENSORS[name] not in PLACES:
-            continue  # nobody goes there
-        is_here = np.array([place == SENSORS[name] for place in PLACES], dtype=int)
-        is_noised = "gaussian" in str(part_of(step).release.get("sensors", {}).get(name))
-        high = np.array(above)[is_here] if is_noised else is_here.astype(float)
-        channel = (channel[:, :, None] * np.stack([high, 1.0 - high], axis=1)[:, None, :]).reshape(3, -1)
-    return channel
-
-
-def paths_of(life: Life, first: int, steps: int) -> Paths:
-    """All paths of some steps, from the law at the first."""
-    traces = np.indices((3,) * steps).reshape(steps, -1).T
-    probability = life.law(first)[traces[:, 0]]
-    for t in range(steps - 1):
-        move = moved(np.eye(3), life.chain(first + t), first + t)
-        probability = probability * move[traces[:, t], traces[:, t + 1]]
-    return Paths(3, traces, probability)
-
-
-def optima(folder: Path) -> Iterator[tuple[int, str, float, float]]:
-    """Step, person, ceiling and the success of whoever knows the priors and the last releases."""
-    changes = [part.first for part in PARTS] + [2 * (date(2026, 10, 25) - ORIGIN.date()).days, 540]
-    changes += [2 * (day - ORIGIN.date()).days for day in HOLIDAYS]
-    for step, risks in written(folder).items():
-        if step < HORIZON - 1 or (step % 7 and min(abs(step - each) for each in changes) > 3):
-            continue
-        begin = max(0, step - HORIZON - HISTORY + 1)
-        channels = [shown(each) for each in range(begin, step + 1)]
-        window = step - HORIZON + 1 - begin, step - begin
-        for person, ceiling in risks.items():
-            name = "bob by the survey" if person == "bob" and step >= 300 else person
-            paths = paths_of(LIVES[name], begin, len(channels))
-            yield step, person, ceiling, window_optima(paths, channels, window, [MISTAKES])[0]
 
 
 def test_every_ceiling_of_a_year_is_one(grown: Path) -> None:
@@ -342,3 +85,18 @@ def test_the_record_of_a_year_says_what_changed_when_and_why(grown: Path) -> Non
     for words, why in said.values():
         assert all(each in page for each in (*words, *([why] if why else [])))
     assert {each.version for each in entries} == {entries[0].version, "99.0"}
+
+
+def test_where_somebody_is_after_changed_clocks_and_holidays_is_what_the_clock_says() -> None:
+    """The law from which whoever begins anew is accounted: of a cycle with holidays, and of one without."""
+    life, chain = LIVES["ann"], people({"ann": FIRST["ann"]}).chain(0)
+    clock = "Europe/Vienna", int(ORIGIN.timestamp()), HALF_DAY, 0
+    with_holidays, without = Calendar(*clock, tuple(HOLIDAYS)), Calendar(*clock)
+    for step in (0, 90, 241, 242, 360, 400, 549, 620):
+        found = law_at(chain, None, 0, step, 0, with_holidays)
+        assert found == pytest.approx(life.law(step), abs=1e-9)
+        began = law_at(chain, life.law(7), 7, max(step, 7), 0, with_holidays)
+        assert began == pytest.approx(life.law(max(step, 7)), abs=1e-9)
+        assert law_at(chain, None, 0, step, 0, without) == pytest.approx(chain.start[hour(step) % WEEK])
+    assert law_at(chain, None, 0, 40, 3, None) == pytest.approx(chain.start[43 % WEEK])
+    assert law_at(chain, chain.start[3], 0, 40, 3, None) == pytest.approx(chain.start[43 % WEEK])
