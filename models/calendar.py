@@ -37,11 +37,16 @@ _UNTIL = 4_102_444_800  # 2100: clocks are looked up until then, and for 60 year
 _LONG = 60 * 366 * DAY
 
 
-def slot_by_the_clock(first_slot: int, step: int, calendar: Calendar | None) -> int:
-    """The slot of a step in cycles of a day: it counts on, and follows the clock where that is changed."""
+def slots_by_the_clock(first_slot: int, step: int, calendar: Calendar | None) -> tuple[int, tuple[int, int]]:
+    """The slot of a step in cycles of a day, and those of the steps before and after it.
+
+    Slots count on, and follow the clock where that is changed: one comes twice, another is skipped.
+    """
     if calendar is None:
-        return first_slot + step
-    return int(calendar.slots(DAY // calendar.step_seconds, calendar.hours(step)))
+        return first_slot + step, (first_slot + step - 1, first_slot + step + 1)
+    hours = calendar.hours([step, step - 1, step + 1])
+    slot, before, after = calendar.slots(DAY // calendar.step_seconds, hours).tolist()
+    return slot, (before, after)
 
 
 class StepMoves(NamedTuple):

@@ -38,7 +38,7 @@ from accounting.exposure import (
 from accounting.exposure.crowd import CrowdAdversary, Others, with_strangers
 from accounting.exposure.step_information import observe
 from accounting.numerics import mean_interval
-from models.calendar import slot_by_the_clock
+from models.calendar import slots_by_the_clock
 from models.priors import Evidence, Population, posterior_draws
 from models.priors.unrolled import settled_laws
 from models.releases import (
@@ -260,7 +260,7 @@ def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdver
     slot = schedule.first_slot - first  # of step 0
     others = Others(population, slot, first, least=adversary.least, calendar=calendar)
     crowds = [
-        with_strangers(step, others.apply(step), adversary, slot_by_the_clock(slot, step.step, calendar))
+        with_strangers(step, others.apply(step), adversary, *slots_by_the_clock(slot, step.step, calendar))
         for step in schedule.steps
     ]
     return SeenInCrowd(schedule.steps, crowds, adversary)

@@ -46,7 +46,7 @@ from accounting.exposure.crowd import (
 from accounting.exposure.step_information import followed_by, is_whole, nothing_seen_for, seen_release
 from accounting.exposure.step_information.likelihood_levels import LevelTables, SeenSteps
 from accounting.settings import RiskBudget
-from models.calendar import slot_by_the_clock
+from models.calendar import slots_by_the_clock
 from models.numerics.jit import jit, pjit
 from models.priors import Population
 from models.releases import StepSchedule
@@ -311,8 +311,8 @@ class CrowdAccount:
         return crowds
 
     def _with_strangers(self, step: StepSchedule, crowds: StepCrowd) -> StepCrowd:
-        slot = slot_by_the_clock(self.settings.first_slot, step.step, self.settings.calendar)
-        return with_strangers(step, crowds, self.adversary, slot)
+        slots = slots_by_the_clock(self.settings.first_slot, step.step, self.settings.calendar)
+        return with_strangers(step, crowds, self.adversary, *slots)
 
     def seen(self, step: StepSchedule, crowds: StepCrowd) -> StepSchedule:
         """The step as this adversary sees it, for the fast bound."""

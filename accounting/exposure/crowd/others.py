@@ -207,14 +207,22 @@ def _mode(variance: float, mechanism: Mechanism) -> float:
     return min(1.0, total * (1.0 + _ROUNDING) + 3.0 * law.truncated_mass)
 
 
-def with_strangers(step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary, slot: int) -> StepCrowd:
+def with_strangers(
+    step: StepSchedule,
+    crowds: StepCrowd,
+    adversary: CrowdAdversary,
+    slot: int,
+    beside: tuple[int, int] | None = None,
+) -> StepCrowd:
     """The ``crowds`` of all people of a step, and the strangers beside them; ``slot`` counts on and on.
+
+    ``beside`` are the slots of the steps before and after, where clocks are changed.
 
     Strangers hide nobody at a sensor that counts at a place of another one: they would change both counts.
     """
     found = list(crowds)
     covers = [set(each.sensor.locations) for each in step.releases]
-    for name, units in strangers_in(adversary.strangers, slot):
+    for name, units in strangers_in(adversary.strangers, slot, beside):
         for number, own in enumerate(step.releases):
             others = (cover for k, cover in enumerate(covers) if k != number)
             if own.sensor.name == name and all(map(covers[number].isdisjoint, others)):

@@ -89,9 +89,15 @@ class Strangers:
 MOST_STRANGERS = 10_000_000
 
 
-def strangers_in(strangers: Sequence[Strangers], slot: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Sensors and sums of those who are free in a step of this slot, counted on and on."""
-    may_linger = any(each.covers(slot - 1) or each.covers(slot + 1) for each in strangers)
+def strangers_in(
+    strangers: Sequence[Strangers], slot: int, beside: tuple[int, int] | None = None
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Sensors and sums of those who are free in a step of this slot, counted on and on.
+
+    ``beside`` are the slots of the steps before and after, where they are not the neighbouring ones.
+    """
+    near = beside or (slot - 1, slot + 1)
+    may_linger = any(each.covers(other) for each in strangers for other in near)
     for each in strangers:
         if each.covers(slot):
             yield each.sensor, each.units(each.people // 2 if may_linger else each.people)

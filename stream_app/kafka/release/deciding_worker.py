@@ -22,7 +22,7 @@ from accounting.continuous import ContinuousAccountant
 from accounting.exposure.crowd import CrowdAdversary, StepCrowd, with_strangers
 from accounting.ledgers import PrivacyAccount
 from accounting.settings import HorizonSettings
-from models.calendar import slot_by_the_clock
+from models.calendar import slots_by_the_clock
 from models.keys import NoiseKey
 from models.priors import Population
 from models.releases import StepSchedule
@@ -261,8 +261,8 @@ class RemoteCrowd:
     def ask(self, step: StepSchedule) -> StepCrowd:
         """What each release of the next step would hide among."""
         crowds = self._proposer.survey(CrowdSurvey(step, self._proposer.partitions, self._proposer.source))
-        slot = slot_by_the_clock(self._horizon.first_slot, step.step, self._horizon.calendar)
-        return with_strangers(step, crowds, self._adversary, slot)
+        slots = slots_by_the_clock(self._horizon.first_slot, step.step, self._horizon.calendar)
+        return with_strangers(step, crowds, self._adversary, *slots)
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:
         """Nothing to do: the account workers read the step from the log."""

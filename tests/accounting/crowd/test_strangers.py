@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from accounting.bounds.certified import SeenInCrowd
 from accounting.exceptions import SettingsError
 from accounting.exposure.crowd import CrowdAdversary, Others, SensorCrowd, Strangers, with_strangers
 from accounting.settings import HorizonSettings
+from models.calendar import Calendar, slots_by_the_clock
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 from tests.accounting.crowd.both import BothAccounts
@@ -174,3 +176,24 @@ def test_strangers_lower_the_ceilings_of_one_person_in_audits_and_accounts() -> 
 def test_what_cannot_be_vouched_for_is_refused(wrong: dict[str, float], sentence: str) -> None:
     with pytest.raises(SettingsError, match=sentence):
         replace(NIGHT, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("night", "hour", "shown"), [("2026-03-29", 1, [1, 3]), ("2026-10-25", 2, [1, 2, 2, 3])]
+)
+def test_strangers_come_at_hours_of_the_clock_and_may_linger_where_it_is_changed(
+    night: str, hour: int, shown: list[int]
+) -> None:
+    """The hour after a skipped one is the next step, and an hour that comes twice is two of them."""
+    origin = int(datetime.fromisoformat(f"{night}T00:00+01:00").timestamp()) - 3600 * (night[5:7] == "10")
+    vienna = Calendar("Europe/Vienna", origin, 3600)
+    slots = [slots_by_the_clock(0, step, vienna) for step in range(1, 1 + len(shown))]
+    assert [slot for slot, _ in slots] == shown
+    lines = (Strangers("s0", hour, hour + 1, 24, 200, 0.1, 0.5), Strangers("s0", 3, 4, 24, 200, 0.1, 0.5))
+    alone = CrowdAdversary(strangers=lines[:1] if night[5:7] == "10" else lines)
+    step = StepSchedule(0, (SensorRelease(Sensor("s0", (0,)), RAW),))
+    at = shown.index(hour)
+    (crowd,) = with_strangers(step, (SensorCrowd(),), alone, *slots[at])
+    assert crowd.units[0] <= 100 * 0.09 * 2**32
+    (single,) = with_strangers(step, (SensorCrowd(),), CrowdAdversary(strangers=lines[:1]), hour)
+    assert single.units[0] > 1.9 * crowd.units[0]

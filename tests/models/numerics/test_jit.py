@@ -24,7 +24,7 @@ NOT_COMPILED = {
     "accounting.exceptions",
     "accounting.settings",
     "models.arguments",
-    *("models.calendar", "models.priors.population", "accounting.continuous.people"),
+    *("models.calendar", "models.priors.population", "models.priors.prior", "accounting.continuous.people"),
     *("accounting.continuous.accountant", "accounting.continuous.payer"),
     "accounting.continuous.account_state",
     "accounting.bounds.protocol",
