@@ -107,6 +107,18 @@ def test_eco_counters_flows_are_summed_to_sites_and_a_total_is_left_out() -> Non
         brought("eco-counter")
 
 
+def test_leeds_date_and_hour_are_one_time_and_the_skipped_hour_is_none() -> None:
+    """In the night of the change the counts of 1 o'clock are of an hour that was not there."""
+    counts = brought("leeds")
+    assert columns(counts) == {"Briggate": [21, 13], "Headrow": [8, 0]}
+    assert any("1 rows of leeds.csv are of hours that the clock skips" in each for each in counts.remarks)
+
+
+def test_edinburghs_channels_are_one_count_where_both_were_counted() -> None:
+    """Of the hour that comes twice the first row is the first hour."""
+    assert columns(brought("edinburgh")) == {"27": [3, 1, 6, NOT_COUNTED, 1]}
+
+
 def test_the_real_files_come_in_as_they_are() -> None:
     """Melbourne's and Seattle's years: every count is that of its row."""
     path = shared("data/melbourne_pedestrian_hourly.parquet")
