@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -113,6 +114,9 @@ class Process:
             pytest.fail(f"a worker did not end: {self.text[-2000:]}")
 
 
+_NUMBERS = itertools.count()
+
+
 class OnKafka:
     """One deployment with a prefix of its own; a context manager that ends every process it started."""
 
@@ -141,7 +145,11 @@ class OnKafka:
                 sensor["region"] = self.regions[sensor["name"]]
         (folder / "sensors.json").write_text(json.dumps({"sensors": listed}))
         self.config = folder / "tallyguard.toml"
-        self.config.write_text(_toml(servers, f"{folder.parent.name}.{folder.name}.", settings))
+        number_file = folder / "number"  # names of folders come again once a test has passed, topics do not
+        if not number_file.exists():
+            number_file.write_text(str(next(_NUMBERS)))
+        prefix = f"{folder.parent.name}-{number_file.read_text()}.{folder.name}."
+        self.config.write_text(_toml(servers, prefix, settings))
         self._processes: list[Process] = []
 
     def __enter__(self) -> OnKafka:
