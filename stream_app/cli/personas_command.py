@@ -83,6 +83,7 @@ def personas(
     from models.prior_files import save_population
     from stream_app.starting.aggregates import PersonaQuestions, make_personas
     from stream_app.starting.counts import read_counts
+    from stream_app.starting.counts.doubts import BEFOREHAND
 
     questions = PersonaQuestions(
         zones=zones,
@@ -90,7 +91,7 @@ def personas(
         within_km=within_km,
         activities=activities,
         flows=flows,
-        counts=None if counts is None else read_counts(counts, timezone=timezone),
+        counts=None if counts is None else read_counts(counts, timezone=timezone, options=BEFOREHAND),
         people=people,
         slots=slots,
         week=cycle is Cycle.WEEK,

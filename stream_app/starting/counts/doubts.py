@@ -57,6 +57,13 @@ ON_COMMAND_LINE = (
 )
 
 
+BEFOREHAND = (
+    "bring it in with `tallyguard connect files` first, and name it there in ignore or in keep",
+    'bring it in with `tallyguard connect files` first, and kind = "total" in [connect.files]',
+    "bring it in with `tallyguard connect files` first, and name it there in ignore or in keep",
+)
+
+
 def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) -> None:
     """:class:`InputError` for what needs an answer before counts are taken.
 

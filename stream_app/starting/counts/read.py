@@ -193,11 +193,12 @@ def read_counts(
     keep: Sequence[str] = (),
     kind: Literal["periodic", "total"] = "periodic",
     written: Written = AS_USUAL,
+    options: tuple[str, str, str] = ON_COMMAND_LINE,
     drop_repeated: bool = False,
     skip_missing_hour: bool = False,
     most_counts: int = 1,
 ) -> CountTable:
-    """The counts of a file; what is None is found out.
+    """The counts of a file; what is None is found out, and ``options`` name answers to what looks wrong.
 
     :class:`InputError` says what is wrong, with its row, and never shows a count.
     """
@@ -246,7 +247,7 @@ def read_counts(
         remarks.append(f"Numbers of {column_in_words(table, time)} are taken as unix seconds; {_WALL_CLOCK}.")
     if timezone is None:
         remarks.append("Hours of the day are those of UTC, as no --timezone was given.")
-    answers = Answers(keep, kind == "total", ON_COMMAND_LINE)
+    answers = Answers(keep, kind == "total", options)
     return _counts(
         *(cells, seconds, is_local, timezone or "UTC", drop_repeated, skip_missing_hour, most_counts),
         *(remarks, answers),

@@ -68,10 +68,8 @@ def can_be(features: set[Feature]) -> bool:
 
 
 def expected(features: set[Feature], runner: Runner) -> bool:
-    """Whether the list refuses it. A run knows a schedule's tiers, where workers refuse these themselves."""
+    """Whether the list refuses it."""
     features = set(with_implied(features))
-    if runner is Runner.RUN and Feature.SCHEDULED_TIERS in features and Feature.LATE in features:
-        return True
     return any(
         runner in each.runners and each.feature in features and each.beside in (None, *features)
         for each in REFUSALS

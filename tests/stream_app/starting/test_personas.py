@@ -417,7 +417,7 @@ def test_nothing_but_sensors_needs_a_number_of_people(tmp_path: Path) -> None:
 def test_mean_counts_calibrate_the_invented_people(tmp_path: Path) -> None:
     """The people of init --habits assumed, as personas: what a sensor counts on average is met."""
     sensors = written(tmp_path, ZONES, "sensors.csv")
-    rows = "".join(f"2026-03-02 {hour:02d}:00,{100 + hour}\n" for hour in range(24))
+    rows = "".join(f"2026-03-02 {hour:02d}:00,{100 + 7 * hour % 24}\n" for hour in range(24))
     status, said = invoked(
         *("priors", "personas", "--sensors", sensors, "--people", 5000, "--penalty", 0),
         *("--counts", written(tmp_path, f"time,mill\n{rows}", "counts.csv"), "--timezone", "UTC"),
@@ -426,7 +426,7 @@ def test_mean_counts_calibrate_the_invented_people(tmp_path: Path) -> None:
     assert status == 0, said
     found = load_population(tmp_path / "p.json")
     presence = expected_flows(found, 24).sum(axis=2)[:, found.location_names.index("mill")]
-    np.testing.assert_allclose(presence, np.arange(100, 124), rtol=1e-4)
+    np.testing.assert_allclose(presence, 100 + 7 * np.arange(24) % 24, rtol=1e-4)
     assert "invented people" in str(found.assumed)
 
 
