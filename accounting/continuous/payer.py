@@ -109,8 +109,11 @@ class Payer:
     def pay_where_most_is_gained(
         self, people: NDArray[np.int64], cost: NDArray[np.int64], gain: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
-        """Pay first where an operation may gain most (``gain`` (n,) over cost), as far as the work goes."""
-        return self.pay_in_order(people, cost, -gain / cost)
+        """Pay first where most may be gained (``gain``, (n,)), as far as the work goes.
+
+        Not by gain over cost: then whoever is expensive and most exposed would never be reached.
+        """
+        return self.pay_in_order(people, cost, -gain)
 
     def pay_in_order(
         self,

@@ -11,6 +11,7 @@ import pytest
 
 from models.numerics.kernel_cache import WANTED
 from tests import ROOT
+from tests.volume import DAY, PARTS
 
 ONE_TOO_FAR = """
 import sys
@@ -86,9 +87,12 @@ def test_an_index_one_too_far_is_found_in_every_sort_of_kernel(tmp_path: Path) -
     assert run.stdout.splitlines() == found, run.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_no_test_of_a_kernel_makes_it_leave_its_arrays() -> None:
     """Fast tests of models and accounting, and those marked, once more, with kernels that check every index.
+
+    Those of a quarter of the files, another one each day.
 
     Tests of compiling itself are left out: they start processes with kernels of their own.
 
@@ -99,7 +103,11 @@ def test_no_test_of_a_kernel_makes_it_leave_its_arrays() -> None:
     """
     assert WANTED is not None
     cache = WANTED.with_name("kernels-checked")
-    chosen = ["-p", "tests.index_checks", "-m", "not slow or indices", "tests/models", "tests/accounting"]
-    chosen += [f"--ignore=tests/models/numerics/test_{name}.py" for name in ("jit", "compiling")]
+    left_out = {ROOT / f"tests/models/numerics/test_{name}.py" for name in ("jit", "compiling")}
+    files = sorted(
+        each for room in ("models", "accounting") for each in (ROOT / "tests" / room).rglob("test_*.py")
+    )
+    of_today = [str(each) for each in files[DAY % PARTS :: PARTS] if each not in left_out]
+    chosen = ["-p", "tests.index_checks", "-m", "not slow or indices", *of_today]
     run = checked("-m", "pytest", "-x", "-o", "tmp_path_retention_policy=failed", *chosen, cache=cache)
     assert run.returncode == 0, run.stdout[-4000:]

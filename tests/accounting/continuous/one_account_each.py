@@ -115,12 +115,12 @@ class OneByOne:
     def paid(
         self, among: list[list[int]], vectors: int, seen: SeenSteps, left: int
     ) -> tuple[list[list[int]], int]:
-        """The most added for an operation first, of equals by rank, until one is too dear."""
+        """The most added first, of equals by rank, until one is too dear."""
         state, chosen = self.accounts.state, []
 
         def order(people: list[int]) -> tuple[float, int]:
             added = float(state.risk[people[0]] - state.baseline[people[0]])
-            return -added / self.cost(people, vectors, seen), int(self.shares.rank[people[0]])
+            return -added, int(self.shares.rank[people[0]])
 
         for people in sorted(among, key=order):
             cost = self.cost(people, vectors, seen)

@@ -505,7 +505,8 @@ def test_an_audit_from_the_command_line_takes_windows(tmp_path: Path, tallyguard
     command = ["audit", str(tmp_path / "priors.json"), "--schedule", str(tmp_path / "day.json")]
     command += ["--sensors", str(tmp_path / "sensors.json"), "--person", population().people[0]]
     result = tallyguard(
-        *command, "--mistakes", "2", "--hindsight", "0:7", "--why", "--json", "--draws", "100"
+        *(*command, "--mistakes", "2", "--hindsight", "0:7", "--why", "--json", "--draws", "100"),
+        *("--effort", "64"),
     )
     assert result.code == 0, result.err
     (found,) = json.loads(result.out)

