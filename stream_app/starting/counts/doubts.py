@@ -30,6 +30,7 @@ _STATUS = re.compile(r"^(?P<base>.+?)[-_ ](?:status|quality|flag)$", re.IGNORECA
 _TOTAL_WORDS = re.compile(
     r"\b(?:total|totals|sum|all|both|gesamt|insgesamt|summe|somme|totale)\b", re.IGNORECASE
 )
+_NUMBER = re.compile(r"[0-9][0-9.,]*")
 _DAY = 24  # intervals after which counts of people have fallen, and some have come
 _NAMED = 3  # in a sentence
 _LONG_SECONDS, _LONG_STEPS = 18 * 3600, 6
@@ -38,11 +39,13 @@ _LONG_SECONDS, _LONG_STEPS = 18 * 3600, 6
 class Answers(NamedTuple):
     """What whoever brings the file has said: channels to ``keep``, although they look like totals or are 0.
 
-    ``are_totals`` says that counts are running totals; ``options`` names the answers, as on the command line.
+    ``are_totals`` says that counts are running totals, ``by_place`` that names are those of columns;
+    ``options`` names the answers, as on the command line.
     """
 
     keep: Sequence[str] = ()
     are_totals: bool = False
+    by_place: bool = False
     options: tuple[str, str, str] = (
         "name it in ignore of [connect.files], or in keep if it counts people of its own",
         'set kind = "total" in [connect.files], or name it in keep if it counts anew in each interval',
@@ -70,6 +73,8 @@ def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) 
     ``table`` (intervals, channels) has one row an interval in order of time, below 0 where nobody counted.
     """
     doubtful = [number for number, name in enumerate(names) if not is_named(name, answers.keep)]
+    if answers.by_place:  # without a header the first row stands for names, and a number in it is a count
+        names = [f"column {k + 1}" if _NUMBER.fullmatch(name) else name for k, name in enumerate(names)]
     states = [names[each] for each in doubtful if _is_state(names[each], names)]
     if states:
         raise InputError(

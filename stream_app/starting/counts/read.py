@@ -247,7 +247,7 @@ def read_counts(
         remarks.append(f"Numbers of {column_in_words(table, time)} are taken as unix seconds; {_WALL_CLOCK}.")
     if timezone is None:
         remarks.append("Hours of the day are those of UTC, as no --timezone was given.")
-    answers = Answers(keep, kind == "total", options)
+    answers = Answers(keep, kind == "total", sensor is None or count is None, options)
     return _counts(
         *(cells, seconds, is_local, timezone or "UTC", drop_repeated, skip_missing_hour, most_counts),
         *(remarks, answers),

@@ -97,6 +97,14 @@ def test_counters_of_their_own_are_not_taken_for_totals(seed: int) -> None:
     assert list(totals(table, [f"counter {number}" for number in range(40)])) == []
 
 
+def test_a_file_without_a_header_shows_no_count_in_a_question(tmp_path: Path) -> None:
+    """Its first row stands for names: what may be a count is told by its place."""
+    text = "when,4810397,48,4810349\n" + rows("41,17,24", "38,20,18", "30,10,20", "9,4,5")
+    with pytest.raises(InputError, match="got 'column 1', the sum of 'column 2', 'column 3'") as raised:
+        taken(tmp_path, text)
+    assert "48" not in str(raised.value)
+
+
 def test_columns_that_say_how_others_are_and_columns_of_zeros_are_asked_about(tmp_path: Path) -> None:
     text = "time,a,a-status,b\n" + rows("3,0,1", "4,0,2", "5,8,3", "9,0,0")
     with pytest.raises(InputError, match="'a-status', which say how others are"):
