@@ -24,9 +24,8 @@ from stream_app.setup.given_priors import facts_of
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.release_settings import CROWD, INFORMED, AdversaryName
 from stream_app.setup.settings import Settings
-from stream_app.steps import Accounts, Plan, follow_schedule, make_plan
+from stream_app.steps import Accounts, PeopleAccounts, Plan, follow_schedule, make_plan
 from stream_app.steps.policy import BudgetPolicy, Decided
-from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import habits_warning
 
@@ -203,26 +202,21 @@ def _decided(
     accounts = Accounts.of(settings, settings.horizon_settings(plan.first_slot), population, names)
     others = vary(Alternative.given(population, names, settings), alternatives)
     accountant, crowd = accounts.informed, accounts.crowd
-    shadow = new_shadow(settings, accountant)
+    people = PeopleAccounts(settings, accounts, has_windows=bool(plan.registry.windowed))
     so_far = None if crowd is None else CrowdSoFar(crowd)
-    if isinstance(plan.policy, BudgetPolicy):
-        plan.policy.bind(accountant, accounts.deciding)
+    people.bind(plan.policy)
     last = max(plan.announced, default=-1)
     numbers, all_steps = count(1), (last + 1) * (1 + len(others))
     steps = []
     for step in range(last + 1):
         sensors = plan.announced.get(step, ())
-        crowds = accounts.ask(step, [plan.registry.get(name) for name in sensors])
+        crowds = people.ask(step, [plan.registry.get(name) for name in sensors])
         decided = plan.policy.decide(step, sensors, crowds)._replace(crowds=crowds)
-        plan.policy.accounted(decided.schedule, crowds)
-        accounted = in_single_steps(decided.schedule, plan.registry)
-        accounts.apply(accounted, crowds)
+        plan.policy.note(decided.schedule)
+        people.apply(decided._replace(single_steps=in_single_steps(decided.schedule, plan.registry)))
         if so_far is not None and crowds is not None:
             so_far.note(decided.schedule, crowds)
-        if shadow is not None:
-            shadow.note(accounted)
-        attack = None if shadow is None else shadow.mean()
-        steps.append(PlannedStep(decided, accountant.summary(), attack))
+        steps.append(PlannedStep(decided, accountant.summary(), people.mean_attack()))
         progress(next(numbers), all_steps)
     is_whole = not decides and not any(s.risks.not_reached for s in steps)
     by_names = crowd is not None or accountant.settings.refines  # the crowd's coins go by names

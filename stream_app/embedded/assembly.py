@@ -11,17 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
-from accounting.continuous.shadow import Shadow, recent_step_count
 from accounting.ledgers import PrivacyAccount
 from models.exceptions import TallyguardError
 from models.priors import Population
-from models.releases import in_single_steps
 from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.panel import panel_observer
@@ -33,7 +30,7 @@ from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, design_files
-from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
+from stream_app.setup.run_folder.durable import SECRET_MODE, digests_of_file, replace_file
 from stream_app.setup.run_folder.facts import NETWORK, Network, Registries
 from stream_app.setup.run_folder.key_record import KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, NOT_IN_SNAPSHOTS
@@ -64,10 +61,12 @@ from stream_app.steps import (
     JsonlRisks,
     KeyedPublisher,
     ParquetRisks,
+    PeopleAccounts,
     Plan,
     Publisher,
     RiskFormat,
     RiskWriter,
+    Spent,
     StepClock,
     StepEngine,
     StepWindow,
@@ -76,8 +75,7 @@ from stream_app.steps import (
     make_plan,
     snapshot_basis,
 )
-from stream_app.steps.policy import BudgetPolicy, Policy
-from stream_app.steps.policy.people_shards import new_shadow
+from stream_app.steps.policy import Decided, Policy
 from stream_app.watching.events import Observer, Observers
 from stream_app.watching.people import PeopleView
 from stream_app.watching.prior_notes import basis_note, evidence_warning, rule_warning
@@ -88,16 +86,14 @@ from stream_app.wire import (
     FileChunks,
     FollowedFile,
     LineReader,
+    StepDecision,
     SystemClock,
     check_file,
     checked_chunks,
-    crowds_of,
     find_start,
-    fingerprint_of,
     is_regular,
     open_input,
     require_lines,
-    schedule_of,
 )
 
 # A cache of the accountant's state, so that a restart need not apply years of decisions again.
@@ -109,46 +105,51 @@ logger = logging.getLogger(__name__)
 
 FILE = "accountant.snapshot"
 
+Snapshotted: TypeAlias = ContinuousAccountant | CrowdAccount
+
+MOST_EXPOSED = 10
+"""People named in the risk summaries of an output folder, unless the settings say otherwise."""
+
 
 class SnapshotCache:
     """Keeps one snapshot in an output folder.
 
-    ``basis`` is everything but the decisions that the state follows from; ``every_seconds`` 0 keeps none.
+    ``basis`` is everything but the decisions that the state follows from; ``every_seconds`` 0 keeps none. The
+    decisions are known by their digest in the ``commit`` that has as many steps as the state.
     """
 
     def __init__(self, folder: Path, basis: Mapping[str, Any], every_seconds: float) -> None:
         self._folder = folder
         self._basis = snapshot_basis(basis)
         self._every_seconds = every_seconds
-        self._decisions = _LineDigest(folder / "decisions.jsonl")
         self._saved_at: float | None = None
         self._saved_step = 0  # nothing to spare before there is a step
 
-    def save_sometimes(self, accountant: ContinuousAccountant | CrowdAccount, now_seconds: float) -> None:
+    def save_sometimes(self, account: Snapshotted, commit: Commit, now_seconds: float) -> None:
         """Save if steps closed and the last snapshot is ``every_seconds`` old; call after a commit."""
         if self._saved_at is None:
             self._saved_at = now_seconds
         is_time = 0 < self._every_seconds <= now_seconds - self._saved_at
-        if is_time and accountant.next_step != self._saved_step:
+        if is_time and account.next_step != self._saved_step:
             self._saved_at = now_seconds
-            self.save(accountant)
+            self.save(account, commit)
 
-    def save(self, accountant: ContinuousAccountant | CrowdAccount) -> None:
-        """Save the state; every step applied must have its decision in the folder."""
-        self._saved_step = accountant.next_step
-        state = accountant.snapshot()
-        heading = self._heading(accountant.next_step, state)
+    def save(self, account: Snapshotted, commit: Commit) -> None:
+        """Save the state after the last commit."""
+        self._saved_step = account.next_step
+        state = account.snapshot()
+        decisions = [commit.lengths["decisions"], commit.digests["decisions"]]
+        heading = self._heading(account.next_step, decisions, state)
         try:
             replace_file(self._folder / FILE, json.dumps(heading).encode() + b"\n" + state, SECRET_MODE)
         except DiskFullError as error:
             logger.warning("no snapshot is kept, a restart takes longer: %s", error)
 
-    def restore(self, accountant: ContinuousAccountant | CrowdAccount, limit_step: int) -> bool:
-        """Bring the accountant as far as the snapshot goes, if it is sound and not beyond ``limit_step``.
+    def restore(self, account: Snapshotted, limit_step: int) -> bool:
+        """Bring the account as far as the snapshot goes, if it is sound and not beyond ``limit_step``.
 
-        False when that failed half way: the accountant must be replaced by a new one then.
+        False when that failed half way: the account must be replaced by a new one then.
         """
-        self._decisions = _LineDigest(self._decisions.path)
         path = self._folder / FILE
         if not path.exists():
             return True
@@ -157,8 +158,8 @@ class SnapshotCache:
             logger.warning("%s does not fit and is not used; the decisions are applied again", path)
             return True
         try:
-            accountant.restore(state)
-            self._saved_step = accountant.next_step
+            account.restore(state)
+            self._saved_step = account.next_step
         except (TallyguardError, ValueError, KeyError) as error:
             logger.warning("%s is of another version and is not used: %s", path, error)
             return False
@@ -168,104 +169,65 @@ class SnapshotCache:
         """Whether a file's heading says what it must."""
         try:
             heading = parse_json(first)
-            step = heading["next_step"]
-            return bool(step <= limit_step and heading == self._heading(step, state))
+            step, (length, digest) = heading["next_step"], heading["decisions"]
+            is_own = step <= limit_step and heading == self._heading(step, [length, digest], state)
+            decisions = self._folder / "decisions.jsonl"
+            return bool(is_own and digests_of_file(decisions, [length])[length] == digest)
         except (ValueError, KeyError, TypeError):
             return False
 
-    def _heading(self, step: int, state: bytes) -> dict[str, object]:
+    def _heading(self, step: int, decisions: Sequence[object], state: bytes) -> dict[str, object]:
         """What a snapshot of the state after the steps before ``step`` must say of itself."""
         return {
             "next_step": step,
             "basis": self._basis,
-            "decisions": self._decisions.of(step),
+            "decisions": decisions,
             "state": hashlib.sha256(state).hexdigest(),
         }
 
 
-class _LineDigest:
-    """SHA-256 of the first lines of a file that only grows: each line is read once."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._begin()
-
-    def of(self, lines: int) -> str:
-        """Of so many lines, or of all there are."""
-        if lines < self._lines:
-            self._begin()
-        with self.path.open("rb") as content:
-            content.seek(self._bytes)
-            for line in islice(content, lines - self._lines):
-                self._digest.update(line)
-                self._lines += 1
-                self._bytes += len(line)
-        return self._digest.hexdigest()
-
-    def _begin(self) -> None:
-        self._digest, self._lines, self._bytes = hashlib.sha256(), 0, 0
-
-
 # Bringing a run to the journal's last commit: what was accounted, and what was spent on privacy.
 #
-# The privacy account is part of the commit, so a start reads no step for it. Read from the log are only the
-# steps that the accountant does not know yet, those of the last horizon, which observers look back at, and
-# those that the attack looks back at.
+# What was spent is part of the commit, so a start reads no step for it. Read from the log are only the steps
+# that the accounts do not know yet, those of the last horizon, which observers look back at, and those that
+# the attack looks back at.
 
 
-def restore_account(
-    accounts: Accounts,
+def restore_accounts(
+    people: PeopleAccounts,
     policy: Policy,
-    registries: Registries,
     journal: Journal,
+    read: Callable[[StepDecision], Decided],
+    groups: Sequence[str],
     observer: Observer,
-    attack: Shadow | None = None,
-) -> PrivacyAccount:
-    """Apply the decisions before the last commit that the accountant lacks; what all of them have spent.
+) -> Spent:
+    """Apply the decisions before the last commit that the accounts lack; what all of them have spent.
 
-    :class:`OutputError` where the commit's account is not that of the logged steps.
+    ``read`` takes a decision of the log. :class:`OutputError` where what the commit has spent is not that of
+    the logged steps.
     """
-    accountant, commit = accounts.informed, journal.last_commit
-    recent = max(0, commit.next_step - accountant.settings.horizon)
-    account = _carried(commit)
-    charged = PrivacyAccount(registries.groups) if account is None else account
-    charged.open(registries.groups)
-    first = 0 if account is None else min(recent, accountant.next_step)
-    if attack is not None:
-        first = min(first, max(0, commit.next_step - recent_step_count(accountant.settings.horizon)))
-    for decision in journal.accounted(first):
-        registry = registries.at(decision.step)
-        schedule = schedule_of(decision, registry)
-        accounted = in_single_steps(schedule, registry)
-        if decision.step >= accountant.next_step:
-            crowds = None if accounts.crowd is None else crowds_of(decision)
-            policy.accounted(schedule, crowds)
-            accounts.apply(accounted, crowds)
-        else:
-            policy.resume(schedule)
-        if attack is not None:
-            attack.note(accounted)
-        if account is None:
-            charged.charge(schedule)
-        if decision.step == commit.next_step - 1 and commit.decided not in (None, fingerprint_of(schedule)):
-            raise _other_steps(commit)
-        if decision.step >= recent:
-            observer.restored(accounted)
-    observer.carried(charged)
-    return charged
-
-
-def _carried(commit: Commit) -> PrivacyAccount | None:
-    """The account in a commit; None where an earlier version kept none, or less."""
-    if not commit.account:
-        return None
+    commit, settings = journal.last_commit, people.accountant.settings
+    recent = max(0, commit.next_step - settings.horizon)
+    last = None
+    if commit.next_step:
+        last = next(map(read, journal.accounted(commit.next_step - 1))).schedule
     try:
-        account = PrivacyAccount.load(commit.account)
+        carried = Spent.carried(commit.account, commit.decided, commit.next_step, last)
     except ValueError as error:
         raise _other_steps(commit) from error
-    if account.steps != commit.next_step:
-        raise _other_steps(commit)
-    return account if account.is_of_this_version else None
+    spent = carried or Spent(PrivacyAccount(groups), commit.decided)
+    spent.account.open(groups)
+    first = 0 if carried is None else min(recent, people.first_to_restore)
+    for decided in map(read, journal.accounted(first)):
+        schedule = decided.schedule
+        policy.note(schedule)
+        people.restore([decided])
+        if carried is None:
+            spent.charge(schedule)
+        if schedule.step >= recent:
+            observer.restored(decided.accounted)
+    observer.carried(spent.account)
+    return spent
 
 
 def _other_steps(commit: Commit) -> OutputError:
@@ -409,10 +371,14 @@ def run(
         registries = Registries(plan.registry, journal.held)
         basis = {key: value for key, value in manifest.items() if key not in NOT_IN_SNAPSHOTS}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
-        accounts = _restored_accounts(settings, plan, population, pseudonyms, snapshots, journal)
-        if isinstance(plan.policy, BudgetPolicy):
-            plan.policy.bind(accounts.informed, accounts.deciding)
-        attack = new_shadow(settings, accounts.informed)
+        accounted = PeopleAccounts(
+            settings,
+            _accounts_of_snapshot(settings, plan, population, pseudonyms, snapshots, journal),
+            has_windows=bool(plan.registry.windowed),
+            most_exposed=MOST_EXPOSED if settings.most_exposed is None else settings.most_exposed,
+            pseudonyms=pseudonyms,
+        )
+        accounted.bind(plan.policy)
         check, limit = settings.priors_check, settings.release.budget.limit
         said = (
             basis_note(len(population), population.assumed, check, population.draws),
@@ -424,19 +390,18 @@ def run(
             note,
             rule_warning(check, limit),
             evidence_warning(check, population.draws, is_fitted=is_fitted),
-            habits_warning(accounts.informed),
+            habits_warning(accounted.accountant),
         ):
             if warning is not None:
                 logger.warning("%s", warning)
-        account = restore_account(accounts, plan.policy, registries, journal, observer, attack)
+
+        def read(decision: StepDecision) -> Decided:
+            return Decided.logged(decision, registries.at(decision.step), has_crowd=settings.has_crowd)
+
+        spent = restore_accounts(accounted, plan.policy, journal, read, registries.groups, observer)
         publisher = KeyedPublisher.of(settings, keys.noise, registries.regions)
-        engine = restore_engine(settings, plan, accounts, publisher, journal, registries, attack, devices)
-        if dropped := engine.intake.window.drop(network.removed):
-            logger.warning(
-                "what was received of removed sensors (%s) for steps from %d on is not published",
-                ", ".join(dropped),
-                engine.next_step,
-            )
+        engine = restore_engine(settings, plan, accounted, publisher, journal, read, devices)
+        engine.intake.window.drop(network.removed)
         risks: RiskWriter = JsonlRisks(pseudonyms)
         if options.risk_format is RiskFormat.PARQUET:
             risks = ParquetRisks(options.output, pseudonyms)
@@ -448,28 +413,28 @@ def run(
             stop_on_signals() as request,
             _open(options, request, chunks, journal.last_commit, wait_seconds) as lines,
         ):
-            panel = panel_observer(settings, population, accounts.informed.settings, observer)
+            panel = panel_observer(settings, population, accounted.accountant.settings, observer)
             runner = EmbeddedRunner(
                 engine,
                 MessageReader(lines, is_csv=options.reads_csv),
                 journal,
                 risks,
-                account,
-                PeopleView(population, accounts.informed, pseudonyms, note=note, crowd=accounts.crowd),
+                spent,
+                accounted,
+                PeopleView([accounted], note),
                 clock=clock,
                 step_clock=step_clock,
                 observer=Observers([observer, panel]),
-                most_exposed=settings.most_exposed,
-                limit=limit,
-                decides_in_crowd=settings.adversary == CROWD,
-                snapshot=lambda now: snapshots.save_sometimes(accounts.whole, now),
+                snapshot=lambda now: snapshots.save_sometimes(
+                    accounted.accounts.whole, journal.last_commit, now
+                ),
             )
             return runner.run(lambda: request.is_set, keep_open=options.keep_open)
     finally:
         journal.close()
 
 
-def _restored_accounts(
+def _accounts_of_snapshot(
     settings: Settings,
     plan: Plan,
     population: Population,
@@ -485,11 +450,8 @@ def _restored_accounts(
             population.effective_from,
         )
 
-    accounts, policy = new(), plan.policy
-    # a limit in hindsight rests on every earlier step, so all of them have to be walked over
-    if isinstance(policy, BudgetPolicy) and policy.limit.in_hindsight:
-        return accounts
-    if snapshots.restore(accounts.whole, journal.last_commit.next_step):
+    accounts = new()
+    if settings.needs_every_step or snapshots.restore(accounts.whole, journal.last_commit.next_step):
         return accounts
     return new()  # a restore that failed half way leaves an accountant that must not be used
 
@@ -497,42 +459,28 @@ def _restored_accounts(
 def restore_engine(
     settings: Settings,
     plan: Plan,
-    accounts: Accounts,
+    people: PeopleAccounts,
     publisher: Publisher,
     journal: Journal,
-    registries: Registries,
-    attack: Shadow | None = None,
+    read: Callable[[StepDecision], Decided],
     devices: DeviceWatch | None = None,
 ) -> StepEngine:
-    """The engine as the journal's last commit left it; accounts and attack know the steps before."""
-    window = StepWindow.of(settings, plan.announced)
-    if journal.last_commit.window:
-        window.load(journal.last_commit.window)
-    stored = (
-        StoredStep(
-            schedule_of(step.decision, registries.at(step.decision.step)),
-            step.release,
-            step.decision.why,
-            None if accounts.crowd is None else crowds_of(step.decision),
-        )
-        for step in journal.published_since()
-    )
+    """The engine as the journal's last commit left it; the accounts of ``people`` know the steps before."""
+    window = StepWindow.of(settings, plan.announced, journal.last_commit.window)
+    stored = [StoredStep(read(decision), release) for decision, release in journal.published_since()]
     if devices is not None:
         devices.load(journal.last_commit.devices, journal.last_commit.next_step)
     engine = StepEngine(
         Intake(plan.registry, window, settings.max_ahead, plan.exclusions),
         plan.policy,
         publisher,
-        accounts.informed,
-        risk_every=settings.risk_every,
+        people,
         stored=stored,
-        attack=attack,
-        crowd=accounts.crowd,
         devices=devices,
     )
     if window.first_revisable < window.next_step:
         decided = journal.accounted(window.first_revisable)
-        engine.recall(schedule_of(each, registries.at(each.step)) for each in decided)
+        engine.recall(read(each).schedule for each in decided)
     return engine
 
 

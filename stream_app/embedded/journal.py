@@ -315,14 +315,6 @@ class Commit:
     devices: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class LoggedStep:
-    """A step as the journal holds it."""
-
-    decision: StepDecision
-    release: StepRelease
-
-
 class Journal:
     """One output folder, locked, recovered to its last commit and open for appending.
 
@@ -410,12 +402,12 @@ class Journal:
         """Decisions of the steps from ``first`` to the last commit, to rebuild the accountant with."""
         yield from _parsed(StepDecision, self._decisions.path, first, self.last_commit.next_step)
 
-    def published_since(self) -> tuple[LoggedStep, ...]:
+    def published_since(self) -> tuple[tuple[StepDecision, StepRelease], ...]:
         """Steps that were published after the last commit: what they say stays as it is."""
         steps = self.last_commit.next_step, self._published
         decided = _parsed(StepDecision, self._decisions.path, *steps)
         released = _parsed(StepRelease, self._releases.path, *steps)
-        return tuple(map(LoggedStep, decided, released))
+        return tuple(zip(decided, released, strict=True))
 
     def publish(self, decision: StepDecision, release: StepRelease) -> None:
         """Make a step durable: the decision first, so that no release is without one.

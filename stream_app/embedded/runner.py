@@ -12,9 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from accounting.ledgers import PrivacyAccount
-from accounting.settings import RiskBudget
-from models.releases import StepSchedule
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.exceptions import InputError
 from stream_app.steps import (
@@ -22,15 +19,13 @@ from stream_app.steps import (
     ClosedStep,
     DeviceWatch,
     Origin,
+    PeopleAccounts,
     RiskWriter,
+    Spent,
     StepClock,
     StepEngine,
-    crowd_message,
-    summary_message,
-    with_worst,
 )
-from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
-from stream_app.watching.metrics import over_limit_counts
+from stream_app.watching.events import Observer, RunStarted, RunStopped
 from stream_app.watching.people import PeopleView
 from stream_app.wire import (
     FIRST_LOOK,
@@ -44,10 +39,8 @@ from stream_app.wire import (
     Readings,
     Reason,
     Rejected,
-    RiskSummary,
     SteadyTime,
     decision_of,
-    fingerprint_of,
     mostly_refused,
     parse,
     reading_parser,
@@ -97,9 +90,6 @@ class MessageReader:
 
 logger = logging.getLogger(__name__)
 
-MOST_EXPOSED = 10
-"""People named in the risk summaries of an output folder, unless the settings say otherwise."""
-
 COMMIT_SECONDS = 0.2
 END_OF_INPUT = "end of input"
 _LINES_BETWEEN_LOOKS = 256  # at the clock for a commit, while lines come without a pause
@@ -135,9 +125,8 @@ class EmbeddedRunner:
     """Connects one input, one engine and one output folder, and shows ``observer`` what happens.
 
     It writes in the order that makes a run safe to kill: a step's release first, then what follows from it.
-    ``account`` is what the steps before have spent on privacy. Every risk summary names ``most_exposed``
-    people by pseudonym. ``limit`` is the risk budget of the release policy, ``decides_in_crowd`` says whether
-    it limits ceilings in the crowd. ``snapshot`` is called with the time after every commit.
+    ``spent`` is what the steps before have spent on privacy. Every risk summary in the folder names the most
+    exposed of ``people`` by pseudonym. ``snapshot`` is called with the time after every commit.
     """
 
     def __init__(
@@ -146,31 +135,26 @@ class EmbeddedRunner:
         messages: MessageReader,
         journal: Journal,
         risks: RiskWriter,
-        account: PrivacyAccount,
+        spent: Spent,
+        people: PeopleAccounts,
         view: PeopleView,
         *,
         clock: Clock,
         step_clock: StepClock,
         observer: Observer,
-        most_exposed: int | None,
-        limit: RiskBudget | None,
-        decides_in_crowd: bool,
         snapshot: Callable[[float], None],
     ) -> None:
         self._engine = engine
         self._messages = messages
         self._journal = journal
         self._risks = risks
-        self._account = account
-        self._view = view
+        self._spent = spent
+        self._people, self._view = people, view
         self._clock = clock
         self._step_clock = step_clock
         self._observer = observer
-        self._most_exposed = MOST_EXPOSED if most_exposed is None else most_exposed
-        self._limit, self._decides_in_crowd = limit, decides_in_crowd
         self._snapshot = snapshot
         self._rejected: Counter[str] = Counter()
-        self._last_closed: StepSchedule | None = None
         self._steps = self._lines = self._messages_taken = 0
         self._next_look, self._has_warned = FIRST_LOOK, False
         self._committed_at = clock.monotonic_seconds()
@@ -317,14 +301,12 @@ class EmbeddedRunner:
             self._journal.publish(decision, closed.release)
         for release in closed.revised:
             self._journal.publish_revised(release)
-        self._account.charge(closed.schedule)
-        self._last_closed = closed.schedule
+        self._spent.charge(closed.schedule)
         step = closed.schedule.step
-        summary = self._summary(closed)
+        summary = closed.summary if self._view.people else None
         if summary is not None:  # named for the owner's file only: observers get the summary without names
-            named = with_worst(summary, self._view.accountant, self._view.pseudonyms, self._most_exposed)
-            self._journal.append_risks(named.line())
-        for block in self._risks.blocks(step, closed.records):
+            self._journal.append_risks(self._people.named(summary).line())
+        for block in self._risks.blocks(step, self._people.records()):
             self._journal.append_risks(block)
         for rejected in closed.rejected:
             self._reject(rejected)
@@ -332,22 +314,9 @@ class EmbeddedRunner:
             self._journal.append_finding(finding.line())
         DeviceWatch.warn(closed.findings, "quality.jsonl")
         self._steps += 1
-        self._observer.closed(
-            StepClosed(
-                step=step,
-                schedule=closed.schedule,
-                published=closed.release.published,
-                missing=closed.missing,
-                people=self._view.people,
-                summary=summary,
-                latency_seconds=self._clock.monotonic_seconds() - self._received_at,
-                lag_steps=max(self._engine.intake.window.watermark - step, 0),
-                is_replayed=closed.is_replayed,
-                why=closed.why,
-                crowds=closed.crowds,
-                accounted=closed.accounted,
-            )
-        )
+        latency_seconds = self._clock.monotonic_seconds() - self._received_at
+        lag_steps = max(self._engine.intake.window.watermark - step, 0)
+        self._observer.closed(closed.event(self._view.people, latency_seconds, lag_steps))
         if closed.findings:
             self._show_devices()
 
@@ -355,17 +324,6 @@ class EmbeddedRunner:
         """Tell observers which devices seem broken now."""
         if self._engine.devices is not None:
             self._observer.devices_suspected(self._engine.devices.suspected)
-
-    def _summary(self, closed: ClosedStep) -> RiskSummary | None:
-        """The risks of all people after a step; None where there are no people."""
-        if not self._view.people:
-            return None
-        crowd = over = None
-        if closed.in_crowd is not None and self._view.adversary is not None:
-            crowd = crowd_message(closed.in_crowd, self._view.adversary)
-        if self._limit is not None:
-            over = over_limit_counts(self._view.standing(), self._limit, in_crowd=self._decides_in_crowd)
-        return summary_message(closed.summary, 0, self._view.assumed, closed.attack, crowd, over)
 
     def _finish(self, is_stopped: Callable[[], bool]) -> None:
         """Close what is still open, and refuse what waits for an activation that cannot come any more."""
@@ -388,16 +346,13 @@ class EmbeddedRunner:
         if self._step_clock.has_ticks:
             self._observer.clock_read(self._time.off)
         lines, window = self._messages.lines, self._engine.intake.window
-        decided = self._journal.last_commit.decided
-        if self._last_closed is not None:
-            decided = fingerprint_of(self._last_closed)
         devices, next_step = self._engine.devices, self._engine.next_step
         reached = Commit(
             next_step,
             vars(lines.reached),
             window.save_position(),
-            account=self._account.save(),
-            decided=decided,
+            account=self._spent.account.save(),
+            decided=self._spent.decided,
             marks=lines.marks,
             devices={} if devices is None else devices.save(next_step),
         )

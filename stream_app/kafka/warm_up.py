@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from accounting.decisions import begun_windows
-from accounting.decisions.what_if import AnnouncedStep, WhatIf
+from accounting.decisions.what_if import AnnouncedStep
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import OpenWindow, SensorRegistry, SensorRelease, StepSchedule, in_single_steps
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.settings_sources import load_settings
-from stream_app.steps import Accounts
-from stream_app.steps.policy.people_shards import new_shadow
+from stream_app.steps import Accounts, PeopleAccounts
+from stream_app.steps.policy import Decided
 
 _STAY = 0.99
 _KINDS: tuple[dict[str, Any], ...] = (  # settings that need different kernels
@@ -41,37 +41,29 @@ def compile_kernels(deployment: Deployment) -> None:
     size = min(2, places)
     matrix = np.full((size, size), (1.0 - _STAY) / size) + _STAY * np.eye(size)
     start = np.full(size, 1.0 / size)
-    people = [
+    priors = [
         MovementPrior.from_dense("habitual", matrix, places=range(size)),
         MovementPrior.from_dense("starting", matrix, places=range(size), initial=start),
     ]
-    population = Population.pack(people, deployment.location_names)
-    accounts = Accounts.of(deployment.settings, deployment.horizon(), population, population.people)
-    accountant = accounts.informed
-    registry = deployment.registry
-    sensors = [sensor for sensor in registry.sensors if sensor.window is None][:2]
-    limit = deployment.limit()
+    population = Population.pack(priors, deployment.location_names)
+    registry, settings = deployment.registry, deployment.settings
     has_windows = bool(registry.windowed)
-    what_if = None
-    if limit is not None:
-        what_if = WhatIf(accountant, limit, accounts.deciding, has_windows=has_windows)
-    shadow = new_shadow(deployment.settings, accountant)
+    accounts = Accounts.of(settings, deployment.horizon(), population, population.people)
+    people = PeopleAccounts(settings, accounts, has_windows=has_windows)
+    sensors = [sensor for sensor in registry.sensors if sensor.window is None][:2]
+    what_if = people.what_if
     for step in range(4):
         mechanism = Raw() if step % 2 else Gaussian(1.0)
         releases = tuple(SensorRelease(sensor, mechanism) for sensor in sensors)
-        windows = _windows(registry, accountant.next_step) if what_if is not None and has_windows else None
-        decided = StepSchedule(accountant.next_step, releases, windows=windows)
-        schedule = in_single_steps(decided, registry)
-        crowds = None if accounts.crowd is None else accounts.crowd.ask(schedule)
+        windows = _windows(registry, people.next_step) if what_if is not None and has_windows else None
+        schedule = StepSchedule(people.next_step, releases, windows=windows)
+        single_steps = in_single_steps(schedule, registry)
+        crowds = None if accounts.crowd is None else accounts.crowd.ask(single_steps)
         if what_if is not None:
-            what_if.next_step(AnnouncedStep(sensors, crowds, [sensors])).count_over([decided])
-            what_if.note(decided, crowds)
-        accounts.apply(schedule, crowds)
-        if shadow is not None:
-            shadow.note(schedule)
-            shadow.mean()
-    accountant.summary()
-    accountant.crossings()
+            what_if.next_step(AnnouncedStep(sensors, crowds, [sensors])).count_over([schedule])
+        people.apply(Decided(schedule, None, crowds, single_steps))
+        people.summary()
+    people.accountant.crossings()
 
 
 def _windows(registry: SensorRegistry, step: int) -> tuple[OpenWindow, ...]:

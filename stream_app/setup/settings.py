@@ -407,10 +407,19 @@ class Settings(BaseSettings):
         return None if calendar.is_regular else calendar
 
     @property
+    def decided_limit(self) -> RiskBudget | None:
+        """The risk budget that steps are decided under; None where they are released in another way."""
+        return self.release.budget.limit if self.release.mechanism == BUDGET else None
+
+    @property
+    def needs_every_step(self) -> bool:
+        """Whether a decision rests on who was over the limit after any earlier step: no snapshot has that."""
+        return self.decided_limit is not None and self.decided_limit.in_hindsight
+
+    @property
     def refined_limit(self) -> RiskBudget | None:
         """The risk budget whose decisions count on refined bounds; in hindsight none does."""
-        limit = self.release.budget.limit if self.release.mechanism == BUDGET else None
-        return None if limit is None or limit.in_hindsight else limit
+        return None if self.needs_every_step else self.decided_limit
 
     def horizon_settings(self, first_slot: int) -> HorizonSettings:
         """Horizon, thresholds and bounds of an accountant."""

@@ -1,19 +1,17 @@
 """The walk of a reading: intake, open steps, the engine, publication."""
 
+from stream_app.steps.accounts import Accounts, PeopleAccounts, Spent
 from stream_app.steps.devices import DeviceWatch
 from stream_app.steps.engine import (
     ClosedStep,
     Publisher,
-    RiskRecords,
     StepEngine,
     StoredStep,
     release_of,
     revised_releases,
-    risk_records,
 )
 from stream_app.steps.intake import Intake, refuse_waiting
 from stream_app.steps.plan import (
-    Accounts,
     KeyedPublisher,
     Plan,
     TierContinuation,
@@ -34,12 +32,12 @@ from stream_app.steps.risk_output import (
     JsonlRisks,
     ParquetRisks,
     RiskFormat,
+    RiskRecords,
     RiskWriter,
     condition_of,
     crowd_message,
     snapshot_basis,
     summary_message,
-    with_worst,
 )
 from stream_app.steps.ticks import Backlog, StepClock
 from stream_app.steps.window import ClosedCounts, OpenStep, Origin, RevisedCount, StepWindow, first_free_step
@@ -56,12 +54,14 @@ __all__ = [
     "OpenStep",
     "Origin",
     "ParquetRisks",
+    "PeopleAccounts",
     "Plan",
     "Publisher",
     "RevisedCount",
     "RiskFormat",
     "RiskRecords",
     "RiskWriter",
+    "Spent",
     "StepClock",
     "StepEngine",
     "StepWindow",
@@ -81,12 +81,10 @@ __all__ = [
     "release_for_tier",
     "release_of",
     "revised_releases",
-    "risk_records",
     "snapshot_basis",
     "summary_message",
     "tier_file",
     "tiers_of",
     "with_continued",
     "with_windows",
-    "with_worst",
 ]

@@ -12,56 +12,43 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from models.exceptions import TallyguardError
 from models.mechanisms import PublishesTiers, Suppressed
-from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues, in_single_steps
+from models.releases import PublishedValue, Sensor, SensorRelease, StepSchedule, TierValues, in_single_steps
 from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.devices import DeviceWatch
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
-from stream_app.steps.policy import Decided, Policy, undecided_step
+from stream_app.steps.policy import Decided, Policy
 from stream_app.steps.window import ClosedCounts, Origin, RevisedCount
+from stream_app.watching.events import StepClosed
 from stream_app.wire import (
     DecisionReason,
     DeviceFinding,
     InputMessage,
     Rejected,
+    RiskSummary,
     SensorValue,
     StepRelease,
     TierValue,
 )
 
 if TYPE_CHECKING:
-    from accounting.continuous import ContinuousAccountant
-    from accounting.continuous import RiskSummary as AccountantSummary
-    from accounting.continuous.shadow import MeanAttack, Shadow
     from accounting.exposure.crowd import StepCrowd
 
 _SUPPRESSED = Suppressed().name
 
 
-class CrowdRisks(Protocol):
-    """Risks in the crowd, of :class:`accounting.continuous.crowd.CrowdAccount` or of remote partitions."""
+class StepAccounts(Protocol):
+    """The people whom a step is accounted for: here, or in account workers, who read it from the log."""
 
-    def ask(self, step: StepSchedule) -> StepCrowd:
-        """What each release of the next step would hide among."""
+    def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
+        """What each of these sensors would hide among in the next step; None where that is not computed."""
 
-    def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:
-        """Account one step that the accountant has accounted."""
+    def apply(self, decided: Decided) -> None:
+        """Account one step."""
 
-    def risk(self) -> NDArray[np.float64]:
-        """Certified risk of each person against the crowd adversary, shape (N,)."""
-
-    def crossings(self) -> NDArray[np.int64]:
-        """People who crossed a threshold in the last step."""
-
-    def decided_by(self, person: int) -> str:
-        """Which bound gave a person's risk."""
-
-    def summary(self) -> AccountantSummary | None:
-        """The last step in a few numbers; None where nobody is accounted."""
+    def summary(self) -> RiskSummary | None:
+        """Everybody's risk after the last step; None where the people are elsewhere."""
 
 
 class Publisher(Protocol):
@@ -76,32 +63,8 @@ class Publisher(Protocol):
 class StoredStep(NamedTuple):
     """A step that an earlier run has published: its decision and its release are kept."""
 
-    schedule: StepSchedule
+    decided: Decided
     release: StepRelease
-    why: DecisionReason | None = None
-    crowds: StepCrowd | None = None
-
-
-class DueStep(NamedTuple):
-    """A step that is being closed: what was counted, and what an earlier run has published of it."""
-
-    closed: ClosedCounts
-    stored: StoredStep | None
-
-
-class RiskRecords(NamedTuple):
-    """Risks of the people to be reported at a step, all of shape (n,); ``person`` indexes the population.
-
-    ``crowd`` are those against the crowd adversary, where they are computed.
-    """
-
-    person: NDArray[np.int64]
-    risk: NDArray[np.float64]
-    baseline: NDArray[np.float64]
-    added: NDArray[np.float64]
-    by: tuple[str, ...]
-    crowd: NDArray[np.float64] | None = None
-    crowd_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,26 +73,34 @@ class ClosedStep:
 
     ``schedule`` is what was accounted: a missing reading is accounted as if it had been released.
     ``why`` is the reason of a decision under a risk budget.
-    ``is_replayed`` is true when an earlier run has made the release durable already. ``attack`` is None where
-    none was measured, ``crowds`` and ``in_crowd`` where risks in the crowd are not computed. ``revised`` are
-    late and corrected values of earlier steps: accounted when those were closed. ``accounted`` is the
-    schedule brought to single steps. ``findings`` follow from counts, so they are for the owner only.
+    ``is_replayed`` is true when an earlier run has made the release durable already. ``summary`` is None
+    where people are elsewhere, ``crowds`` where risks in the crowd are not computed. ``revised`` are late and
+    corrected values of earlier steps: accounted when those were closed. ``accounted`` is the schedule brought
+    to single steps. ``findings`` follow from counts, so they are for the owner only.
     """
 
     schedule: StepSchedule
     release: StepRelease
     missing: tuple[str, ...]
-    summary: AccountantSummary
-    records: RiskRecords
+    summary: RiskSummary | None
     rejected: tuple[Rejected, ...]
     is_replayed: bool
     why: DecisionReason | None = None
-    attack: MeanAttack | None = None
     crowds: StepCrowd | None = None
-    in_crowd: AccountantSummary | None = None
     revised: tuple[StepRelease, ...] = ()
     accounted: StepSchedule | None = None
     findings: tuple[DeviceFinding, ...] = ()
+
+    def event(self, people: int = 0, latency_seconds: float = 0.0, lag_steps: int = 0) -> StepClosed:
+        """What observers are told, with the risks of these ``people``; account workers tell their own."""
+        return StepClosed(
+            *(self.schedule.step, self.schedule, self.release.published, self.missing),
+            *(people, self.summary if people else None, latency_seconds, lag_steps),
+            is_replayed=self.is_replayed,
+            why=self.why,
+            crowds=self.crowds,
+            accounted=self.accounted,
+        )
 
 
 class StepEngine:
@@ -140,27 +111,21 @@ class StepEngine:
         intake: Intake,
         policy: Policy,
         publisher: Publisher,
-        accountant: ContinuousAccountant,
+        accounts: StepAccounts,
         *,
-        risk_every: int = 100,
         stored: Iterable[StoredStep] = (),
-        attack: Shadow | None = None,
-        crowd: CrowdRisks | None = None,
         devices: DeviceWatch | None = None,
     ) -> None:
         """``stored`` are steps that an earlier run has published.
 
-        ``attack`` is tried on every step; ``crowd`` has the risks of the same people in the crowd.
         ``devices`` looks at the counts of every step, and at nothing else.
         """
         self.devices = devices
-        self._attack, self._crowd = attack, crowd
         self.intake = intake
-        self.accountant = accountant
+        self.accounts = accounts
         self._policy = policy
         self._publisher = publisher
-        self._risk_every = risk_every
-        self._stored = {step.schedule.step: step for step in stored}
+        self._stored = {step.decided.schedule.step: step for step in stored}
         self._decided: dict[int, StepSchedule] = {}  # of which more values may come
 
     @property
@@ -207,37 +172,16 @@ class StepEngine:
         :class:`AccountingFailedError` when it cannot be accounted; nothing of it may be published then, and
         the engine must not continue.
         """
-        due = self.take_due()
-        if due is None:
-            return None
-        if due.stored is not None:
-            return self.complete(due, Decided(due.stored.schedule, due.stored.why, due.stored.crowds))
-        step, sensors = due.closed.step, due.closed.sensors
-        crowds = (
-            None
-            if self._crowd is None
-            else self._crowd.ask(undecided_step(step, map(self.intake.registry.get, sensors)))
-        )
-        return self.complete(due, self._policy.decide(step, sensors, crowds)._replace(crowds=crowds))
-
-    def take_due(self) -> DueStep | None:
-        """The next step if it is due; it must be completed before anything else is asked of the engine.
-
-        For a runner that decides by itself, where people's accounts are elsewhere.
-        """
         if not self.is_due():
             return None
         closed, registry = self.intake.window.close(), self.intake.registry
         if registry.regions:  # whose announcements come one by one, in any order
             announced = self.intake.exclusions.active(closed.step, closed.sensors)  # a region may lag behind
             closed = closed._replace(sensors=registry.in_order(announced))
-        return DueStep(closed, self._stored.pop(closed.step, None))
-
-    def complete(self, due: DueStep, decided: Decided) -> ClosedStep:
-        """Account the decided step and draw its values; a stored release is kept as it is."""
-        closed, stored = due
-        schedule, why, crowds = decided.schedule, decided.why, decided.crowds
-        accounted, attack = self._account(schedule, crowds)  # first: what is refused here draws no value
+        stored = self._stored.pop(closed.step, None)
+        decided = self._decide(closed) if stored is None else stored.decided
+        decided, summary = self._account(decided)  # first: what is refused here draws no value
+        schedule = decided.schedule
         release = self._release(schedule, closed) if stored is None else stored.release
         revised = self._revised(closed.revised)
         self._decided[closed.step] = schedule
@@ -246,18 +190,21 @@ class StepEngine:
             schedule=schedule,
             release=release,
             missing=tuple(name for name in closed.sensors if name not in closed.counts),
-            summary=self.accountant.summary(),
-            records=risk_records(self.accountant, closed.step, self._risk_every, self._crowd),
+            summary=summary,
             rejected=tuple(refuse_waiting(closed.step, *entry) for entry in closed.waiting.items()),
             is_replayed=stored is not None,
-            why=why,
-            attack=attack,
-            crowds=crowds,
-            in_crowd=None if self._crowd is None else self._crowd.summary(),
+            why=decided.why,
+            crowds=decided.crowds,
             revised=revised,
-            accounted=accounted,
+            accounted=decided.accounted,
             findings=self._findings(closed),
         )
+
+    def _decide(self, closed: ClosedCounts) -> Decided:
+        """How the announced sensors of a step are released."""
+        sensors = [self.intake.registry.get(name) for name in closed.sensors]
+        crowds = self.accounts.ask(closed.step, sensors)
+        return self._policy.decide(closed.step, closed.sensors, crowds)._replace(crowds=crowds)
 
     def _findings(self, closed: ClosedCounts) -> tuple[DeviceFinding, ...]:
         """Which devices seem broken since this step, and which do not any more."""
@@ -268,30 +215,23 @@ class StepEngine:
     def _revised(self, counts: Sequence[RevisedCount]) -> tuple[StepRelease, ...]:
         return revised_releases(counts, self._decided, self._publisher)
 
-    def _account(
-        self, schedule: StepSchedule, crowds: StepCrowd | None
-    ) -> tuple[StepSchedule, MeanAttack | None]:
-        """Account a step as it is in single steps and try the attack on it, or stop everything.
+    def _account(self, decided: Decided) -> tuple[Decided, RiskSummary | None]:
+        """Account a step as it is in single steps, and say what that means for everybody, or stop everything.
 
         An attack that proves the ceiling wrong stops it too: nothing is published on a false promise.
         """
+        schedule = decided.schedule
         try:
-            self._policy.accounted(schedule, crowds)  # first: it looks at the accounts before this step
-            accounted = in_single_steps(schedule, self.intake.registry)
-            self.accountant.apply(accounted)
-            if self._crowd is not None:
-                self._crowd.apply(accounted, crowds)
-            attack = None
-            if self._attack is not None:
-                self._attack.note(accounted)
-                attack = self._attack.mean()
+            self._policy.note(schedule)
+            decided = decided._replace(single_steps=in_single_steps(schedule, self.intake.registry))
+            self.accounts.apply(decided)
+            return decided, self.accounts.summary()
         except TallyguardError as error:
             raise AccountingFailedError(
                 f"step {schedule.step} must be accounted before it is published",
                 error,
                 "nothing of it was published; fix the cause and start again with the same output folder",
             ) from error
-        return accounted, attack
 
     def _release(self, schedule: StepSchedule, closed: ClosedCounts) -> StepRelease:
         """The message of a step."""
@@ -336,25 +276,6 @@ def release_of(schedule: StepSchedule, values: Sequence[PublishedValue], version
 
 def _by_version(count: RevisedCount) -> tuple[int, int]:
     return count.step, count.version
-
-
-def risk_records(
-    accountant: ContinuousAccountant, step: int, every: int, crowd: CrowdRisks | None = None
-) -> RiskRecords:
-    """Risks after a step of those who crossed a threshold, and of all people at each ``every``-th step."""
-    person = np.arange(len(accountant.people)) if step % every == 0 else accountant.crossings()
-    if crowd is not None and step % every:
-        person = np.union1d(person, crowd.crossings())
-    risks = accountant.risks_of(person)
-    return RiskRecords(
-        person,
-        risks.risk,
-        risks.baseline,
-        risks.added,
-        risks.by,
-        None if crowd is None else crowd.risk()[person],
-        () if crowd is None else tuple(map(crowd.decided_by, person.tolist())),
-    )
 
 
 def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:

@@ -1,19 +1,12 @@
-"""What is known before any count: sensors, announcements, policy, accounts, and how values are drawn."""
+"""What is known before any count: sensors, announcements, policy, and how values are drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from accounting.continuous import Cells, ContinuousAccountant
-from accounting.continuous.crowd import CrowdAccount
-from accounting.exposure.crowd import StepCrowd
-from accounting.settings import HorizonSettings
 from models.keys import NoiseKey, batch_message, continuation_message
 from models.mechanisms import PublishesTiers, Suppressed
 from models.noise import continued_value
@@ -22,7 +15,6 @@ from models.releases import (
     CountToPublish,
     PublishedValue,
     Schedule,
-    Sensor,
     SensorRegistry,
     StepInterval,
     StepSchedule,
@@ -35,7 +27,6 @@ from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.declared import require_strangers
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions, load_exclusions
 from stream_app.setup.given_priors import facts_of
-from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.facts import Network
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
@@ -48,11 +39,8 @@ from stream_app.steps.policy import (
     announced_sensors,
     designs_of,
     policy_from,
-    undecided_step,
 )
-from stream_app.steps.policy.people_shards import people_shares
-from stream_app.steps.risk_output import crowd_message
-from stream_app.wire import ContinuedStep, CrowdSummary, SensorValue, StepRelease, TierValue, load_activations
+from stream_app.wire import ContinuedStep, SensorValue, StepRelease, TierValue, load_activations
 
 # Counts of a step become public values, with the deployment's key and the step's absolute interval.
 
@@ -306,87 +294,6 @@ def _for_tier(entry: SensorValue, tier: str) -> SensorValue:
     return SensorValue(
         sensor=entry.sensor, mechanism=entry.mechanism, epsilon=value.epsilon, value=value.value
     )
-
-
-# The accounts of some people, against each adversary that the settings name.
-
-
-class Accounts(NamedTuple):
-    """The account against an adversary who knows where all other people are, and the one against the crowd's.
-
-    ``decides`` says whether a risk budget limits the crowd account; by default it limits the informed one.
-    """
-
-    informed: ContinuousAccountant
-    crowd: CrowdAccount | None = None
-    decides: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        settings: Settings,
-        horizon: HorizonSettings,
-        population: Population,
-        pseudonyms: Sequence[str],
-        effective_from: NDArray[np.int64] | None = None,
-    ) -> Accounts:
-        """Before the first step of ``horizon``; ``pseudonyms`` (N,) decide shares of work and toss coins."""
-        shares = people_shares(pseudonyms, settings.kafka.partitions)
-        apart = settings.has_crowd  # in a crowd people with equal priors still differ
-        informed = ContinuousAccountant(population, horizon, effective_from, shares, apart, population.told)
-        if not settings.has_crowd:
-            return cls(informed)
-        decides = settings.adversary == CROWD
-        limit = settings.refined_limit if decides else None
-        adversary = settings.crowd_adversary
-        crowd = CrowdAccount(informed, adversary, pseudonyms, limit, population.weights)
-        return cls(informed, crowd, decides)
-
-    def held_by(self, settings: Settings, people: tuple[str, ...], cells: Cells) -> Accounts:
-        """These accounts before any step, with people in a snapshot's cells; in a crowd, each in its own."""
-        if self.crowd is not None:
-            return self
-        shares = people_shares(people, settings.kafka.partitions)
-        return self._replace(informed=self.informed.held_by(people, cells, shares))
-
-    @property
-    def whole(self) -> ContinuousAccountant | CrowdAccount:
-        """The account that holds the state of both."""
-        return self.informed if self.crowd is None else self.crowd
-
-    @property
-    def deciding(self) -> CrowdAccount | None:
-        """The crowd's account, if the risk budget limits it."""
-        return self.crowd if self.decides else None
-
-    def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
-        """What each of these sensors would hide among in the next step; None without a crowd's account."""
-        if self.crowd is None:
-            return None
-        return self.crowd.ask(undecided_step(step, sensors))
-
-    def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
-        """Account one step; steps come in order without gaps."""
-        self.informed.apply(step)
-        if self.crowd is not None:
-            self.crowd.apply(step, crowds)
-
-    def with_people(self, newcomers: Accounts) -> Accounts:
-        """These accounts and those of other people, at the same step, as one."""
-        informed = self.informed.with_people(newcomers.informed)
-        if self.crowd is None or newcomers.crowd is None:
-            return self._replace(informed=informed)
-        return self._replace(informed=informed, crowd=self.crowd.with_people(newcomers.crowd, informed))
-
-    def of_people(self, people: NDArray[np.int64]) -> Accounts:
-        """The accounts of some of the people, by position."""
-        informed = self.informed.of_people(people)
-        crowd = None if self.crowd is None else self.crowd.of_people(people, informed)
-        return self._replace(informed=informed, crowd=crowd)
-
-    def crowd_summary(self) -> CrowdSummary | None:
-        """The last step in a few numbers against the crowd adversary; None where that is not computed."""
-        return None if self.crowd is None else crowd_message(self.crowd.summary(), self.crowd.adversary)
 
 
 @dataclass(frozen=True)

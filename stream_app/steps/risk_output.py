@@ -9,15 +9,15 @@ from enum import StrEnum
 from heapq import nsmallest
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.bounds.radius import ceiling_within
 from models.private_files import PRIVATE_FOLDER
 from stream_app.setup.run_folder.durable import SECRET_MODE, make_folder, replace_file
 from stream_app.setup.this_process import own_version
-from stream_app.steps.engine import RiskRecords
 from stream_app.wire import Attack, AttackedPart, CrowdSummary, OverLimitCounts, RiskSummary, WorstMoment
 
 if TYPE_CHECKING:
@@ -34,6 +34,21 @@ def snapshot_basis(basis: Mapping[str, Any]) -> str:
 
 Value = TypeVar("Value", int, float)
 _BLOCK_PEOPLE = 4096  # lines made at once: all lines of a step would take half a kilobyte a person
+
+
+class RiskRecords(NamedTuple):
+    """Risks of the people to be reported at a step, all of shape (n,); ``person`` indexes the population.
+
+    ``crowd`` are those against the crowd adversary, where they are computed.
+    """
+
+    person: NDArray[np.int64]
+    risk: NDArray[np.float64]
+    baseline: NDArray[np.float64]
+    added: NDArray[np.float64]
+    by: tuple[str, ...]
+    crowd: NDArray[np.float64] | None = None
+    crowd_by: tuple[str, ...] = ()
 
 
 class RiskFormat(StrEnum):

@@ -8,6 +8,7 @@ tomorrow nor a sensor with a broken clock closes the steps in between.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from collections.abc import Container, Iterable, Mapping
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from stream_app.setup.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 
 class Origin(NamedTuple):
@@ -129,15 +132,23 @@ class StepWindow:
         self._oldest = 0  # no step before it is known
 
     @classmethod
-    def of(cls, settings: Settings, announced: Mapping[int, tuple[str, ...]] | None = None) -> StepWindow:
-        """The window of a deployment before its first message."""
-        return cls(
+    def of(
+        cls,
+        settings: Settings,
+        announced: Mapping[int, tuple[str, ...]] | None = None,
+        saved: Mapping[str, Any] | None = None,
+    ) -> StepWindow:
+        """The window of a deployment before its first message, or as it was ``saved`` in a position."""
+        window = cls(
             settings.grace,
             announced,
             watermark_share=settings.watermark_share,
             by_clock=settings.grace_seconds is not None,
             late=settings.late,
         )
+        if saved:
+            window.load(saved)
+        return window
 
     @property
     def waiting_count(self) -> int:
@@ -277,8 +288,8 @@ class StepWindow:
             step: _save_step(step, self._known[step]) if step in self._known else None for step in changed
         }
 
-    def drop(self, sensors: Container[str]) -> tuple[str, ...]:
-        """Forget what open steps know of sensors that are no longer there; whose counts these were."""
+    def drop(self, sensors: Container[str]) -> None:
+        """Forget what open steps know of sensors that are no longer there, and warn of their counts."""
         dropped = set()
         for step, known in self._known.items():
             if step < self.next_step:
@@ -291,7 +302,11 @@ class StepWindow:
                 dropped.add(gone)
             if known.sensors is not None:
                 known.announce(tuple(name for name in known.sensors if name not in sensors))
-        return tuple(sorted(dropped))
+        if dropped:
+            logger.warning(
+                "what was received of removed sensors (%s) for steps from %d on is not published",
+                *(", ".join(sorted(dropped)), self.next_step),
+            )
 
     def load(self, saved: Mapping[str, Any]) -> None:
         """Continue from a saved position with its ``steps``; every step counts as changed.

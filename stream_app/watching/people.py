@@ -7,19 +7,22 @@ ask for an access token first.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.radius import ceilings_within
-from accounting.continuous import ContinuousAccountant, WorstMoments
+from accounting.continuous import ContinuousAccountant, WorstMoments, join_people, no_moments
 from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure import Exposure
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
+from accounting.settings import HorizonSettings
 from models.priors import Population
 from models.releases import Schedule, StepSchedule
 from stream_app.watching.wording import habits_warning
@@ -76,6 +79,24 @@ class Standing:
             None if crowd is None else cls.of(crowd, pseudonyms),
         )
 
+    @classmethod
+    def together(cls, parts: Sequence[Standing]) -> Standing:
+        """The figures of people who are held in parts, one part after the other."""
+        nobody = np.empty(0)
+        risk, baseline, added, habits = (
+            np.concatenate([nobody, *(getattr(part, name) for part in parts)])
+            for name in ("risk", "baseline", "added", "habits")
+        )
+        crowds = [part.crowd for part in parts if part.crowd is not None]
+        return cls(
+            min((part.step for part in parts), default=-1),
+            [name for part in parts for name in part.pseudonyms],
+            np.concatenate([nobody.astype(np.int64), *(part.people_each for part in parts)]),
+            *(risk, baseline, added, habits),
+            reduce(join_people, (part.worst for part in parts), no_moments(0)),
+            cls.together(crowds) if crowds and len(crowds) == len(parts) else None,
+        )
+
     @property
     def people(self) -> int:
         """How many people there are, all those behind personas included."""
@@ -92,49 +113,64 @@ class Standing:
         return reached[np.lexsort((reached, -self.risk[reached], -added))][:at_most]
 
 
+class Accounted(Protocol):
+    """Some people and their accounts, as :class:`stream_app.steps.PeopleAccounts` has them."""
+
+    @property
+    def accountant(self) -> ContinuousAccountant:
+        """The accounts against an adversary who knows where everybody else is."""
+
+    @property
+    def crowd(self) -> CrowdAccount | None:
+        """The same people's against the crowd adversary, where they are kept."""
+
+    @property
+    def pseudonyms(self) -> Sequence[str]:
+        """The people, in the order of positions."""
+
+    @property
+    def assumed(self) -> str | None:
+        """What the habits of people who were not measured rest on; None if all were measured."""
+
+
 class PeopleView:
-    """What can be asked about a run's people, on the engine's thread, except :meth:`explain`."""
+    """What can be asked about people, on the engine's thread, except :meth:`explain` and :meth:`hindsight`.
+
+    They are in several ``parts``, one after the other, where an account worker has several partitions.
+    """
 
     def __init__(
-        self,
-        population: Population,
-        accountant: ContinuousAccountant,
-        pseudonyms: Sequence[str],
-        *,
-        note: str | None = None,
-        crowd: CrowdAccount | None = None,
+        self, parts: Sequence[Accounted], note: str | None = None, *, beside: str | None = None
     ) -> None:
         """``note`` is what every output must say of the priors; None for measured, unrefuted habits.
 
-        ``crowd`` is the same people's account against the crowd adversary, where it is kept.
+        ``beside`` says why no log is kept where others may be accounted elsewhere; None where all are here.
         """
-        settings = accountant.settings
-        self._crowd = crowd
-        self._population = population
-        self._note = note
-        self.accountant = accountant
-        self._settings = settings
-        self.pseudonyms: Sequence[str] = tuple(pseudonyms)  # of all people, in the order of positions
-        people = population.stands_for
-        people = None if people is None else np.repeat(people, population.draws)
-        self._information = SensorInformation(
-            population.accounted, settings.first_slot, people, settings.calendar
-        )
+        self._parts, self.note, self._beside = tuple(parts), note, beside
+        self._settings = parts[0].accountant.settings if parts else HorizonSettings(1, 0)
+        self._first = np.cumsum([0, *(len(part.accountant.people) for part in parts)]).tolist()
+        self._everybody = tuple(part.accountant.everybody for part in parts)
+        self._information = tuple(_information(part.accountant) for part in parts)
+
+    @property
+    def pseudonyms(self) -> Sequence[str]:
+        """All people, in the order of positions."""
+        return [name for part in self._parts for name in part.pseudonyms]
 
     @property
     def people(self) -> int:
         """How many there are, all those behind personas included."""
-        return self._population.everybody
+        return sum(self._everybody)
 
     @property
     def others(self) -> int | None:
         """How many others somebody may hide among; None where not all are here."""
-        return max(0, self.people - 1)
+        return None if self._beside is not None else max(0, self.people - 1)
 
     @property
     def of_personas(self) -> bool:
         """Whether some names stand for many people."""
-        return self._population.weights is not None
+        return any(part.accountant.holders.stands_for is not None for part in self._parts)
 
     @property
     def horizon(self) -> int:
@@ -149,30 +185,31 @@ class PeopleView:
     @property
     def assumed(self) -> str | None:
         """What assumed habits rest on; None for measured people."""
-        return self._population.assumed
-
-    @property
-    def note(self) -> str | None:
-        """What every output must say of the priors."""
-        return self._note
+        return min((part.assumed for part in self._parts if part.assumed is not None), default=None)
 
     @property
     def adversary(self) -> CrowdAdversary | None:
         """The crowd adversary against which ceilings are computed, too; None for none."""
-        return None if self._crowd is None else self._crowd.adversary
+        crowd = self._parts[0].crowd if self._parts else None
+        return None if crowd is None else crowd.adversary
 
     @property
     def warning(self) -> str | None:
         """What to say where habits alone give most people away; None where they do not."""
-        return habits_warning(self.accountant)
+        return next(filter(None, (habits_warning(part.accountant) for part in self._parts)), None)
 
     def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
         """Mean information each release of the step reveals about a person, bits, by sensor."""
-        return {name: nats / NATS_PER_BIT for name, nats in self._information.of_step(step).items()}
+        totals = dict.fromkeys((release.sensor.name for release in step.releases), 0.0)
+        for everybody, information in zip(self._everybody, self._information, strict=True):
+            for name, nats in information.of_step(step).items():
+                totals[name] += nats * everybody
+        return {name: total / max(self.people, 1) / NATS_PER_BIT for name, total in totals.items()}
 
     def standing(self) -> Standing:
-        """Copies of all people's figures after the last accounted step."""
-        return Standing.of(self.accountant, self.pseudonyms, self._crowd)
+        """Copies of all people's figures after the last step that every part has accounted."""
+        parts = [Standing.of(part.accountant, part.pseudonyms, part.crowd) for part in self._parts]
+        return parts[0] if len(parts) == 1 else Standing.together(parts)
 
     def hindsight(self, person: int, log: Sequence[StepSchedule], last_step: int) -> Hindsight | str:
         """The risk of the horizon that ended at ``last_step``, given the whole ``log``; or why there is none.
@@ -181,15 +218,16 @@ class PeopleView:
         """
         from stream_app.watching.hindsight import SHARED_NOISE, PastHorizon, covers, hindsight
 
-        if self._population.told is not None and self._population.told[person]:
+        if self._beside is not None:
+            return self._beside
+        population, account = self._account_of(person)
+        if population.told is not None and population.told[account]:
             return HABITS_CHANGED
         past = PastHorizon.ending_at(last_step, self._settings.horizon, self._settings.mistakes)
         if not covers(log, past):
             return FORGOTTEN
         settings = self._settings
-        found = hindsight(
-            self._population, person, log, settings.first_slot, past, calendar=settings.calendar
-        )
+        found = hindsight(population, account, log, settings.first_slot, past, calendar=settings.calendar)
         return SHARED_NOISE if found is None else found.within(self.within_nats)
 
     def explain(self, person: int, steps: Sequence[StepSchedule]) -> Explanation:
@@ -203,9 +241,24 @@ class PeopleView:
         first_slot = self._settings.first_slot + (steps[0].step if steps else 0)
         schedule = Schedule(tuple(steps), first_slot, self._settings.calendar)
         mistakes = min(self._settings.mistakes, len(steps) - 1)
-        chains = self._population.accounted
+        population, account = self._account_of(person)
+        chains = population.accounted
         each = [
             explain(Exposure.of(chains.chain(chain), schedule, chains.location_count), tuple(steps), mistakes)
-            for chain in self._population.chains_of(np.array([person]))
+            for chain in population.chains_of(np.array([account]))
         ]
         return each[0] if len(each) == 1 else mean_explanation(each)
+
+    def _account_of(self, person: int) -> tuple[Population, int]:
+        """The priors of the accounts that a person's is among, and its position there."""
+        number = bisect_right(self._first, person) - 1
+        accountant = self._parts[number].accountant
+        account = accountant.by_account.of(np.array([person - self._first[number]]))[0]
+        return accountant.population, int(account)
+
+
+def _information(accountant: ContinuousAccountant) -> SensorInformation:
+    """What sensors reveal about the people of an accountant, on average."""
+    settings, population = accountant.settings, accountant.population
+    people = np.repeat(accountant.by_account.people, population.draws)
+    return SensorInformation(population.accounted, settings.first_slot, people, settings.calendar)

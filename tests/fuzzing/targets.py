@@ -42,6 +42,7 @@ from tests.stream_app.engine_support import (
     NAMES,
     REGISTRY,
     accountant,
+    committed,
     engine,
     lines_of,
     messages_of_a_day,
@@ -171,7 +172,7 @@ def _stored_snapshot() -> bytes:
     (folder / "decisions.jsonl").write_bytes(b"one\n")
     ahead = accountant()
     ahead.apply(StepSchedule(0))
-    SnapshotCache(folder, {}, 1.0).save(ahead)
+    SnapshotCache(folder, {}, 1.0).save(ahead, committed(folder))
     return (folder / FILE).read_bytes()
 
 

@@ -18,8 +18,11 @@ from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import SensorRegistry
 from stream_app.embedded import RunOptions, RunReport, run
+from stream_app.embedded.journal import Commit
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions
+from stream_app.setup.run_folder.durable import extended
 from stream_app.setup.settings import Settings
+from stream_app.steps.accounts import Accounts, PeopleAccounts
 from stream_app.steps.engine import ClosedStep, StepEngine, StoredStep
 from stream_app.steps.intake import Intake
 from stream_app.steps.plan import KeyedPublisher
@@ -59,6 +62,11 @@ def accountant(people: int = 6, operations: int | None = None) -> ContinuousAcco
     return ContinuousAccountant(population(people), HorizonSettings(4, 1, operations=operations))
 
 
+def people_of(accountant: ContinuousAccountant) -> PeopleAccounts:
+    """The accounting of an accountant's people, without an attack."""
+    return PeopleAccounts(Settings(risk_every=5, attack_draws=0), Accounts(accountant))
+
+
 def engine(
     *,
     grace: int = 2,
@@ -75,8 +83,7 @@ def engine(
         Intake(REGISTRY, StepWindow(grace, announced, by_clock=by_clock), max_ahead, exclusions),
         policy,
         KeyedPublisher(NoiseKey.parse(NOISE_SECRET), "test", 0, 60),
-        accounts or accountant(),
-        risk_every=5,
+        people_of(accounts or accountant()),
         stored=stored,
     )
 
@@ -195,6 +202,12 @@ class TickingClock:
     def monotonic_seconds(self) -> float:
         self._now += self._seconds_a_look
         return self._now
+
+
+def committed(folder: Path) -> Commit:
+    """A commit of all the decisions that a folder has."""
+    decisions = (folder / "decisions.jsonl").read_bytes()
+    return Commit(lengths={"decisions": len(decisions)}, digests={"decisions": extended("", decisions)})
 
 
 def outputs_of(folder: Path) -> dict[str, bytes]:

@@ -28,7 +28,14 @@ from stream_app.embedded import RunOptions, run
 from stream_app.watching.people import PeopleView, Standing
 from tests.accounting.decisions import deciding
 from tests.accounting.random_runs import LOCATIONS, listed, random_step, with_few_data
-from tests.stream_app.engine_support import NAMES, TickingClock, lines_of, messages_of_a_day, population
+from tests.stream_app.engine_support import (
+    NAMES,
+    TickingClock,
+    lines_of,
+    messages_of_a_day,
+    people_of,
+    population,
+)
 from tests.stream_app.engine_support import settings as settings_of
 
 LIMIT = RiskBudget(0.3, risk=0.6)
@@ -96,10 +103,10 @@ def test_accounts_of_equal_personas_are_those_of_people_one_by_one(
     again = ContinuousAccountant(some, chosen)
     again.restore(one.snapshot())
     assert again.summary() == one.summary()
-    view = PeopleView(some, one, one.people)
+    view = PeopleView([people_of(one)])
     assert (view.people, view.others) == (len(everybody), len(everybody) - 1)
     step = StepSchedule(0, (SensorRelease(sensors[0], Raw()),))
-    bits = PeopleView(everybody, all_of, all_of.people).sensor_information_bits(step)
+    bits = PeopleView([people_of(all_of)]).sensor_information_bits(step)
     assert view.sensor_information_bits(step) == pytest.approx(bits)
 
 

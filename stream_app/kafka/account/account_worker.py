@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from models.exceptions import MechanismError, ScheduleError, SensorError, Tallyg
 from models.keys import SnapshotKey
 from stream_app.exceptions import restoring
 from stream_app.kafka.account.account_watch import AccountWatch
-from stream_app.kafka.account.partition_accounts import Arrival, PartitionAccounts
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource, Refuse, SegmentMarks
 from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
 from stream_app.kafka.broker.clients import LogEnds, LogError, log_while_waiting, start_producer
@@ -72,16 +72,13 @@ class PartitionLoader:
         accounts = PartitionAccounts(partition, self._deployment)
         records = await self._take_over(accounts)
         people = await self.persons.load(partition, self._on_progress, records)
-        self._snapshots.entered(partition, {name: records[name] for name in people.unchanged})
         for name in records.keys() - people.unchanged:
             people.changes.setdefault(name, None)
         first, known, changed = accounts.next_step, len(people.unchanged), len(people.changes)
         known -= len(people.unchanged & people.changes.keys())
         await self.enter(accounts, people.changes)
-        async for steps in self.logged(max(0, first - accounts.recent_step_count), first):
-            await self._thread.do(partial(accounts.note_recent, steps))
-        async for steps in self.logged(first, step):
-            await self._thread.do(partial(accounts.apply_all, steps, self._on_progress))
+        async for steps in self.logged(accounts.first_to_restore, max(first, step)):
+            await self._thread.do(partial(accounts.restore, steps, self._on_progress))
         logger.info(
             "partition %d: %d people, next step %d; from a snapshot %d steps of %d people, %d have changed",
             *(partition, len(accounts.pseudonyms), accounts.next_step, first, known, changed),
@@ -90,8 +87,6 @@ class PartitionLoader:
 
     async def enter(self, accounts: PartitionAccounts, changes: Changes) -> None:
         """Apply changes of people to the accounts; records that are no priors become dead letters."""
-        records = {name: None if entry is None else entry.digest for name, entry in changes.items()}
-        self._snapshots.entering(accounts.partition)
         newcomers = await self._thread.do(lambda: accounts.newcomers(changes, self._on_progress))
         async for steps in self.logged(newcomers.next_step, accounts.next_step):
             await self._thread.do(partial(newcomers.apply, steps, self._on_progress))
@@ -99,8 +94,6 @@ class PartitionLoader:
         for person in newcomers.refused:
             source = f"{self._deployment.topics.persons}/{accounts.partition}:{person.offset}"
             await self._refuse(refused_person(source, person.pseudonym.encode(), person.reason))
-            records.pop(person.pseudonym)
-        self._snapshots.entered(accounts.partition, records)
 
     async def logged(self, first: int, until: int) -> AsyncIterator[list[Decided]]:
         """The decided steps ``first..until - 1`` of the log, in batches: the log may be long."""
@@ -162,7 +155,7 @@ class RiskTopic:
             await self._producer.stop()
 
     async def write(
-        self, partition: int, summary: RiskSummary, people: tuple[str, ...], records: RiskRecords
+        self, partition: int, summary: RiskSummary, people: Sequence[str], records: RiskRecords
     ) -> None:
         """The risks of a partition after a step: people first, so that a summary shows that all were written.
 
@@ -194,7 +187,7 @@ class RiskTopic:
 
 
 def _keyed(
-    summary: RiskSummary, people: tuple[str, ...], records: RiskRecords
+    summary: RiskSummary, people: Sequence[str], records: RiskRecords
 ) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of each record; the summary last."""
     persons = iter(records.person.tolist())
@@ -245,7 +238,8 @@ class AccountWorker(Job):
         self._thread = WorkThread(pulse, "accountant")
         self._snapshots = SnapshotKeeper(deployment, self._thread, snapshot_key, watch.counters.snapshots.inc)
         self._loader = PartitionLoader(deployment, self._thread, self._snapshots, self._refuse)
-        self._answers_proposals = deployment.limit() is not None or deployment.settings.has_crowd
+        settings = deployment.settings
+        self._answers_proposals = settings.decided_limit is not None or settings.has_crowd
         self._marks = SegmentMarks(deployment)
         self._last_step = -1  # the last step accounted, by the partitions owned at the time
         self._proposed: dict[int, Proposal | CrowdQuestion] = {}
@@ -346,7 +340,7 @@ class AccountWorker(Job):
         """Save a snapshot of one partition, if it is time."""
         accounts = self._snapshots.due(self._partitions.values())
         if accounts is not None:
-            saved = await self._thread.do(partial(self._snapshots.save, accounts))
+            saved = await self._thread.do(accounts.save)
             self._snapshots.write(accounts.partition, saved)
 
     async def _save_last(self) -> None:
@@ -436,22 +430,21 @@ class AccountWorker(Job):
     async def _enter_step(self, accounts: PartitionAccounts, decided: Decided) -> None:
         """Account a step of one partition once, after any steps missing before it."""
         step = decided.schedule.step
-        arrival = accounts.arrival_of(step)
-        if arrival is Arrival.AHEAD:
+        if step < accounts.next_step:
+            self._watch.counters.redelivered.inc()
+            return
+        if step > accounts.next_step:
             self._watch.counters.from_log.inc(step - accounts.next_step)
             await self._catch_up(accounts, step)
-        if arrival is Arrival.KNOWN:
-            self._watch.counters.redelivered.inc()
-        else:
-            await self._apply(accounts, decided)
-            self._pulse.progress()
+        await self._apply(accounts, decided)
+        self._pulse.progress()
 
     async def _apply(self, accounts: PartitionAccounts, decided: Decided) -> None:
         """Account a step and write the risks after it."""
 
         def account() -> tuple[RiskSummary, RiskRecords]:
-            accounts.apply(decided.accounted, decided.crowds, decided.schedule)
-            return accounts.summary(), accounts.records()
+            accounts.apply(decided)
+            return accounts.named(accounts.summary()), accounts.records()
 
         summary, records = await self._thread.do(account)
         # If we are killed before the write, the next owner accounts the step again and writes the same bytes.
@@ -472,7 +465,7 @@ class AccountWorker(Job):
             if accounts is not None:
                 before, changed = len(accounts.pseudonyms), len(changes)
                 came = sum(entry is not None for entry in changes.values())
-                if accounts.needs_every_step:
+                if accounts.settings.needs_every_step:
                     await self._load(partition, accounts.next_step)
                     accounts = self._partitions[partition]
                 else:

@@ -1,7 +1,6 @@
 """The people of one partition and their accountant: the state of an account worker, without a broker.
 
-The accounts are a pure function of the records of people and of the decisions applied. Each step is applied
-once, even if it is delivered again: see :meth:`PartitionAccounts.arrival_of`.
+The accounts are a pure function of the records of people and of the decisions applied.
 """
 
 from __future__ import annotations
@@ -9,32 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
-from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import AccountPositions, Cells, ContinuousAccountant, pack_state, unpack_state
-from accounting.continuous.shadow import AttackedPart, Shadow, recent_step_count
-from accounting.decisions.what_if import WhatIf
+from accounting.continuous import AccountPositions, Cells, pack_state, unpack_state
 from accounting.exceptions import SnapshotError
-from accounting.exposure.crowd import StepCrowd
 from models.priors import Lists, Population, PopulationArrays, draw_name
-from models.releases import StepSchedule
 from stream_app.exceptions import RunChangedError
-from stream_app.kafka.account.person_source import DIGEST_BYTES
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.records import People, PersonEntry, RefusedPerson, people_of
-from stream_app.setup.priors_verdict import PriorsVerdict
-from stream_app.setup.release_settings import CROWD
-from stream_app.steps import Accounts, RiskRecords, risk_records, summary_message, with_worst
+from stream_app.kafka.deployment.records import DIGEST_BYTES, People, PersonEntry, RefusedPerson, people_of
+from stream_app.steps import Accounts, PeopleAccounts
 from stream_app.steps.policy import Decided
-from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.steps.policy.proposals import Answer, CrowdAnswer, CrowdQuestion, Proposal, Respondent
-from stream_app.watching.metrics import over_limit_counts
-from stream_app.watching.people import Standing
-from stream_app.wire import OverLimitCounts, RiskSummary
 
 _CHECKED_AT_ONCE = 2_000
 _DRAWN = "drawn_"  # before the names of arrays of the chains that stand for people
@@ -184,12 +171,11 @@ PIECE_PEOPLE = 500
 """Newcomers who are packed and checked together."""
 
 
-class Arrival(Enum):
-    """What to do with a step that arrives."""
+class _Said(NamedTuple):
+    """What is kept of a person's record: its digest, and what the prior rests on if it was not measured."""
 
-    KNOWN = "known"  # drop it: it was applied
-    NEXT = "next"  # apply it
-    AHEAD = "ahead"  # first apply the steps before it, from the log
+    digest: bytes
+    assumed: str | None
 
 
 class Newcomers:
@@ -199,7 +185,7 @@ class Newcomers:
         self,
         accounts: Accounts | None,
         refused: tuple[RefusedPerson, ...],
-        changed: Mapping[str, str | None],
+        changed: Mapping[str, _Said | None],
         until: int,
     ) -> None:
         self.accounts = accounts
@@ -207,7 +193,7 @@ class Newcomers:
         self.refused = refused
         """Records that are no prior."""
         self.changed = changed
-        """All people who come, change or leave, and what the new prior rests on if it was not measured."""
+        """All people who come, change or leave (None)."""
         self.next_step = until if accounts is None else accounts.informed.next_step
         """The first logged step that counts for any of them; they enter before step ``until``."""
 
@@ -219,87 +205,28 @@ class Newcomers:
             on_progress()
 
 
-class PartitionAccounts:
-    """The people of one partition, accounted up to ``next_step``."""
+class PartitionAccounts(PeopleAccounts):
+    """The people of one partition, accounted up to ``next_step``, who come, change and leave."""
 
     def __init__(self, partition: int, deployment: Deployment) -> None:
-        self.partition = partition
-        self._names = deployment.location_names
-        self._deployment = deployment
-        self._settings = deployment.horizon()
-        self._risk_every = deployment.settings.risk_every
-        self._most_exposed = deployment.settings.most_exposed or 0
-        self._limit = deployment.limit()
-        self._given = deployment.settings
+        self._deployment, self._names = deployment, deployment.location_names
         self._respondent: Respondent | None = None
-        self._what_if: WhatIf | None = None
-        self._shadow: Shadow | None = None
-        self._assumed: dict[str, str] = {}  # what the priors of some people rest on, by pseudonym
-        self._use(self._new_accounts(people_of([], self._names), self._settings.first_step))
-
-    @property
-    def accountant(self) -> ContinuousAccountant:
-        """The accounts against an adversary who knows where everybody else is."""
-        return self.accounts.informed
-
-    @property
-    def next_step(self) -> int:
-        """The step that is applied next."""
-        return self.accountant.next_step
-
-    @property
-    def pseudonyms(self) -> tuple[str, ...]:
-        """The people in the accounts, in the accountant's order."""
-        return self.accountant.people
+        self._said: dict[str, _Said] = {}  # by the records of the people, by pseudonym
+        self._first_step = deployment.horizon().first_step
+        settings = deployment.settings
+        nobody = people_of([], self._names)
+        super().__init__(
+            settings,
+            self._new_accounts(nobody, self._first_step),
+            has_windows=bool(deployment.registry.windowed),
+            partition=partition,
+            most_exposed=settings.most_exposed or 0,
+        )
 
     @property
     def assumed(self) -> str | None:
         """What the habits of people who were not measured rest on; None if all were measured."""
-        return min(self._assumed.values(), default=None)
-
-    @property
-    def priors_check(self) -> PriorsVerdict | None:
-        """The verdict of real traces on the priors, if they were compared."""
-        return self._given.priors_check
-
-    @property
-    def draws(self) -> int:
-        """How many chains stand for each person."""
-        return self._given.draws
-
-    @property
-    def confidence(self) -> float:
-        """The confidence of an attack's interval."""
-        return self._given.confidence
-
-    def arrival_of(self, step: int) -> Arrival:
-        """What to do with a step."""
-        if step < self.next_step:
-            return Arrival.KNOWN
-        return Arrival.NEXT if step == self.next_step else Arrival.AHEAD
-
-    def apply(
-        self, step: StepSchedule, crowds: StepCrowd | None = None, decided: StepSchedule | None = None
-    ) -> None:
-        """Account one step, as accounts know it; ``crowds`` are the sums over all partitions.
-
-        ``decided`` is the step as it was decided, where sensors have windows.
-        """
-        if self._what_if is not None:
-            self._what_if.note(step if decided is None else decided, crowds)
-        self.accounts.apply(step, crowds)
-        if self._shadow is not None:
-            self._shadow.note(step)
-
-    def apply_all(self, steps: Iterable[Decided], on_progress: OnProgress) -> None:
-        """Account some logged steps, in order."""
-        for step in steps:
-            self.apply(step.accounted, step.crowds, step.schedule)
-            on_progress()
-
-    def attack(self) -> tuple[AttackedPart, ...] | None:
-        """The success of an attack on people drawn from these after the last step; None if none is tried."""
-        return None if self._shadow is None else self._shadow.attack()
+        return min((each.assumed for each in self._said.values() if each.assumed is not None), default=None)
 
     def answer(self, proposal: Proposal | CrowdQuestion) -> Answer | CrowdAnswer | None:
         """What a proposal would do to the people, or their sums of the crowd.
@@ -323,32 +250,6 @@ class PartitionAccounts:
         own = crowd.others.ask(question.schedule(registry))  # who asks adds the strangers, once
         return CrowdAnswer.of(question, self.partition, own)
 
-    @property
-    def needs_every_step(self) -> bool:
-        """Whether answers depend on who was over the limit before, so a change of people needs a reload."""
-        return self._limit is not None and self._limit.in_hindsight
-
-    def summary(self) -> RiskSummary:
-        """The summary of the last step, naming the most exposed people if the settings ask for it."""
-        attack = None if self._shadow is None else self._shadow.mean()
-        crowd = self.accounts.crowd_summary()
-        over = self.over_limit(lambda: Standing.of(self.accountant, self.pseudonyms, self.accounts.crowd))
-        summary = summary_message(
-            self.accountant.summary(), self.partition, self.assumed, attack, crowd, over
-        )
-        return with_worst(summary, self.accountant, self.pseudonyms, self._most_exposed)
-
-    def over_limit(self, standing: Callable[[], Standing]) -> OverLimitCounts | None:
-        """How many people are over the limit of the rule; None if no limit is set."""
-        limit = self._given.release.budget.limit
-        if limit is None:
-            return None
-        return over_limit_counts(standing(), limit, in_crowd=self._given.adversary == CROWD)
-
-    def records(self) -> RiskRecords:
-        """The risks of single people to be reported after the last step."""
-        return risk_records(self.accountant, self.next_step - 1, self._risk_every, self.accounts.crowd)
-
     def newcomers(
         self, changes: MutableMapping[str, PersonEntry | None], on_progress: OnProgress = lambda: None
     ) -> Newcomers:
@@ -362,7 +263,10 @@ class PartitionAccounts:
         packed: list[People] = []
         since = dict(zip(self.pseudonyms, self.accountant.since.tolist(), strict=True))
         refused: tuple[RefusedPerson, ...] = ()
-        changed = {name: None if entry is None else entry.assumed for name, entry in changes.items()}
+        changed = {
+            name: None if entry is None else _Said(entry.digest, entry.assumed)
+            for name, entry in changes.items()
+        }
         for piece in _pieces(changes):
             some = people_of((_begun(entry, since) for entry in piece), self._names)
             refused += some.refused
@@ -383,9 +287,9 @@ class PartitionAccounts:
         """
         gone = newcomers.changed.keys() - {each.pseudonym for each in newcomers.refused}
         for name in gone:
-            self._assumed.pop(name, None)
-            if (assumed := newcomers.changed[name]) is not None:
-                self._assumed[name] = assumed
+            self._said.pop(name, None)
+            if (said := newcomers.changed[name]) is not None:
+                self._said[name] = said
         known = self.accounts
         staying = [i for i, name in enumerate(self.pseudonyms) if name not in gone]
         if len(staying) < len(self.pseudonyms):
@@ -396,30 +300,33 @@ class PartitionAccounts:
         if joined.crowd is not None:
             there = [i for i, name in enumerate(joined.informed.people) if name in replaced]
             joined.crowd.others.reveal_next(np.array(there, dtype=np.int64))
-        self._use(joined)
+        self.use(joined)
         on_progress()
 
     def save(self) -> SavedAccounts:
-        """The contents of a snapshot, without the digests of records."""
+        """The contents of a snapshot."""
         accountant, holders = self.accountant, self.accountant.holders
         since = accountant.view().accounts.since
+        said = [self._said[name] for name in accountant.people]
+        assumed = {name: each.assumed for name, each in self._said.items() if each.assumed is not None}
         people = SavedPeople(
-            *(accountant.population, since, accountant.people, holders.cells), assumed=dict(self._assumed)
+            *(accountant.population, since, accountant.people, holders.cells, assumed),
+            records=[each.digest for each in said],
         )
         return SavedAccounts(self.next_step, people, self.accounts.whole.snapshot())
 
     def take_over(self, saved: SavedAccounts, on_progress: OnProgress = lambda: None) -> None:
         """Continue from a snapshot, before anybody was entered; a :class:`SnapshotError` changes nothing.
 
-        The attack beside the ceiling lacks the steps before it: see :meth:`note_recent`.
+        The attack beside the ceiling lacks the steps before it: see :attr:`first_to_restore`.
         """
-        population, since, first = saved.people.population, saved.people.since, self._settings.first_step
+        population, since, first = saved.people.population, saved.people.since, self._first_step
         parts = [self._new_accounts(people_of([], self._names), first)]
         for start in range(0, len(population), PIECE_PEOPLE):
             some = range(start, min(start + PIECE_PEOPLE, len(population)))
             parts.append(self._new_accounts(People(population.subset(some), since[some]), first))
             on_progress()
-        accounts = _joined(parts, on_progress).held_by(self._given, saved.people.names, saved.people.cells)
+        accounts = _joined(parts, on_progress).held_by(self.settings, saved.people.names, saved.people.cells)
         accounts.whole.restore(saved.state)
         if accounts.informed.next_step != saved.next_step:
             raise SnapshotError(
@@ -427,23 +334,16 @@ class PartitionAccounts:
                 accounts.informed.next_step,
                 "account every step again",
             )
-        self._assumed = dict(saved.people.assumed)
-        self._use(accounts)
+        names, assumed = saved.people.names, saved.people.assumed
+        self._said = {
+            name: _Said(digest, assumed.get(name))
+            for name, digest in zip(names, saved.people.records, strict=True)
+        }
+        self.use(accounts)
 
-    @property
-    def recent_step_count(self) -> int:
-        """How many of the last steps the attack beside the ceiling looks back at; 0 if none is tried."""
-        return 0 if self._shadow is None else recent_step_count(self._settings.horizon)
-
-    def note_recent(self, steps: Iterable[Decided]) -> None:
-        """Give the attack beside the ceiling the last steps that a snapshot has applied, in order."""
-        if self._shadow is not None:
-            for step in steps:
-                self._shadow.note(step.accounted)
-
-    def _use(self, accounts: Accounts) -> None:
+    def use(self, accounts: Accounts) -> None:
         """Use these accounts from now on."""
-        if self._limit is not None and accounts.informed.has_told:
+        if self.settings.decided_limit is not None and accounts.informed.has_told:
             raise RunChangedError(
                 "people whose habits changed (persons load --new-priors told) must be accounted without a "
                 "risk budget",
@@ -451,27 +351,23 @@ class PartitionAccounts:
                 "release with another mechanism, or load priors that are true of the whole log: --new-priors "
                 "redone",
             )
-        self.accounts = accounts
-        before, self._shadow = self._shadow, new_shadow(self._given, accounts.informed)
-        if self._shadow is not None and before is not None:
-            self._shadow.take_over_log(before)
-        if self._limit is not None:
-            has_windows = bool(self._deployment.registry.windowed)
-            self._what_if = WhatIf(accounts.informed, self._limit, accounts.deciding, has_windows=has_windows)
-            self._respond()
+        super().use(accounts)
+        self._respond()
 
     def _respond(self) -> None:
         """Answer questions about the next step, with the sensors that it has."""
         facts, step = self._deployment.facts, self.next_step
-        if self._what_if is not None:
+        if self.what_if is not None:
             registry, digest = facts.registries.at(step), facts.digest_at(step)
-            self._respondent = Respondent(self.partition, self._what_if, registry, digest)
+            self._respondent = Respondent(self.partition, self.what_if, registry, digest)
 
     def _new_accounts(self, people: People, first: int) -> Accounts:
         """The accounts of these people before step ``first``."""
-        horizon = self._settings.starting_at(max(first, self._settings.first_step))
+        horizon = self._deployment.horizon().starting_at(max(first, self._first_step))
         names = people.population.people
-        return Accounts.of(self._given, horizon, people.population, names, people.effective_from)
+        return Accounts.of(
+            self._deployment.settings, horizon, people.population, names, people.effective_from
+        )
 
 
 def _begun(entry: PersonEntry, since: Mapping[str, int]) -> PersonEntry:

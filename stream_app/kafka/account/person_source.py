@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -12,7 +11,13 @@ from stream_app.kafka.broker.clients import is_transient, start_producer
 from stream_app.kafka.broker.streams import Batch
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import last_record, read_partition
-from stream_app.kafka.deployment.records import PersonEntry, RefusedRecord, person_kind, pseudonym_in
+from stream_app.kafka.deployment.records import (
+    PersonEntry,
+    RefusedRecord,
+    digest_of,
+    person_kind,
+    pseudonym_in,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -71,8 +76,6 @@ class SegmentMarks:
 
 Changes = dict[str, PersonEntry | None]
 """By pseudonym; None where a person was deleted."""
-
-DIGEST_BYTES = 16
 
 
 class Loaded(NamedTuple):
@@ -147,9 +150,7 @@ class PersonSource:
         if isinstance(entry, RefusedRecord):
             await self._refuse(entry)
             return
-        people[entry.pseudonym] = _in_force(entry, people)._replace(
-            offset=record.offset, digest=digest_of(record.value)
-        )
+        people[entry.pseudonym] = _in_force(entry, people)._replace(offset=record.offset)
 
 
 def _in_force(entry: PersonEntry, people: Changes) -> PersonEntry:
@@ -161,8 +162,3 @@ def _in_force(entry: PersonEntry, people: Changes) -> PersonEntry:
         return entry
     earlier = people[entry.pseudonym]
     return entry.begins_by(0 if earlier is None else earlier.effective_from)
-
-
-def digest_of(record: bytes) -> bytes:
-    """The digest by which a person's record is recognised."""
-    return hashlib.sha256(record).digest()[:DIGEST_BYTES]

@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
@@ -175,11 +174,9 @@ class _WrittenPeople(NamedTuple):
 
 @dataclass
 class _PartitionState:
-    """What is known of one partition; ``records`` are the digests of the records its people are from."""
+    """What is known of one partition."""
 
     looked_seconds: float
-    is_whole: bool = True
-    records: dict[str, bytes] = field(default_factory=dict)
     keys: set[bytes] = field(default_factory=set)
     people: _WrittenPeople | None = None
     saved: tuple[int, Population] | None = None
@@ -196,11 +193,10 @@ class SnapshotKeeper:
         written: Callable[[], None] = lambda: None,
         now_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
-        limit = deployment.limit()
         self._deployment = deployment
         self._every_seconds = deployment.settings.snapshot_seconds
-        needs_every_step = limit is not None and limit.in_hindsight
-        self.keeps = key is not None and self._every_seconds > 0 and not needs_every_step
+        is_wanted = self._every_seconds > 0 and not deployment.settings.needs_every_step
+        self.keeps = key is not None and is_wanted
         """Whether there are snapshots; a limit in hindsight needs every step to be accounted again anyway."""
         self._key = key
         self._thread = thread
@@ -260,20 +256,6 @@ class SnapshotKeeper:
             "partition %d: the snapshot is not used, every step is accounted again: %s", partition, reason
         )
 
-    def entering(self, partition: int) -> None:
-        """People are about to change: nothing is saved until :meth:`entered`."""
-        self._partitions[partition].is_whole = False
-
-    def entered(self, partition: int, records: Mapping[str, bytes | None]) -> None:
-        """People with records of these digests are in the accounts now; None for people who left."""
-        known = self._partitions[partition]
-        known.is_whole = True
-        for name, digest in records.items() if self.keeps else ():
-            if digest is None:
-                known.records.pop(name, None)
-            else:
-                known.records[name] = digest
-
     def due(self, partitions: Iterable[PartitionAccounts]) -> PartitionAccounts | None:
         """A partition to be saved now; call it between two steps, after all risks were written."""
         if not self.keeps or self._is_writing:
@@ -284,13 +266,6 @@ class SnapshotKeeper:
             if is_time and self._has_changed(accounts):
                 return accounts
         return None
-
-    def save(self, accounts: PartitionAccounts) -> SavedAccounts:
-        """The accounts between two steps, with the digests of the records of their people."""
-        saved = accounts.save()
-        records = self._partitions[accounts.partition].records
-        listed = [records[name] for name in saved.people.names]
-        return saved._replace(people=saved.people._replace(records=listed))
 
     def write(self, partition: int, saved: SavedAccounts) -> None:
         """Write a snapshot in a task of its own; a failure is logged, and the snapshot tried again later."""
@@ -304,7 +279,7 @@ class SnapshotKeeper:
             await asyncio.wait({self._writing})
         for accounts in partitions:
             if self.keeps and self._has_changed(accounts):
-                saved = await self._thread.do(partial(self.save, accounts))
+                saved = await self._thread.do(accounts.save)
                 self.write(accounts.partition, saved)
                 assert self._writing is not None
                 await self._writing
@@ -317,7 +292,7 @@ class SnapshotKeeper:
         """Whether the accounts differ from the last snapshot."""
         known = self._partitions[accounts.partition]
         step, people = accounts.next_step, accounts.accountant.population
-        if step == 0 or not known.is_whole:
+        if step == 0:
             return False
         return known.saved is None or known.saved[0] != step or known.saved[1] is not people
 

@@ -22,9 +22,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from accounting.decisions import OPTIONS_A_ROUND
-from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
+from accounting.settings import OPERATIONS, HorizonSettings
 from models.mechanisms import MECHANISMS
-from models.releases import SensorRegistry, StepSchedule, in_single_steps
+from models.releases import SensorRegistry, StepSchedule
 from stream_app.exceptions import RunChangedError, SettingsError, keeping
 from stream_app.kafka.broker.clients import (
     BrokerError,
@@ -79,7 +79,6 @@ from stream_app.wire import (
     StepRelease,
     Version,
     WindowDecision,
-    crowds_of,
     schedule_of,
 )
 
@@ -342,11 +341,10 @@ class DeploymentTopic:
 
     def begun(self) -> Mapping[str, Any] | None:
         """The basis that the deployment was begun with; None before that."""
-        with consuming(self._connection) as consumer:
-            found = [read_record(each) for each in records(consumer, self._topic) if each.key == _ACCOUNTS]
-        for record in found:  # one, except after a race
-            check_same(found[0].basis, record.basis)
-        return found[0].basis if found else None
+        found = [read_record(each).basis for each in self._read(_ACCOUNTS)]
+        for basis in found:  # one, except after a race
+            check_same(found[0], basis)
+        return found[0] if found else None
 
     def entries(self) -> tuple[Entry, ...]:
         """The record of rules: what held from which step on, its author and reason; its chain is checked."""
@@ -360,12 +358,11 @@ class DeploymentTopic:
         return self._chain(_PEOPLE)
 
     def _chain(self, prefix: bytes) -> tuple[Entry, ...]:
-        with consuming(self._connection) as consumer:
-            found = {
-                int(each.key.removeprefix(prefix)): each.value
-                for each in records(consumer, self._topic)
-                if each.key is not None and each.key.startswith(prefix) and each.value is not None
-            }
+        found = {
+            int(each.key.removeprefix(prefix)): each.value
+            for each in self._read(prefix)
+            if each.value is not None
+        }
         return chained((found[number] for number in sorted(found)), self.record_name)
 
     @property
@@ -423,11 +420,15 @@ class DeploymentTopic:
         self._check(key, basis)
 
     def _check(self, key: bytes, basis: Mapping[str, Any]) -> bool:
-        with consuming(self._connection) as consumer:
-            found = [read_record(each) for each in records(consumer, self._topic) if each.key == key]
-        for record in found:  # one, except after a race
-            check_same(record.basis, DeploymentRecord.of(basis).basis)
+        found = [read_record(each).basis for each in self._read(key)]
+        for begun in found:
+            check_same(begun, DeploymentRecord.of(basis).basis)
         return bool(found)
+
+    def _read(self, key: bytes) -> list[Any]:
+        """The records whose key is this, or begins with it."""
+        with consuming(self._connection) as consumer:
+            return [each for each in records(consumer, self._topic) if (each.key or b"").startswith(key)]
 
 
 def read_record(record: Any) -> DeploymentRecord:
@@ -595,11 +596,6 @@ class Deployment:
             found.require_known()
         return found
 
-    def limit(self) -> RiskBudget | None:
-        """The risk budget, where there is one."""
-        policy = policy_from(self.settings.release, self.registry)
-        return policy.limit if isinstance(policy, BudgetPolicy) else None
-
     @cached_property
     def basis(self) -> dict[str, Any]:
         """The settings that every process accounts with, as values and fingerprints; no secret."""
@@ -708,6 +704,10 @@ class Deployment:
 
     def schedule_of(self, decision: StepDecision) -> StepSchedule:
         """The schedule of a logged decision; :class:`LogError` if it was made for another deployment."""
+        self._check_made_with(decision)
+        return schedule_of(decision, self.facts.registries.at(decision.step))
+
+    def _check_made_with(self, decision: StepDecision) -> None:
         step, digest = decision.step, decision.deployment
         if digest is not None and not self.is_made_with(digest, step):  # None: before decisions carried it
             raise LogError(
@@ -717,18 +717,12 @@ class Deployment:
                 "two deployments write to one log, or it was restored together with another one's: "
                 "stop the other, restore what belongs together",
             )
-        return schedule_of(decision, self.facts.registries.at(step))
 
     def decided(self, decision: StepDecision) -> Decided:
-        """The same with its reason, and its crowd sums if risks against the crowd adversary are accounted.
-
-        :class:`~models.exceptions.ScheduleError` for a count of a window that is not the one accounted.
-        """
-        crowds = crowds_of(decision) if self.settings.has_crowd else None
-        schedule = self.schedule_of(decision)
+        """The step of a logged decision; as :meth:`schedule_of`."""
+        self._check_made_with(decision)
         registry = self.facts.registries.at(decision.step)
-        accounted = in_single_steps(schedule, registry) if registry.windowed else None
-        return Decided(schedule, decision.why, crowds, accounted)
+        return Decided.logged(decision, registry, has_crowd=self.settings.has_crowd)
 
     def release_basis(self, noise_key: str | None, schedule: str | None) -> dict[str, Any]:
         """The basis of the release log: also policy, and fingerprints of noise key and schedule file."""

@@ -23,6 +23,7 @@ topic                          kind
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import re
@@ -82,6 +83,14 @@ def refused_person(
 
 
 _FIRST_STEP = re.compile(rb'"effective_from"\s*:\s*(\d+)')  # quotes within a string are escaped
+
+
+DIGEST_BYTES = 16
+
+
+def digest_of(record: bytes) -> bytes:
+    """The digest by which a person's record is recognised."""
+    return hashlib.sha256(record).digest()[:DIGEST_BYTES]
 
 
 class PersonEntry(NamedTuple):
@@ -192,9 +201,8 @@ def parse_person(
     except (PriorError, PriorFileError) as error:
         raise NoPersonError(_reason(error)) from error
     drawn = None if person.draws is None else np.array(person.draws, dtype=np.float64)
-    return PersonEntry(
-        person.person, person.effective_from, builder, assumed=person.assumed, draws=drawn, told=person.told
-    )
+    said = person.assumed, digest_of(value), drawn, person.told
+    return PersonEntry(person.person, person.effective_from, builder, -1, *said)
 
 
 def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> People:

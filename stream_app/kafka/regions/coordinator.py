@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from accounting.continuous import ContinuousAccountant
 from models.releases import StepSchedule
 from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.broker.topics import Topics
@@ -18,7 +17,7 @@ from stream_app.kafka.regions.region_records import (
     SealedStep,
     WholeStep,
 )
-from stream_app.kafka.release.deciding_worker import DecidingWorker
+from stream_app.kafka.release.deciding_worker import DecidingWorker, RemoteAccounts
 from stream_app.kafka.release.release_core import (
     PROGRESS_KEY,
     BatchResult,
@@ -159,8 +158,8 @@ class CoordinatorCore(DecidingCore):
             left_out=self._window.left_out,
             offsets=offsets,
             basis=self._basis,
-            account=self._account.save(),
-            decided=self._decided,
+            account=self._spent.account.save(),
+            decided=self._spent.decided,
         )
         yield LogRecord(self._topics.coordination, PROGRESS_KEY, progress.record())
 
@@ -190,7 +189,7 @@ class Coordinator(DecidingWorker):
         return replace(clock, grace_seconds=clock.grace_seconds + settings.kafka.seal_seconds)
 
     async def _make_core(
-        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant
+        self, restored: Restored, basis: Mapping[str, object], accounts: RemoteAccounts
     ) -> CoordinatorCore:
         deployment, progress = self._deployment, restored.progress
         assert isinstance(progress, CoordinatorProgress)
@@ -200,9 +199,7 @@ class Coordinator(DecidingWorker):
             Intake(deployment.registry, window, settings.max_ahead, deployment.exclusions),
             self._policy,
             NoPublisher(),
-            accountant,
-            risk_every=settings.risk_every,
-            crowd=self._crowd,
+            accounts,
         )
         return CoordinatorCore(
             *(engine, self._clock, progress, basis, self._flush, self._flush_above),

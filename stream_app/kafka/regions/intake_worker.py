@@ -25,7 +25,6 @@ from stream_app.kafka.regions.region_records import (
     RegionStepPublished,
     SealedStep,
 )
-from stream_app.kafka.release.deciding_worker import restored_window
 from stream_app.kafka.release.release_core import (
     PROGRESS_KEY,
     BatchResult,
@@ -46,6 +45,7 @@ from stream_app.steps import (
     OpenStep,
     RevisedCount,
     StepClock,
+    StepWindow,
     first_free_step,
     refuse_waiting,
     release_of,
@@ -451,10 +451,11 @@ class IntakeWorker(Job):
         basis[INPUTS] = inputs.identities
         await claim_key(deployment, self._noise_key, place.partition, progress.next_publish)
         registry, settings = deployment.registry.of_region(place.region), deployment.settings
+        window = StepWindow.of(settings, saved=restored.window())
         core = IntakeCore(
             place,
             deployment,
-            Intake(registry, restored_window(settings, restored), settings.max_ahead, deployment.exclusions),
+            Intake(registry, window, settings.max_ahead, deployment.exclusions),
             KeyedPublisher.of(settings, self._noise_key, (place.region,)),
             progress.model_copy(update={"offsets": offsets}),
             basis,

@@ -15,17 +15,13 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from accounting.continuous import ContinuousAccountant
-from accounting.exposure.crowd import CrowdAdversary, StepCrowd, with_strangers
+from accounting.exposure.crowd import StepCrowd, with_strangers
 from accounting.ledgers import PrivacyAccount
-from accounting.settings import HorizonSettings
 from models.calendar import slots_by_the_clock
 from models.keys import NoiseKey
 from models.priors import Population
-from models.releases import StepSchedule
+from models.releases import Sensor
 from stream_app.exceptions import restoring
 from stream_app.kafka.broker.clients import FencedError, LogError, start_producer
 from stream_app.kafka.broker.connection import Connection
@@ -67,12 +63,13 @@ from stream_app.steps import (
     DeviceWatch,
     Intake,
     KeyedPublisher,
+    Spent,
     StepClock,
     StepEngine,
     StepWindow,
     first_free_step,
 )
-from stream_app.steps.policy import BudgetPolicy, Decided, Policy
+from stream_app.steps.policy import BudgetPolicy, Decided, Policy, undecided_step
 from stream_app.steps.policy.proposals import (
     Answer,
     CrowdAnswer,
@@ -83,7 +80,6 @@ from stream_app.steps.policy.proposals import (
     Source,
 )
 from stream_app.watching.events import RunStarted, RunStopped
-from stream_app.wire import fingerprint_of
 
 logger = logging.getLogger(__name__)
 
@@ -217,68 +213,49 @@ class Proposer:
                 self._answers.put_nowait(answer)
 
 
-class ProposingPolicy:
-    """A risk budget for people whose accounts are in other processes.
+class RemoteAccounts:
+    """People whose accounts are in other processes, which read each step from the log.
 
-    ``in_crowd`` says whether the budget limits risks against the crowd adversary.
+    Here the account of ``nobody`` refuses a step that cannot be accounted before anything of it is published.
+    Account workers (``proposer``) are asked before each decision where ``settings`` have a risk budget or a
+    crowd, whose strangers are beside the people.
     """
 
-    def __init__(self, policy: BudgetPolicy, proposer: Proposer, *, in_crowd: bool) -> None:
-        self._policy = policy
-        self._proposer = proposer
-        self._in_crowd = in_crowd
+    def __init__(
+        self, nobody: ContinuousAccountant, settings: Settings, proposer: Proposer | None = None
+    ) -> None:
+        self._nobody, self._settings, self._proposer = nobody, settings, proposer
 
-    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
-        """The decision of all partitions together."""
-        negotiation = Negotiation(
-            self._policy.decider(step, sensors),
-            self._policy.limit,
-            self._proposer.partitions,
-            self._policy.coming(step),
-            source=self._proposer.source,
-            crowds=crowds if self._in_crowd else None,
+    def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
+        """What each of these sensors would hide among in the next step."""
+        if self._proposer is None or not self._settings.has_crowd:
+            return None
+        undecided = undecided_step(step, sensors)
+        survey = CrowdSurvey(undecided, self._proposer.partitions, self._proposer.source)
+        clock = self._nobody.settings
+        slots = slots_by_the_clock(clock.first_slot, step, clock.calendar)
+        crowds = self._proposer.survey(survey)
+        return with_strangers(undecided, crowds, self._settings.crowd_adversary, *slots)
+
+    def bind(self, policy: Policy) -> None:
+        """Let a policy under a risk budget ask all partitions together."""
+        proposer, in_crowd = self._proposer, self._settings.adversary == CROWD
+        if proposer is None or not isinstance(policy, BudgetPolicy):
+            return
+        limit, source, partitions = policy.limit, proposer.source, proposer.partitions
+        policy.bind(
+            lambda decider, crowds, coming: proposer.decide(
+                Negotiation(
+                    *(decider, limit, partitions, coming),
+                    source=source,
+                    crowds=crowds if in_crowd else None,
+                )
+            )
         )
-        return self._proposer.decide(negotiation)
 
-    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
-        """Note the windows it leaves open; the account workers read the step from the log."""
-        self.resume(step)
-
-    def resume(self, step: StepSchedule) -> None:
-        """Note the windows that a step leaves open."""
-        self._policy.resume(step)
-
-
-class RemoteCrowd:
-    """The crowd of people whose accounts are in other processes: it asks for sums, and accounts nobody.
-
-    Strangers of the ``adversary`` are beside them, at hours of the ``horizon``'s clock.
-    """
-
-    def __init__(self, proposer: Proposer, adversary: CrowdAdversary, horizon: HorizonSettings) -> None:
-        self._proposer, self._adversary, self._horizon = proposer, adversary, horizon
-
-    def ask(self, step: StepSchedule) -> StepCrowd:
-        """What each release of the next step would hide among."""
-        crowds = self._proposer.survey(CrowdSurvey(step, self._proposer.partitions, self._proposer.source))
-        slots = slots_by_the_clock(self._horizon.first_slot, step.step, self._horizon.calendar)
-        return with_strangers(step, crowds, self._adversary, *slots)
-
-    def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:
-        """Nothing to do: the account workers read the step from the log."""
-        return crowds or ()
-
-    def risk(self) -> NDArray[np.float64]:
-        """Nobody's risk is known here."""
-        return np.empty(0)
-
-    def crossings(self) -> NDArray[np.int64]:
-        """Nobody is accounted here."""
-        return np.empty(0, dtype=np.int64)
-
-    def decided_by(self, person: int) -> str:
-        """Nobody is accounted here."""
-        raise IndexError(person)
+    def apply(self, decided: Decided) -> None:
+        """See whether it can be accounted."""
+        self._nobody.apply(decided.accounted)
 
     def summary(self) -> None:
         """None: each partition of people has its own."""
@@ -319,7 +296,6 @@ class DecidingWorker(Job):
         self._author = author or Author.given()
         self._joined = asyncio.Event()
         self._proposer: Proposer | None = None
-        self._crowd: RemoteCrowd | None = None
         self._clock = self._step_clock()
         self._task: StreamTask | None = None
         self._core: DecidingCore | None = None
@@ -340,13 +316,9 @@ class DecidingWorker(Job):
 
     @abstractmethod
     async def _make_core(
-        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant
+        self, restored: Restored, basis: Mapping[str, object], accounts: RemoteAccounts
     ) -> DecidingCore:
-        """The core as the last transaction left it.
-
-        The accountant has no people. It refuses a step that cannot be accounted before anything of it is
-        published; the account workers account it for everybody.
-        """
+        """The core as the last transaction left it."""
 
     def agents(self, app: App) -> None:
         """Inputs, and answers of the account workers: the only worker of the group is given all of them."""
@@ -403,7 +375,7 @@ class DecidingWorker(Job):
             {**{key: basis.get(key) for key in stored}, **(now if before else {})},
             self._author,
         )
-        await self._check_continues(progress)
+        spent = await self._check_continues(progress)
         offsets, lost = await inputs.resume(
             progress.offsets, progress.basis.get(INPUTS, {}), accept_changes=self._accept_changes
         )
@@ -415,14 +387,12 @@ class DecidingWorker(Job):
         basis |= {RECORD_HEAD: await asyncio.to_thread(self._note_rule, progress.next_step, facts, head)}
         await asyncio.to_thread(deployment.join)
         basis[INPUTS] = inputs.identities
-        progress = await self._carry(progress.model_copy(update={"offsets": offsets}))
-        nobody = Population.pack((), deployment.location_names)
-        accountant = ContinuousAccountant(nobody, deployment.horizon().starting_at(progress.next_step))
+        progress = await self._carry(progress.model_copy(update={"offsets": offsets}), spent)
         restored = restored.model_copy(update={"progress": progress})
         if key is not None:
             await claim_key(deployment, key, 0, progress.next_step)
-        await self._propose_where_needed(progress.next_step)
-        self._core = await self._make_core(restored, basis, accountant)
+        accounts = await self._remote_accounts(progress.next_step)
+        self._core = await self._make_core(restored, basis, accounts)
         await self._task.begin(self._core, self._clock, [each.letter() for each in lost])
         names = tuple(sensor.name for sensor in deployment.registry.sensors)
         self._monitor.observer.started(RunStarted(0, progress.next_step, names))
@@ -478,22 +448,23 @@ class DecidingWorker(Job):
         if self._proposer is not None:
             await self._proposer.stop()
 
-    async def _propose_where_needed(self, first: int) -> None:
-        """With a risk budget or a crowd, ask the account workers before each decision."""
-        settings = self._deployment.settings
-        if not isinstance(self._policy, BudgetPolicy) and not settings.has_crowd:
-            return
+    async def _remote_accounts(self, first: int) -> RemoteAccounts:
+        """The people; with a risk budget or a crowd, account workers are asked before each decision."""
+        settings, horizon = self._deployment.settings, self._deployment.horizon().starting_at(first)
+        nobody = ContinuousAccountant(Population.pack((), self._deployment.location_names), horizon)
+        if settings.decided_limit is None and not settings.has_crowd:
+            return RemoteAccounts(nobody, settings)
         self._proposer = Proposer(self._deployment, first)
         await self._proposer.start()
-        if isinstance(self._policy, BudgetPolicy):
-            in_crowd = settings.adversary == CROWD
-            self._policy = ProposingPolicy(self._policy, self._proposer, in_crowd=in_crowd)
-        if settings.has_crowd:
-            horizon = self._deployment.horizon()
-            self._crowd = RemoteCrowd(self._proposer, settings.crowd_adversary, horizon)
+        accounts = RemoteAccounts(nobody, settings, self._proposer)
+        accounts.bind(self._policy)
+        return accounts
 
-    async def _check_continues(self, progress: Progress) -> None:
-        """Refuse a position that was lost or belongs to another log: it would publish steps a second time."""
+    async def _check_continues(self, progress: Progress) -> Spent | None:
+        """What was spent on privacy so far, by the position; None where it does not say.
+
+        A position that was lost or belongs to another log is refused: it would publish steps a second time.
+        """
         topics, topic = self._deployment.topics, self._progress_topic
         last = await last_decision(self._deployment.connection, topics.decisions)
         decided = 0 if last is None else last.step + 1
@@ -504,31 +475,29 @@ class DecidingWorker(Job):
                 "both are written together, so one of them was changed or lost: "
                 + restoring(f"{topic}, {topics.decisions} and {topics.releases}"),
             )
-        logged = None
-        if last is not None:
-            schedule = self._deployment.schedule_of(last)
-            self._policy.resume(schedule)
-            logged = fingerprint_of(schedule)
-        charged = progress.account.get("steps", decided)
-        if charged != decided or progress.decided not in (None, logged):
+        schedule = None if last is None else self._deployment.schedule_of(last)
+        if schedule is not None:
+            self._policy.note(schedule)
+        try:
+            return Spent.carried(progress.account, progress.decided, decided, schedule)
+        except ValueError as error:
             raise LogError(
                 f"{topic} must belong to the steps of {topics.decisions}",
                 f"another step {decided - 1}, or another number of them",
                 "both are written together, so one of them was changed or lost: "
                 + restoring(f"{topic} and {topics.decisions}"),
-            )
+            ) from error
 
-    async def _carry(self, progress: Progress) -> Progress:
+    async def _carry(self, progress: Progress, spent: Spent | None) -> Progress:
         """Continue the privacy account of earlier runs; the log is read if the position does not hold it."""
-        account = PrivacyAccount.load(progress.account) if progress.account else None
-        if account is None or not account.is_of_this_version:
-            account = PrivacyAccount(self._deployment.facts.registries.groups)
-            decisions = self._deployment.topics.decisions
+        groups = self._deployment.facts.registries.groups
+        if spent is None:
+            spent, decisions = Spent(PrivacyAccount(groups)), self._deployment.topics.decisions
             async for decision in read_steps(self._deployment.connection, decisions, 0, progress.next_step):
-                account.charge(self._deployment.schedule_of(decision))
-        account.open(self._deployment.facts.registries.groups)
-        self._monitor.observer.carried(account)
-        return progress.model_copy(update={"account": account.save()})
+                spent.charge(self._deployment.schedule_of(decision))
+        spent.account.open(groups)
+        self._monitor.observer.carried(spent.account)
+        return progress.model_copy(update={"account": spent.account.save()})
 
 
 class ReleaseWorker(DecidingWorker):
@@ -550,26 +519,20 @@ class ReleaseWorker(DecidingWorker):
         return StepClock.of(self._deployment.settings)
 
     async def _make_core(
-        self, restored: Restored, basis: Mapping[str, object], accountant: ContinuousAccountant
+        self, restored: Restored, basis: Mapping[str, object], accounts: RemoteAccounts
     ) -> ReleaseCore:
         settings, registry = self._deployment.settings, self._deployment.registry
         assert self._noise_key is not None  # a worker that publishes has one
         devices = DeviceWatch.of(settings.quality, registry)
         if devices is not None:
             devices.load(restored.progress.devices, restored.progress.next_step)
-        network, window = self._deployment.facts.network, restored_window(settings, restored)
-        if dropped := window.drop(() if network is None else network.removed):
-            logger.warning(
-                "what was received of removed sensors (%s) for steps from %d on is not published",
-                *(", ".join(dropped), window.next_step),
-            )
+        network, window = self._deployment.facts.network, StepWindow.of(settings, saved=restored.window())
+        window.drop(() if network is None else network.removed)
         engine = StepEngine(
             Intake(registry, window, settings.max_ahead, self._deployment.exclusions),
             self._policy,
             KeyedPublisher.of(settings, self._noise_key),
-            accountant,
-            risk_every=settings.risk_every,
-            crowd=self._crowd,
+            accounts,
             devices=devices,
         )
         await self._recall(engine)
@@ -589,11 +552,3 @@ class ReleaseWorker(DecidingWorker):
         connection, decisions = self._deployment.connection, self._deployment.topics.decisions
         steps = read_steps(connection, decisions, engine.intake.window.first_revisable, engine.next_step)
         engine.recall([self._deployment.schedule_of(decision) async for decision in steps])
-
-
-def restored_window(settings: Settings, restored: Restored) -> StepWindow:
-    """The open steps as of the last transaction."""
-    window = StepWindow.of(settings)
-    if saved := restored.window():
-        window.load(saved)
-    return window

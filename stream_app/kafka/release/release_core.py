@@ -23,7 +23,7 @@ from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.records import ACTIVATION, READING, RefusedRecord
 from stream_app.kafka.release.release_log import LogRecord, StepRecords
-from stream_app.steps import ClosedStep, DeviceWatch, Intake, Origin, StepClock, StepEngine, StepWindow
+from stream_app.steps import ClosedStep, DeviceWatch, Intake, Origin, Spent, StepClock, StepEngine, StepWindow
 from stream_app.watching.events import StepClosed
 from stream_app.wire import (
     MAX_COUNT,
@@ -34,7 +34,6 @@ from stream_app.wire import (
     Rejected,
     Step,
     Version,
-    fingerprint_of,
 )
 
 SILENCE_SECONDS = 2.0
@@ -411,12 +410,9 @@ class DecidingCore(Core):
         self._written = StepRecords(topics, deployment)
         self.engine, self.devices = engine, engine.devices
         self._basis = dict(basis)
-        self._account = (
-            PrivacyAccount.load(progress.account)
-            if progress.account
-            else PrivacyAccount(sensor.group for sensor in engine.intake.registry.sensors)
-        )
-        self._decided = progress.decided
+        groups = (sensor.group for sensor in engine.intake.registry.sensors)
+        account = PrivacyAccount.load(progress.account) if progress.account else PrivacyAccount(groups)
+        self._spent = Spent(account, progress.decided)
         self._flush = flush
         self._flush_above = flush_above
 
@@ -445,9 +441,8 @@ class DecidingCore(Core):
             if closed is None:
                 return
             result.records += self._records_of(closed)
-            result.events.append(closed_event(closed))
-            self._account.charge(closed.schedule)
-            self._decided = fingerprint_of(closed.schedule)
+            result.events.append(closed.event())
+            self._spent.charge(closed.schedule)
             result.rejected += closed.rejected
             result.findings += closed.findings
 
@@ -458,26 +453,10 @@ class DecidingCore(Core):
             offsets=offsets,
             window=window,
             basis=self._basis,
-            account=self._account.save(),
-            decided=self._decided,
+            account=self._spent.account.save(),
+            decided=self._spent.decided,
             devices={} if self.devices is None else self.devices.save(self.engine.next_step),
         ).record()
-
-
-def closed_event(closed: ClosedStep) -> StepClosed:
-    """The event of a step, without risks: account workers compute those."""
-    return StepClosed(
-        step=closed.schedule.step,
-        schedule=closed.schedule,
-        published=closed.release.published,
-        missing=closed.missing,
-        people=0,
-        summary=None,
-        latency_seconds=0.0,
-        lag_steps=0,
-        why=closed.why,
-        crowds=closed.crowds,
-    )
 
 
 class ReleaseCore(DecidingCore):

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from models.keys import Pseudonymiser
 from models.priors import NOT_SAID, Population
 from stream_app.exceptions import InputError, RunChangedError, SettingsError
@@ -36,6 +38,7 @@ from stream_app.setup.run_folder.people_record import (
     Joining,
     NewPriors,
     PeopleChange,
+    change_of,
     first_step,
     law_when_told,
     refuse_told,
@@ -137,7 +140,10 @@ def load_people(
     ]
     step = next_decided(connection, topics)
     new = _renewed(population, names, there) if step else []
-    change = _change(population, there, first, len(gone), new, new_priors)
+    is_new = np.zeros(len(names), dtype=np.bool_)
+    is_new[new] = True
+    begun = np.array([_first_step(*each) for each in zip(there, first, strict=True)], dtype=np.int64)
+    change = change_of(population, begun, np.array(first, dtype=np.int64), is_new, len(gone), new_priors)
     words = None
     if step and change != PeopleChange():
         words = change.in_words()
@@ -166,31 +172,16 @@ def load_people(
     return LoadedCount(topics.persons, len(names), len(gone), count, step, words)
 
 
+def _first_step(was: Known | None, now: int) -> int:
+    """The first step of a person on the topic, -1 for nobody there; who was told has no earlier one."""
+    if was is None:
+        return -1
+    return now if was.is_told else was.first_step
+
+
 def next_decided(connection: Connection, topics: Topics) -> int:
     """The first step that is not decided yet."""
     return asyncio.run(last_step(connection, topics.decisions)) + 1
-
-
-def _change(
-    population: Population,
-    there: Sequence[Known | None],
-    first: Sequence[int],
-    removed: int,
-    new: Sequence[int],
-    rule: NewPriors | None,
-) -> PeopleChange:
-    """How the people of a file differ from those on the topic; ``new`` are those with another prior."""
-    each = population.people_each
-    added = [number for number, was in enumerate(there) if was is None]
-    earlier = [
-        number
-        for number, was in enumerate(there)
-        if was is not None and not was.is_told and first[number] < was.first_step
-    ]
-    counts = [int(each[some].sum()) for some in (added, list(new), earlier)]
-    return PeopleChange(
-        counts[0], removed, counts[1], counts[2], rule.value if rule is not None and new else None
-    )
 
 
 def _renewed(population: Population, names: Sequence[str], there: Sequence[Known | None]) -> list[int]:

@@ -49,7 +49,7 @@ def replay(deployment: Deployment, take: Callable[[int, bytes], None]) -> tuple[
                 continue
             decided = deployment.decided(decision)
             for accounts in partitions:
-                accounts.apply(decided.accounted, decided.crowds, decided.schedule)
+                accounts.apply(decided)
                 for line in _lines(accounts):
                     take(accounts.partition, line)
             steps += 1
@@ -109,7 +109,7 @@ def _lines(accounts: PartitionAccounts) -> Iterator[bytes]:
     step = accounts.next_step - 1
     for block in JsonlRisks(accounts.pseudonyms).blocks(step, accounts.records()):
         yield from block.splitlines()
-    yield accounts.summary().line().rstrip()
+    yield accounts.named(accounts.summary()).line().rstrip()
 
 
 def _subject(line: bytes) -> bytes:

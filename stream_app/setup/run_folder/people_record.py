@@ -191,7 +191,11 @@ def people_from_now(
     if is_given_again and not (since < since_before).any():
         return PeopleOfRun(with_told(_with_first_steps(given, since), starts), ids, digest)
     is_renewed = _renewed(before, given, stays)
-    change = _change(before, given, since, stays, is_renewed, joining.new_priors)
+    was = np.full(len(given), -1, dtype=np.int64)
+    was[stays >= 0] = since_before[stays[stays >= 0]]
+    gone = np.setdiff1d(np.arange(len(before)), stays)
+    removed = int(before.people_each[gone].sum())
+    change = change_of(given, was, since, is_renewed, removed, joining.new_priors)
     _check(folder, published, last, before, at_places, change, joining, has_crowd=has_crowd)
     since[was_told & is_renewed] = 0  # told once, and now under one prior: the whole log
     for each in np.flatnonzero(is_renewed):
@@ -366,29 +370,25 @@ def _note_former(
             known.setdefault(person, None)
 
 
-def _change(
-    before: Population,
+def change_of(
     given: Population,
+    was: NDArray[np.int64],
     since: NDArray[np.int64],
-    stays: NDArray[np.int64],
     is_renewed: NDArray[np.bool_],
+    removed: int,
     rule: NewPriors | None,
 ) -> PeopleChange:
-    """How the people of a file differ from those before; ``stays`` (N,) is where they were there, or -1."""
-    new = np.flatnonzero(stays >= 0)
-    gone = np.setdiff1d(np.arange(len(before)), stays[new])
+    """How the people of a file differ from those before.
 
-    def count(population: Population, chosen: NDArray[np.int64]) -> int:
-        return int(population.people_each[chosen].sum())
+    Each was accounted from the step ``was`` (N,) on, -1 for nobody known, and is now from ``since`` (N,).
+    """
 
-    renewed = count(given, np.flatnonzero(is_renewed))
-    return PeopleChange(
-        count(given, np.flatnonzero(stays < 0)),
-        count(before, gone),
-        renewed,
-        count(given, new[since[new] < _since(before)[stays[new]]]),
-        rule.value if rule is not None and renewed else None,
-    )
+    def count(chosen: NDArray[np.bool_]) -> int:
+        return int(given.people_each[chosen].sum())
+
+    renewed = count(is_renewed)
+    said = rule.value if rule is not None and renewed else None
+    return PeopleChange(count(was < 0), removed, renewed, count((was >= 0) & (since < was)), said)
 
 
 def _renewed(before: Population, given: Population, stays: NDArray[np.int64]) -> NDArray[np.bool_]:

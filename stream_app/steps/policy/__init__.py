@@ -12,6 +12,7 @@ from stream_app.steps.policy.policies import (
     announced_sensors,
     designs_of,
     policy_from,
+    settled,
     undecided_step,
 )
 
@@ -24,5 +25,6 @@ __all__ = [
     "announced_sensors",
     "designs_of",
     "policy_from",
+    "settled",
     "undecided_step",
 ]

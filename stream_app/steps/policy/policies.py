@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
-from accounting.continuous import ContinuousAccountant
-from accounting.continuous.crowd import CrowdAccount
 from accounting.decisions import (
     Decision,
     SearchSettings,
@@ -31,7 +29,15 @@ from models.mechanisms import (
     Raw,
     Tiered,
 )
-from models.releases import OpenWindow, Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule
+from models.releases import (
+    OpenWindow,
+    Schedule,
+    Sensor,
+    SensorRegistry,
+    SensorRelease,
+    StepSchedule,
+    in_single_steps,
+)
 from stream_app.exceptions import SettingsError
 from stream_app.setup.combinations import Facts, refuse, unaccounted
 from stream_app.setup.release_settings import (
@@ -42,7 +48,7 @@ from stream_app.setup.release_settings import (
     mechanism_of,
     policy_parameters,
 )
-from stream_app.wire import DecisionReason
+from stream_app.wire import DecisionReason, StepDecision, crowds_of, schedule_of
 
 # What every policy answers, and the policy of a schedule file.
 
@@ -63,6 +69,16 @@ class Decided(NamedTuple):
     def accounted(self) -> StepSchedule:
         """The schedule as accounts know it."""
         return self.schedule if self.single_steps is None else self.single_steps
+
+    @classmethod
+    def logged(cls, decision: StepDecision, registry: SensorRegistry, *, has_crowd: bool) -> Decided:
+        """A step of the log, at which there were these sensors; its crowds where they are accounted.
+
+        :class:`~models.exceptions.ScheduleError` for a count of a window that is not the one accounted.
+        """
+        schedule = schedule_of(decision, registry)
+        crowds = crowds_of(decision) if has_crowd else None
+        return cls(schedule, decision.why, crowds, in_single_steps(schedule, registry))
 
     @classmethod
     def of(cls, decision: Decision, *, in_crowd: bool) -> Decided:
@@ -89,11 +105,8 @@ class Policy(Protocol):
     def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
         """The step's schedule: each sensor once, in the order of announcement."""
 
-    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
-        """Take note of a step that is about to be accounted, whoever decided it."""
-
-    def resume(self, step: StepSchedule) -> None:
-        """Take note of a step that was accounted before the next one is asked for, as after a restart."""
+    def note(self, step: StepSchedule) -> None:
+        """Take note of a decided step, whoever decided it, before the next one is asked for."""
 
 
 class ScheduledPolicy:
@@ -108,13 +121,9 @@ class ScheduledPolicy:
         scheduled = self._steps.get(step)
         return self.otherwise.decide(step, sensors, crowds) if scheduled is None else Decided(scheduled)
 
-    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+    def note(self, step: StepSchedule) -> None:
         """Passed on."""
-        self.otherwise.accounted(step, crowds)
-
-    def resume(self, step: StepSchedule) -> None:
-        """Passed on."""
-        self.otherwise.resume(step)
+        self.otherwise.note(step)
 
 
 def announced_sensors(schedule: Schedule | None) -> dict[int, tuple[str, ...]]:
@@ -156,10 +165,7 @@ class FixedPolicy:
         )
         return Decided(StepSchedule(step, tuple(releases)))
 
-    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
-        """Nothing depends on what was released before."""
-
-    def resume(self, step: StepSchedule) -> None:
+    def note(self, step: StepSchedule) -> None:
         """Nothing depends on what was released before."""
 
     def in_windows(self) -> dict[str, Mechanism]:
@@ -235,11 +241,26 @@ def _no_better_than(at_best: Mechanism, options: tuple[Mechanism, ...]) -> tuple
     return (at_best, *(option for option in options if option.expected_absolute_error() > least))
 
 
+Settle: TypeAlias = Callable[[StepDecider, StepCrowd | None, Sequence[Sequence[Sensor]]], Decided]
+"""Asks accounts the questions of a decider: of a step, with its sensors' crowds and the sensors that come."""
+
+
+def settled(
+    what_if: WhatIf, decider: StepDecider, crowds: StepCrowd | None, coming: Sequence[Sequence[Sensor]]
+) -> Decided:
+    """The decision where all people are at hand."""
+    known = [choice.sensor for choice in decider.choices]
+    open_windows = () if decider.windows is None else decider.windows.open
+    announced = AnnouncedStep(known, crowds, coming, open_windows)
+    decision = decide(decider, what_if.next_step(announced).count_over)
+    return Decided.of(decision, in_crowd=what_if.crowd is not None)
+
+
 class BudgetPolicy:
     """Asks the accounts what each way of releasing a step would do to people, and takes the best one allowed.
 
-    In one process :meth:`bind` gives it the accounts. Where they are in other processes, the caller asks them
-    the questions of :meth:`decider` (see :mod:`stream_app.steps.policy.proposals`).
+    :meth:`bind` says how they are asked: :func:`settled` in one process, by proposals where they are in
+    others (:mod:`stream_app.steps.policy.proposals`).
     """
 
     def __init__(
@@ -263,8 +284,8 @@ class BudgetPolicy:
         self._announced = dict(announced or {})
         self._look_ahead = look_ahead
         self._wished: dict[int, StepSchedule] = {}
-        self._what_if: WhatIf | None = None
-        self._in_crowd = False
+        self._settle: Settle | None = None
+        self._people: int | None = None
         self._open: tuple[OpenWindow, ...] = ()
 
     def follow(self, schedule: Schedule) -> None:
@@ -272,10 +293,9 @@ class BudgetPolicy:
         self._wished = {step.step: step for step in schedule.steps}
         self._announced = announced_sensors(schedule)
 
-    def bind(self, accountant: ContinuousAccountant, crowd: CrowdAccount | None = None) -> None:
-        """Decide for the people of this accountant, from its next step on; for risks in the ``crowd``."""
-        self._what_if = WhatIf(accountant, self.limit, crowd, has_windows=bool(self._registry.windowed))
-        self._in_crowd = crowd is not None
+    def bind(self, settle: Settle, people: int | None = None) -> None:
+        """Decide by asking these accounts; of so many ``people``, if that is known before they answer."""
+        self._settle, self._people = settle, people
 
     def decider(self, step: int, sensors: Sequence[str]) -> StepDecider:
         """The questions to ask about a step."""
@@ -287,10 +307,9 @@ class BudgetPolicy:
             wishes[sensor.name].choice(sensor, published, self._at_best(sensor, published))
             for sensor, published in counted
         ]
-        people = None if self._what_if is None else self._what_if.people
         must_be_raw = frozenset(name for name, wish in wishes.items() if wish.raw == "always")
         windows = self.windows_at_hand(step, announced)
-        return StepDecider(step, choices, self.limit, self._search, must_be_raw, people, windows)
+        return StepDecider(step, choices, self.limit, self._search, must_be_raw, self._people, windows)
 
     def choices_of_all(self) -> list[SensorChoice]:
         """The choices of every sensor in one step, without a schedule."""
@@ -322,7 +341,7 @@ class BudgetPolicy:
                 found.append((sensor, last))
         return found
 
-    def resume(self, step: StepSchedule) -> None:
+    def note(self, step: StepSchedule) -> None:
         """Take note of the windows that are open after a step."""
         self._open = step.windows or ()
 
@@ -336,25 +355,14 @@ class BudgetPolicy:
         return tuple(found)
 
     def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
-        """The decision for the people at hand; :class:`SettingsError` if there are none bound."""
-        if self._what_if is None:
+        """The decision of the accounts; :class:`SettingsError` if there are none bound."""
+        if self._settle is None:
             raise SettingsError(
                 "a risk budget must know whose risk it limits",
                 "no accounts",
-                "bind the policy to an accountant",
+                "bind the policy to people's accounts",
             )
-        decider = self.decider(step, sensors)
-        known = [choice.sensor for choice in decider.choices]
-        open_windows = () if decider.windows is None else decider.windows.open
-        announced = AnnouncedStep(known, crowds, self.coming(step), open_windows)
-        decision = decide(decider, self._what_if.next_step(announced).count_over)
-        return Decided.of(decision, in_crowd=self._in_crowd)
-
-    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
-        """Note who was over the limit, where that matters later."""
-        if self._what_if is not None:
-            self._what_if.note(step, crowds)
-        self.resume(step)
+        return self._settle(self.decider(step, sensors), crowds, self.coming(step))
 
     def mechanisms(self) -> tuple[StepMechanism, ...]:
         """Every mechanism other than noise and raw that may be decided on."""

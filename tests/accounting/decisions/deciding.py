@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Mechanism, Raw
 from models.priors import MovementPrior, Population
 from models.releases import Sensor, SensorRelease
+from stream_app.steps.policy import BudgetPolicy, settled
 
 SIGMAS = (0.5, 1.0, 3.0)
 COST_OF_SILENCE = 4.0
@@ -72,6 +74,13 @@ def random_sensors(rng: np.random.Generator, locations: int, most: int = 5) -> l
     """Up to ``most`` sensors at places of their own."""
     at = rng.choice(locations, rng.integers(0, most + 1), replace=False)
     return [Sensor(f"s{place}", (int(place),)) for place in at]
+
+
+def bound(policy: BudgetPolicy, accountant: ContinuousAccountant, *, has_windows: bool = False) -> WhatIf:
+    """Lets a policy ask an accountant's people; a limit in hindsight needs every step to be noted."""
+    what_if = WhatIf(accountant, policy.limit, has_windows=has_windows)
+    policy.bind(partial(settled, what_if), what_if.people)
+    return what_if
 
 
 def over_limit(accountant: ContinuousAccountant | CrowdAccount, limit: RiskBudget) -> np.ndarray:

@@ -27,6 +27,7 @@ from models.releases import (
 )
 from stream_app.steps.policy import BudgetPolicy
 from stream_app.steps.policy.policies import SensorWishes
+from tests.accounting.decisions.deciding import bound
 from tests.accounting.own_counts_enumerated import Counted, Log, with_mechanism
 from tests.volume import some
 
@@ -140,11 +141,12 @@ def decide(seed: int, *, in_hindsight: bool = False, knows_what_comes: bool = Fa
         look_ahead=int(rng.integers(0, 3)) if knows_what_comes else 0,
     )
     accountant = ContinuousAccountant(population, HorizonSettings(horizon, log.mistakes, sharpen=False))
-    policy.bind(accountant)
+    what_if = bound(policy, accountant, has_windows=bool(registry.windowed))
     steps = []
     for step in range(STEPS):
         decided = policy.decide(step, announced[step]).schedule
-        policy.accounted(decided)
+        what_if.note(decided)
+        policy.note(decided)
         accountant.apply(in_single_steps(decided, registry))
         steps.append(decided)
     return Decided(replace(log, horizon=(0, horizon - 1)), steps, limit, accountant)

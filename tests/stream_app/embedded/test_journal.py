@@ -34,7 +34,7 @@ def test_a_torn_last_line_is_cut_and_complete_ones_stand(tmp_path: Path) -> None
     with (tmp_path / "decisions.jsonl").open("ab") as file:
         file.write(StepDecision(step=2, decisions=()).line())
     again = Journal(tmp_path, {})
-    assert [step.release.step for step in again.published_since()] == [0, 1]
+    assert [release.step for _, release in again.published_since()] == [0, 1]
     again.close()
     for name in ("releases.jsonl", "decisions.jsonl"):
         assert len((tmp_path / name).read_bytes().splitlines()) == 2

@@ -10,7 +10,14 @@ import pytest
 from accounting.continuous import ContinuousAccountant
 from models.releases import StepSchedule
 from stream_app.embedded.assembly import FILE, SnapshotCache
-from tests.stream_app.engine_support import accountant, lines_of, messages_of_a_day, outputs_of, run_on
+from tests.stream_app.engine_support import (
+    accountant,
+    committed,
+    lines_of,
+    messages_of_a_day,
+    outputs_of,
+    run_on,
+)
 
 LINES = [message.line() for message in messages_of_a_day(30, 11, faults=True)]
 QUICK = {"snapshot_seconds": 0.1}
@@ -78,7 +85,7 @@ def test_a_snapshot_beyond_the_commit_or_of_other_decisions_is_not_used(tmp_path
     ahead = accountant()
     ahead.apply(StepSchedule(0))
     ahead.apply(StepSchedule(1))
-    cache.save(ahead)
+    cache.save(ahead, committed(tmp_path))
     for limit, decisions, expected in [(1, b"one\ntwo\n", 0), (2, b"one\nTWO\n", 0), (2, b"one\ntwo\n", 2)]:
         (tmp_path / "decisions.jsonl").write_bytes(decisions)
         fresh = accountant()
@@ -95,26 +102,10 @@ def test_a_sound_snapshot_that_the_accountant_cannot_take_is_reported_as_such(
     cache, ahead = SnapshotCache(tmp_path, {}, 1.0), accountant()
     ahead.apply(StepSchedule(0))
     monkeypatch.setattr(ContinuousAccountant, "snapshot", lambda self: b"of another form")
-    cache.save(ahead)
+    cache.save(ahead, committed(tmp_path))
     assert not cache.restore(accountant(), 1)
 
 
 def test_without_an_interval_no_snapshot_is_kept(tmp_path: Path) -> None:
     run_on(tmp_path, [lines_of(messages_of_a_day(9, 1))], settings={"snapshot_seconds": 0.0})
     assert not (tmp_path / FILE).exists()
-
-
-def test_decisions_are_read_once_however_often_a_snapshot_is_saved(tmp_path: Path) -> None:
-    """So saving does not take longer as the log grows; a restart reads all of them."""
-    log, cache, ahead = tmp_path / "decisions.jsonl", SnapshotCache(tmp_path, {}, 1.0), accountant()
-    log.write_bytes(b"one\ntwo\n")
-    for step in range(3):
-        ahead.apply(StepSchedule(step))
-        if step == 2:
-            log.write_bytes(b"ONE\ntwo\nthree\n")  # the first line is not looked at again
-        cache.save(ahead)
-    for first, expected in ((b"ONE", 0), (b"one", 3)):
-        log.write_bytes(first + b"\ntwo\nthree\n")
-        again = accountant()
-        assert SnapshotCache(tmp_path, {}, 1.0).restore(again, 3)
-        assert again.next_step == expected

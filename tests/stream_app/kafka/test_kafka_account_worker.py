@@ -16,7 +16,7 @@ from accounting.bounds.radius import ceiling_within
 from models.mechanisms import Raw
 from models.priors import Population
 from models.releases import SensorRelease, StepSchedule
-from stream_app.kafka.account.account_watch import AccountWatch, PartitionsView
+from stream_app.kafka.account.account_watch import AccountWatch, view_of
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.broker.clients import LogError
@@ -179,10 +179,10 @@ def test_a_summary_names_the_most_exposed_only_when_asked(
     people = parsed(person_records(population(3), ["a", "b", "c"], 0, "d"))
     enter(accounts, people)
     for step in steps_of(deployment, 8):
-        accounts.apply(step)
+        accounts.apply(Decided(step))
     worst, names = accounts.accountant.worst(), accounts.pseudonyms
     ranked = sorted(range(3), key=lambda i: (-worst.added[i], names[i]))
-    named = [each.person for each in accounts.summary().worst]
+    named = [each.person for each in accounts.named(accounts.summary()).worst]
     assert named == ([names[i] for i in ranked[:2]] if most_exposed else [])
     assert accounts.summary().most_added == worst.added.max() > 0
 
@@ -198,19 +198,19 @@ def test_assumed_habits_are_called_so_as_long_as_anybody_has_them(deployment: De
         changes = parsed(person_records(people, names, 0, "d"))
         enter(accounts, changes, list(steps_of(deployment, accounts.next_step)))
         watch.owns([accounts])
-        return PartitionsView([accounts]).note or ""
+        return view_of([accounts]).note or ""
 
     watch.owns([accounts])
-    assert "nobody is loaded" in (PartitionsView([accounts]).note or "")
+    assert "nobody is loaded" in (view_of([accounts]).note or "")
     measured = population(2)
     assumed = dataclasses.replace(measured, assumed="everybody roams")
     assert "assumed, not measured (everybody roams)" in change(assumed, ["a", "b"])
-    accounts.apply(steps_of(deployment, 1)[0])
+    accounts.apply(Decided(steps_of(deployment, 1)[0]))
     assert accounts.summary().assumed == "everybody roams"
     assert registry.get_sample_value("tallyguard_habits_assumed") == 1
     assert "everybody roams" in change(measured.subset([0]), ["a"])
     assert change(measured.subset([1]), ["b"]) == ""
-    assert "not computed" in PartitionsView([accounts]).hindsight(0, steps_of(deployment, 1), 0)
+    assert "not computed" in view_of([accounts]).hindsight(0, steps_of(deployment, 1), 0)
     assert accounts.summary().assumed is None
     assert registry.get_sample_value("tallyguard_habits_assumed") == 0
 
@@ -233,7 +233,7 @@ def test_a_proposal_that_cannot_be_answered_ends_no_worker(
     release = {"mechanism": "budget", "budget": {"share": 0.4, "added": 0.3}}
     settings = deployment.settings.model_dump(exclude_unset=True)
     budgeted = Deployment.of(Settings.model_validate({**settings, "release": release}))
-    limit = budgeted.limit()
+    limit = budgeted.settings.decided_limit
     assert limit is not None
     options = tuple(SensorOptions(sensor=name, options=(0,)) for name in "AB")
     proposal = Proposal(
@@ -269,14 +269,14 @@ def test_a_worker_raises_the_ceilings_of_refuted_priors_and_says_so(deployment: 
         watch = AccountWatch(metrics, AccountCounters(registry, metrics), ("A",))
         watch.owns([accounts])
         for step in steps_of(own, 6):
-            accounts.apply(step)
+            accounts.apply(Decided(step))
             watch.accounted(accounts, Decided(step))
         watch.show(at_once=True)
-        summaries.append(accounts.summary())
+        summaries.append(accounts.named(accounts.summary()))
         assert registry.get_sample_value("tallyguard_risk_mean") == summaries[-1].mean_risk
         assert registry.get_sample_value("tallyguard_highest_risk") == summaries[-1].most_risk
         seen.append(registry.get_sample_value("tallyguard_priors_refuted", {"found_by": "check"}))
-        assert ("refuted on 9 people" in (PartitionsView([accounts]).note or "")) is (verdict is not None)
+        assert ("refuted on 9 people" in (view_of([accounts]).note or "")) is (verdict is not None)
     plain, raised = summaries
     assert seen == [0, 1]
     assert raised.risk == {level: ceiling_within(0.1, value) for level, value in plain.risk.items()}

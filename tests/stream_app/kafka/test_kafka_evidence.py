@@ -14,7 +14,7 @@ from models.prior_files import save_evidence
 from models.priors import Evidence, Lists, MovementPrior, Population, with_draws
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import InputError
-from stream_app.kafka.account.account_watch import PartitionsView
+from stream_app.kafka.account.account_watch import view_of
 from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import NoPersonError, parse_person, people_of, person_records
@@ -125,12 +125,12 @@ def test_partitions_have_the_risks_of_an_embedded_run(tmp_path: Path) -> None:
                 unpacked = SavedPeople.unpacked(packed, NAMES, draws=DRAWS)
                 assert unpacked.packed() == packed
                 accounts.take_over(saved._replace(people=unpacked))
-            accounts.apply_all([step], lambda: None)
+            accounts.restore([step])
             if number >= 5:
                 for block in JsonlRisks(accounts.pseudonyms).blocks(number, accounts.records()):
                     found += block.splitlines()
         assert accounts.summary().draws == DRAWS
-        assert f"means over {DRAWS} chains" in (PartitionsView([accounts]).note or "")
+        assert f"means over {DRAWS} chains" in (view_of([accounts]).note or "")
     risks = (tmp_path / "out" / "risks.jsonl").read_bytes().splitlines()
     wanted = [line for line in risks if b'"type":"risk",' in line and json.loads(line)["step"] >= 5]
     assert len(wanted) > len(everybody)

@@ -36,7 +36,7 @@ def test_people_who_are_loaded_in_pieces_are_accounted_as_those_loaded_at_once(
         monkeypatch.setattr("stream_app.kafka.account.partition_accounts.PIECE_PEOPLE", piece)
         accounts, moved = PartitionAccounts(0, deployment), []
         for schedule in log:
-            accounts.apply(schedule)
+            accounts.apply(Decided(schedule))
         people = entries(7, wrong="0" * 31 + "3")
         sign = lambda moved=moved: moved.append(1)  # noqa: E731
         newcomers = accounts.newcomers(people, sign)

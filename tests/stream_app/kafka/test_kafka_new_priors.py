@@ -66,7 +66,7 @@ def test_a_new_prior_does_not_forget_what_was_released(tmp_path: Path) -> None:
     for step in log:
         if step.step == 20:
             enter(accounts, entries(stays(0.99), 20, [1]), log)
-        accounts.apply(step)
+        accounts.apply(Decided(step))
     optimum = 0.99**5
     assert accounts.accountant.since.tolist() == [0]
     assert accounts.accountant.risk()[0] >= optimum
@@ -112,7 +112,7 @@ def test_whatever_replaces_a_person_accounts_the_whole_log(
                 people = dict.fromkeys(record)
             enter(accounts, {**people, **record}, log)
         for each in (accounts, always):
-            each.apply(step)
+            each.apply(Decided(step))
     mine = accounts.pseudonyms.index(f"{1:032x}")
     assert accounts.accountant.since[mine] == 0
     assert accounts.accountant.risk()[mine] == always.accountant.risk()[0]
@@ -126,7 +126,7 @@ def test_whatever_replaces_a_person_accounts_the_whole_log(
 def test_an_earlier_first_step_counts_and_new_people_begin_where_they_are_said_to(tmp_path: Path) -> None:
     accounts, log = PartitionAccounts(0, deployment(tmp_path)), a_log(6, {2})
     for step in log[:4]:
-        accounts.apply(step)
+        accounts.apply(Decided(step))
     enter(accounts, entries(stays(0.9), 3, [1]), log)
     assert accounts.accountant.since.tolist() == [3]
     enter(accounts, entries(stays(0.9), 1, [1]), log)
@@ -148,7 +148,7 @@ def test_in_a_crowd_whoever_has_another_prior_is_revealed_next(tmp_path: Path) -
             enter(accounts, entries(stays(0.8), 0, people), log)
         crowds = accounts.accounts.crowd.ask(step)  # type: ignore[union-attr]
         crowd_sums.append(sum(each.units[0] for each in crowds))
-        accounts.apply(step, crowds)
+        accounts.apply(Decided(step, crowds=crowds))
     assert (before == 0).any()  # some were free
     assert min(crowd_sums[:3]) > 0
     assert crowd_sums[3] == 0
@@ -321,7 +321,7 @@ def begun_anew(
             told = {"new_priors": NewPriors.TOLD, "author": ADA}
             person_loading.load_people(known.settings, mixed(0.6, 0.9, 0.95), None, **told)
             enter(accounts, topic.people(known), log)
-        accounts.apply(step)
+        accounts.apply(Decided(step))
     return topic, known, log, accounts
 
 
@@ -362,12 +362,12 @@ def test_a_worker_without_a_snapshot_and_one_with_it_have_the_same_account(
     topic, known, log, accounts = begun_anew(tmp_path, monkeypatch)
     again, third = PartitionAccounts(0, known), PartitionAccounts(0, known)
     enter(again, topic.people(known))
-    again.apply_all(map(Decided, log), lambda: None)
+    again.restore(map(Decided, log))
     saved = accounts.save()
     third.take_over(saved._replace(people=SavedPeople.unpacked(saved.people.packed(), NAMES)))
     step = a_log(15, {14})[14]
     for each in (accounts, again, third):
-        each.apply(step)
+        each.apply(Decided(step))
     assert again.accountant.risk().tolist() == accounts.accountant.risk().tolist()
     assert third.accountant.risk().tolist() == accounts.accountant.risk().tolist()
     assert third.accountant.snapshot() == accounts.accountant.snapshot()
@@ -376,7 +376,7 @@ def test_a_worker_without_a_snapshot_and_one_with_it_have_the_same_account(
     twin = value.replace(key, b"f" * 32).replace(b'"told":true,', b"")
     apart = PartitionAccounts(0, known)
     enter(apart, parsed({key.decode(): value, "f" * 32: twin}, known.digest))
-    apart.apply_all(map(Decided, log[:6]), lambda: None)
+    apart.restore(map(Decided, log[:6]))
     risks = dict(zip(apart.pseudonyms, apart.accountant.risk().tolist(), strict=True))
     assert risks[key.decode()] == 1.0 > risks["f" * 32]
 

@@ -57,6 +57,7 @@ from stream_app.kafka.release.release_log import LogRecord
 from stream_app.kafka.tools.producing import Pace, produce
 from stream_app.kafka.worker_process import EXIT_STALLED, Pulse
 from stream_app.setup.settings import KafkaSettings, Settings
+from stream_app.steps.policy import Decided
 from stream_app.steps.ticks import StepClock
 from stream_app.steps.window import StepWindow
 from stream_app.wire.messages import Reading, Reason
@@ -183,7 +184,7 @@ def test_a_worker_that_takes_over_goes_on_as_if_nothing_had_happened(cut: int) -
     before = first.take(records[:cut], 0.0)
     second = core(restore(latest(first.records(before)), "progress"))
     for step in before.events:
-        second.engine.accountant.apply(step.schedule)
+        second.engine.accounts.apply(Decided(step.schedule))
     after = second.take(records, 0.0)  # everything is delivered again
     whole = core().take(records, 0.0)
     assert before.records + after.records == whole.records

@@ -13,7 +13,7 @@ from accounting.continuous import ContinuousAccountant
 from models.mechanisms import Gaussian, Raw
 from models.priors import Population
 from models.releases import SensorRelease, StepSchedule
-from stream_app.kafka.account.account_watch import PartitionsView
+from stream_app.kafka.account.account_watch import view_of
 from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import (
@@ -44,7 +44,7 @@ def written(accounts: PartitionAccounts) -> tuple[object, ...]:
     records = accounts.records()
     figures = records.risk.tolist(), records.baseline.tolist(), records.added.tolist()
     named = [accounts.pseudonyms[person] for person in records.person.tolist()]
-    return accounts.summary(), named, figures, records.by, accounts.attack()
+    return accounts.named(accounts.summary()), named, figures, records.by, accounts.attack()
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def run(accounts: PartitionAccounts, log: list[StepSchedule], found: list[tuple[
     """People are there at first, come late, come with a past, change their habits and leave."""
     enter(accounts, entries(list(range(20)), 0, 0), log)
     for step in log:
-        accounts.apply(step)
+        accounts.apply(Decided(step))
         found.append(written(accounts))
         if step.step == 3:
             enter(accounts, {**entries(list(range(20, 35)), 1, 2), f"{4:032x}": None}, log)
@@ -120,19 +120,17 @@ def test_a_persona_counts_for_the_people_behind_it(tmp_path: Path) -> None:
     enter(each, parsed(person_records(listed, names, 0, "d")))
     step = StepSchedule(0, (SensorRelease(given.registry.sensors[0], Raw()),))
     for some in (accounts, each):
-        some.apply(step)
-    assert accounts.accountant.everybody == PartitionsView([accounts]).people == 8
+        some.apply(Decided(step))
+    assert accounts.accountant.everybody == view_of([accounts]).people == 8
     without = {"attack", "worst"}
     found = accounts.summary().model_dump(exclude=without)
     assert found == each.summary().model_dump(exclude=without)
     again = PartitionAccounts(0, given)
     saved = accounts.save()
-    people = SavedPeople.unpacked(
-        saved.people._replace(records=[bytes(16)] * 3).packed(), given.location_names
-    )
+    people = SavedPeople.unpacked(saved.people.packed(), given.location_names)
     again.take_over(saved._replace(people=people))
-    again.note_recent([Decided(step)])
+    again.restore([Decided(step)])
     assert again.summary().model_dump(exclude=without) == found
-    view, standing = PartitionsView([again]), PartitionsView([each]).standing()
+    view, standing = view_of([again]), view_of([each]).standing()
     assert view.standing().people == 8
     assert view.standing().count(view.standing().risk >= 0.5) == standing.count(standing.risk >= 0.5)

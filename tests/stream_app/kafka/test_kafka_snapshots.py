@@ -21,7 +21,7 @@ from models.releases import SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.account import partition_accounts, person_source, snapshot_keeper
 from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
-from stream_app.kafka.account.person_source import Loaded, PersonSource, digest_of
+from stream_app.kafka.account.person_source import Loaded, PersonSource
 from stream_app.kafka.account.snapshot_keeper import (
     SNAPSHOT_HEAD,
     SnapshotHead,
@@ -31,7 +31,7 @@ from stream_app.kafka.account.snapshot_keeper import (
 )
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import LogPlace
-from stream_app.kafka.deployment.records import PersonEntry, parse_person, person_records
+from stream_app.kafka.deployment.records import PersonEntry, digest_of, parse_person, person_records
 from stream_app.kafka.worker_process import Pulse, WorkThread
 from stream_app.setup.keys import load_snapshot_key
 from stream_app.setup.settings import Settings
@@ -86,7 +86,7 @@ def people_of(count: int) -> Population:
 def entries(people: Population, effective_from: int = 0) -> dict[str, PersonEntry | None]:
     names = [f"{number:032x}" for number in range(len(people))]
     return {
-        name: parse_person(name.encode(), value, "d")._replace(digest=digest_of(value))
+        name: parse_person(name.encode(), value, "d")
         for name, value in person_records(people, names, effective_from, "d")
     }
 
@@ -94,14 +94,16 @@ def entries(people: Population, effective_from: int = 0) -> dict[str, PersonEntr
 def accounts_of(deployment: Deployment, people: Population, log: Iterable[Decided] = ()) -> PartitionAccounts:
     accounts = PartitionAccounts(0, deployment)
     accounts.change(accounts.newcomers(entries(people)))
-    accounts.apply_all(log, lambda: None)
+    accounts.restore(log)
     return accounts
 
 
 def written(accounts: PartitionAccounts) -> tuple[bytes, list[Any]]:
     """What a worker writes after a step."""
     records = accounts.records()
-    return accounts.summary().line(), [each.tolist() for each in records if hasattr(each, "tolist")]
+    return accounts.named(accounts.summary()).line(), [
+        each.tolist() for each in records if hasattr(each, "tolist")
+    ]
 
 
 class Kept(SnapshotTopic):
@@ -164,12 +166,11 @@ class Rig:
         keeper._topic = self.topic
         return keeper
 
-    def write(self, accounts: PartitionAccounts, people: dict[str, PersonEntry | None]) -> None:
+    def write(self, accounts: PartitionAccounts) -> None:
         """As a worker does before it ends."""
 
         async def work() -> None:
             await self.keeper.find(0, lambda: None)
-            self.keeper.entered(0, {name: entry.digest if entry else None for name, entry in people.items()})
             await self.keeper.write_last([accounts])
 
         asyncio.run(work())
@@ -214,11 +215,11 @@ def test_accounts_go_on_from_a_snapshot_as_if_nothing_had_happened(
     uninterrupted = accounts_of(deployment, people_of(6), log[:70])
     again = PartitionAccounts(0, deployment)
     again.take_over(uninterrupted.save())
-    again.note_recent(log[70 - again.recent_step_count : 70])
+    again.restore(log[again.first_to_restore : 70])
     assert again.next_step == 70
     for decided in log[70:]:
         for accounts in (uninterrupted, again):
-            accounts.apply(decided.schedule, decided.crowds)
+            accounts.apply(decided)
         assert written(again) == written(uninterrupted)
     assert again.accounts.whole.snapshot() == uninterrupted.accounts.whole.snapshot()
 
@@ -230,9 +231,9 @@ def test_a_snapshot_is_found_by_another_worker_and_replaces_the_one_before(
     monkeypatch.setattr(snapshot_keeper, "PIECE_BYTES", 1000)
     rig, people, log = Rig(deployment, monkeypatch), people_of(4), log_of(deployment, 30)
     accounts = accounts_of(deployment, people, log[:20])
-    rig.write(accounts, entries(people))
+    rig.write(accounts)
     first = set(rig.topic.latest)
-    accounts.apply_all(log[20:], lambda: None)
+    accounts.restore(log[20:])
     asyncio.run(rig.keeper.write_last([accounts]))
     head = SnapshotHead.model_validate_json(rig.topic.latest[SNAPSHOT_HEAD])
     assert set(rig.topic.latest) == {SNAPSHOT_HEAD, *head.people.keys(), *head.state.keys()}
@@ -249,22 +250,18 @@ def test_a_snapshot_is_due_when_its_time_has_come_and_something_has_changed(
 ) -> None:
     rig, people, log = Rig(deployment, monkeypatch), people_of(4), log_of(deployment, 3)
     accounts = accounts_of(deployment, people)
-    rig.write(accounts, entries(people))
+    rig.write(accounts)
     assert not rig.topic.latest  # before the first step there is nothing to spare
     rig.now = 299.0
-    accounts.apply_all(log[:1], lambda: None)
+    accounts.restore(log[:1])
     assert rig.keeper.due([accounts]) is None
     rig.now = 300.0
     assert rig.keeper.due([accounts]) is accounts
-    rig.keeper.entering(0)
-    assert rig.keeper.due([accounts]) is None  # people are half changed
-    rig.keeper.entered(0, {})
     asyncio.run(rig.keeper.write_last([accounts]))
     rig.now = 900.0
     assert rig.keeper.due([accounts]) is None
     gone = dict.fromkeys(list(entries(people))[:1])
     accounts.change(accounts.newcomers(gone))  # newcomers uses the entries up
-    rig.keeper.entered(0, dict.fromkeys(list(entries(people))[:1]))
     assert rig.keeper.due([accounts]) is accounts
     asyncio.run(rig.keeper.write_last([accounts]))
     assert next(iter(entries(people))).encode() not in b"".join(rig.topic.latest.values())
@@ -331,7 +328,7 @@ def test_a_snapshot_that_is_not_ours_or_not_whole_is_never_used(
 ) -> None:
     """Forged, damaged, of another version, partition or log: it is said why."""
     rig, people = Rig(deployment, monkeypatch), people_of(4)
-    rig.write(accounts_of(deployment, people, log_of(deployment, 20)), entries(people))
+    rig.write(accounts_of(deployment, people, log_of(deployment, 20)))
     assert rig.found().next_step == 20
     change(rig)
     assert rig.found() is None
@@ -344,7 +341,7 @@ def test_a_snapshot_of_other_settings_is_never_used(
     """Also of those that only some of the risks hang on, which the accounts themselves compare."""
     rig, people = Rig(deployment, monkeypatch), people_of(4)
     accounts = accounts_of(deployment, people, log_of(deployment, 20))
-    rig.write(accounts, entries(people))
+    rig.write(accounts)
     assert rig.found(rig.another(deployment=deployment_of(tmp_path, horizon=5))) is None
     assert "other settings" in caplog.text
     budget = deployment_of(tmp_path, release={"mechanism": "budget", "budget": {"risk": 0.9}})
@@ -364,7 +361,7 @@ def test_without_a_key_or_where_every_step_counts_nothing_is_kept(
         asyncio.run(rig.keeper.start())
         rig.now = 1e9
         accounts = accounts_of(deployment, people, log)
-        rig.write(accounts, entries(people))
+        rig.write(accounts)
         assert rig.keeper.due([accounts]) is None
         assert not rig.topic.latest
     assert caplog.text.count("no snapshots are kept") == 1

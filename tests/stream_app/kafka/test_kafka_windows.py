@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accounting.continuous import ContinuousAccountant
 from accounting.ledgers import PrivacyAccount
 from models.exceptions import ScheduleError, SensorError
 from models.keys import NoiseKey
@@ -26,14 +27,14 @@ from stream_app.kafka.deployment.deployment import (
     largest_proposal_bytes,
 )
 from stream_app.kafka.deployment.records import person_records
-from stream_app.kafka.release.deciding_worker import ProposingPolicy, restored_window
+from stream_app.kafka.release.deciding_worker import RemoteAccounts
 from stream_app.kafka.release.release_core import Core, ReleaseCore, restore
 from stream_app.kafka.release.release_log import LogRecord
 from stream_app.kafka.warm_up import compile_kernels
 from stream_app.kafka.workers import prepared
 from stream_app.setup.combinations import Runner
 from stream_app.setup.keys import load_pseudonym_key
-from stream_app.steps import Intake, JsonlRisks, KeyedPublisher, StepClock, StepEngine
+from stream_app.steps import Intake, JsonlRisks, KeyedPublisher, StepClock, StepEngine, StepWindow
 from stream_app.steps.policy import BudgetPolicy, Decided, policy_from
 from stream_app.steps.policy.people_shards import partition_of
 from stream_app.steps.policy.proposals import Negotiation, Proposal, Source
@@ -72,12 +73,14 @@ def release_actor(deployment: Deployment, logs: Logs) -> Actor:
     def make() -> Core:
         restored = restore(logs.latest(topics.progress), topics.progress)
         nobody = Population.pack((), NAMES)
-        account = accountant()
         engine = StepEngine(
-            Intake(deployment.registry, restored_window(given, restored), given.max_ahead),
+            Intake(deployment.registry, StepWindow.of(given, saved=restored.window()), given.max_ahead),
             policy_from(given.release, deployment.registry),
             KeyedPublisher.of(given, NoiseKey.parse(NOISE_SECRET)),
-            type(account)(nobody, deployment.horizon().starting_at(restored.progress.next_step)),
+            RemoteAccounts(
+                ContinuousAccountant(nobody, deployment.horizon().starting_at(restored.progress.next_step)),
+                given,
+            ),
         )
         clock = StepClock.of(given)
         return ReleaseCore(engine, clock, restored.progress, {}, topics=topics, deployment=deployment.digest)
@@ -104,7 +107,7 @@ def person_risks(deployment: Deployment, steps: Sequence[Decided]) -> list[bytes
             if step.schedule.step in (5, 6):
                 saved, accounts = accounts.save(), PartitionAccounts(partition, deployment)
                 accounts.take_over(saved)
-            accounts.apply_all([step], lambda: None)
+            accounts.restore([step])
             for block in JsonlRisks(accounts.pseudonyms).blocks(step.schedule.step, accounts.records()):
                 found += block.splitlines()
     return sorted(found)
@@ -176,8 +179,8 @@ def test_who_comes_in_the_middle_of_a_window_is_accounted_in_its_other_steps(tmp
     one = population(1)
     enter(there, parsed(person_records(one, ["a"], 6, "d")))
     for step in decided:
-        there.apply_all([step], lambda: None)
-        late.apply_all([step], lambda: None)
+        there.restore([step])
+        late.restore([step])
     newcomers = late.newcomers(parsed(person_records(one, ["a"], 6, "d")))
     assert newcomers.next_step == 6
     newcomers.apply(decided[6:], lambda: None)
@@ -239,8 +242,8 @@ class Partitions:
         steps = decided_in(self._deployment, self._logs)[self._applied :]
         self._applied += len(steps)
         for number, accounts in enumerate(self._accounts):
-            accounts.apply_all(steps, lambda: None)
-            if accounts.needs_every_step:
+            accounts.restore(steps)
+            if accounts.settings.needs_every_step:
                 continue
             self._accounts[number] = PartitionAccounts(number, self._deployment)
             self._accounts[number].take_over(accounts.save())
@@ -267,10 +270,10 @@ def test_a_budget_decides_windows_as_an_embedded_run_does(tmp_path: Path, in_hin
     for step in range(STEPS):
         policy = policy_from(deployment.settings.release, deployment.registry)
         assert isinstance(policy, BudgetPolicy)
-        asking = ProposingPolicy(policy, partitions, in_crowd=False)  # type: ignore[arg-type]
+        RemoteAccounts(accountant(), deployment.settings, partitions).bind(policy)  # type: ignore[arg-type]
         if lines:
-            asking.resume(deployment.schedule_of(StepDecision.model_validate_json(lines[-1])))
-        decided = asking.decide(step, announced(step))
+            policy.note(deployment.schedule_of(StepDecision.model_validate_json(lines[-1])))
+        decided = policy.decide(step, announced(step))
         lines.append(decision_of(decided.schedule, decided.why, deployment.digest).line())
         logs.append(LogRecord(deployment.topics.decisions, None, lines[-1].rstrip()))
     found = [StepDecision.model_validate_json(line).model_copy(update={"deployment": None}) for line in lines]

@@ -27,7 +27,7 @@ from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.regions.coordinator import CoordinatorCore, NoPublisher, SealedWindow
 from stream_app.kafka.regions.intake_worker import IntakeCore, RegionPlace
 from stream_app.kafka.regions.region_records import CoordinatorProgress, RegionProgress
-from stream_app.kafka.release.deciding_worker import restored_window
+from stream_app.kafka.release.deciding_worker import RemoteAccounts
 from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord, restore
 from stream_app.kafka.release.release_log import LogRecord
 from stream_app.kafka.tools.producing import RegionSplitter
@@ -46,7 +46,7 @@ from stream_app.wire import (
     Suspicion,
     parse,
 )
-from tests.stream_app.engine_support import NAMES, NOISE_SECRET, accountant, close_all
+from tests.stream_app.engine_support import NAMES, NOISE_SECRET, accountant, close_all, people_of
 from tests.stream_app.kafka.deployments import deployment_of_regions
 
 KEY = NoiseKey.parse(NOISE_SECRET)
@@ -150,7 +150,7 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
             Intake(deployment.registry, window, 100, deployment.exclusions),
             policy,
             NoPublisher(),
-            ContinuousAccountant(nobody, horizon),
+            RemoteAccounts(ContinuousAccountant(nobody, horizon), settings),
         )
         clock = StepClock.of(settings)
         if clock.grace_seconds is not None:
@@ -168,7 +168,7 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
             progress, region = restored.progress, topics.regions[partition]
             assert isinstance(progress, RegionProgress)
             place = RegionPlace.of(topics, partition)
-            window = restored_window(settings, restored)
+            window = StepWindow.of(settings, saved=restored.window())
             registry = deployment.registry.of_region(region)
             publisher = KeyedPublisher.of(settings, KEY, (region,))
             taken_in = Intake(registry, window, 100, deployment.exclusions)
@@ -224,7 +224,7 @@ def embedded(deployment: Deployment, messages: list[Activation | Reading]) -> li
         Intake(deployment.registry, StepWindow(2), 100),
         FixedPolicy(deployment.registry, Gaussian(2.0), {"B": Raw()}),
         KeyedPublisher.of(deployment.settings, KEY, deployment.registry.regions),
-        accountant(),
+        people_of(accountant()),
     )
     closed = []
     for number, message in enumerate(messages):
@@ -331,7 +331,7 @@ def test_devices_that_seem_broken_are_found_by_dying_workers_of_regions_as_by_a_
         Intake(deployment.registry, run, 100),
         FixedPolicy(deployment.registry, Gaussian(2.0), {"B": Raw()}),
         KeyedPublisher.of(deployment.settings, KEY, deployment.registry.regions),
-        accountant(),
+        people_of(accountant()),
         devices=watched,
     )
     for number, message in enumerate(messages):
@@ -503,7 +503,7 @@ def test_late_and_corrected_counts_come_once_with_the_step_that_closes_next(
         Intake(deployment.registry, StepWindow.of(deployment.settings), 100),
         policy_from(deployment.settings.release, deployment.registry),
         KeyedPublisher.of(deployment.settings, KEY, deployment.registry.regions),
-        accountant(),
+        people_of(accountant()),
     )
     closed = []
     for number, message in enumerate(messages):

@@ -82,7 +82,7 @@ def workers_of(folder: Path, partitions: int, shares: Sequence[Sequence[int]]) -
         watch.owns(owned)
         for schedule in read_decisions(folder / "decisions.jsonl", REGISTRY):
             for accounts in owned:
-                accounts.apply(schedule)
+                accounts.apply(Decided(schedule))
             watch.accounted(owned[-1], Decided(schedule))
         found.append(shown.summaries)
     return found

@@ -14,6 +14,7 @@ from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, policy_from
 from stream_app.wire.messages import Reading, StepDecision
+from tests.accounting.decisions.deciding import bound
 from tests.stream_app.engine_support import (
     REGISTRY,
     accountant,
@@ -128,7 +129,7 @@ def test_a_sensor_that_must_be_raw_is_suppressed_rather_than_over_the_budget() -
         {"mechanism": "budget", "budget": {"added": 0.0005}, "sensors": {"A": {"raw": "always"}}}
     )
     accounts = accountant()
-    policy.bind(accounts)
+    bound(policy, accounts)
     decided = policy.decide(0, ("A",))
     assert decided.why is not None
     if decided.why.natural <= decided.why.allowed:

@@ -9,17 +9,19 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from accounting.continuous import ContinuousAccountant
 from accounting.decisions.what_if import WhatIf
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from models.mechanisms import Raw
+from models.priors import Population
 from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import parse_person, person_records
-from stream_app.kafka.release.deciding_worker import RemoteCrowd
+from stream_app.kafka.release.deciding_worker import RemoteAccounts
 from stream_app.setup.settings import Settings
-from stream_app.steps import Accounts
+from stream_app.steps import Accounts, PeopleAccounts
 from stream_app.steps.policy import BudgetPolicy, policy_from
 from stream_app.steps.policy.people_shards import partition_of
 from stream_app.steps.policy.proposals import (
@@ -90,9 +92,10 @@ def test_partitions_decide_and_account_in_the_crowd_as_one_process(
         population = replace(population, weights=rng.uniform(0.2, most, 90).round(1))
     horizon = chosen.horizon_settings(0)
     whole = Accounts.of(chosen, horizon, population, population.people)
+    nobody = ContinuousAccountant(Population.pack((), population.location_names), horizon)
     embedded, elsewhere = (policy_from(SETTINGS.release, REGISTRY) for _ in range(2))
     assert isinstance(embedded, BudgetPolicy) and isinstance(elsewhere, BudgetPolicy)
-    embedded.bind(whole.informed, whole.deciding)
+    PeopleAccounts(chosen, whole).bind(embedded)
     partition = np.array([partition_of(name, 3) for name in population.people])
     where = [np.flatnonzero(partition == k)[::-1] for k in range(3)]
     held = [population.subset(each) for each in where]
@@ -115,8 +118,8 @@ def test_partitions_decide_and_account_in_the_crowd_as_one_process(
         assert survey.proposal is None
         assert whole.crowd is not None
         crowds = whole.crowd.ask(announced(t, names))
-        asked = RemoteCrowd(Answered(survey.crowds), chosen.crowd_adversary, 0)  # type: ignore[arg-type]
-        assert asked.ask(announced(t, names)) == crowds
+        asked = RemoteAccounts(nobody, chosen, Answered(survey.crowds))  # type: ignore[arg-type]
+        assert asked.ask(t, [REGISTRY.get(name) for name in names]) == crowds
         negotiation = Negotiation(
             elsewhere.decider(t, names), elsewhere.limit, 3, source=SOURCE, crowds=crowds
         )
@@ -218,7 +221,7 @@ def test_an_account_worker_shows_the_ceilings_of_all_its_partitions(tmp_path: Pa
         decided = deployment.decided(StepDecision.model_validate_json(line))
         assert decided.crowds is not None
         for accounts in owned:
-            accounts.apply(decided.schedule, decided.crowds)
+            accounts.apply(decided)
         watch.accounted(owned[-1], decided)
     assert len(shown.summaries) == len(embedded) == 8
     for together, single in zip(shown.summaries, embedded, strict=True):

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from accounting.exceptions import AttackAboveCeilingError, StepOrderError
 from models.releases import StepSchedule
 from stream_app.exceptions import AccountingFailedError
+from stream_app.steps.accounts import PeopleAccounts
 from stream_app.steps.engine import StoredStep
+from stream_app.steps.policy import Decided
 from stream_app.wire.messages import Activation, Reading, SensorValue, StepRelease
 from tests.stream_app.engine_support import (
     accountant,
@@ -108,10 +110,12 @@ def test_any_order_within_the_grace_and_any_repetition_give_the_same_releases(
 
 def test_the_same_stream_gives_the_same_bits_again() -> None:
     messages = messages_of_a_day(15, 3, faults=True)
-    first, second = feed(engine(), messages), feed(engine(), messages)
+    engines = engine(), engine()
+    first, second = (feed(each, messages) for each in engines)
     assert releases(first[0]) == releases(second[0])
-    for one, other in zip(first[0], second[0], strict=True):
-        assert one.records.risk.tobytes() == other.records.risk.tobytes()
+    assert [each.summary for each in first[0]] == [each.summary for each in second[0]]
+    one, other = (each.accounts.records() for each in engines)  # type: ignore[attr-defined]
+    assert one.risk.tobytes() == other.risk.tobytes()
     assert first[1] == second[1]
 
 
@@ -177,7 +181,7 @@ def test_a_step_whose_attack_refutes_the_ceiling_is_never_drawn() -> None:
                 raise AttackAboveCeilingError("map", 0.9, "exact", 0.5)
 
     target = engine()
-    target._attack = Refuting()
+    target.accounts._shadow = Refuting()  # type: ignore[attr-defined]
     target._publisher = publisher = Watched()  # type: ignore[assignment]
     messages = [activation(0, "A"), reading(0, "A", 1), activation(1, "A"), reading(1, "A", 1)]
     with pytest.raises(AccountingFailedError, match="no attack may be right more often than the ceiling"):
@@ -188,7 +192,7 @@ def test_a_step_whose_attack_refutes_the_ceiling_is_never_drawn() -> None:
 def test_a_release_made_before_stands_whatever_is_read_now() -> None:
     """One durable release per sensor and step: neither other counts nor other sensors change it."""
     (made,), _ = feed(engine(), [activation(0, "A", "C"), reading(0, "A", 5), reading(0, "C", 6)])
-    stored = StoredStep(made.schedule, made.release)
+    stored = StoredStep(Decided(made.schedule), made.release)
     again, _ = feed(engine(stored=[stored]), [activation(0, "B"), reading(0, "B", 30)])
     assert again[0].release == made.release
     assert again[0].schedule == made.schedule
@@ -198,15 +202,17 @@ def test_a_release_made_before_stands_whatever_is_read_now() -> None:
 
 def test_everybody_is_reported_now_and_then_and_who_crosses_a_threshold_at_once() -> None:
     """Every five steps all six people; in between exactly those the accountant names."""
-    watched = accountant()
-    target = engine(accounts=watched)
+    target = engine()
+    watched = target.accounts
+    assert isinstance(watched, PeopleAccounts)
     for step in range(12):
-        (closed,), _ = feed(target, [activation(step, "B"), reading(step, "B", 3)], finish=False)
+        feed(target, [activation(step, "B"), reading(step, "B", 3)], finish=False)
         everybody = step % 5 == 0
-        expected = list(range(6)) if everybody else watched.crossings().tolist()
-        assert closed.records.person.tolist() == expected
-        assert np.array_equal(closed.records.risk, watched.risk()[closed.records.person])
-        assert len(closed.records.by) == len(expected)
+        expected = list(range(6)) if everybody else watched.accountant.crossings().tolist()
+        records = watched.records()
+        assert records.person.tolist() == expected
+        assert np.array_equal(records.risk, watched.accountant.risk()[records.person])
+        assert len(records.by) == len(expected)
 
 
 def test_the_release_is_one_message_per_step() -> None:

@@ -66,7 +66,7 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, work):
     policy, elsewhere = (budget_policy(steps, look_ahead=look_ahead) for _ in range(2))
     horizon = HorizonSettings(4, 1, operations=work, decided=policy.limit)
     whole = accounted(population, horizon)
-    policy.bind(whole)
+    deciding.bound(policy, whole)
     partition = np.array([partition_of(name, 3) for name in population.people])
     held = [population.subset(np.flatnonzero(partition == k)[::-1]) for k in range(3)]
     parts = [accounted(part, horizon) for part in held]
@@ -103,7 +103,7 @@ def test_distributed_decisions_in_a_night_of_change_are_those_of_one_process():
     everybody = Population.concatenate([daily, timeless])
     nobody = Population.pack([], [str(k) for k in range(LOCATIONS)])
     whole, *parts = (ContinuousAccountant(each, horizon) for each in (everybody, daily, timeless, nobody))
-    policy.bind(whole)
+    deciding.bound(policy, whole)
     respondents = [
         Respondent(k, WhatIf(part, elsewhere.limit), REGISTRY, "d") for k, part in enumerate(parts)
     ]

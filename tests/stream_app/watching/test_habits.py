@@ -25,7 +25,14 @@ from stream_app.starting.demo import prepare
 from stream_app.watching.people import PeopleView
 from stream_app.watching.wording import habits_warning, in_a_hundred
 from tests import ROOT
-from tests.stream_app.engine_support import NAMES, lines_of, messages_of_a_day, population, settings
+from tests.stream_app.engine_support import (
+    NAMES,
+    lines_of,
+    messages_of_a_day,
+    people_of,
+    population,
+    settings,
+)
 
 
 def settled(people: int = 3) -> Population:
@@ -66,7 +73,7 @@ def test_a_warning_says_that_habits_alone_decide(tmp_path: Path, caplog: pytest.
     assert plan_releases(settings(), tmp_path / "schedule.json", people).warning == warning
     findings = check_files(config=tmp_path / "t.toml", priors=tmp_path / "priors.json")
     assert [f"{each.sentence}; {each.remedy}" for each in findings if each.subject == "mistakes"] == [warning]
-    view = PeopleView(people, accountant, list(people.people))
+    view = PeopleView([people_of(accountant)])
     assert view.warning == warning
 
 

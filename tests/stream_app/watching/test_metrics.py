@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -15,9 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from accounting.decisions import BudgetReason
 from models.mechanisms import MECHANISMS, Tiered, parse
 from models.releases import SensorRelease, StepSchedule
-from stream_app.kafka.release.release_core import closed_event
 from stream_app.kafka.worker_metrics import AccountMetrics, IntakeMetrics
 from stream_app.setup.settings import Settings
+from stream_app.steps import ClosedStep
 from stream_app.watching.events import RunStarted, StepClosed
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.people import PeopleView
@@ -284,6 +284,6 @@ def test_the_release_worker_counts_what_settled_its_decisions() -> None:
     counts = dict.fromkeys(("people", "allowed", "natural", "over", "cleared", "rounds"), 0)
     why = DecisionReason(reason=BudgetReason.NO_ANSWER, **counts)
     release = StepRelease(step=0, releases=())
-    step = SimpleNamespace(schedule=StepSchedule(0, ()), release=release, missing=(), why=why, crowds=None)
-    metrics.closed(closed_event(cast(Any, step)))
+    step = ClosedStep(StepSchedule(0, ()), release, (), None, (), is_replayed=False, why=why)
+    metrics.closed(step.event())
     assert registry.get_sample_value("tallyguard_decisions_total", settled) == 1

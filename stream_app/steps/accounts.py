@@ -1,0 +1,286 @@
+"""What is accounted of some people: of all of a run in one process, or of a partition in an account worker.
+
+Everything here is a function of the people, the settings and the steps as they were decided, never of a
+count. So accounts are brought up to date from a log of decisions alone, and a snapshot only saves time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous import Cells, ContinuousAccountant
+from accounting.continuous.crowd import CrowdAccount
+from accounting.continuous.shadow import AttackedPart, MeanAttack, Shadow, recent_step_count
+from accounting.decisions.what_if import WhatIf
+from accounting.exposure.crowd import StepCrowd
+from accounting.ledgers import PrivacyAccount
+from accounting.settings import HorizonSettings
+from models.priors import Population
+from models.releases import Sensor, StepSchedule
+from stream_app.setup.release_settings import CROWD
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy import BudgetPolicy, Decided, Policy, settled, undecided_step
+from stream_app.steps.policy.people_shards import new_shadow, people_shares
+from stream_app.steps.risk_output import RiskRecords, crowd_message, summary_message, with_worst
+from stream_app.watching.metrics import over_limit_counts
+from stream_app.watching.people import Standing
+from stream_app.wire import CrowdSummary, OverLimitCounts, RiskSummary, fingerprint_of
+
+
+class Accounts(NamedTuple):
+    """The account against an adversary who knows where all other people are, and the one against the crowd's.
+
+    ``decides`` says whether a risk budget limits the crowd account; by default it limits the informed one.
+    """
+
+    informed: ContinuousAccountant
+    crowd: CrowdAccount | None = None
+    decides: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        horizon: HorizonSettings,
+        population: Population,
+        pseudonyms: Sequence[str],
+        effective_from: NDArray[np.int64] | None = None,
+    ) -> Accounts:
+        """Before the first step of ``horizon``; ``pseudonyms`` (N,) decide shares of work and toss coins."""
+        shares = people_shares(pseudonyms, settings.kafka.partitions)
+        apart = settings.has_crowd  # in a crowd people with equal priors still differ
+        informed = ContinuousAccountant(population, horizon, effective_from, shares, apart, population.told)
+        if not settings.has_crowd:
+            return cls(informed)
+        decides = settings.adversary == CROWD
+        limit = settings.refined_limit if decides else None
+        adversary = settings.crowd_adversary
+        crowd = CrowdAccount(informed, adversary, pseudonyms, limit, population.weights)
+        return cls(informed, crowd, decides)
+
+    def held_by(self, settings: Settings, people: tuple[str, ...], cells: Cells) -> Accounts:
+        """These accounts before any step, with people in a snapshot's cells; in a crowd, each in its own."""
+        if self.crowd is not None:
+            return self
+        shares = people_shares(people, settings.kafka.partitions)
+        return self._replace(informed=self.informed.held_by(people, cells, shares))
+
+    @property
+    def whole(self) -> ContinuousAccountant | CrowdAccount:
+        """The account that holds the state of both."""
+        return self.informed if self.crowd is None else self.crowd
+
+    @property
+    def deciding(self) -> CrowdAccount | None:
+        """The crowd's account, if the risk budget limits it."""
+        return self.crowd if self.decides else None
+
+    def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
+        """What each of these sensors would hide among in the next step; None without a crowd's account."""
+        if self.crowd is None:
+            return None
+        return self.crowd.ask(undecided_step(step, sensors))
+
+    def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """Account one step; steps come in order without gaps."""
+        self.informed.apply(step)
+        if self.crowd is not None:
+            self.crowd.apply(step, crowds)
+
+    def with_people(self, newcomers: Accounts) -> Accounts:
+        """These accounts and those of other people, at the same step, as one."""
+        informed = self.informed.with_people(newcomers.informed)
+        if self.crowd is None or newcomers.crowd is None:
+            return self._replace(informed=informed)
+        return self._replace(informed=informed, crowd=self.crowd.with_people(newcomers.crowd, informed))
+
+    def of_people(self, people: NDArray[np.int64]) -> Accounts:
+        """The accounts of some of the people, by position."""
+        informed = self.informed.of_people(people)
+        crowd = None if self.crowd is None else self.crowd.of_people(people, informed)
+        return self._replace(informed=informed, crowd=crowd)
+
+    def crowd_summary(self) -> CrowdSummary | None:
+        """The last step in a few numbers against the crowd adversary; None where that is not computed."""
+        return None if self.crowd is None else crowd_message(self.crowd.summary(), self.crowd.adversary)
+
+
+class PeopleAccounts:
+    """The ceilings of some people and what rests on them, moved on by :meth:`apply`, step by step.
+
+    Beside ``accounts`` it has the attack that is reported with the ceilings, and under a risk budget
+    questions about the next step (``what_if``). ``partition`` is said in summaries; ``has_windows`` as for
+    :class:`accounting.decisions.what_if.WhatIf`. ``most_exposed`` people are :meth:`named` by their
+    ``pseudonyms`` (N,), which default to the accountant's own names.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        accounts: Accounts,
+        *,
+        has_windows: bool = False,
+        partition: int = 0,
+        most_exposed: int = 0,
+        pseudonyms: Sequence[str] | None = None,
+    ) -> None:
+        self.settings, self.partition = settings, partition
+        self._has_windows = has_windows
+        self._most_exposed, self._pseudonyms = most_exposed, pseudonyms
+        self._shadow: Shadow | None = None
+        self.what_if: WhatIf | None = None
+        self.use(accounts)
+
+    def use(self, accounts: Accounts) -> None:
+        """Go on with these accounts, at the same step, as where people came or left."""
+        self.accounts = accounts
+        before, self._shadow = self._shadow, new_shadow(self.settings, accounts.informed)
+        if self._shadow is not None and before is not None:
+            self._shadow.take_over_log(before)
+        if (limit := self.settings.decided_limit) is not None:
+            has_windows = self._has_windows
+            self.what_if = WhatIf(accounts.informed, limit, accounts.deciding, has_windows=has_windows)
+
+    def bind(self, policy: Policy) -> None:
+        """Let a policy under a risk budget ask these people."""
+        if self.what_if is not None and isinstance(policy, BudgetPolicy):
+            policy.bind(partial(settled, self.what_if), self.what_if.people)
+
+    @property
+    def accountant(self) -> ContinuousAccountant:
+        """The accounts against an adversary who knows where everybody else is."""
+        return self.accounts.informed
+
+    @property
+    def crowd(self) -> CrowdAccount | None:
+        """The accounts against the crowd adversary, where they are kept."""
+        return self.accounts.crowd
+
+    @property
+    def next_step(self) -> int:
+        """The step that is applied next."""
+        return self.accountant.next_step
+
+    @property
+    def pseudonyms(self) -> Sequence[str]:
+        """The people, in the accountant's order."""
+        return self.accountant.people if self._pseudonyms is None else self._pseudonyms
+
+    @property
+    def assumed(self) -> str | None:
+        """What the habits of people who were not measured rest on; None if all were measured."""
+        return self.accountant.population.assumed
+
+    def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
+        """As :meth:`Accounts.ask`."""
+        return self.accounts.ask(step, sensors)
+
+    def apply(self, decided: Decided) -> None:
+        """Account one step; steps come in order without gaps."""
+        if self.what_if is not None:  # first: it looks at the accounts before this step
+            self.what_if.note(decided.schedule, decided.crowds)
+        self.accounts.apply(decided.accounted, decided.crowds)
+        if self._shadow is not None:
+            self._shadow.note(decided.accounted)
+
+    def restore(self, steps: Iterable[Decided], on_progress: Callable[[], None] = lambda: None) -> None:
+        """Take steps of the log, in order, from :attr:`first_to_restore` on; the new ones are applied."""
+        for decided in steps:
+            if decided.schedule.step >= self.next_step:
+                self.apply(decided)
+            elif self._shadow is not None:
+                self._shadow.note(decided.accounted)
+            on_progress()
+
+    @property
+    def first_to_restore(self) -> int:
+        """The first step to read of a log: the attack looks back at some that a snapshot has applied."""
+        recent = 0 if self._shadow is None else recent_step_count(self.accountant.settings.horizon)
+        return max(0, self.next_step - recent)
+
+    def attack(self) -> tuple[AttackedPart, ...] | None:
+        """The success of an attack on people drawn from these after the last step; None if none is tried."""
+        return None if self._shadow is None else self._shadow.attack()
+
+    def mean_attack(self) -> MeanAttack | None:
+        """The same over all people; an error where it refutes the ceiling."""
+        return None if self._shadow is None else self._shadow.mean()
+
+    def standing(self) -> Standing:
+        """Everybody's figures after the last step."""
+        return Standing.of(self.accountant, self.pseudonyms, self.crowd)
+
+    def summary(self) -> RiskSummary:
+        """The last step in a few numbers, without names."""
+        return summary_message(
+            *(self.accountant.summary(), self.partition, self.assumed, self.mean_attack()),
+            *(self.accounts.crowd_summary(), self.over_limit(self.standing)),
+        )
+
+    def named(self, summary: RiskSummary) -> RiskSummary:
+        """The summary that names the most exposed people, if the settings ask for it; for the owner only."""
+        return with_worst(summary, self.accountant, self.pseudonyms, self._most_exposed)
+
+    def over_limit(self, standing: Callable[[], Standing]) -> OverLimitCounts | None:
+        """How many people are over the limit of the rule; None if no limit is set."""
+        limit = self.settings.release.budget.limit
+        if limit is None:
+            return None
+        return over_limit_counts(standing(), limit, in_crowd=self.settings.adversary == CROWD)
+
+    def records(self) -> RiskRecords:
+        """Risks after the last step of who crossed a threshold; at each ``risk_every``-th step of all."""
+        accountant, crowd, step = self.accountant, self.crowd, self.next_step - 1
+        is_whole = step % self.settings.risk_every == 0
+        person = np.arange(len(accountant.people)) if is_whole else accountant.crossings()
+        if crowd is not None and not is_whole:
+            person = np.union1d(person, crowd.crossings())
+        risks = accountant.risks_of(person)
+        return RiskRecords(
+            *(person, risks.risk, risks.baseline, risks.added, risks.by),
+            None if crowd is None else crowd.risk()[person],
+            () if crowd is None else tuple(map(crowd.decided_by, person.tolist())),
+        )
+
+
+class Spent:
+    """What all steps so far have spent on differential privacy; a position carries it from run to run.
+
+    Beside it a position has ``decided``, the fingerprint of the last step, by which it is compared with the
+    log of decisions.
+    """
+
+    def __init__(self, account: PrivacyAccount, decided: str | None = None) -> None:
+        self.account = account
+        self._decided = decided
+        self._last: StepSchedule | None = None
+
+    @classmethod
+    def carried(
+        cls, saved: Mapping[str, Any], decided: str | None, next_step: int, last: StepSchedule | None
+    ) -> Spent | None:
+        """As a position has it; None where an earlier version kept none, or less.
+
+        ``ValueError`` where it is not of the steps before ``next_step``, the ``last`` of which the log has.
+        """
+        if decided not in (None, None if last is None else fingerprint_of(last)):
+            raise ValueError("another last step")
+        account = PrivacyAccount.load(saved) if saved else None
+        if account is not None and account.steps != next_step:
+            raise ValueError(f"an account of {account.steps} steps")
+        return cls(account, decided) if account is not None and account.is_of_this_version else None
+
+    def charge(self, schedule: StepSchedule) -> None:
+        """Add what a step spends."""
+        self.account.charge(schedule)
+        self._last = schedule
+
+    @property
+    def decided(self) -> str | None:
+        """The fingerprint of the last step; None before the first."""
+        return self._decided if self._last is None else fingerprint_of(self._last)
