@@ -28,9 +28,6 @@ LONG = (
 )
 
 
-_reporter: pytest.TerminalReporter | None = None
-
-
 @pytest.hookimpl(tryfirst=True)  # hypothesis looks at its option when it is its turn
 def pytest_configure(config: pytest.Config) -> None:
     """One day's random cases are the same in all processes, and can be tried again."""
@@ -45,19 +42,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"CASES_OF={day} in the environment tries the same random cases again")
 
 
+class _AtOnce:
+    """What failed says so at once: a run that is cut off has told it."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self.reporter = reporter
+
+    @pytest.hookimpl(trylast=True)  # after its letter
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            said = (report.longreprtext.strip() or "no traceback").splitlines()[-12:]
+            self.reporter.write_line("\n".join([f"\nFAILED {report.nodeid} ({report.when})", *said]))
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Processes that run tests have a reporter, too, which nobody sees."""
-    global _reporter
-    if not hasattr(session.config, "workerinput"):
-        _reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-
-
-@pytest.hookimpl(trylast=True)  # after its letter
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """What failed says so at once: a run that is cut off has told it."""
-    if report.failed and _reporter is not None:
-        said = (report.longreprtext.strip() or "no traceback").splitlines()[-12:]
-        _reporter.write_line("\n".join([f"\nFAILED {report.nodeid} ({report.when})", *said]))
+    config = session.config
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_AtOnce(config.pluginmanager.get_plugin("terminalreporter")))
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups when it is its turn
