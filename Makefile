@@ -188,7 +188,7 @@ UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --
 	--no-emit-index-url --no-emit-find-links --no-header --quiet
 lock: | $(VENV)/installed-uv ## choose the newest versions and write both lock files (UPGRADE=--upgrade)
 	@$(BIN)/$(UV_COMPILE) $(UPGRADE) --extra dev --output-file requirements-dev.lock
-	@$(BIN)/$(UV_COMPILE) --extra build --constraint requirements-dev.lock --no-annotate --output-file requirements.lock
+	@$(BIN)/$(UV_COMPILE) --extra engine --extra build --constraint requirements-dev.lock --no-annotate --output-file requirements.lock
 
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) site demo-output out .mypy_cache .ruff_cache .hypothesis
