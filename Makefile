@@ -67,7 +67,7 @@ services: ## Prometheus, Chromium, Mosquitto, Pango, Java, Maven and faketime fr
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || echo "could not install$$missing"; \
 	elif [ -n "$$missing" ]; then echo "not installed, tests that need them are skipped:$$missing"; fi
 
-thorough: install-dev ## every test with random cases, with all of them; `make test` tries a quarter, another one each day
+thorough: install-dev ## every test with random cases, with all of them; `make test` tries an eighth, another one each day
 	@THOROUGH=1 $(BIN)/python -m pytest $(SHARED_OUT) -m "thorough or hypothesis"
 
 test-fast: install-dev ## the tests that take less than two minutes together

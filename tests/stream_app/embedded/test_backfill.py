@@ -28,7 +28,7 @@ from tests.stream_app.engine_support import (
     reading,
 )
 
-STEPS, KILLS = 300, 4
+STEPS, KILLS = 100, 4
 COMMAND = "import sys; from stream_app.cli import main; sys.argv[0] = 'tallyguard'; sys.exit(main())"
 KEYS = {"TALLYGUARD_NOISE_KEY_SECRET": NOISE_SECRET, "TALLYGUARD_PSEUDONYM_KEY_SECRET": PSEUDONYM_SECRET}
 PRIORS = {
