@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -53,6 +54,14 @@ class _AtOnce:
         if report.failed:
             said = (report.longreprtext.strip() or "no traceback").splitlines()[-12:]
             self.reporter.write_line("\n".join([f"\nFAILED {report.nodeid} ({report.when})", *said]))
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """A folder in a test's own: what a run keeps beside its folder goes with it, before a name comes again."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    return folder
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
