@@ -9,8 +9,8 @@ kernel looks for it there before it compiles.
 Nothing is taken that does not fit. The file names the versions of numba, llvmlite and Python and the kind of
 CPU. A kernel is found only under the hash of its own source file and of all those it calls: in a file made
 before a change the kernels that the change cannot touch still serve. And the bytes of a source file's kernels
-must have the digest that the file's contents name. What is refused is compiled, as if there were no file. It is
-machine code that lies beside our own sources, and is trusted as they are.
+must have the digest that the file's contents name. What is refused is compiled, as if there were no file. It
+is machine code that lies beside our own sources, and is trusted as they are.
 
 The file is a zip archive: ``contents.json``, and for each source file a member that is named by its hash and
 holds the files of its kernels in the cache, one after the other.
@@ -143,7 +143,7 @@ def _found() -> Path:
 
 
 def write_compiled(caches: Path, path: Path) -> int:
-    """Write all kernels of these sources that are kept in ``caches`` to a file; returns how many there are."""
+    """Write all kernels of these sources that are kept in ``caches`` to a file; returns their number."""
     members: dict[str, _Member] = {}
     data: dict[str, bytes] = {}
     kernels = 0

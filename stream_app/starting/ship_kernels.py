@@ -1,7 +1,7 @@
 """Writes the kernels of these sources to a file from which other machines take them (``make kernels``).
 
-``python -m stream_app.starting.ship_kernels [FOLDER]`` compiles what a run, a plan, a report and workers need,
-where this machine has not done so yet, and writes it; see :mod:`models.numerics.shipped`.
+``python -m stream_app.starting.ship_kernels [FOLDER]`` compiles what a run, a plan, a report and workers
+need, where this machine has not done so yet, and writes it; see :mod:`models.numerics.shipped`.
 """
 
 from __future__ import annotations

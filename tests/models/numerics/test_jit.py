@@ -29,7 +29,7 @@ NOT_COMPILED = {
     *("accounting.continuous.accountant", "accounting.continuous.payer"),
     "accounting.continuous.account_state",
     "accounting.bounds.protocol",
-    *("models.numerics.compiling", "models.numerics.threads"),
+    *("models.numerics.compiling", "models.numerics.threads", "models.numerics.shipped"),
     "models.numerics.kernel_cache",
     "models.exceptions",
     *("accounting.exposure.exposure", "accounting.exposure.step_information.observation"),
