@@ -29,6 +29,7 @@ NOT_COMPILED = {
     *("accounting.continuous.accountant", "accounting.continuous.payer"),
     "accounting.continuous.account_state",
     "accounting.bounds.protocol",
+    *("accounting.bounds.noised.levels_bound", "accounting.bounds.noised.sandwich_bound"),
     *("models.numerics.compiling", "models.numerics.threads", "models.numerics.shipped"),
     "models.numerics.kernel_cache",
     "models.exceptions",
