@@ -217,7 +217,7 @@ def _print_reading(deployment: NewDeployment, steps: int) -> None:
 
 def _print_unknown(deployment: NewDeployment) -> None:
     from models.mechanisms import Gaussian
-    from stream_app.watching.wording import duration
+    from stream_app.watching.wording import WHOLE_LOG, duration
 
     error, change = Gaussian(deployment.sigma).expected_absolute_error(), deployment.counts.clock_change
     stdout().print("\nWhat the file cannot say, and what was assumed:")
@@ -230,7 +230,8 @@ def _print_unknown(deployment: NewDeployment) -> None:
         "has less protection than priors and epsilon say: count in shorter intervals, or add noise.",
         _again(deployment.counts.most_counts),
         f"Noise of sigma {deployment.sigma:g} people on every count: off by {error:.2g} people on "
-        f"average. In differential privacy, all these releases together cost {_spent(deployment)}.",
+        f"average. In differential privacy, all these releases together (the {WHOLE_LOG}) cost "
+        f"{_spent(deployment)}.",
     ]
     if change is not None:
         sentences.append(
