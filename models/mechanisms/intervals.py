@@ -21,7 +21,7 @@ from models.mechanisms.gaussian import Gaussian
 from models.numerics.elementwise import exp
 
 _REACH = 14.0  # scales: what lies beyond has less than 2^-140 of the mass
-_LEAST_SIGMA = 0.5  # of the sum of two, so that the theta function's other terms are small
+_LEAST_SIGMA = 0.8  # of each of several, so that the theta function costs little; else laws are convolved
 _CUT = 1e-15  # mass that a convolution may leave out at each end, charged to the interval
 
 
@@ -73,8 +73,8 @@ def log_ratio_of_sum(sigmas: Sequence[float]) -> float:
     """``tau``: by how much the log-probability of a sum of discrete Gaussians is off that of one of them.
 
     ``sum_{j>=2} 2 artanh e(s_j^2)``, ``e(v) = 2 sum_m e^(-2 pi^2 v m^2)``,
-    ``s_j^2 = A_(j-1) sigma_j^2 / A_j`` and ``A_j`` the summed variance of the first ``j``. Each sigma is at
-    least 0.5.
+    ``s_j^2 = A_(j-1) sigma_j^2 / A_j`` and ``A_j`` the summed variance of the first ``j``. For sigmas of
+    0.5 or more.
     """
     total, found = 0.0, 0.0
     for sigma in sigmas:
@@ -117,22 +117,31 @@ def _trimmed(law: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
 
 # Noise for a target.
 
-_ROUNDS = 80
+_ROUNDS = 60
+_SMALLEST_SIGMA = 0.05
+_MARGIN = 1e-9
 
 
-def largest_sigma(within: int, level: float) -> float:
-    """The most noise with which a value is off by at most ``within`` with this probability.
+def largest_sigma(within: int, level: float, cells: int = 1) -> float:
+    """The most noise of each of so many values whose sum is off by at most ``within`` so often.
 
     ``Pr[|Z| <= w]`` of a discrete Gaussian falls in sigma (monotone likelihood ratio), so it is bisected; the
     found sigma keeps it. ``within`` / 1.96 would waste a tenth.
     """
-    low, high = 0.0, 2.0 * within + 2.0
-    while gaussian_coverage(high, within) >= level:
+
+    def keeps(sigma: float) -> bool:
+        if cells > 1 and sigma < _LEAST_SIGMA:
+            return half_width([Gaussian(sigma)] * cells, level) <= within
+        outside = (1.0 - level) * math.exp(-log_ratio_of_sum((sigma,) * cells))
+        return 1.0 - gaussian_coverage(sigma * math.sqrt(cells), within) <= outside
+
+    low, high = _SMALLEST_SIGMA, 2.0 * within + 2.0
+    while keeps(high):
         high *= 2.0
     for _ in range(_ROUNDS):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if gaussian_coverage(middle, within) >= level else (low, middle)
-    return low
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low * (1.0 - _MARGIN)  # what samplers are off the law, 2^-86, is less
 
 
 def gaussian_coverage(sigma: float, within: int) -> float:

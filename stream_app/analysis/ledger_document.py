@@ -181,17 +181,21 @@ def _differential(log: ReleaseLog, delta: float, neighbours: Neighbours, days: D
     }
 
 
+def unit_widths(step_seconds: int, hours: tuple[float, float]) -> tuple[int, int]:
+    """How many steps so many hours can meet: one more than they have, as they need not begin with a step."""
+    any_hours, visit = (ceil(each * 3600 / step_seconds) + 1 for each in hours)
+    return any_hours, visit
+
+
 def _by_unit(log: ReleaseLog, delta: float, days: Days, hours: tuple[float, float]) -> list[Document]:
     """What each unit is, what it covers, and its guarantee."""
-    # So many hours that do not begin with a step meet one step more.
-    widths = (ceil(each * 3600 / days.step_seconds) + 1 for each in hours)
     return [
         {
             "unit": found.unit.value,
             "covers": unit_in_words(found, hours, log.is_bounded),
             **dp_document(found.statement),
         }
-        for found in read_units(log, delta, days, *widths)
+        for found in read_units(log, delta, days, *unit_widths(days.step_seconds, hours))
     ]
 
 
