@@ -31,7 +31,7 @@ test thorough test-fast: export PYTEST_DEBUG_TEMPROOT := $(IN_MEMORY)
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test services thorough test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
-	readme style screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
+	kernels readme style screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -135,6 +135,9 @@ designs: install-dev ## noise designs and inferential privacy, figures and table
 
 decisions: install-dev ## utility against risk: risk budgets beside fixed noise (DATA=folder)
 	@$(BIN)/python -m experiments.decisions $(if $(DATA),--data $(DATA)) --results docs/results/tables
+
+kernels: install-dev ## the compiled kernels as a file beside the sources, from which other machines load them
+	@$(BIN)/python -m stream_app.starting.ship_kernels
 
 readme: install-dev ## refresh the README's picture and example from a run of the demo
 	@$(BIN)/python -m experiments.readme

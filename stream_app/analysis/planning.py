@@ -23,6 +23,7 @@ from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.given_priors import facts_of
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.release_settings import CROWD, INFORMED, AdversaryName
+from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts, Plan, follow_schedule, make_plan
 from stream_app.steps.policy import BudgetPolicy, Decided
@@ -134,6 +135,11 @@ class ReleasePlan:
             return ()
         return self.crowd.informed if self.adversary == CROWD else self.crowd.steps
 
+    @property
+    def schedule(self) -> Schedule:
+        """What was decided, without the slot of its first step."""
+        return Schedule(tuple(step.decided.schedule for step in self.steps))
+
     def sensors(self) -> tuple[SensorPlan, ...]:
         """Each sensor's share, in the order of their first announcement."""
         found: dict[str, list[Mechanism]] = {}
@@ -184,6 +190,13 @@ def plan_schedule(settings: Settings, schedule: Schedule, population: Population
     registry = SensorRegistry(population.location_names, sensors_of(schedule))
     refuse(Runner.PLAN, replace(facts_of(settings, population), registry=registry))
     return _decided(settings, follow_schedule(settings, schedule, registry), population)
+
+
+def plan_steps(settings: Settings, schedule: Schedule, population: Population) -> ReleasePlan:
+    """The same of the deployment's sensors, without the attack that is tried on drawn people."""
+    registry = load_registry(settings.sensors, population.location_names)
+    quiet = settings.model_copy(update={"attack_draws": 0})
+    return _decided(quiet, follow_schedule(quiet, schedule, registry), population)
 
 
 def sensors_of(schedule: Schedule) -> tuple[Sensor, ...]:

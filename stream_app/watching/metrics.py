@@ -473,12 +473,14 @@ class EngineMetrics(Observer):
         gauge = partial(Gauge, registry=registry)
         self._rho = gauge(
             "tallyguard_dp_rho",
-            "zCDP rho spent since the log began, adding or removing one person; +Inf after a raw count",
+            "zCDP rho spent since the log began, adding or removing one person: the unit of privacy is the "
+            "whole log; +Inf after a raw count",
             ["group"],
         )
         self._epsilon = gauge(
             "tallyguard_dp_epsilon",
-            "Differential-privacy epsilon certified at the deployment's delta; +Inf: nothing is promised",
+            "Differential-privacy epsilon certified at the deployment's delta: the unit of privacy is the "
+            "whole log; +Inf: nothing is promised",
             ["group"],
         )
         self._error = gauge(

@@ -41,7 +41,7 @@ from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
 from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_models
 from stream_app.setup.combinations import Facts, Runner, refuse
-from stream_app.setup.declared import require_most_counts, require_strangers
+from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.release_settings import BUDGET, CROWD, CrowdSettings, ReleaseSettings
@@ -535,6 +535,7 @@ class Deployment:
         if registry.windowed:
             registry = with_windows(registry, policy_from(settings.release, registry))
         require_most_counts(registry, settings.connect.scaled)
+        bounded_days(settings, registry)
         require_strangers(registry, settings.crowd)
         return cls(settings, registry, Topics.of(settings), connection)
 
