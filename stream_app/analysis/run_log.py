@@ -252,18 +252,19 @@ class RunLog:
 
     @property
     def worst(self) -> RiskSummary:
-        """The step at which the releases added most on average."""
-        return max(self.summaries, key=lambda summary: summary.mean_added)
+        """The step that the headline is of: at which the releases added most on average."""
+        step = self.view.figure("headline.added").over.last
+        return next(each for each in self.summaries if each.step == step)
 
     @property
     def most_added(self) -> float:
         """The highest added risk over all people and steps."""
-        return max(summary.added["1.0"] for summary in self.summaries)
+        return self.view.value("most.added")
 
     @property
     def most_risk(self) -> float:
         """The highest ceiling over all people and steps."""
-        return max(summary.risk["1.0"] for summary in self.summaries)
+        return self.view.value("most.ceiling")
 
     @property
     def times(self) -> StepTimes:

@@ -140,7 +140,27 @@ GLOSSARY = (
         "What is published of a step: for each active sensor a count, exact or with noise, or nothing.",
         "explanation/noise.md",
     ),
-    Entry("raw", (), "Published exactly as counted.", "explanation/noise.md"),
+    Entry("raw", ("exact",), "Published exactly as counted.", "explanation/noise.md"),
+    Entry(
+        "mechanism",
+        ("gaussian",),
+        "How a count becomes what is published: raw, with gaussian noise of a sigma, or suppressed.",
+        "explanation/noise.md",
+    ),
+    Entry(
+        "headline",
+        (),
+        "Guess, attack, ceiling and added risk as means over people at the step where releases added most. "
+        "Terminal, page, report and metrics have the same, and say which step it is.",
+        "how-to/read-the-report.md",
+    ),
+    Entry(
+        "nats",
+        ("nat",),
+        "A unit of information like bits: 1 nat is 1.44 bits. How far habits may be from the assumed ones is "
+        "said in nats, and so are epsilons.",
+        "explanation/sure-ceilings.md",
+    ),
     Entry(
         "suppressed",
         (),
@@ -156,7 +176,7 @@ GLOSSARY = (
     ),
     Entry(
         "risk budget",
-        ("budget",),
+        ("budget", "rule", "limit"),
         "A limit on the ceiling or the added risk, and the share of people who may be over it. Under a "
         "budget each step is released with the least noise that keeps it.",
         "explanation/decisions.md",

@@ -32,8 +32,7 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import own_version
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView, Standing
-from stream_app.watching.prior_notes import ceiling_condition
-from stream_app.watching.view import About, Moment, View
+from stream_app.watching.view import ABOUT_NOTHING, About, Moment, View
 from stream_app.wire import (
     PRIVATE_REASONS,
     ClockOff,
@@ -340,7 +339,7 @@ class EngineMetrics(Observer):
         self._budget = BudgetMetrics(registry, settings)
         self._priors = PriorMetrics(registry, None if settings is None else settings.priors_check)
         self._crowd = CrowdMetrics(registry, sensors, settings)
-        self._figures = View(About.of(settings) if settings else About(ceiling_condition(None)))
+        self._figures = View(About.of(settings) if settings else ABOUT_NOTHING)
         self._show_state(registry)
         self._show_noise(registry, sensors, () if settings is None else tuple(settings.release.tiers))
         self._show_risks(registry, [label(level) for level in thresholds])

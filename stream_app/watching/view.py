@@ -229,8 +229,9 @@ class Figure:
     @property
     def label(self) -> str:
         """What stands beside it."""
-        label = self.kind.label
-        return f"Highest {label[:1].lower()}{label[1:]}" if self.name.startswith("most.") else label
+        if self.name.startswith("most."):
+            return f"Highest {self.kind.label.lower().removesuffix(', at most')}"
+        return self.kind.label
 
     @property
     def shown(self) -> str:
@@ -343,6 +344,9 @@ class About:
         return cls(ceiling_condition(check, settings.draws), times, limit, is_refuted)
 
 
+ABOUT_NOTHING = About(ceiling_condition(None))
+"""What figures refer to where no settings are at hand."""
+
 _HOW = {
     "headline": "mean over people at the step where releases added most",
     "mean": "mean over people and steps",
@@ -365,6 +369,7 @@ class View:
     worst: Moment | None = None
     last: Moment | None = None
     first_step: int | None = None
+    most: tuple[float, float] | None = None  # ceiling and added risk of the most affected person
     over: OverLimitCounts | None = None
     most_over: int = 0
     allowed: int = 0
@@ -383,6 +388,9 @@ class View:
         if self.worst is None or moment.added > self.worst.added:
             self.worst = moment
         self.last, self._steps = moment, self._steps + 1
+        if moment.highest is not None and moment.most_added is not None:
+            ceiling, added = self.most or (0.0, 0.0)
+            self.most = max(ceiling, moment.highest), max(added, moment.most_added)
         self._has_crowd = moment.crowd is not None
         self._attacked += moment.attack is not None
         means = (moment.guess, moment.ceiling, moment.added, *(moment.attack or (0.0, 0.0, 0.0)))
@@ -408,13 +416,20 @@ class View:
             *self._risks("mean", everything),
             *self._risks("last", self.last),
         ]
-        most = {"ceiling": self.last.highest, "added": self.last.most_added}
-        found += [self._risk("most", name, value, self.last) for name, value in most.items()]
+        most = self.most or (None, None)
+        found += [
+            self._risk("most", n, value, self.last)
+            for n, value in zip(("ceiling", "added"), most, strict=True)
+        ]
         return (*found, *self._people())
 
     def figure(self, name: str) -> Figure:
-        """One figure by its name, ``headline.ceiling`` for example; KeyError for one there is none of."""
+        """One figure by its name, ``headline.ceiling`` for example; KeyError where there is none."""
         return {each.name: each for each in self.figures}[name]
+
+    def value(self, name: str) -> float:
+        """Its value; 0 where it was not computed."""
+        return self.figure(name).value or 0.0
 
     def group(self, scope: str) -> tuple[Figure, ...]:
         """The figures whose names begin with the scope."""
@@ -459,11 +474,10 @@ class View:
         times, people = self.about.times, f"{at.people:,} people"
         span = times.span(self.first_step or 0, self.last.step if self.last else at.step)
         return {
-            "headline": f"on average over {people} at {times.when(at.step)}, where releases added most "
-            f"of {span}",
+            "headline": f"on average over {people} at {times.when(at.step)}, where releases added most",
             "mean": f"on average over {people} and {span}",
             "last": f"on average over {people} after {times.when(at.step)}",
-            "most": f"for the most affected of {people}, at any step of {span}",
+            "most": f"for the most affected of {people} over {span}",
         }[scope]
 
     def _people(self) -> Iterable[Figure]:

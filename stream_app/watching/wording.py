@@ -224,9 +224,9 @@ def not_reached_in_words(people: int) -> str | None:
         return None
     of_whom = "1 person" if people == 1 else f"{people:,} people"
     return (
-        f"only the fast bound was computed for {of_whom}, so the ceiling is higher than necessary: the work "
-        "that sharpen_operations allows for a step was spent on people with more added risk; raise it to "
-        "refine every bound"
+        f"the ceilings of {of_whom} are higher than they need be, and none is too low: only the fast bound "
+        "was computed for them, as the work allowed for a step went to people with more added risk. A "
+        "larger sharpen_operations lowers them, and takes longer"
     )
 
 

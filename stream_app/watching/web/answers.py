@@ -20,7 +20,7 @@ from stream_app.setup.settings import Settings
 from stream_app.watching.html_pages import rendered, templates_of
 from stream_app.watching.metrics import HiddenLine
 from stream_app.watching.prior_notes import ceiling_condition
-from stream_app.watching.view import About
+from stream_app.watching.view import ABOUT_NOTHING, About
 from stream_app.watching.web.status import PeopleBoard, Status, StatusBoard, StepLine
 from stream_app.watching.wording import (
     DOWN,
@@ -108,7 +108,7 @@ def render(status: Status, about: Settings | None = None) -> str:
 
     Steps are shown by their time where ``about`` knows the deployment's origin, else by number.
     """
-    refers_to = About(ceiling_condition(None)) if about is None else About.of(about)
+    refers_to = About.of(about) if about else ABOUT_NOTHING
     when, condition = refers_to.times.when, refers_to.condition
     summary = status.summary
     return rendered(

@@ -19,8 +19,8 @@ from stream_app.setup.settings import Settings
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
 from stream_app.watching.metrics import HiddenLine, adversary_of, hour_of, sigmas_of, with_step
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
-from stream_app.watching.prior_notes import ceiling_condition, crowd_note, panel_note
-from stream_app.watching.view import About, Figure, Moment, View
+from stream_app.watching.prior_notes import crowd_note, panel_note
+from stream_app.watching.view import ABOUT_NOTHING, About, Figure, Moment, View
 from stream_app.watching.wording import decision_in_words, over_limit_in_words, spent_in_words
 from stream_app.wire import DeviceFinding, Reason, RiskSummary
 
@@ -275,7 +275,7 @@ class StatusBoard(Observer):
     ) -> None:
         """``about`` are the settings of the deployment, where they are known."""
         self._about, self._adversary = about, adversary_of(about)
-        self._figures = View(About.of(about) if about else About(ceiling_condition(None)))
+        self._figures = View(About.of(about) if about else ABOUT_NOTHING)
         self._changing = threading.Lock()
         self._version = 0
         self._view: PeopleView | None = None
