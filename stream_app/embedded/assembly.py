@@ -30,7 +30,7 @@ from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
 from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
 from stream_app.setup.combinations import Runner
 from stream_app.setup.declared import bounded_days, require_most_counts
-from stream_app.setup.given_priors import drawn_from
+from stream_app.setup.given_priors import PRIORS_REST_ON, drawn_from, rests_on
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, design_files
@@ -401,6 +401,7 @@ def run(
         about={
             **people.about(),
             "priors_file": options.priors,
+            PRIORS_REST_ON: rests_on(population),
             "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
