@@ -27,7 +27,7 @@ from stream_app.setup.release_settings import CROWD, INFORMED, AdversaryName
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts, Plan, follow_schedule, make_plan
-from stream_app.steps.policy import BudgetPolicy, Decided
+from stream_app.steps.policy import BudgetPolicy, Decided, undecided_step
 from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.view import ABOUT_NOTHING, About, Moment, View
@@ -240,13 +240,13 @@ def _decided(
     steps = []
     for step in range(last + 1):
         sensors = plan.announced.get(step, ())
-        crowds = accounts.ask(step, [plan.registry.get(name) for name in sensors])
+        crowds = accounts.ask(undecided_step(step, sensors, plan.registry))
         decided = plan.policy.decide(step, sensors, crowds)._replace(crowds=crowds)
         plan.policy.accounted(decided.schedule, crowds)
         accounted = in_single_steps(decided.schedule, plan.registry)
         accounts.apply(accounted, crowds)
         if so_far is not None and crowds is not None:
-            so_far.note(decided.schedule, crowds)
+            so_far.note(accounted, crowds)
         if shadow is not None:
             shadow.note(accounted)
         attack = None if shadow is None else shadow.mean()

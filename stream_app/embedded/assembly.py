@@ -241,7 +241,7 @@ def restore_account(
         schedule = schedule_of(decision, registry)
         accounted = in_single_steps(schedule, registry)
         if decision.step >= accountant.next_step:
-            crowds = None if accounts.crowd is None else crowds_of(decision)
+            crowds = None if accounts.crowd is None else crowds_of(decision, registry)
             policy.accounted(schedule, crowds)
             accounts.apply(accounted, crowds)
         else:
@@ -519,7 +519,7 @@ def restore_engine(
             schedule_of(step.decision, registries.at(step.decision.step)),
             step.release,
             step.decision.why,
-            None if accounts.crowd is None else crowds_of(step.decision),
+            None if accounts.crowd is None else crowds_of(step.decision, registries.at(step.decision.step)),
         )
         for step in journal.published_since()
     )

@@ -199,10 +199,11 @@ def sigmas_of(event: StepClosed, adversary: CrowdAdversary | None) -> dict[str, 
         return {}
     from accounting.exposure.crowd import equivalent_sigma
 
-    names = (release.sensor.name for release in event.schedule.releases)
+    counting = (event.schedule if event.accounted is None else event.accounted).counting
     return {
-        name: min(equivalent_sigma(crowd, adversary), MOST_SIGMA)
-        for name, crowd in zip(names, event.crowds, strict=True)
+        sensor.name: min(equivalent_sigma(crowd, adversary), MOST_SIGMA)
+        for sensor, crowd in zip(counting, event.crowds, strict=True)
+        if sensor.window is None
     }
 
 

@@ -93,8 +93,8 @@ def accounts_of(given: Settings, folder: Path, people: Population | None = None)
         schedule = schedule_of(decision, registry)
         assert accounts.crowd is not None
         if decision.decisions and decision.decisions[0].crowd is not None:
-            assert crowds_of(decision) == accounts.crowd.ask(schedule)
-        accounts.apply(schedule, crowds_of(decision))
+            assert crowds_of(decision, registry) == accounts.crowd.ask(schedule)
+        accounts.apply(schedule, crowds_of(decision, registry))
     return accounts
 
 
