@@ -58,7 +58,7 @@ class _AtOnce:
 
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Path:
-    """A folder in a test's own: what a run keeps beside its folder goes with it, before a name comes again."""
+    """A folder in a test's own: what a run keeps beside it goes with it, before the name comes again."""
     folder = tmp_path / "here"
     folder.mkdir()
     return folder
