@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
 from accounting.ledgers import PrivacyAccount
+from models.calendar import Days
 from models.exceptions import TallyguardError
 from models.priors import Population
 from models.text import parse_json
@@ -25,8 +26,8 @@ from stream_app.embedded.panel import panel_observer
 from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
 from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
 from stream_app.setup.combinations import Runner
-from stream_app.setup.declared import require_most_counts
-from stream_app.setup.given_priors import drawn_from
+from stream_app.setup.declared import bounded_days, require_most_counts
+from stream_app.setup.given_priors import PRIORS_REST_ON, drawn_from, rests_on
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, design_files
@@ -200,11 +201,12 @@ def restore_accounts(
     read: Callable[[StepDecision], Decided],
     groups: Sequence[str],
     observer: Observer,
+    days: Days | None = None,
 ) -> Spent:
     """Apply the decisions before the last commit that the accounts lack; what all of them have spent.
 
-    ``read`` takes a decision of the log. :class:`OutputError` where what the commit has spent is not that of
-    the logged steps.
+    ``read`` takes a decision of the log; ``days`` are those of bounds over a day. :class:`OutputError` where
+    what the commit has spent is not that of the logged steps.
     """
     commit, settings = journal.last_commit, people.accountant.settings
     recent = max(0, commit.next_step - settings.horizon)
@@ -215,8 +217,8 @@ def restore_accounts(
         carried = Spent.carried(commit.account, commit.decided, commit.next_step, last)
     except ValueError as error:
         raise _other_steps(commit) from error
-    spent = carried or Spent(PrivacyAccount(groups), commit.decided)
-    spent.account.open(groups)
+    spent = carried or Spent(PrivacyAccount(groups, days), commit.decided)
+    spent.account.open(groups, days)
     first = 0 if carried is None else min(recent, people.first_to_restore)
     for decided in map(read, journal.accounted(first)):
         schedule = decided.schedule
@@ -303,6 +305,7 @@ def prepared(
     require_private_panel(settings)
     plan = make_plan(settings, schedule, population, Runner.RUN, known=known)
     require_most_counts(plan.registry, settings.connect.scaled)
+    bounded_days(settings, plan.registry)
     if schedule is None:
         require_lines(plan.registry)
     return plan
@@ -359,6 +362,7 @@ def run(
         about={
             **people.about(),
             "priors_file": options.priors,
+            PRIORS_REST_ON: rests_on(population),
             "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
@@ -398,7 +402,8 @@ def run(
         def read(decision: StepDecision) -> Decided:
             return Decided.logged(decision, registries.at(decision.step), has_crowd=settings.has_crowd)
 
-        spent = restore_accounts(accounted, plan.policy, journal, read, registries.groups, observer)
+        days = bounded_days(settings, plan.registry)
+        spent = restore_accounts(accounted, plan.policy, journal, read, registries.groups, observer, days)
         publisher = KeyedPublisher.of(settings, keys.noise, registries.regions)
         engine = restore_engine(settings, plan, accounted, publisher, journal, read, devices)
         engine.intake.window.drop(network.removed)

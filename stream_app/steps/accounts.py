@@ -21,10 +21,10 @@ from accounting.exposure.crowd import StepCrowd
 from accounting.ledgers import PrivacyAccount
 from accounting.settings import HorizonSettings
 from models.priors import Population
-from models.releases import Sensor, StepSchedule
+from models.releases import StepSchedule
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.settings import Settings
-from stream_app.steps.policy import BudgetPolicy, Decided, Policy, settled, undecided_step
+from stream_app.steps.policy import BudgetPolicy, Decided, Policy, settled
 from stream_app.steps.policy.people_shards import new_shadow, people_shares
 from stream_app.steps.risk_output import RiskRecords, crowd_message, summary_message, with_worst
 from stream_app.watching.metrics import over_limit_counts
@@ -80,11 +80,9 @@ class Accounts(NamedTuple):
         """The crowd's account, if the risk budget limits it."""
         return self.crowd if self.decides else None
 
-    def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
-        """What each of these sensors would hide among in the next step; None without a crowd's account."""
-        if self.crowd is None:
-            return None
-        return self.crowd.ask(undecided_step(step, sensors))
+    def ask(self, step: StepSchedule) -> StepCrowd | None:
+        """What each count of the next step would hide among; None without a crowd's account."""
+        return None if self.crowd is None else self.crowd.ask(step)
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Account one step; steps come in order without gaps."""
@@ -176,9 +174,9 @@ class PeopleAccounts:
         """What the habits of people who were not measured rest on; None if all were measured."""
         return self.accountant.population.assumed
 
-    def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
+    def ask(self, step: StepSchedule) -> StepCrowd | None:
         """As :meth:`Accounts.ask`."""
-        return self.accounts.ask(step, sensors)
+        return self.accounts.ask(step)
 
     def apply(self, decided: Decided) -> None:
         """Account one step; steps come in order without gaps."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from models.exceptions import TallyguardError
 from models.mechanisms import PublishesTiers, Suppressed
-from models.releases import PublishedValue, Sensor, SensorRelease, StepSchedule, TierValues, in_single_steps
+from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues, in_single_steps
 from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.devices import DeviceWatch
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
-from stream_app.steps.policy import Decided, Policy
+from stream_app.steps.policy import Decided, Policy, undecided_step
 from stream_app.steps.window import ClosedCounts, Origin, RevisedCount
 from stream_app.watching.events import StepClosed
 from stream_app.wire import (
@@ -41,8 +41,8 @@ _SUPPRESSED = Suppressed().name
 class StepAccounts(Protocol):
     """The people whom a step is accounted for: here, or in account workers, who read it from the log."""
 
-    def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
-        """What each of these sensors would hide among in the next step; None where that is not computed."""
+    def ask(self, step: StepSchedule) -> StepCrowd | None:
+        """What each count of the next step would hide among; None where that is not computed."""
 
     def apply(self, decided: Decided) -> None:
         """Account one step."""
@@ -202,8 +202,7 @@ class StepEngine:
 
     def _decide(self, closed: ClosedCounts) -> Decided:
         """How the announced sensors of a step are released."""
-        sensors = [self.intake.registry.get(name) for name in closed.sensors]
-        crowds = self.accounts.ask(closed.step, sensors)
+        crowds = self.accounts.ask(undecided_step(closed.step, closed.sensors, self.intake.registry))
         return self._policy.decide(closed.step, closed.sensors, crowds)._replace(crowds=crowds)
 
     def _findings(self, closed: ClosedCounts) -> tuple[DeviceFinding, ...]:

@@ -147,10 +147,11 @@ class PeopleView:
         ``beside`` says why no log is kept where others may be accounted elsewhere; None where all are here.
         """
         self._parts, self.note, self._beside = tuple(parts), note, beside
-        self._settings = parts[0].accountant.settings if parts else HorizonSettings(1, 0)
-        self._first = np.cumsum([0, *(len(part.accountant.people) for part in parts)]).tolist()
-        self._everybody = tuple(part.accountant.everybody for part in parts)
-        self._information = tuple(_information(part.accountant) for part in parts)
+        self._accountants = tuple(part.accountant for part in parts)  # whose people stay the same
+        self._settings = self._accountants[0].settings if parts else HorizonSettings(1, 0)
+        self._first = np.cumsum([0, *(len(each.people) for each in self._accountants)]).tolist()
+        self._everybody = tuple(each.everybody for each in self._accountants)
+        self._information = tuple(map(_information, self._accountants))
 
     @property
     def pseudonyms(self) -> Sequence[str]:
@@ -170,7 +171,7 @@ class PeopleView:
     @property
     def of_personas(self) -> bool:
         """Whether some names stand for many people."""
-        return any(part.accountant.holders.stands_for is not None for part in self._parts)
+        return any(each.holders.stands_for is not None for each in self._accountants)
 
     @property
     def horizon(self) -> int:
@@ -196,7 +197,7 @@ class PeopleView:
     @property
     def warning(self) -> str | None:
         """What to say where habits alone give most people away; None where they do not."""
-        return next(filter(None, (habits_warning(part.accountant) for part in self._parts)), None)
+        return next(filter(None, map(habits_warning, self._accountants)), None)
 
     def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
         """Mean information each release of the step reveals about a person, bits, by sensor."""
@@ -252,7 +253,7 @@ class PeopleView:
     def _account_of(self, person: int) -> tuple[Population, int]:
         """The priors of the accounts that a person's is among, and its position there."""
         number = bisect_right(self._first, person) - 1
-        accountant = self._parts[number].accountant
+        accountant = self._accountants[number]
         account = accountant.by_account.of(np.array([person - self._first[number]]))[0]
         return accountant.population, int(account)
 

@@ -11,7 +11,7 @@ import logging
 import secrets
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -21,7 +21,7 @@ from accounting.ledgers import PrivacyAccount
 from models.calendar import slots_by_the_clock
 from models.keys import NoiseKey
 from models.priors import Population
-from models.releases import Sensor
+from models.releases import StepSchedule
 from stream_app.exceptions import restoring
 from stream_app.kafka.broker.clients import FencedError, LogError, start_producer
 from stream_app.kafka.broker.connection import Connection
@@ -54,6 +54,7 @@ from stream_app.kafka.release.release_log import TransactionLog
 from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
 from stream_app.kafka.warm_up import compile_kernels
 from stream_app.kafka.worker_process import Job, stop_if_cancelled
+from stream_app.setup.declared import bounded_days
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.facts import NETWORK
 from stream_app.setup.run_folder.manifest import check_reason
@@ -69,7 +70,7 @@ from stream_app.steps import (
     StepWindow,
     first_free_step,
 )
-from stream_app.steps.policy import BudgetPolicy, Decided, Policy, undecided_step
+from stream_app.steps.policy import BudgetPolicy, Decided, Policy
 from stream_app.steps.policy.proposals import (
     Answer,
     CrowdAnswer,
@@ -226,16 +227,14 @@ class RemoteAccounts:
     ) -> None:
         self._nobody, self._settings, self._proposer = nobody, settings, proposer
 
-    def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
-        """What each of these sensors would hide among in the next step."""
+    def ask(self, step: StepSchedule) -> StepCrowd | None:
+        """What each count of the next step would hide among."""
         if self._proposer is None or not self._settings.has_crowd:
             return None
-        undecided = undecided_step(step, sensors)
-        survey = CrowdSurvey(undecided, self._proposer.partitions, self._proposer.source)
+        crowds = self._proposer.survey(CrowdSurvey(step, self._proposer.partitions, self._proposer.source))
         clock = self._nobody.settings
-        slots = slots_by_the_clock(clock.first_slot, step, clock.calendar)
-        crowds = self._proposer.survey(survey)
-        return with_strangers(undecided, crowds, self._settings.crowd_adversary, *slots)
+        slots = slots_by_the_clock(clock.first_slot, step.step, clock.calendar)
+        return with_strangers(step, crowds, self._settings.crowd_adversary, *slots)
 
     def bind(self, policy: Policy) -> None:
         """Let a policy under a risk budget ask all partitions together."""
@@ -491,11 +490,12 @@ class DecidingWorker(Job):
     async def _carry(self, progress: Progress, spent: Spent | None) -> Progress:
         """Continue the privacy account of earlier runs; the log is read if the position does not hold it."""
         groups = self._deployment.facts.registries.groups
+        days = bounded_days(self._deployment.settings, self._deployment.registry)
         if spent is None:
-            spent, decisions = Spent(PrivacyAccount(groups)), self._deployment.topics.decisions
+            spent, decisions = Spent(PrivacyAccount(groups, days)), self._deployment.topics.decisions
             async for decision in read_steps(self._deployment.connection, decisions, 0, progress.next_step):
                 spent.charge(self._deployment.schedule_of(decision))
-        spent.account.open(groups)
+        spent.account.open(groups, days)
         self._monitor.observer.carried(spent.account)
         return progress.model_copy(update={"account": spent.account.save()})
 

@@ -14,7 +14,7 @@ from accounting.decisions import (
     WindowsAtHand,
     decide,
 )
-from accounting.decisions.what_if import AnnouncedStep, WhatIf
+from accounting.decisions.what_if import AnnouncedStep, WhatIf, crowds_of_sensors
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import RiskBudget
 from models import mechanisms
@@ -36,6 +36,7 @@ from models.releases import (
     SensorRegistry,
     SensorRelease,
     StepSchedule,
+    counting_in,
     in_single_steps,
 )
 from stream_app.exceptions import SettingsError
@@ -77,7 +78,7 @@ class Decided(NamedTuple):
         :class:`~models.exceptions.ScheduleError` for a count of a window that is not the one accounted.
         """
         schedule = schedule_of(decision, registry)
-        crowds = crowds_of(decision) if has_crowd else None
+        crowds = crowds_of(decision, registry) if has_crowd else None
         return cls(schedule, decision.why, crowds, in_single_steps(schedule, registry))
 
     @classmethod
@@ -99,7 +100,8 @@ class Decided(NamedTuple):
 class Policy(Protocol):
     """Decides how the announced sensors of a step are released.
 
-    ``crowds`` are what each of the sensors hides among, where that is known.
+    ``crowds`` are what each count of the step hides among, where that is known: the announced counts of
+    presence, then what windows count in it.
     """
 
     def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
@@ -133,9 +135,11 @@ def announced_sensors(schedule: Schedule | None) -> dict[int, tuple[str, ...]]:
     return {step.step: tuple(release.sensor.name for release in step.releases) for step in schedule.steps}
 
 
-def undecided_step(step: int, sensors: Iterable[Sensor]) -> StepSchedule:
+def undecided_step(step: int, sensors: Iterable[str], registry: SensorRegistry) -> StepSchedule:
     """The announced sensors of a step before anything is decided: each as if it were released raw."""
-    return StepSchedule(step, tuple(SensorRelease(sensor, Raw()) for sensor in sensors))
+    announced = [registry.get(name) for name in sensors]
+    releases = tuple(SensorRelease(sensor, Raw()) for sensor in announced)
+    return StepSchedule(step, releases, among=counting_in(step, announced, registry))
 
 
 # One configured mechanism a sensor, whatever was released before.
@@ -242,7 +246,7 @@ def _no_better_than(at_best: Mechanism, options: tuple[Mechanism, ...]) -> tuple
 
 
 Settle: TypeAlias = Callable[[StepDecider, StepCrowd | None, Sequence[Sequence[Sensor]]], Decided]
-"""Asks accounts the questions of a decider: of a step, with its sensors' crowds and the sensors that come."""
+"""Asks accounts the questions of a decider: of a step, with the crowds of its counts and what comes."""
 
 
 def settled(
@@ -251,7 +255,7 @@ def settled(
     """The decision where all people are at hand."""
     known = [choice.sensor for choice in decider.choices]
     open_windows = () if decider.windows is None else decider.windows.open
-    announced = AnnouncedStep(known, crowds, coming, open_windows)
+    announced = AnnouncedStep(known, crowds_of_sensors(known, crowds), coming, open_windows)
     decision = decide(decider, what_if.next_step(announced).count_over)
     return Decided.of(decision, in_crowd=what_if.crowd is not None)
 

@@ -76,9 +76,15 @@ def random_sensors(rng: np.random.Generator, locations: int, most: int = 5) -> l
     return [Sensor(f"s{place}", (int(place),)) for place in at]
 
 
-def bound(policy: BudgetPolicy, accountant: ContinuousAccountant, *, has_windows: bool = False) -> WhatIf:
+def bound(
+    policy: BudgetPolicy,
+    accountant: ContinuousAccountant,
+    crowd: CrowdAccount | None = None,
+    *,
+    has_windows: bool = False,
+) -> WhatIf:
     """Lets a policy ask an accountant's people; a limit in hindsight needs every step to be noted."""
-    what_if = WhatIf(accountant, policy.limit, has_windows=has_windows)
+    what_if = WhatIf(accountant, policy.limit, crowd, has_windows=has_windows)
     policy.bind(partial(settled, what_if), what_if.people)
     return what_if
 

@@ -119,7 +119,7 @@ def test_partitions_decide_and_account_in_the_crowd_as_one_process(
         assert whole.crowd is not None
         crowds = whole.crowd.ask(announced(t, names))
         asked = RemoteAccounts(nobody, chosen, Answered(survey.crowds))  # type: ignore[arg-type]
-        assert asked.ask(t, [REGISTRY.get(name) for name in names]) == crowds
+        assert asked.ask(announced(t, names)) == crowds
         negotiation = Negotiation(
             elsewhere.decider(t, names), elsewhere.limit, 3, source=SOURCE, crowds=crowds
         )
