@@ -24,9 +24,10 @@ from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.given_priors import facts_of
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.release_settings import CROWD, INFORMED, AdversaryName
+from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts, Plan, follow_schedule, make_plan
-from stream_app.steps.policy import BudgetPolicy, Decided
+from stream_app.steps.policy import BudgetPolicy, Decided, undecided_step
 from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.view import ABOUT_NOTHING, About, Moment, View
@@ -148,6 +149,11 @@ class ReleasePlan:
             return ()
         return self.crowd.informed if self.adversary == CROWD else self.crowd.steps
 
+    @property
+    def schedule(self) -> Schedule:
+        """What was decided, without the slot of its first step."""
+        return Schedule(tuple(step.decided.schedule for step in self.steps))
+
     def sensors(self) -> tuple[SensorPlan, ...]:
         """Each sensor's share, in the order of their first announcement."""
         found: dict[str, list[Mechanism]] = {}
@@ -201,6 +207,13 @@ def plan_schedule(settings: Settings, schedule: Schedule, population: Population
     return _decided(settings, follow_schedule(settings, schedule, registry), population)
 
 
+def plan_steps(settings: Settings, schedule: Schedule, population: Population) -> ReleasePlan:
+    """The same of the deployment's sensors, without the attack that is tried on drawn people."""
+    registry = load_registry(settings.sensors, population.location_names)
+    quiet = settings.model_copy(update={"attack_draws": 0})
+    return _decided(quiet, follow_schedule(quiet, schedule, registry), population)
+
+
 def sensors_of(schedule: Schedule) -> tuple[Sensor, ...]:
     """Every sensor of a schedule, in the order of appearance."""
     return tuple(dict.fromkeys(each.sensor for step in schedule.steps for each in step.releases))
@@ -227,13 +240,13 @@ def _decided(
     steps = []
     for step in range(last + 1):
         sensors = plan.announced.get(step, ())
-        crowds = accounts.ask(step, [plan.registry.get(name) for name in sensors])
+        crowds = accounts.ask(undecided_step(step, sensors, plan.registry))
         decided = plan.policy.decide(step, sensors, crowds)._replace(crowds=crowds)
         plan.policy.accounted(decided.schedule, crowds)
         accounted = in_single_steps(decided.schedule, plan.registry)
         accounts.apply(accounted, crowds)
         if so_far is not None and crowds is not None:
-            so_far.note(decided.schedule, crowds)
+            so_far.note(accounted, crowds)
         if shadow is not None:
             shadow.note(accounted)
         attack = None if shadow is None else shadow.mean()

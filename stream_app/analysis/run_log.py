@@ -23,8 +23,15 @@ from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BUDGET, BudgetSettings, CrowdSettings
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
+from stream_app.setup.run_folder.facts import bounds_of
 from stream_app.setup.run_folder.record import Entry, held, periods
-from stream_app.setup.run_folder.run_settings import calendar_of_run, designs_of_run, load_account, load_run
+from stream_app.setup.run_folder.run_settings import (
+    calendar_of_run,
+    days_of_run,
+    designs_of_run,
+    load_account,
+    load_run,
+)
 from stream_app.setup.settings import Settings
 from stream_app.steps import condition_of
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
@@ -394,6 +401,7 @@ class _Sensors:
         self.beyond: CountedBeyond | None = None
         self._people = int(settings.get("people", 1))
         self._delta = float(settings.get("delta", _DELTA))
+        self._days = days_of_run(settings)
         self._held = held(entries) or [(0, settings)]
         counted = [each.about[COUNTED] for each in entries if COUNTED in each.about]
         self._counted = (
@@ -412,13 +420,19 @@ class _Sensors:
         counted, variance = 0.0, 0.0
         facts = next((own for first, own in reversed(self._held) if first <= step.step), self._held[0][1])
         again = facts.get("counted_again") or {}
+        bounds = bounds_of(facts)
         for decision in step.decisions:
             name, own = decision.sensor, again.get(decision.sensor, {})
             mechanism = parse(decision.mechanism, decision.parameters, self._designs)
             sensor = Sensor(
-                name, (0,), most_counts=own.get("most_counts", 1), corrections=own.get("corrections", 0)
+                name,
+                (0,),
+                most_counts=own.get("most_counts", 1),
+                corrections=own.get("corrections", 0),
+                per_day=bounds.get(name),
             )
-            self._spent[name].add([SensorRelease(sensor, mechanism)])
+            days = self._days if bounds else None
+            self._spent[name].add([SensorRelease(sensor, mechanism)], step.step, days)
             self.mechanisms[decision.mechanism] += 1
             entry = published.get(name)
             self._kinds[name][_kind(decision, is_missing=mechanism.is_released and entry is None)] += 1

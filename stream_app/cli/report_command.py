@@ -167,9 +167,7 @@ def _in_crowd(folder: Path, known: Priors, settings: Settings, adversary: CrowdA
     from stream_app.analysis.accounted_again import read_accounted
     from stream_app.analysis.crowd import plan_in_crowd
     from stream_app.analysis.report import read_run
-    from stream_app.setup.combinations import Facts, Runner, refuse
 
-    refuse(Runner.REPORT, Facts(registry=known.registry, in_crowd=True))
     steps = read_accounted(folder / "decisions.jsonl", known.registry)
     horizon = read_run(folder).with_rule(settings).horizon_settings(settings.first_slot)
     with progress() as bar:

@@ -199,10 +199,11 @@ def sigmas_of(event: StepClosed, adversary: CrowdAdversary | None) -> dict[str, 
         return {}
     from accounting.exposure.crowd import equivalent_sigma
 
-    names = (release.sensor.name for release in event.schedule.releases)
+    counting = (event.schedule if event.accounted is None else event.accounted).counting
     return {
-        name: min(equivalent_sigma(crowd, adversary), MOST_SIGMA)
-        for name, crowd in zip(names, event.crowds, strict=True)
+        sensor.name: min(equivalent_sigma(crowd, adversary), MOST_SIGMA)
+        for sensor, crowd in zip(counting, event.crowds, strict=True)
+        if sensor.window is None
     }
 
 
@@ -485,12 +486,14 @@ class EngineMetrics(Observer):
         gauge = partial(Gauge, registry=registry)
         self._rho = gauge(
             "tallyguard_dp_rho",
-            "zCDP rho spent since the log began, adding or removing one person; +Inf after a raw count",
+            "zCDP rho spent since the log began, adding or removing one person: the unit of privacy is the "
+            "whole log; +Inf after a raw count",
             ["group"],
         )
         self._epsilon = gauge(
             "tallyguard_dp_epsilon",
-            "Differential-privacy epsilon certified at the deployment's delta; +Inf: nothing is promised",
+            "Differential-privacy epsilon certified at the deployment's delta: the unit of privacy is the "
+            "whole log; +Inf: nothing is promised",
             ["group"],
         )
         self._error = gauge(

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import BudgetReason
 from accounting.ledgers import DpStatement, ZcdpSpend
+from accounting.ledgers.units import Unit, UnitStatement
 from stream_app.wire import Attack, DecisionReason, OverLimitCounts, RiskSummary
 
 HABITS_DECIDE = 0.8
@@ -132,6 +133,23 @@ def epsilon_in_words(epsilon: float) -> str:
     unit = 10.0 ** (floor(log10(epsilon)) - 2)
     # The factor keeps an epsilon of three digits as it is: 1.11 / 0.01 is 111.00000000000001 in floats.
     return f"{ceil(epsilon / unit * (1.0 - 1e-12)) * unit:.3g}"
+
+
+WHOLE_LOG = "whole log"
+"""The unit of privacy of every epsilon that is told without another."""
+
+
+def unit_in_words(found: UnitStatement, hours: tuple[float, float], is_bounded: bool) -> str:
+    """What a unit of privacy covers: what one person did in it may as well not have been."""
+    any_hours, visit = (f"{each:g} hour{'s' if each != 1 else ''}" for each in hours)
+    if found.unit is Unit.LOG:
+        often = ", counted no more often a day than is declared" if is_bounded else ", counted at every one"
+        return f"all that a person did in all {found.steps:,} steps{often}"
+    if found.unit is Unit.DAY:
+        return "all that a person did on any one date"
+    if found.unit is Unit.STEPS:
+        return f"all that a person did in any {any_hours} ({found.steps:,} steps)"
+    return f"one visit to one place, of at most {visit} ({found.steps:,} steps)"
 
 
 def spent_in_words(spend: ZcdpSpend | DpStatement, delta: float) -> str:

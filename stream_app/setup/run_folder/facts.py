@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from models.releases import CountingWindow, Sensor, SensorRegistry
+from models.releases import CountingWindow, PerDay, Sensor, SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 
 NETWORK = "network"
@@ -138,6 +138,9 @@ class Network:
             if before is not None and before.most_counts != sensor.most_counts:
                 often = f"{before.most_counts} -> {sensor.most_counts}"
                 yield Change(kind="sensor", words=f"most_counts of {name} {often}")
+            if before is not None and before.per_day != sensor.per_day:
+                often = f"{per_day_in_words(before.per_day)} -> {per_day_in_words(sensor.per_day)}"
+                yield Change(kind="sensor", words=f"counts of a person by {name} {often}")
 
     def reveals_no_more_in(self, later: Network) -> bool:
         """Whether a later network has no sensor that this one lacks."""
@@ -161,6 +164,27 @@ class Network:
                     _named(now),
                     "keep the places that were there in their order, and add new ones at the end",
                 )
+
+
+def bounds_of(facts: Mapping[str, Any]) -> Mapping[str, PerDay]:
+    """The bounds over a day that recorded facts name, by sensor."""
+    return {
+        str(each["name"]): PerDay(**each["per_day"])
+        for each in facts.get(NETWORK, {}).get("sensors", ())
+        if "per_day" in each
+    }
+
+
+def per_day_in_words(bound: PerDay | None) -> str:
+    """How often a person is counted in a day at most: "4 a day, by 2 sensors a day"."""
+    if bound is None:
+        return "not bounded over a day"
+    said = {
+        "{} a day by this sensor": bound.own,
+        "{} a day": bound.counts,
+        "by {} sensors a day": bound.sensors,
+    }
+    return ", ".join(words.format(most) for words, most in said.items() if most is not None)
 
 
 def _accounted(registry: SensorRegistry, sensor: Sensor) -> Sensor:
@@ -223,6 +247,8 @@ def _saved(sensor: Sensor) -> dict[str, Any]:
         saved["corrections"] = sensor.corrections
     if sensor.window is not None:
         saved["window"] = json.loads(json.dumps(asdict(sensor.window)))
+    if sensor.per_day is not None:
+        saved["per_day"] = asdict(sensor.per_day)
     if sensor.region is not None:
         saved["region"] = sensor.region
     return saved
@@ -241,6 +267,7 @@ def _loaded(saved: Mapping[str, Any]) -> Sensor:
         corrections=int(saved.get("corrections", 0)),
         window=window,
         region=saved.get("region"),
+        per_day=PerDay(**saved["per_day"]) if "per_day" in saved else None,
     )
 
 
