@@ -23,7 +23,13 @@ from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BUDGET, BudgetSettings, CrowdSettings
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.setup.run_folder.record import Entry, held, periods
-from stream_app.setup.run_folder.run_settings import calendar_of_run, designs_of_run, load_account, load_run
+from stream_app.setup.run_folder.run_settings import (
+    calendar_of_run,
+    designs_of_run,
+    load_account,
+    load_run,
+    question_of_run,
+)
 from stream_app.setup.settings import Settings
 from stream_app.steps import condition_of
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
@@ -279,6 +285,7 @@ class RunLog:
             sharpen_above=stored.get("sharpen_above"),
             within_nats=self.within_nats,
             calendar=calendar_of_run(stored),
+            question=question_of_run(stored),
         )
 
 

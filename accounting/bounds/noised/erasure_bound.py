@@ -167,7 +167,7 @@ def erasure(question: Question, guess: float, raw_success: float, raw_nats: floa
     values = _evaluate_all(question, sensors, sets, guess)
     everything = question.once_raw(trajectories)
     if everything is not None and everything.operations * len(sets.kept) <= _MOST_ENUMERATION:
-        own_label = np.arange(1, everything.places + 1)
+        own_label = np.arange(1, question.exposure.place_count + 1)
         optima = [everything.optimum(kept_hits(sensors, which) * own_label) for which in sets.kept]
         values[:, 0] = np.minimum(values[:, 0], optima)
     rest = max(0.0, 1.0 - float(sets.probability.sum()))

@@ -28,6 +28,7 @@ from stream_app.setup.priors_verdict import CheckedGroup, PriorsVerdict
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.description import changes_in
 from stream_app.setup.run_folder.manifest import EXCLUSIONS
+from stream_app.setup.run_folder.run_settings import question_of_run
 from stream_app.watching.hindsight import Hindsight, PastHorizon, hindsight
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.wording import (
@@ -187,6 +188,8 @@ def setting_rows(log: RunLog) -> Rows:
         yield "Steps", f"{log.when(steps[0])} to {log.when(steps[-1])}, {length} each"
     if log.summaries:
         yield "Horizon", f"{settings['horizon']} steps, {settings['mistakes'] or 'none'} of them may be wrong"
+        if (asked := question_of_run(settings)) is not None:
+            yield "What must not be told", f"{asked.what} (question {asked.name})"
         yield "Assumed observer", "sees every release, knows the person's habits and where everybody else is"
     for mechanism, count in sorted(log.releases.items()):
         yield f"Decided, {mechanism}", f"{count:,} sensor-steps"
