@@ -19,7 +19,7 @@ from stream_app.setup.release_settings import BUDGET
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import settings_error
 from stream_app.watching.prior_notes import basis_note
-from stream_app.watching.wording import epsilon_in_words, why_no_epsilon
+from stream_app.watching.wording import WHOLE_LOG, epsilon_in_words, why_no_epsilon
 from tallyguard.results import People, Table, new_axes, noted, seen_under
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Ledger(Table):
     def caption(self) -> str:
         """The guarantee that holds."""
         found = self.statement
-        neighbours = f"neighbouring data sets: {found.neighbours}"
+        neighbours = f"neighbouring data sets: {found.neighbours} in the {WHOLE_LOG}"
         if not isfinite(found.epsilon):
             return f"no differential privacy guarantee: {why_no_epsilon(found, found.delta)}; {neighbours}"
         return (

@@ -27,6 +27,7 @@ from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.run_folder.description import description_in
 from stream_app.setup.run_folder.durable import make_folder, parsed_line, replace_file, whole_lines
 from stream_app.setup.run_folder.run_settings import load_run
+from stream_app.steps import Intervals
 from stream_app.watching.prior_notes import basis_note
 from stream_app.wire import RiskSummary
 
@@ -45,6 +46,8 @@ _TYPES = {
     "epsilon": pa.float64(),
     "value": pa.int64(),
     "version": pa.int64(),
+    "low": pa.int64(),
+    "high": pa.int64(),
 }
 
 
@@ -118,17 +121,20 @@ def geojson(rows: Sequence[ReleasedRow], places: Places) -> dict[str, Any]:
 
 
 def crowd_flow(
-    rows: Sequence[ReleasedRow], deployment: str, places: Places, verdict: Mapping[str, Any]
+    rows: Sequence[ReleasedRow], deployment: str, places: Places, verdict: Mapping[str, Any], level: float
 ) -> list[dict[str, Any]]:
     """An entity a sensor, normalized; one that published nothing has no ``peopleCount``.
 
+    Values have the ends of their interval at ``level``.
     Each says what the ``verdict`` on the run is, as it may be read alone.
     """
     said = {"privacyVerdict": _property(verdict["answer"])}
-    return [{**_entity(row, deployment, places.get(row.sensor)), **said} for row in rows]
+    return [{**_entity(row, deployment, places.get(row.sensor), level), **said} for row in rows]
 
 
-def _entity(row: ReleasedRow, deployment: str, place: tuple[float, float] | None) -> dict[str, Any]:
+def _entity(
+    row: ReleasedRow, deployment: str, place: tuple[float, float] | None, level: float
+) -> dict[str, Any]:
     name = f"{quote(deployment, safe='')}:{quote(row.sensor, safe='')}"
     entity: dict[str, Any] = {
         "id": f"urn:ngsi-ld:CrowdFlowObserved:{name}",
@@ -142,6 +148,9 @@ def _entity(row: ReleasedRow, deployment: str, place: tuple[float, float] | None
         entity["peopleCount"] = _property(row.value)
         if row.sigma is not None:
             entity["peopleCount"]["sigma"] = _property(row.sigma)
+        if row.high is not None:
+            ends = {"low": row.low, "high": row.high, "confidence": level}
+            entity["peopleCount"] |= {name: _property(value) for name, value in ends.items()}
     if place is not None:
         entity["location"] = {"type": "GeoProperty", "value": {"type": "Point", "coordinates": list(place)}}
     return {**entity, "@context": _CONTEXT}
@@ -200,7 +209,7 @@ def run_verdict(folder: Path) -> dict[str, Any]:
             "sentence": "no ceiling of persons was computed, so no rule was kept by it",
         }
     verdict = verdict_of(replace(log, beyond=None))
-    return {"answer": verdict.answer.value, "sentence": verdict_in_words(verdict, log)}
+    return {"answer": verdict.answer.value, "sentence": verdict_in_words(verdict, log, says_who=False)}
 
 
 def _last_summary(path: Path, last_step: int) -> RiskSummary | None:
@@ -216,6 +225,15 @@ def _last_summary(path: Path, last_step: int) -> RiskSummary | None:
 
 
 # ``datapackage.json``: what the files of an export hold, as Frictionless Data describes tables.
+
+INTERVALS = (
+    "Noise was added to protect people, so a value is not the count. With a probability of {level:g} % the "
+    "count was from low to high: of 100 such intervals about {level:g} hold their count, and which ones "
+    "nobody can tell. Where low is 0 nobody may have been there. Two values whose intervals overlap need not "
+    "differ. A value that was not published is no 0: its low is 0 and its high empty, as nothing is known. "
+    "Intervals tell how far noise moves a value, not how well the device counts."
+)
+"""For readers of what was exported."""
 
 _FIELDS: tuple[dict[str, Any], ...] = (
     {"name": "step", "type": "integer", "description": "number of the step, from 0"},
@@ -251,6 +269,18 @@ _FIELDS: tuple[dict[str, Any], ...] = (
         "type": "integer",
         "description": "1, or 2 and above for a further value of the same count, with noise of its own",
     },
+    {
+        "name": "low",
+        "type": "integer",
+        "unit": "people",
+        "description": "the count is from low to high with the probability that intervals.confidence says",
+    },
+    {
+        "name": "high",
+        "type": "integer",
+        "unit": "people",
+        "description": "see low; empty = nothing is known",
+    },
 )
 _REQUIRED = ("step", "start", "end", "sensor", "mechanism", "version")
 
@@ -262,6 +292,7 @@ def data_package(
     ceiling: dict[str, Any],
     verdict: dict[str, Any],
     about: dict[str, str],
+    level: float,
 ) -> dict[str, Any]:
     """The descriptor of these files; ``about`` holds title, licence and publisher, as far as declared."""
     title = about.get("title") or f"People counts of {deployment}"
@@ -275,6 +306,7 @@ def data_package(
         "citation": f"{publisher}: {title}. Counts with noise; cite sigma with every value, and the ceiling "
         "with its condition.",
         "step_seconds": step_seconds,
+        "intervals": {"confidence": level, "meaning": INTERVALS.format(level=100.0 * level)},
         "ceiling": ceiling,
         "verdict": verdict,
     }
@@ -330,18 +362,24 @@ class Exported:
 
 
 def export_run(
-    run: Path, folder: Path, formats: Collection[ExportFormat], places: Places, about: dict[str, str]
+    run: Path,
+    folder: Path,
+    formats: Collection[ExportFormat],
+    places: Places,
+    about: dict[str, str],
+    level: float | None = None,
 ) -> Exported:
     """Write the releases of a run for the public; files of the same name are replaced, each as a whole.
 
+    Intervals are at ``level``; None for the run's own confidence.
     :class:`OutputError` for a folder that is none of a run or has released nothing.
     """
-    times = RunTimes(run)
+    times, intervals = RunTimes(run), Intervals.of_run(run, level)
     make_folder(folder)
     tables: list[str] = []
     days = values = empty = 0
     last: list[ReleasedRow] = []
-    for day, rows in released_days(run):
+    for day, rows in released_days(run, intervals):
         for kind, made in _TABLES.items():
             if kind in formats:
                 tables.append(f"counts-{day:%Y-%m-%d}.{kind}")
@@ -355,13 +393,20 @@ def export_run(
     ceiling, verdict = period_ceiling(run, last[-1].step), run_verdict(run)
     files = [*tables]
     if ExportFormat.GEOJSON in formats:
-        collection = {**geojson(last, places), "ceiling": ceiling, "verdict": verdict}
+        collection = {
+            **geojson(last, places),
+            "confidence": intervals.level,
+            "ceiling": ceiling,
+            "verdict": verdict,
+        }
         files.append(_write(folder, "last-step.geojson", collection))
     if ExportFormat.NGSI_LD in formats:
-        entities = crowd_flow(last, times.deployment, places, verdict)
+        entities = crowd_flow(last, times.deployment, places, verdict, intervals.level)
         files.append(_write(folder, "last-step.jsonld", entities))
     if tables:
-        described = data_package(times.deployment, times.step_seconds, tables, ceiling, verdict, about)
+        described = data_package(
+            times.deployment, times.step_seconds, tables, ceiling, verdict, about, intervals.level
+        )
         files.append(_write(folder, "datapackage.json", described))
     return Exported(tuple(files), days, values, empty, ceiling, verdict)
 

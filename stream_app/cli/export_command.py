@@ -34,6 +34,10 @@ def export(
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the data.")] = None,
     publisher: Annotated[str | None, typer.Option(help="Who is to be cited.")] = None,
+    level: Annotated[
+        float | None,
+        typer.Option(min=0.5, max=0.9999, help="Probability of intervals; the run's confidence if left out."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Write what a run has released as open data.
@@ -41,7 +45,8 @@ def export(
     Made from releases only: tables by day (UTC) with a Frictionless datapackage.json, which states units,
     noise, how to cite, the ceiling of the period with its condition, and whether the rule of the run was
     kept, as its report says; the last step as GeoJSON and as NGSI-LD CrowdFlowObserved. What was not
-    published is empty, never 0. Of tiered releases only what everybody may read is written. Run it again
+    published is empty, never 0. Each value has the ends of an interval in which the count is with the
+    probability --level. Of tiered releases only what everybody may read is written. Run it again
     whenever there is more: files are replaced as a whole.
 
     \b
@@ -56,7 +61,7 @@ def export(
     said = {"licence": licence, "title": title, "publisher": publisher}
     about = {name: text for name, text in said.items() if text}
     places = places_of_run(run, None if sensors is None else sensor_degrees(sensors))
-    found = export_run(run, output, formats, places, about)
+    found = export_run(run, output, formats, places, about, level)
     if json:
         print_json({**vars(found), "output": str(output)})
         return

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.shared import (
+    PeriodChoice,
     add_numbers,
     new_table,
     own_command,
@@ -97,6 +98,14 @@ def init(
     sigma: Annotated[
         float | None, typer.Option(min=0.05, help="Noise in people, instead of --epsilon.")
     ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(help="Instead of --epsilon: the most noise with which a total is so many people off."),
+    ] = None,
+    often: Annotated[float, typer.Option("--in", help="How often in 100 it is to be within that.")] = 95.0,
+    period: Annotated[
+        PeriodChoice, typer.Option("--for", help="What --within is about: a sensor's total of so long.")
+    ] = PeriodChoice.STEP,
     habits: Annotated[
         HabitsChoice | None, typer.Option(help="Account for nobody, or for invented people.")
     ] = None,
@@ -113,6 +122,7 @@ def init(
     \b
     Examples:
       tallyguard init counts.csv --sensors sensors.csv --timezone Europe/Vienna --output city
+      tallyguard init counts.csv --within 50 --in 95 --for day --output city
       tallyguard init counts.parquet --time-column time --habits assumed --days 7 --output city
     """
     from stream_app.starting.counts import NewDeployment, read_counts, write_deployment
@@ -140,7 +150,11 @@ def init(
     taken = read.last_days(days)
     places = sensor_places(sensors, taken.sensors)
     deployment = NewDeployment(output.resolve().name, taken, places, sigma or 1.0)
-    if sigma is None:
+    if within is not None:
+        if sigma is not None:
+            raise typer.BadParameter("--within and --sigma both choose the noise: give one of them")
+        deployment = replace(deployment, sigma=_sigma_for(within, often, period, taken.step_seconds))
+    elif sigma is None:
         least = least_sigma(deployment.steps_with_releases, epsilon, _DELTA, taken.most_counts)
         deployment = replace(deployment, sigma=least)
     if habits is None:
@@ -152,6 +166,24 @@ def init(
     if table:
         _print_dependence(table)
     _print_next(output, population is not None)
+
+
+def _sigma_for(within: str, often: float, period: PeriodChoice, step_seconds: int) -> float:
+    """The most noise for an accuracy in people."""
+    from stream_app.analysis.accuracy import Accuracy, Period, sigma_within
+
+    target = Accuracy.of(within, often, Period(period.value))
+    sigma = None
+    if not target.is_relative:
+        sigma = sigma_within(int(target.within), target.level, target.steps(step_seconds))
+    if sigma is None:
+        raise InputError(
+            "the accuracy of a new deployment must be in people, 1 or more: nobody knows how many to expect",
+            within,
+            "write --within 5; with priors, tallyguard plan --within 10% chooses by sensor and hour",
+        )
+    say(f"Sigma {sigma:g}: {target.in_words()}.")
+    return sigma
 
 
 def _assumed(deployment: NewDeployment) -> tuple[Population, tuple[Dependence, ...]]:
@@ -217,7 +249,7 @@ def _print_reading(deployment: NewDeployment, steps: int) -> None:
 
 def _print_unknown(deployment: NewDeployment) -> None:
     from models.mechanisms import Gaussian
-    from stream_app.watching.wording import duration
+    from stream_app.watching.wording import WHOLE_LOG, duration
 
     error, change = Gaussian(deployment.sigma).expected_absolute_error(), deployment.counts.clock_change
     stdout().print("\nWhat the file cannot say, and what was assumed:")
@@ -230,7 +262,8 @@ def _print_unknown(deployment: NewDeployment) -> None:
         "has less protection than priors and epsilon say: count in shorter intervals, or add noise.",
         _again(deployment.counts.most_counts),
         f"Noise of sigma {deployment.sigma:g} people on every count: off by {error:.2g} people on "
-        f"average. In differential privacy, all these releases together cost {_spent(deployment)}.",
+        f"average. In differential privacy, all these releases together (the {WHOLE_LOG}) cost "
+        f"{_spent(deployment)}.",
     ]
     if change is not None:
         sentences.append(

@@ -224,14 +224,14 @@ def _print_spent(output: Path, delta: float) -> None:
 
     from accounting.ledgers import EVERY_GROUP
     from stream_app.setup.run_folder.run_settings import load_account
-    from stream_app.watching.wording import epsilon_in_words, why_no_epsilon
+    from stream_app.watching.wording import WHOLE_LOG, epsilon_in_words, why_no_epsilon
 
     account = load_account(output)
     if account is not None:
         spend = account.spends[EVERY_GROUP]
         epsilon = spend.epsilon(delta)
         said = (
-            "Differential privacy of all that was published so far: "
+            f"Differential privacy of all that was published so far ({WHOLE_LOG}): "
             f"epsilon {epsilon_in_words(epsilon)} at delta {delta:g}"
             if isfinite(epsilon)
             else f"No differential privacy guarantee: {why_no_epsilon(spend, delta)}"

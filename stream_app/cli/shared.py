@@ -35,6 +35,15 @@ if TYPE_CHECKING:
 _MOST_SENSORS, _DAY = 12, 86_400
 
 
+class PeriodChoice(StrEnum):
+    """What an accuracy is for."""
+
+    STEP = "step"
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+
+
 # Arguments and options that several commands share.
 
 

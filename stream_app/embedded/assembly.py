@@ -19,6 +19,7 @@ from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.shadow import Shadow, recent_step_count
 from accounting.ledgers import PrivacyAccount
+from models.calendar import Days
 from models.exceptions import TallyguardError
 from models.priors import Population
 from models.releases import in_single_steps
@@ -28,8 +29,8 @@ from stream_app.embedded.panel import panel_observer
 from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
 from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
 from stream_app.setup.combinations import Runner
-from stream_app.setup.declared import require_most_counts
-from stream_app.setup.given_priors import drawn_from
+from stream_app.setup.declared import bounded_days, require_most_counts
+from stream_app.setup.given_priors import PRIORS_REST_ON, drawn_from, rests_on
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, design_files
@@ -220,16 +221,18 @@ def restore_account(
     journal: Journal,
     observer: Observer,
     attack: Shadow | None = None,
+    days: Days | None = None,
 ) -> PrivacyAccount:
     """Apply the decisions before the last commit that the accountant lacks; what all of them have spent.
 
+    ``days`` are those of bounds over a day.
     :class:`OutputError` where the commit's account is not that of the logged steps.
     """
     accountant, commit = accounts.informed, journal.last_commit
     recent = max(0, commit.next_step - accountant.settings.horizon)
     account = _carried(commit)
-    charged = PrivacyAccount(registries.groups) if account is None else account
-    charged.open(registries.groups)
+    charged = PrivacyAccount(registries.groups, days) if account is None else account
+    charged.open(registries.groups, days)
     first = 0 if account is None else min(recent, accountant.next_step)
     if attack is not None:
         first = min(first, max(0, commit.next_step - recent_step_count(accountant.settings.horizon)))
@@ -238,7 +241,7 @@ def restore_account(
         schedule = schedule_of(decision, registry)
         accounted = in_single_steps(schedule, registry)
         if decision.step >= accountant.next_step:
-            crowds = None if accounts.crowd is None else crowds_of(decision)
+            crowds = None if accounts.crowd is None else crowds_of(decision, registry)
             policy.accounted(schedule, crowds)
             accounts.apply(accounted, crowds)
         else:
@@ -341,6 +344,7 @@ def prepared(
     require_private_panel(settings)
     plan = make_plan(settings, schedule, population, Runner.RUN, known=known)
     require_most_counts(plan.registry, settings.connect.scaled)
+    bounded_days(settings, plan.registry)
     if schedule is None:
         require_lines(plan.registry)
     return plan
@@ -397,6 +401,7 @@ def run(
         about={
             **people.about(),
             "priors_file": options.priors,
+            PRIORS_REST_ON: rests_on(population),
             "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
@@ -428,7 +433,8 @@ def run(
         ):
             if warning is not None:
                 logger.warning("%s", warning)
-        account = restore_account(accounts, plan.policy, registries, journal, observer, attack)
+        days = bounded_days(settings, plan.registry)
+        account = restore_account(accounts, plan.policy, registries, journal, observer, attack, days)
         publisher = KeyedPublisher.of(settings, keys.noise, registries.regions)
         engine = restore_engine(settings, plan, accounts, publisher, journal, registries, attack, devices)
         if dropped := engine.intake.window.drop(network.removed):
@@ -513,7 +519,7 @@ def restore_engine(
             schedule_of(step.decision, registries.at(step.decision.step)),
             step.release,
             step.decision.why,
-            None if accounts.crowd is None else crowds_of(step.decision),
+            None if accounts.crowd is None else crowds_of(step.decision, registries.at(step.decision.step)),
         )
         for step in journal.published_since()
     )

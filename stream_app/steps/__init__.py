@@ -12,6 +12,7 @@ from stream_app.steps.engine import (
     risk_records,
 )
 from stream_app.steps.intake import Intake, refuse_waiting
+from stream_app.steps.intervals import Interval, Intervals, around, noise_of
 from stream_app.steps.plan import (
     Accounts,
     KeyedPublisher,
@@ -51,6 +52,8 @@ __all__ = [
     "ClosedStep",
     "DeviceWatch",
     "Intake",
+    "Interval",
+    "Intervals",
     "JsonlRisks",
     "KeyedPublisher",
     "OpenStep",
@@ -67,6 +70,7 @@ __all__ = [
     "StepWindow",
     "StoredStep",
     "TierContinuation",
+    "around",
     "condition_of",
     "crowd_message",
     "first_free_step",
@@ -74,6 +78,7 @@ __all__ = [
     "follow_schedule",
     "is_activations",
     "make_plan",
+    "noise_of",
     "policy_of_schedule",
     "public_release",
     "refuse_unaccounted",

@@ -31,7 +31,7 @@ from models.mechanisms import Designs
 from models.noise import CorrelatedNoise
 from models.releases import Sensor, SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, first_fault
-from stream_app.setup.run_folder.facts import NETWORK, Change, Network, changes_between
+from stream_app.setup.run_folder.facts import NETWORK, Change, Network, changes_between, per_day_in_words
 from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH
 from stream_app.setup.run_folder.people_record import change_in_words
 from stream_app.setup.run_folder.record import (
@@ -303,5 +303,6 @@ def _in_words(sensor: Sensor, registry: SensorRegistry) -> dict[str, str]:
         "corrections": str(sensor.corrections),
         "window": "none" if window is None else f"one of {window.steps} steps",
         "kind of window": repr(window),
+        "bound over a day": per_day_in_words(sensor.per_day),
         "region": repr(sensor.region) if registry.regions else "none",
     }

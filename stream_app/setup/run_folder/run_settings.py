@@ -6,14 +6,14 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from accounting.ledgers import PrivacyAccount
-from models.calendar import Calendar
+from models.calendar import Calendar, Days
 from models.mechanisms import Designs, parse
 from models.prior_files import load_population
 from models.priors import Population
@@ -154,6 +154,12 @@ def calendar_of_run(run: Mapping[str, Any]) -> Calendar | None:
     days, first_slot = _dates(run.get("holidays", ())), run.get("first_slot", 0)
     calendar = Calendar(run["timezone"], origin, run["step_seconds"], first_slot, days)
     return None if calendar.is_regular else calendar
+
+
+def days_of_run(run: Mapping[str, Any]) -> Days:
+    """The dates of a run's clock, from its ``run.json``."""
+    origin = datetime.fromisoformat(run["origin"]) if "origin" in run else datetime.fromtimestamp(0, UTC)
+    return Days(int(origin.timestamp()), int(run.get("step_seconds", 3600)), run.get("timezone"))
 
 
 def facts_of_clock(settings: Settings) -> dict[str, Any]:

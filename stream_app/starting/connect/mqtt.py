@@ -25,7 +25,8 @@ from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.sections import MqttSettings
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect.intake import Pauses, Stop, client_tls
-from stream_app.starting.connect.released import PublishedLog, StepTimes
+from stream_app.starting.connect.released import PublishedLog, StepTimes, interval_in
+from stream_app.steps import Intervals
 from stream_app.wire import SensorValue, StepRelease
 
 # Where an MQTT broker is, how to connect to it, and which client we are there: settings that were checked.
@@ -666,16 +667,17 @@ class RetainedReleases:
         is_late = self._log.is_late
         under = f"{self._under}/{'revised' if is_late else 'releases'}"
         for entry in release.releases:
-            payload = one_value(self._log.times, release.step, entry)
+            payload = one_value(self._log.times, release.step, entry, self._log.intervals)
             yield _Message(f"{under}/{topic_level(entry.sensor)}", payload, None, is_late)
         yield _Message(under, release.line().rstrip(), self._log.reached, is_late)
 
 
-def one_value(times: StepTimes, step: int, entry: SensorValue) -> bytes:
-    """What one sensor publishes of a step, by itself: with the interval that it is of."""
+def one_value(times: StepTimes, step: int, entry: SensorValue, intervals: Intervals) -> bytes:
+    """What one sensor publishes of a step, by itself: with when it is of, and how far off it may be."""
     start, end = times.start(entry.first_step(step)), times.end(step)
     document: dict[str, Any] = {"v": 1, "step": step, "start": start, "end": end}
-    return json.dumps(document | entry.model_dump(mode="json", exclude_none=True)).encode()
+    document |= entry.model_dump(mode="json", exclude_none=True) | interval_in(entry, intervals)
+    return json.dumps(document).encode()
 
 
 # Counts from a broker's topics, and releases to them: one connection, one thread, until asked to stop.

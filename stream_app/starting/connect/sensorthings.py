@@ -28,7 +28,8 @@ from stream_app.setup.settings import Settings
 from stream_app.starting.connect import resolved_map
 from stream_app.starting.connect.intake import Pauses, Stop, client_tls
 from stream_app.starting.connect.payloads import iso_duration
-from stream_app.starting.connect.released import PublishedLog, StepTimes
+from stream_app.starting.connect.released import PublishedLog, StepTimes, interval_in
+from stream_app.steps import Intervals
 from stream_app.wire import SensorValue, StepRelease
 
 # ``phenomenonTime``: an instant or interval of ISO 8601 (OGC 18-088, table 12), as text and in seconds.
@@ -496,9 +497,10 @@ _OF_ALL = frozenset({"sensor", "value", "tiers", "version"})
 _Key = tuple[float, float, int | None]  # the start of an interval, the value, and its version
 
 
-def observation(times: StepTimes, step: int, entry: SensorValue) -> dict[str, Any]:
-    """One published value: how it was noised stands in ``resultQuality``."""
+def observation(times: StepTimes, step: int, entry: SensorValue, intervals: Intervals) -> dict[str, Any]:
+    """One published value: how it was noised, and how far off it may be, stands in ``resultQuality``."""
     quality = entry.model_dump(mode="json", exclude_none=True, exclude=set(_OF_ALL))
+    quality |= interval_in(entry, intervals)
     version = {} if entry.version is None else {"version": entry.version}
     return {
         "phenomenonTime": f"{times.start(entry.first_step(step))}/{times.end(step)}",
@@ -581,7 +583,9 @@ class ObservationWriter:
             start = PhenomenonTime.parse(times.start(entry.first_step(release.step))).start
             key = (start, float(entry.value), entry.version)
             if not await self._is_there(entry.sensor, key):
-                await self._write_one(entry.sensor, key, observation(times, release.step, entry))
+                await self._write_one(
+                    entry.sensor, key, observation(times, release.step, entry, self._log.intervals)
+                )
                 self.sent += 1
         self.values += values
 

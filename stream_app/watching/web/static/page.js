@@ -134,7 +134,7 @@ function drawPrivacy({ spent, about }) {
   by("privacy").hidden = !spent;
   const groups = Object.entries(spent ?? {});
   const rows = groups.length === 2 ? groups.filter(([group]) => group === "all") : groups; // one group is all
-  const head = ["Sensors", about ? `Epsilon at delta ${about.delta.toExponential()}` : "Epsilon"];
+  const head = ["Sensors", about ? `Epsilon of the whole log at delta ${about.delta.toExponential()}` : "Epsilon of the whole log"];
   by("epsilon").replaceChildren(...table("Differential privacy spent", head, rows));
 }
 
