@@ -317,6 +317,12 @@ class Settings(BaseSettings):
         description="names by which browsers and scrapers call it, beside localhost and addresses; requests "
         "by any other name are refused",
     )
+    map_tiles: str = Field(
+        default="",
+        pattern=r"^$|^(https?://[\w.:\[\]-]+)?/.*\{z\}.*\{x\}.*\{y\}",
+        description="address of map tiles under the page's sensors, with {z}, {x} and {y}, on your own "
+        "server; sensors then need lat and lon; empty = no streets",
+    )
     page_token: SecretStr | None = Field(
         default=None,
         description="access token to see people by pseudonym on the page, at least 16 characters; "
