@@ -404,12 +404,15 @@ class Follower(threading.Thread):
 
 
 def answer_of_run(folder: Path) -> dict[str, Any]:
-    """The rule, the verdict in one of its states and in words, and what would change it."""
-    log = read_run(folder)
+    """The rule, the verdict in one of its states and in words, and what would change it.
+
+    As an export has it: what the report says of people beside the priors' is not for a page.
+    """
+    log = replace(read_run(folder), beyond=None)
     verdict = verdict_of(log)
     return {
         "state": verdict.answer.value,
-        "sentence": verdict_in_words(verdict, log),
+        "sentence": verdict_in_words(verdict, log, says_who=False),
         "rule": whole_rule_in_words(log.limit),
         "change": _would_change(verdict),
         "covers": f"{log.checked.in_words()}.",

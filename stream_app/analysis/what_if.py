@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import repeat
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from models.releases import Schedule, SensorRelease, StepSchedule
 from models.text import parse_toml
 from stream_app.analysis.accounted_again import mean_error
 from stream_app.analysis.planning import plan_schedule
-from stream_app.analysis.verdict import MayPublish, limit_in_words, rule_in_words
+from stream_app.analysis.verdict import MayPublish, whole_rule_in_words
 from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import BUDGET
 from stream_app.setup.run_folder.durable import replace_file
@@ -39,9 +40,8 @@ from stream_app.steps.policy.people_shards import people_shares
 from stream_app.watching.metrics import who_is_over
 from stream_app.watching.people import Standing
 from stream_app.watching.prior_notes import ceiling_condition
+from stream_app.watching.view import About, Moment, View, error_in_words
 from stream_app.watching.wording import (
-    ceiling_in_words,
-    in_a_hundred,
     significant,
 )
 
@@ -352,10 +352,13 @@ class WhatIf:
         refined: bool,
     ) -> dict[str, Any]:
         people = self._population.everybody
-        worst = int(np.argmax(risks.added))
+        view = View(About.of(self._settings))
+        for moment in zip(risks.steps, repeat(people), risks.guess, risks.ceiling, risks.added, strict=False):
+            view.note(Moment(*moment))
+        headline = {each.kind.name: each for each in view.group("headline")}
         error = mean_error(steps)
         state, sentence, change = self._answer(choice, risks, people, refined=refined)
-        rule = "" if choice.limit is None else _rule(choice.limit)
+        rule = "" if choice.limit is None else whole_rule_in_words(choice.limit)
         return {
             "plan": choice.in_words(),
             "about": self._about,
@@ -373,11 +376,9 @@ class WhatIf:
             "counts": sum(len(step.releases) for step in self.steps),
             "raw": sum(each.mechanism.is_exact for step in steps for each in step.releases),
             "figures": {
-                "step": risks.steps[worst],
-                "guess": in_a_hundred(risks.guess[worst]),
-                "ceiling": ceiling_in_words(risks.ceiling[worst]),
-                "added": ceiling_in_words(risks.added[worst]),
-                "error": "nothing is published" if error is None else _error_in_words(error),
+                "step": headline["added"].over.last,
+                **{name: each.shown for name, each in headline.items()},
+                "error": error_in_words(error),
             },
         }
 
@@ -423,14 +424,6 @@ class WhatIf:
             said,
             f"More noise, fewer sensors, or a share of {needed} or more would change it.",
         )
-
-
-def _rule(limit: RiskBudget) -> str:
-    return f"{rule_in_words(limit)}: {limit_in_words(limit)}"
-
-
-def _error_in_words(error: float) -> str:
-    return "exact" if error == 0.0 else f"off by {significant(error, 2)} people on average"
 
 
 def _number(name: str, text: str | None) -> float | None:

@@ -17,7 +17,7 @@ Worked example: three steps with mean ceilings 0.2, 0.5 and 0.3 over 100 people,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -103,6 +103,7 @@ class Figure:
     condition: str | None = None
     interval: tuple[float, float] | None = None
     words: str | None = None
+    where: str = ""
 
     @property
     def label(self) -> str:
@@ -142,6 +143,7 @@ class Figure:
             "rounding": _ROUNDED[self.kind.to],
             "condition": self.condition,
             **self.over._asdict(),
+            "where": self.where,
             "sentence": self.sentence,
         }
 
@@ -434,15 +436,12 @@ _SENTENCES = {
 
 
 def _with_sentence(figure: Figure, where: str) -> Figure:
-    template = _SENTENCES[figure.kind.name]
-    if figure.value is None:
-        return _said(figure, f"{figure.label}: {figure.shown}, {where}.")
-    condition = sentence_case(figure.condition or "")
-    return _said(figure, template.format(shown=figure.shown, where=where, Condition=condition))
-
-
-def _said(figure: Figure, sentence: str) -> Figure:
-    return Figure(**{**vars(figure), "sentence": sentence})
+    """A risk says its condition and what it is over, whoever quotes it."""
+    said = f"{figure.label}: {figure.shown}, {where}."
+    if figure.value is not None:
+        condition = sentence_case(figure.condition or "")
+        said = _SENTENCES[figure.kind.name].format(shown=figure.shown, where=where, Condition=condition)
+    return replace(figure, sentence=said, where=where)
 
 
 def spent(
