@@ -404,17 +404,16 @@ class Follower(threading.Thread):
 
 
 def answer_of_run(folder: Path) -> dict[str, Any]:
-    """The rule, the verdict in one of its states and in words, and what would change it."""
+    """The rule, the verdict in one of its states and in words, and what would change it; no name is in it."""
     log = read_run(folder)
     verdict = verdict_of(log)
     return {
         "state": verdict.answer.value,
-        "sentence": verdict_in_words(verdict, log),
+        "sentence": verdict_in_words(verdict, log, says_who=False),
         "rule": whole_rule_in_words(log.limit),
         "change": _would_change(verdict),
         "covers": f"{log.checked.in_words()}.",
         "record": log.checked.head,
-        "by": next((each.by for each in reversed(log.checked.entries) if each.kind != "ended"), None),
     }
 
 
@@ -470,7 +469,7 @@ class Plans:
         """The answer of what was planned, by the refined bound."""
         found = self._what_if().answer({"refined": "1"})
         said = {name: found[name] for name in ("state", "sentence", "rule", "change")}
-        return {**said, "covers": "This is a plan: nothing of it was published.", "record": None, "by": None}
+        return {**said, "covers": "This is a plan: nothing of it was published.", "record": None}
 
     def _what_if(self) -> WhatIf:
         with self._making:

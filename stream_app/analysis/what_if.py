@@ -39,9 +39,8 @@ from stream_app.steps.policy.people_shards import people_shares
 from stream_app.watching.metrics import who_is_over
 from stream_app.watching.people import Standing
 from stream_app.watching.prior_notes import ceiling_condition
+from stream_app.watching.view import About, Moment, View, error_in_words
 from stream_app.watching.wording import (
-    ceiling_in_words,
-    in_a_hundred,
     significant,
 )
 
@@ -352,8 +351,9 @@ class WhatIf:
         refined: bool,
     ) -> dict[str, Any]:
         people = self._population.everybody
-        worst = int(np.argmax(risks.added))
-        error = mean_error(steps)
+        view = View(About.of(self._settings))
+        for step, *means in zip(risks.steps, risks.guess, risks.ceiling, risks.added, strict=True):
+            view.note(Moment(step, people, *means))
         state, sentence, change = self._answer(choice, risks, people, refined=refined)
         rule = "" if choice.limit is None else _rule(choice.limit)
         return {
@@ -372,13 +372,8 @@ class WhatIf:
             "published": sum(each.mechanism.is_released for step in steps for each in step.releases),
             "counts": sum(len(step.releases) for step in self.steps),
             "raw": sum(each.mechanism.is_exact for step in steps for each in step.releases),
-            "figures": {
-                "step": risks.steps[worst],
-                "guess": in_a_hundred(risks.guess[worst]),
-                "ceiling": ceiling_in_words(risks.ceiling[worst]),
-                "added": ceiling_in_words(risks.added[worst]),
-                "error": "nothing is published" if error is None else _error_in_words(error),
-            },
+            "figures": [each.as_json() for each in view.group("headline")],
+            "error": error_in_words(mean_error(steps)),
         }
 
     def _answer(
@@ -396,10 +391,10 @@ class WhatIf:
             said = f"Not shown: what-if does not answer a rule on added risk with {why}."
             return MayPublish.OPEN, said, "Use a rule on the ceiling, or tallyguard plan."
         most, allowed = max(risks.over), limit.allowed(people)
-        at = risks.steps[risks.over.index(most)]
+        at = About.of(settings).times.when(risks.steps[risks.over.index(most)])
         may = f"{allowed:,} of {people:,} people may be over the limit"
         if most <= allowed:
-            said = f"Yes, {condition}: {may}, and at most {most:,} would be, at step {at:,}."
+            said = f"Yes, {condition}: {may}, and at most {most:,} would be, at {at}."
             return (
                 MayPublish.YES,
                 said,
@@ -413,11 +408,9 @@ class WhatIf:
             )
             return MayPublish.NO, said, "Publishing less cannot change it. Limit the added risk instead."
         if not refined:
-            said = (
-                f"Not shown: by the fast bound up to {most:,} people would be over it, at step {at:,}; {may}."
-            )
+            said = f"Not shown: by the fast bound up to {most:,} people would be over it, at {at}; {may}."
             return MayPublish.OPEN, said, "The refined bound may clear some of them."
-        said = f"No: even {condition}, {most:,} people would be over the limit at step {at:,}; {may}."
+        said = f"No: even {condition}, {most:,} people would be over the limit at {at}; {may}."
         return (
             MayPublish.NO,
             said,
@@ -427,10 +420,6 @@ class WhatIf:
 
 def _rule(limit: RiskBudget) -> str:
     return f"{rule_in_words(limit)}: {limit_in_words(limit)}"
-
-
-def _error_in_words(error: float) -> str:
-    return "exact" if error == 0.0 else f"off by {significant(error, 2)} people on average"
 
 
 def _number(name: str, text: str | None) -> float | None:
