@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from models.exceptions import TallyguardError
+from models.priors import PLACE
 from stream_app.setup.settings import Settings
 from stream_app.watching.html_pages import rendered, templates_of
 from stream_app.watching.metrics import HiddenLine
@@ -84,6 +85,7 @@ def _about(settings: Settings | None) -> dict[str, Any] | None:
         "timezone": settings.timezone,
         "horizon": settings.horizon,
         "mistakes": settings.mistakes,
+        **({} if settings.question == PLACE else {"question": settings.asked(settings.question).what}),
         "delta": settings.delta,
         "thresholds": list(settings.thresholds),
         "condition": ceiling_condition(settings.priors_check, settings.draws),

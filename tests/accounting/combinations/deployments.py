@@ -264,7 +264,9 @@ def _sensors(rng: np.random.Generator, places: int) -> list[Sensor]:
     for number in range(int(rng.choice([1, 2, 3], p=[0.4, 0.4, 0.2]))):
         name = f"s{number}"
         where = tuple(np.flatnonzero(rng.random(places) < 0.4).tolist()) or (int(rng.integers(places)),)
-        kind = str(rng.choice(["presence", "passages", "sum", "limited", "moves"], p=[0.3, 0.15, 0.25, 0.1, 0.2]))
+        kind = str(
+            rng.choice(["presence", "passages", "sum", "limited", "moves"], p=[0.3, 0.15, 0.25, 0.1, 0.2])
+        )
         length = int(rng.integers(1, 4))
         if kind == "presence":
             found.append(Sensor(name, where))
