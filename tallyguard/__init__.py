@@ -9,6 +9,9 @@ Every name below is public and keeps its meaning from version to version; module
 :mod:`accounting` and :mod:`stream_app` behind them may move. ``docs/tutorials/python.md`` is a tutorial.
 """
 
+import tallyguard.own_names  # noqa: F401 - says what would fail below without a reason
+
+# isort: split
 from accounting.audit import Audit
 from accounting.bounds import Effort
 from accounting.bounds.radius import Radius

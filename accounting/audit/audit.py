@@ -198,7 +198,7 @@ def _against_crowd(bound_question: Question, seen: SeenInCrowd, baseline: float)
     found = certify_in_crowd(
         bound_question.exposure, seen, bound_question.mistakes, bound_question.effort, baseline
     )
-    informed = certify(bound_question, baseline)
+    informed = _with_whole_windows(bound_question, certify(bound_question, baseline))
     return informed if seen.adversary.companions == 0 and informed.value <= found.value else found
 
 
@@ -259,11 +259,12 @@ def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdver
         population = settled_laws(population, calendar, np.full(len(population), schedule.first_slot))
     slot = schedule.first_slot - first  # of step 0
     others = Others(population, slot, first, least=adversary.least, calendar=calendar)
+    steps = schedule_in_single_steps(schedule.steps)
     crowds = [
         with_strangers(step, others.apply(step), adversary, *slots_by_the_clock(slot, step.step, calendar))
-        for step in schedule.steps
+        for step in steps
     ]
-    return SeenInCrowd(schedule.steps, crowds, adversary)
+    return SeenInCrowd(steps, crowds, adversary)
 
 
 def _attacks(

@@ -330,6 +330,17 @@ class ContinuousAccountant:
         accounts, last_step, labels = self._accounts, self._running.view_before, self._running.seen.labels
         return AccountantView(accounts, last_step, labels, self._most_places)
 
+    @property
+    def refining(self) -> Accounts:
+        """The accounts as refined bounds read them; not to be written to.
+
+        With counts of windows the carried information is no bound for the refinement.
+        """
+        accounts = self._accounts
+        if not self._has_revealed:
+            return accounts
+        return accounts._replace(state=accounts.state._replace(carried=self._unbounded))
+
     def settled_accounts(self) -> Accounts:
         """The accounts with chains, slots and constants as priors say, whatever the clock does."""
         arrays, running = self.population.accounted.arrays, self._running
@@ -501,9 +512,7 @@ class ContinuousAccountant:
             is_recent = step - self.settings.horizon + 1 - accounts.since <= HISTORY
             due = due.of(~(self._told & is_recent)[due.chains])
         if self.settings.refines and due.chains.size:
-            if self._has_revealed:
-                accounts = accounts._replace(state=accounts.state._replace(carried=self._unbounded))
-            cascade = Cascade(accounts, step, seen, due, self.units)
+            cascade = Cascade(self.refining, step, seen, due, self.units)
             cascade.refine(self.settings.operations)
             return cascade.settle(groups)
         figures = groups.figures._replace(

@@ -385,17 +385,26 @@ class StepSchedule:
     ``revealed`` bounds the information of counts over windows, in addition to the places that they show; None
     where the releases themselves give the information. ``windows`` are those that are accounted in this step,
     where a risk budget decides each of them when it begins; None where one mechanism holds for all windows.
+    ``among`` is what counts in the step if sensors have windows, whatever is released of it: the crowd that
+    counts hide among is found for these. One that still has a window counts places of which a crowd hides
+    nothing. None stands for the sensors of the releases.
     """
 
     step: int
     releases: tuple[SensorRelease, ...] = ()
     revealed: tuple[RevealedMove | RevealedAmount, ...] | None = None
     windows: tuple[OpenWindow, ...] | None = None
+    among: tuple[Sensor, ...] | None = None
 
     def __post_init__(self) -> None:
         """:class:`~models.exceptions.ScheduleError` for a step before the first."""
         if self.step < 0:
             raise ScheduleError("a step must be 0 or more", self.step, "count steps from 0")
+
+    @property
+    def counting(self) -> tuple[Sensor, ...]:
+        """The sensors that the crowd is found for: ``among``, or those of the releases."""
+        return tuple(each.sensor for each in self.releases) if self.among is None else self.among
 
 
 @checked(ScheduleError)

@@ -240,7 +240,7 @@ def run_verdict(folder: Path) -> dict[str, Any]:
             "sentence": "no ceiling of persons was computed, so no rule was kept by it",
         }
     verdict = verdict_of(replace(log, beyond=None))
-    return {"answer": verdict.answer.value, "sentence": verdict_in_words(verdict, log)}
+    return {"answer": verdict.answer.value, "sentence": verdict_in_words(verdict, log, says_who=False)}
 
 
 def _last_summary(path: Path, last_step: int) -> RiskSummary | None:

@@ -200,6 +200,12 @@ def _by_unit(log: ReleaseLog, delta: float, days: Days, hours: tuple[float, floa
 
 
 def _bayesian(log: ReleaseLog, delta: float, independent_people: bool) -> Document:
+    if not independent_people:
+        return {
+            "refused": "what single releases reveal adds up only if people move independently of each other; "
+            "those who move together may be given away by more than the sum",
+            "remedy": "vouch for it with --independent-people, or go by epsilon and the ceilings",
+        }
     statement = read_bayesian(log, Declared(independent_tuples=independent_people), delta)
     return {
         "epsilon": finite(statement.epsilon),

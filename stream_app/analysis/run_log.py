@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from itertools import zip_longest
 from math import pi, sqrt
 from pathlib import Path
@@ -34,7 +35,8 @@ from stream_app.setup.run_folder.run_settings import (
 from stream_app.setup.settings import Settings
 from stream_app.steps import condition_of
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
-from stream_app.watching.wording import spent_in_words, step_in_words
+from stream_app.watching.view import About, Figure, Moment, View, errors, spent
+from stream_app.watching.wording import StepTimes, spent_in_words
 from stream_app.wire import (
     DecisionReason,
     RiskSummary,
@@ -58,7 +60,7 @@ class SensorLog:
 
     ``kinds`` says how often each mechanism, with its parameters, was decided; of ``releases`` steps a value
     was ``published`` in so many, ``exact`` of them without noise; ``error`` is the mean over these of the
-    error to expect from the noise.
+    error to expect from the noise, ``typical`` that of the public values.
     """
 
     sensor: str
@@ -67,6 +69,7 @@ class SensorLog:
     exact: int
     kinds: Mapping[str, int]
     error: float | None  # in people; None where nothing is published
+    typical: float | None  # the mean of what was published; None where nothing was
     epsilon: float  # nats at the delta of the run; inf where there is none
     spent: str  # the same in words, with what left none
 
@@ -256,23 +259,51 @@ class RunLog:
 
     @property
     def worst(self) -> RiskSummary:
-        """The step at which the releases added most on average."""
-        return max(self.summaries, key=lambda summary: summary.mean_added)
+        """The step that the headline is of: at which the releases added most on average."""
+        step = self.view.figure("headline.added").over.last
+        return next(each for each in self.summaries if each.step == step)
 
     @property
     def most_added(self) -> float:
         """The highest added risk over all people and steps."""
-        return max(summary.added["1.0"] for summary in self.summaries)
+        return self.view.value("most.added")
 
     @property
     def most_risk(self) -> float:
         """The highest ceiling over all people and steps."""
-        return max(summary.risk["1.0"] for summary in self.summaries)
+        return self.view.value("most.ceiling")
+
+    @property
+    def times(self) -> StepTimes:
+        """When steps began, by the deployment's clock."""
+        origin = int(datetime.fromisoformat(self.settings["origin"]).timestamp())
+        return StepTimes(origin, self.settings["step_seconds"], self.settings.get("timezone"))
 
     def when(self, step: int) -> str:
         """When a step began, in words."""
-        origin = datetime.fromisoformat(self.settings["origin"])
-        return step_in_words(step, int(origin.timestamp()), self.settings["step_seconds"])
+        return self.times.when(step)
+
+    @cached_property
+    def view(self) -> View:
+        """Every figure that is shown of the run."""
+        found = View(About(self.condition, self.times, self.limit, self.is_raised))
+        for summary in self.summaries:
+            found.note(Moment.of(summary), summary.over_limit, self.reasons.get(summary.step))
+        return found
+
+    @property
+    def errors(self) -> Mapping[str, Figure]:
+        """By how many people each sensor's counts are off, and what part of a count that is."""
+        last = max(0, self.checked.released - 1)
+        found = errors([(each.sensor, each.error, each.typical) for each in self.sensors], 0, last)
+        return {each.name.removeprefix("error."): each for each in found}
+
+    @property
+    def spent(self) -> tuple[Figure, ...]:
+        """Epsilon of everything published so far, by group of sensors."""
+        if self.account is None:
+            return ()
+        return spent(self.account.spends, self.delta, self.account.steps)
 
     def horizon(self) -> HorizonSettings:
         """What the run's accountant was set to, with work enough for the few that are looked at again."""
@@ -379,6 +410,7 @@ class _Sensors:
         self._designs = designs
         self._kinds: dict[str, Counter[str]] = defaultdict(Counter)
         self._errors: dict[str, list[float]] = defaultdict(list)
+        self._values: Counter[str] = Counter()  # the sum of what was published
         self._spent: dict[str, ZcdpSpend] = defaultdict(ZcdpSpend)
 
     def add(self, step: StepDecision, release: StepRelease | None) -> None:
@@ -407,6 +439,7 @@ class _Sensors:
             if entry is None or entry.value is None:
                 continue
             self._errors[name].append(mechanism.expected_absolute_error())
+            self._values[name] += entry.value
             spread = _spread(entry, mechanism)
             self._note_beyond(step.step, entry.value, spread, sensor.most_counts)
             counted, variance = counted + entry.value, variance + spread**2
@@ -430,6 +463,7 @@ class _Sensors:
                 sum(error == 0.0 for error in errors),
                 kinds,
                 sum(errors) / len(errors) if errors else None,
+                self._values[name] / len(errors) if errors else None,
                 self._spent[name].epsilon(self._delta),
                 spent_in_words(self._spent[name], self._delta),
             )

@@ -297,13 +297,7 @@ def _print_plan(planned: ReleasePlan) -> None:
     if planned.note is not None:
         say(f"Note: {planned.note}.")
     console.print(table)
-    sensors = new_table()
-    sensors.add_column("Sensor")
-    add_numbers(sensors, "Steps", "Released", "Raw", "Mean error")
-    for sensor in planned.sensors():
-        error = "" if sensor.mean_error is None else f"{sensor.mean_error:.2f}"
-        sensors.add_row(sensor.sensor, str(sensor.steps), str(sensor.released), str(sensor.raw), error)
-    console.print(sensors)
+    _print_sensors(planned)
     say(
         "Error: mean expected absolute error of what is released, in people. Forecast: people over the limit "
         "of the risk budget after the decision, or later if nothing more is released, mostly by the fast "
@@ -312,6 +306,8 @@ def _print_plan(planned: ReleasePlan) -> None:
         f"Highest: the highest certified risk. {_attack_in_words(planned) if crowd is None else ''}".rstrip()
         + (f" {DISTANCE}" if crowd is None else "")
     )
+    for each in planned.view.group("headline"):
+        say(each.sentence)
     if crowd is not None:
         _print_crowd(crowd)
     if planned.personas is not None:
@@ -331,6 +327,17 @@ def _print_plan(planned: ReleasePlan) -> None:
             f"Planned without the run's pseudonym_key. {why_otherwise} Name the key to plan what the run "
             "does."
         )
+
+
+def _print_sensors(planned: ReleasePlan) -> None:
+    """How often each sensor is released, and by how many people its counts are off."""
+    sensors = new_table()
+    sensors.add_column("Sensor")
+    add_numbers(sensors, "Steps", "Released", "Raw", "Mean error")
+    for sensor in planned.sensors():
+        error = "" if sensor.mean_error is None else f"{sensor.mean_error:.2f}"
+        sensors.add_row(sensor.sensor, str(sensor.steps), str(sensor.released), str(sensor.raw), error)
+    stdout().print(sensors)
 
 
 def _print_alternatives(planned: ReleasePlan) -> None:

@@ -31,7 +31,7 @@ from stream_app.embedded.totals_file import TotalsFile
 from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
 from stream_app.setup.combinations import Runner
 from stream_app.setup.declared import bounded_days, require_most_counts
-from stream_app.setup.given_priors import drawn_from
+from stream_app.setup.given_priors import PRIORS_REST_ON, drawn_from, rests_on
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, design_files
@@ -243,7 +243,7 @@ def restore_account(
         schedule = schedule_of(decision, registry)
         accounted = in_single_steps(schedule, registry)
         if decision.step >= accountant.next_step:
-            crowds = None if accounts.crowd is None else crowds_of(decision)
+            crowds = None if accounts.crowd is None else crowds_of(decision, registry)
             policy.accounted(schedule, crowds)
             accounts.apply(accounted, crowds)
         else:
@@ -403,6 +403,7 @@ def run(
         about={
             **people.about(),
             "priors_file": options.priors,
+            PRIORS_REST_ON: rests_on(population),
             "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
@@ -521,7 +522,7 @@ def restore_engine(
             schedule_of(step.decision, registries.at(step.decision.step)),
             step.release,
             step.decision.why,
-            None if accounts.crowd is None else crowds_of(step.decision),
+            None if accounts.crowd is None else crowds_of(step.decision, registries.at(step.decision.step)),
         )
         for step in journal.published_since()
     )

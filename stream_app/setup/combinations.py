@@ -290,16 +290,6 @@ _NOT_BUILT, _MATHEMATICS = Reason.NOT_BUILT, Reason.MATHEMATICS
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         Feature.WINDOWS,
-        Feature.CROWD,
-        ON_KAFKA | {Runner.RUN, Runner.PLAN, Runner.AUDIT, Runner.REPORT},
-        _NOT_BUILT,
-        "how many others a count of a window hides one among is known for presence in single steps only",
-        _windows_in(
-            "ceilings in the crowd", "leave out adversary and [crowd]", lambda facts: facts.has_crowd
-        ),
-    ),
-    Refusal(
-        Feature.WINDOWS,
         Feature.CORRELATED,
         EVERYWHERE,
         _NOT_BUILT,

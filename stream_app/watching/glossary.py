@@ -1,4 +1,8 @@
-"""The words of this project, each explained once: for `tallyguard explain`, report and documentation."""
+"""The words of this project, each explained once: for `tallyguard explain`, report and documentation.
+
+What figures are called is explained where they are made (:mod:`~stream_app.watching.view`); the other words
+here.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from models.exceptions import TallyguardError
+from stream_app.watching.view import KINDS
 
 
 class GlossaryError(TallyguardError):
@@ -29,26 +34,7 @@ class Entry:
 
 
 GLOSSARY = (
-    Entry(
-        "ceiling",
-        ("risk", "certified risk"),
-        "If habits are as assumed, no method finds out where a person was more often than this, given all "
-        "counts published so far. A ceiling of 30 in 100: at most 30 of 100 such attempts succeed.",
-        "explanation/guarantees.md",
-    ),
-    Entry(
-        "guess",
-        ("baseline",),
-        "How often the best guess without any count is right. Habits alone give that much away, whether "
-        "counts are published or not.",
-        "explanation/guarantees.md",
-    ),
-    Entry(
-        "added",
-        ("added risk",),
-        "Ceiling minus guess: at most this much is due to the published counts.",
-        "explanation/guarantees.md",
-    ),
+    *(Entry(each.word, each.also, each.meaning, each.page) for each in KINDS.values()),
     Entry(
         "in hindsight",
         ("hindsight",),
@@ -123,13 +109,6 @@ GLOSSARY = (
         "explanation/continuous-accounting.md",
     ),
     Entry(
-        "attack",
-        (),
-        "How often a named method finds out where a person was. Never above the ceiling if habits are "
-        "as assumed, often far below it.",
-        "explanation/ceiling-and-attack.md",
-    ),
-    Entry(
         "step",
         (),
         "The unit of time, for example an hour. Each sensor gives at most one count for a step, and a step "
@@ -161,7 +140,27 @@ GLOSSARY = (
         "What is published of a step: for each active sensor a count, exact or with noise, or nothing.",
         "explanation/noise.md",
     ),
-    Entry("raw", (), "Published exactly as counted.", "explanation/noise.md"),
+    Entry("raw", ("exact",), "Published exactly as counted.", "explanation/noise.md"),
+    Entry(
+        "mechanism",
+        ("gaussian",),
+        "How a count becomes what is published: raw, with gaussian noise of a sigma, or suppressed.",
+        "explanation/noise.md",
+    ),
+    Entry(
+        "headline",
+        (),
+        "Guess, attack, ceiling and added risk as means over people at the step where releases added most. "
+        "Terminal, page, report and metrics have the same, and say which step it is.",
+        "how-to/read-the-report.md",
+    ),
+    Entry(
+        "nats",
+        ("nat",),
+        "A unit of information like bits: 1 nat is 1.44 bits. How far habits may be from the assumed ones is "
+        "said in nats, and so are epsilons.",
+        "explanation/sure-ceilings.md",
+    ),
     Entry(
         "suppressed",
         (),
@@ -170,25 +169,16 @@ GLOSSARY = (
     ),
     Entry(
         "sigma",
-        ("expected error", "noise"),
+        ("noise",),
         "The spread of the noise added to a count, in people. With sigma 1 a count is off by 0.7 people on "
         "average, with sigma 10 by 8.",
         "explanation/noise.md",
     ),
     Entry(
         "risk budget",
-        ("budget",),
+        ("budget", "rule", "limit"),
         "A limit on the ceiling or the added risk, and the share of people who may be over it. Under a "
         "budget each step is released with the least noise that keeps it.",
-        "explanation/decisions.md",
-    ),
-    Entry(
-        "over the limit",
-        ("over now", "ever over", "forecast"),
-        "Three numbers of people. Now: those whose ceiling or added risk is over the limit after the last "
-        "step, by the bound that decides. Ever: those who were over it after any step so far. Forecast: "
-        "those whom the decision expected over it, in its step or if nothing is released after it; mostly by "
-        "the fast bound, so more people than are over the limit.",
         "explanation/decisions.md",
     ),
     Entry(
@@ -197,13 +187,6 @@ GLOSSARY = (
         "It says under which rule each step was published, since which step, who decided so and why. Its "
         "entries are chained by digests, so that a change is noticed. `tallyguard verify` checks it.",
         "how-to/restart-and-recover.md",
-    ),
-    Entry(
-        "epsilon",
-        ("rho", "differential privacy"),
-        "Differential privacy spent so far: the worst case for any observer with any knowledge. It only "
-        "grows, and a single exact count leaves no guarantee.",
-        "explanation/guarantees.md",
     ),
     Entry(
         "delta",
@@ -239,7 +222,8 @@ GLOSSARY = (
     ),
 )
 REPORT_WORDS = (
-    *("ceiling", "guess", "added", "in hindsight", "horizon", "mistakes", "pseudonym", "sigma", "epsilon"),
+    *("ceiling", "guess", "attack", "added", "in hindsight", "horizon", "mistakes", "pseudonym", "sigma"),
+    *("expected error", "bits", "over now", "forecast", "ever over", "share", "epsilon"),
 )
 
 

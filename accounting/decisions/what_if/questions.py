@@ -166,6 +166,8 @@ DECIDING_PART = 20
 DECIDING_PART_IN_CROWD = 4
 """A quarter in the crowd, where each candidate is evaluated separately and unevaluated people are over."""
 
+_EXACT = Raw()
+
 _PEOPLE_AT_ONCE = 2048
 """How many people are evaluated exactly before it is checked again whether ``enough`` are over the limit."""
 
@@ -182,6 +184,17 @@ class AnnouncedStep(NamedTuple):
     crowds: StepCrowd | None = None
     coming: Sequence[Sequence[Sensor]] = ()
     open: tuple[OpenWindow, ...] = ()
+
+
+def crowds_of_sensors(sensors: Sequence[Sensor], crowds: StepCrowd | None) -> StepCrowd | None:
+    """What each of these sensors hides among in a step whose counts of presence have the first ``crowds``.
+
+    What a window counts in the steps to come is not known to hide anybody yet.
+    """
+    if crowds is None:
+        return None
+    own = iter(crowds)
+    return tuple(next(own) if sensor.window is None else SensorCrowd() for sensor in sensors)
 
 
 class WhatIf:
@@ -221,7 +234,7 @@ class WhatIf:
             # are not mixed. And if companions move together, the informed account of one person is no bound
             # for the group.
             if crowd.adversary.companions == 0 and not limit.in_hindsight:
-                self.informed = WhatIf(accountant, limit)
+                self.informed = WhatIf(accountant, limit, has_windows=has_windows)
             accountant, settings = crowd.fast, crowd.settings
         is_owed = settings.operations is None or settings.decided == limit
         refines = settings.refines and is_owed and settings.horizon > 1 and population.draws == 1
@@ -255,7 +268,8 @@ class WhatIf:
         """Note the step that will be accounted next; needed only for a limit in hindsight."""
         if self.limit.in_hindsight:
             sensors = [release.sensor for release in step.releases]
-            announced = AnnouncedStep(sensors, crowds, open=step.windows or ())
+            own = crowds_of_sensors(sensors, crowds)
+            announced = AnnouncedStep(sensors, own, open=step.windows or ())
             self.was_over |= self.next_step(announced).is_over(step)
 
 
@@ -494,6 +508,10 @@ def _raw_labels(sensors: Sequence[Sensor], locations: int) -> NDArray[np.int32]:
 #
 # For a limit in hindsight a window counts whole until it has ended: a horizon that ends within it is reached
 # by its elapsed parts, too. And no step may reveal more of a place than the limit allows a step.
+#
+# In the crowd a window counts as if the others' places were known until its steps have come: only then is it
+# known whom it hides among. So what it reveals only falls. Of a group that moves together it counts as exact.
+# Who is within the limit by the informed account stays within it, as in single steps.
 
 
 class NextStepOfWindows:
@@ -521,6 +539,10 @@ class NextStepOfWindows:
         labels = np.array(rows, dtype=np.int32).reshape(-1, locations)
         count_reaches(view.accounts.population, labels, self._shares)
         self._open = frozenset(announced.open)
+        self._crowd = what_if.crowd
+        crowds = announced.crowds or (SensorCrowd(),) * len(announced.sensors)
+        self._crowds = dict(zip(announced.sensors, crowds, strict=True))
+        self._informed = None if what_if.informed is None else NextStepOfWindows(what_if.informed, announced)
         self._units: dict[object, NDArray[np.float64]] = {}
         self._decided = sum(map(self._of_window, announced.open), start=np.zeros(people))
 
@@ -540,7 +562,7 @@ class NextStepOfWindows:
     def is_over(self, step: StepSchedule) -> NDArray[np.bool_]:
         """Which accounts would be over the limit, (A,), by this step or in any case."""
         begun = [window for window in step.windows or () if window not in self._open]
-        plain = [each for each in step.releases if each.sensor.window is None]
+        plain = self._seen([each for each in step.releases if each.sensor.window is None])
         new = np.zeros(self._room.size)
         for release in plain:
             new += self._of_places(release.sensor, release.accounted, self._step)
@@ -549,7 +571,15 @@ class NextStepOfWindows:
         over = self._decided + new * self._shares > self._room
         if self._what_if.limit.in_hindsight:
             over |= self._is_too_much_in_a_step(plain, [*self._open, *begun])
-        return self._what_if.was_over | self._population.any_draw(over)
+        over = self._what_if.was_over | self._population.any_draw(over)
+        return over if self._informed is None else over & self._informed.is_over(step)
+
+    def _seen(self, plain: list[SensorRelease]) -> Sequence[SensorRelease]:
+        """The step's counts of presence as the adversary sees them."""
+        if self._crowd is None:
+            return plain
+        crowds = tuple(self._crowds[each.sensor] for each in plain)
+        return self._crowd.seen(StepSchedule(self._step, tuple(plain)), crowds).releases
 
     def _is_too_much_in_a_step(
         self, plain: Sequence[SensorRelease], windows: Sequence[OpenWindow]
@@ -579,6 +609,8 @@ class NextStepOfWindows:
     def _as_accounted(self, window: OpenWindow, since: int) -> NDArray[np.float64]:
         """What the steps from ``since`` on add to the information of an account, in units, (N,)."""
         total = np.zeros(self._room.size)
+        if self._is_of_groups:
+            return sum((units for step, units in self._parts(window) if step >= since), start=total)
         for part in parts_of(window.release):
             step = window.first + part.places.offset
             if step >= since and without_coins((SensorRelease(part.sensor, part.mechanism),)):
@@ -599,10 +631,15 @@ class NextStepOfWindows:
     def _parts(self, window: OpenWindow) -> list[tuple[int, NDArray[np.float64]]]:
         """What each step of a window reveals by the places it shows, in units, (N,)."""
         return [
-            (step, self._of_places(part.sensor, part.mechanism, step))
+            (step, self._of_places(part.sensor, _EXACT if self._is_of_groups else part.mechanism, step))
             for part in parts_of(window.release)
             for step in [window.first + part.places.offset]
         ]
+
+    @property
+    def _is_of_groups(self) -> bool:
+        """Whether companions move with each person, of whom no noise is known to hide all."""
+        return self._crowd is not None and self._crowd.adversary.companions > 0
 
     def _of_places(self, sensor: Sensor, mechanism: Mechanism, step: int) -> NDArray[np.float64]:
         """The most that a count of presence reveals about each person, in units, (N,)."""

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from accounting.decisions import OPTIONS_A_ROUND
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from models.mechanisms import MECHANISMS
-from models.releases import SensorRegistry, StepSchedule, in_single_steps
+from models.releases import SensorRegistry, StepSchedule, in_single_steps, most_counting
 from stream_app.exceptions import RunChangedError, SettingsError, keeping
 from stream_app.kafka.broker.clients import (
     BrokerError,
@@ -111,7 +111,8 @@ def largest_bytes(
         topics.activations: len(Activation(v=1, step=MAX_STEP, sensors=names).line()),
         topics.releases: len(_release(names, from_step).line()),
         topics.decisions: len(_decision(names, topics.tiers, in_crowd=in_crowd).line())
-        + _windows_bytes(registry, settings),
+        + _windows_bytes(registry, settings)
+        + (largest_crowd_answer_bytes(registry, settings) if registry.windowed else 0),
         topics.progress: max(len(_announced(registry)), len(_waiting(names))),
     }
     if topics.regions:
@@ -121,11 +122,11 @@ def largest_bytes(
     return {topic: size + ENVELOPE_BYTES for topic, size in sizes.items()}
 
 
-def largest_crowd_answer_bytes(registry: SensorRegistry, settings: Settings) -> int:
+def largest_crowd_answer_bytes(registry: SensorRegistry, settings: Settings | None) -> int:
     """The largest answer of a partition about the crowd at all sensors; 0 if no crowd is configured."""
-    if not settings.has_crowd:
+    if settings is None or not settings.has_crowd:
         return 0
-    rows = (_SUMS,) * len(registry.sensors)
+    rows = (_SUMS,) * most_counting(registry)
     answer = CrowdAnswer(question="q" * 32, step=MAX_STEP, partition=MAX_STEP, sums=rows)
     return len(answer.line()) + ENVELOPE_BYTES
 
@@ -725,9 +726,9 @@ class Deployment:
 
         :class:`~models.exceptions.ScheduleError` for a count of a window that is not the one accounted.
         """
-        crowds = crowds_of(decision) if self.settings.has_crowd else None
         schedule = self.schedule_of(decision)
         registry = self.facts.registries.at(decision.step)
+        crowds = crowds_of(decision, registry) if self.settings.has_crowd else None
         accounted = in_single_steps(schedule, registry) if registry.windowed else None
         return Decided(schedule, decision.why, crowds, accounted)
 

@@ -358,7 +358,7 @@ def _difference(name: str, was: Any, now: Any) -> str:
         what = name
     if name in _FINGERPRINTS and was is not None and now is not None:
         return f"{what}: another one"
-    return f"{what} {_short_of(name, was)} -> {_short_of(name, now)}"
+    return f"{what} {' -> '.join(_pair(name, was, now))}"
 
 
 def differences(changed: Sequence[str], stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
@@ -376,16 +376,27 @@ def differences(changed: Sequence[str], stored: Mapping[str, Any], wanted: Mappi
 
 
 _MOST_SHOWN = 12  # settings in a sentence
+_LONGEST = 80  # characters of a value
+_BESIDE = 20  # characters of what is equal that stand before a difference
 
 
 def _was_is(name: str, was: Any, now: Any) -> str:
     if name in _FINGERPRINTS and was is not None and now is not None:
         return f"{name} was another one"
-    return f"{name} was {_short_of(name, was)}, is {_short_of(name, now)}"
+    before, after = _pair(name, was, now)
+    return f"{name} was {before}, is {after}"
 
 
-def _short_of(name: str, value: object) -> str:
-    return "another one" if name in _FINGERPRINTS and value is not None else _short(value)
+def _pair(name: str, was: object, now: object) -> tuple[str, str]:
+    """Both values, short enough for a sentence; of two long ones the part from where they differ."""
+    if name in _FINGERPRINTS:
+        before, after = (_short(each) if each is None else "another one" for each in (was, now))
+        return before, after
+    texts = [json.dumps(each) if isinstance(each, list | str) else _short(each) for each in (was, now)]
+    same = next((k for k, each in enumerate(zip(*texts, strict=False)) if len({*each}) > 1), 0)
+    skipped = max(0, same - _BESIDE) if max(map(len, texts)) > _LONGEST else 0
+    before, after = (_cut(("..." if skipped else "") + each[skipped:]) for each in texts)
+    return before, after
 
 
 def leaves(name: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -404,8 +415,11 @@ def _short(value: object) -> str:
         value = f"window of {value.steps} steps"
     if isinstance(value, Mapping) and "kappa_min" in value:  # of a check of the priors what ceilings go by
         value = {name: value.get(name) for name in ("verdict", "kappa_min")}
-    text = json.dumps(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return _cut(json.dumps(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 def _named(name: str) -> str:

@@ -295,10 +295,10 @@ def _reveals_no_more(was: Any, now: Any) -> bool:
     less_noise = was.get("sigma") != now.get("sigma") and (now.get("sigma") or 0.0) < (
         was.get("sigma") or 0.0
     )
-    return not less_noise and _is_no_looser(*limits)
+    return not less_noise and is_no_looser(*limits)
 
 
-def _is_no_looser(was: RiskBudget | None, now: RiskBudget | None) -> bool:
+def is_no_looser(was: RiskBudget | None, now: RiskBudget | None) -> bool:
     """Whether every schedule that keeps the limit now also kept the one before."""
     if was is None or was == now:
         return True

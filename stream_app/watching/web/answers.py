@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from stream_app.setup.settings import Settings
 from stream_app.watching.html_pages import rendered, templates_of
 from stream_app.watching.metrics import HiddenLine
 from stream_app.watching.prior_notes import ceiling_condition
+from stream_app.watching.view import ABOUT_NOTHING, About
 from stream_app.watching.web.status import PeopleBoard, Status, StatusBoard, StepLine
 from stream_app.watching.wording import (
     DOWN,
@@ -28,7 +29,6 @@ from stream_app.watching.wording import (
     in_a_hundred,
     not_reached_in_words,
     significant,
-    step_in_words,
 )
 from stream_app.wire import RiskSummary
 
@@ -39,6 +39,7 @@ def state_json(status: Status, about: Settings | None, *, has_people: bool) -> s
     """The document; ``has_people`` says whether there is a token to ask for single people with."""
     document = {
         **vars(status),
+        "figures": [each.as_json() for each in status.figures],
         "history": [vars(line) for line in status.history],
         "distribution": vars(status.distribution) if status.distribution else None,
         "sensors": [vars(line) for line in status.sensors.values()],
@@ -72,6 +73,7 @@ def _about(settings: Settings | None) -> dict[str, Any] | None:
         "deployment": settings.deployment,
         "step_seconds": settings.step_seconds,
         "origin_seconds": settings.origin_seconds,
+        "timezone": settings.timezone,
         "horizon": settings.horizon,
         "mistakes": settings.mistakes,
         "delta": settings.delta,
@@ -106,9 +108,8 @@ def render(status: Status, about: Settings | None = None) -> str:
 
     Steps are shown by their time where ``about`` knows the deployment's origin, else by number.
     """
-    origin = (0, 1) if about is None else (about.origin_seconds, about.step_seconds)
-    when = partial(step_in_words, origin_seconds=origin[0], step_seconds=origin[1])
-    condition = ceiling_condition(*((None,) if about is None else (about.priors_check, about.draws)))
+    refers_to = About.of(about) if about else ABOUT_NOTHING
+    when, condition = refers_to.times.when, refers_to.condition
     summary = status.summary
     return rendered(
         _templates(),

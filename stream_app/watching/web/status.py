@@ -20,6 +20,7 @@ from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunSt
 from stream_app.watching.metrics import HiddenLine, adversary_of, hour_of, sigmas_of, with_step
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 from stream_app.watching.prior_notes import crowd_note, panel_note
+from stream_app.watching.view import ABOUT_NOTHING, About, Figure, Moment, View
 from stream_app.watching.wording import decision_in_words, over_limit_in_words, spent_in_words
 from stream_app.wire import DeviceFinding, Reason, RiskSummary
 
@@ -247,6 +248,7 @@ class Status:
     spent: Mapping[str, str] | None = None  # the same in words, with what left no epsilon
     hidden: tuple[HiddenLine, ...] = ()  # what the crowd hides, by sensor and hour
     crowd: str | None = None  # when ceilings in the crowd hold; None where they are not computed
+    figures: tuple[Figure, ...] = ()  # every figure of the steps since this process started
 
     @property
     def is_ready(self) -> bool:
@@ -273,6 +275,7 @@ class StatusBoard(Observer):
     ) -> None:
         """``about`` are the settings of the deployment, where they are known."""
         self._about, self._adversary = about, adversary_of(about)
+        self._figures = View(About.of(about) if about else ABOUT_NOTHING)
         self._changing = threading.Lock()
         self._version = 0
         self._view: PeopleView | None = None
@@ -335,6 +338,7 @@ class StatusBoard(Observer):
         history = status.history
         if event.summary is not None:
             history = (*history, _line(event, event.summary))[-HISTORY:]
+            self._figures.note(Moment.of(event.summary), event.summary.over_limit, event.why)
         self._change(
             people=event.people,
             next_step=event.step + 1,
@@ -347,6 +351,7 @@ class StatusBoard(Observer):
             decision=_decision(event),
             **self._spent(),
             hidden=self._hidden(status.hidden, event),
+            figures=self._figures.figures,
         )
 
     def _hidden(self, before: tuple[HiddenLine, ...], event: StepClosed) -> tuple[HiddenLine, ...]:

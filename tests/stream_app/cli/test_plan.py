@@ -40,7 +40,7 @@ def files(tmp_path: Path) -> Path:
     steps = [{"sensors": names, "mechanism": "raw"} if names else {"sensors": []} for names in chosen]
     (tmp_path / "schedule.json").write_text(json.dumps({"steps": steps}))
     (tmp_path / "settings.toml").write_text(
-        'horizon = 4\nmistakes = 1\n[release]\nmechanism = "budget"\n'
+        'horizon = 4\nmistakes = 1\nsharpen_operations = 2_000_000\n[release]\nmechanism = "budget"\n'
         "[release.budget]\nshare = 0.2\nadded = 0.25\n"
     )
     return tmp_path
@@ -211,7 +211,7 @@ def test_a_rule_on_the_ceiling_is_answered_for_each_alternative(
 ) -> None:
     """Kept as decided; within a radius more people are over the limit. The terminal says the same."""
     (files / "rule.toml").write_text(
-        'horizon = 4\nmistakes = 1\n[release]\nmechanism = "budget"\n'
+        'horizon = 4\nmistakes = 1\nsharpen_operations = 2_000_000\n[release]\nmechanism = "budget"\n'
         "[release.budget]\nshare = 0.2\nrisk = 0.9\n"
     )
     own = ("--config", files / "rule.toml", "--vary", "much=1.5")
