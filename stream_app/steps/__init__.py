@@ -41,6 +41,14 @@ from stream_app.steps.risk_output import (
     summary_message,
 )
 from stream_app.steps.ticks import Backlog, StepClock
+from stream_app.steps.totals import (
+    RunTotals,
+    Total,
+    Totals,
+    TotalsWithReleases,
+    complete_totals,
+    totals_of_run,
+)
 from stream_app.steps.window import ClosedCounts, OpenStep, Origin, RevisedCount, StepWindow, first_free_step
 
 __all__ = [
@@ -64,13 +72,18 @@ __all__ = [
     "RiskFormat",
     "RiskRecords",
     "RiskWriter",
+    "RunTotals",
     "Spent",
     "StepClock",
     "StepEngine",
     "StepWindow",
     "StoredStep",
     "TierContinuation",
+    "Total",
+    "Totals",
+    "TotalsWithReleases",
     "around",
+    "complete_totals",
     "condition_of",
     "crowd_message",
     "first_free_step",
@@ -90,6 +103,7 @@ __all__ = [
     "summary_message",
     "tier_file",
     "tiers_of",
+    "totals_of_run",
     "with_continued",
     "with_windows",
 ]

@@ -25,7 +25,7 @@ from stream_app.steps.policy.proposals import Answer, CrowdAnswer, CrowdQuestion
 
 _CHECKED_AT_ONCE = 2_000
 _DRAWN = "drawn_"  # before the names of arrays of the chains that stand for people
-_DERIVED = ("distribution_start", "distribution")  # not stored: computed again from the moves
+_DERIVED = ("distribution_start", "distribution", "label_start", "label")  # not stored: computed again
 
 
 class SavedPeople(NamedTuple):
@@ -133,7 +133,11 @@ def _unpacked(
     arrays = like._replace(**{name: stored[f"{prefix}{name}"] for name in _stored_names()})
     starts = np.zeros(len(people) + 1, dtype=np.int64)
     np.cumsum(arrays.slots * np.diff(arrays.places_start), out=starts[1:])
-    arrays = arrays._replace(distribution_start=starts, distribution=np.zeros(starts[-1]))
+    arrays = arrays._replace(
+        distribution_start=starts,
+        distribution=np.zeros(starts[-1]),
+        label_start=np.zeros(len(people) + 1, dtype=np.int64),
+    )
     unchecked = Population(tuple(people), tuple(location_names), arrays)
     parts = [Population.pack((), location_names)]
     for start in range(0, len(people), _CHECKED_AT_ONCE):
@@ -343,13 +347,12 @@ class PartitionAccounts(PeopleAccounts):
 
     def use(self, accounts: Accounts) -> None:
         """Use these accounts from now on."""
-        if self.settings.decided_limit is not None and accounts.informed.has_told:
+        if self.settings.needs_every_step and accounts.informed.has_told:
             raise RunChangedError(
                 "people whose habits changed (persons load --new-priors told) must be accounted without a "
-                "risk budget",
-                "a budget",
-                "release with another mechanism, or load priors that are true of the whole log: --new-priors "
-                "redone",
+                "risk budget in hindsight",
+                "one",
+                "leave hindsight out, or load priors that are true of the whole log: --new-priors redone",
             )
         super().use(accounts)
         self._respond()
