@@ -192,6 +192,8 @@ def crowds_of_sensors(sensors: Sequence[Sensor], crowds: StepCrowd | None) -> St
     """
     if crowds is None:
         return None
+    if sum(sensor.window is None for sensor in sensors) > len(crowds):
+        raise ValueError("the crowds of a step must be of as many sensors as it has")
     own = iter(crowds)
     return tuple(next(own) if sensor.window is None else SensorCrowd() for sensor in sensors)
 

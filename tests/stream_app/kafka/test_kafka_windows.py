@@ -13,7 +13,7 @@ import pytest
 
 from accounting.continuous import ContinuousAccountant
 from accounting.ledgers import PrivacyAccount
-from models.exceptions import ScheduleError, SensorError
+from models.exceptions import ScheduleError
 from models.keys import NoiseKey
 from models.mechanisms import Gaussian
 from models.priors import Population
@@ -215,11 +215,6 @@ def test_a_decision_with_another_mechanism_is_not_accounted(tmp_path: Path) -> N
         prepared(
             Runner.COORDINATOR if deployment.topics.regions else Runner.RELEASE, deployment.settings, schedule
         )
-
-
-def test_what_has_no_account_for_windows_is_refused_on_kafka_too(tmp_path: Path) -> None:
-    with pytest.raises(SensorError, match="windows or moves"):
-        prepared(Runner.ACCOUNT, settings(**{**given_in(tmp_path), "crowd": {"on": True}}))
 
 
 class Partitions:
