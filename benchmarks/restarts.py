@@ -45,7 +45,7 @@ from stream_app.kafka.deployment.records import people_of
 from stream_app.kafka.release.release_core import PROGRESS_KEY, Progress
 from stream_app.kafka.warm_up import compile_kernels
 from stream_app.setup.keys import load_pseudonym_key, load_snapshot_key
-from stream_app.setup.run_folder.durable import load_sealed, seal
+from stream_app.setup.run_folder.durable import digests_of_file, load_sealed, seal
 from stream_app.setup.run_folder.manifest import NOT_IN_SNAPSHOTS
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
@@ -150,7 +150,7 @@ def measure(config: Path, steps: int, name: str) -> list[Phase]:
         """As if nobody had been there for all steps but the last."""
         accounts = PartitionAccounts(0, deployment)
         nobody = people_of([], deployment.location_names)
-        accounts._use(accounts._new_accounts(nobody, steps - RECENT))
+        accounts.use(accounts._new_accounts(nobody, steps - RECENT))
         await worker._snapshots.find(0, pulse.progress)
         people = await worker._loader.persons.load(0, pulse.progress)
         await worker._loader.enter(accounts, people.changes)
@@ -158,7 +158,7 @@ def measure(config: Path, steps: int, name: str) -> list[Phase]:
 
     async def catch_up(accounts: PartitionAccounts) -> None:
         async for some in worker._loader.logged(accounts.next_step, steps):
-            await worker._thread.do(partial(accounts.apply_all, some, pulse.progress))
+            await worker._thread.do(partial(accounts.restore, some, pulse.progress))
 
     asyncio.run(work())
     return pulse.phases
@@ -246,7 +246,9 @@ def _prolong_run(output: Path, settings: Settings, population: Population, steps
             log.seek(0, os.SEEK_END)
             for step in range(commit.next_step, steps):
                 log.write(line.replace(_NUMBER, f'"step":{step},'.encode()))
-            commit = replace(commit, lengths={**commit.lengths, name: log.tell()})
+            length = log.tell()
+        digests = {**commit.digests, name: digests_of_file(output / f"{name}.jsonl", [length])[length]}
+        commit = replace(commit, lengths={**commit.lengths, name: length}, digests=digests)
     registry = load_registry(settings.sensors, population.location_names)
     account = PrivacyAccount.load(commit.account)
     account.steps = steps
@@ -260,7 +262,7 @@ def _prolong_run(output: Path, settings: Settings, population: Population, steps
     accountant._running = accountant._running._replace(next_step=steps)
     manifest = json.loads((output / "run.json").read_bytes())
     basis = {key: value for key, value in manifest.items() if key not in FILE_ONLY}
-    SnapshotCache(output, basis, 1.0).save(accountant)
+    SnapshotCache(output, basis, 1.0).save(accountant, commit)
 
 
 if __name__ == "__main__":
