@@ -247,7 +247,8 @@ def _prolong_run(output: Path, settings: Settings, population: Population, steps
             for step in range(commit.next_step, steps):
                 log.write(line.replace(_NUMBER, f'"step":{step},'.encode()))
             length = log.tell()
-        digests = {**commit.digests, name: digests_of_file(output / f"{name}.jsonl", [length])[length]}
+        digest = digests_of_file(output / f"{name}.jsonl", [length])[length]
+        digests = {**commit.digests, name: str(digest)}
         commit = replace(commit, lengths={**commit.lengths, name: length}, digests=digests)
     registry = load_registry(settings.sensors, population.location_names)
     account = PrivacyAccount.load(commit.account)
