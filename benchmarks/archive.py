@@ -21,13 +21,13 @@ SENSORS, DAYS = 60, 730
 ZONE = ZoneInfo("Australia/Melbourne")
 
 
-def write_archive(path: Path) -> int:
+def write_archive(path: Path, days: int = DAYS) -> int:
     """An invented archive; returns its rows."""
     begin = datetime(2023, 1, 1, tzinfo=ZONE).timestamp()
     rows = 0
     with path.open("w") as file:
         file.write("ID,Date_Time,Sensor_ID,Sensor_Name,Hourly_Counts\n")
-        for hour in range(DAYS * 24):
+        for hour in range(days * 24):
             shown = datetime.fromtimestamp(begin + 3600 * hour, ZONE)
             for sensor in range(SENSORS):
                 rows += 1
@@ -37,7 +37,7 @@ def write_archive(path: Path) -> int:
 
 def main() -> None:
     """Read it ours and theirs, in turn."""
-    mapping = resolved_map(FilesMap(), {"preset": "melbourne"})
+    mapping = resolved_map(FilesMap(preset="melbourne"))
     with tempfile.TemporaryDirectory() as folder:
         path, messages = Path(folder) / "archive.csv", Path(folder) / "messages.jsonl"
         rows = write_archive(path)
