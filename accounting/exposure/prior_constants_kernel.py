@@ -322,10 +322,8 @@ def best_constant_place(
 
 
 @jit
-def best_baseline(
-    person: LocalChain, marginal: NDArray[np.float64], mistakes: int, gaps: NDArray[np.float64]
-) -> Baseline:
-    """The best of all guesses considered; ``gaps`` may be empty, then fewer constants are tried."""
+def guesses_by_step(person: LocalChain, marginal: NDArray[np.float64], mistakes: int) -> Baseline:
+    """The better of the most likely path and each step's likeliest place."""
     steps = marginal.shape[0]
     guess = most_likely_path(person, steps)
     success = guess_success(person, guess, mistakes)
@@ -336,47 +334,78 @@ def best_baseline(
     reached = guess_success(person, likeliest, mistakes)
     if reached > success:
         guess, success, kind = likeliest, reached, MARGINAL_GUESS
+    return Baseline(success, kind, guess)
+
+
+@jit
+def or_constant(
+    known: Baseline,
+    person: LocalChain,
+    marginal: NDArray[np.float64],
+    mistakes: int,
+    gaps: NDArray[np.float64],
+) -> Baseline:
+    """The better of a known guess and the constant ones; ``gaps`` may be empty, then fewer are tried."""
+    steps = marginal.shape[0]
     if gaps.shape[0] > 0:
-        place = best_constant_place(gaps, marginal, mistakes, success)
+        place = best_constant_place(gaps, marginal, mistakes, known.success)
+        reached = 0.0
         if place >= 0:
             reached = guess_success(person, np.full(steps, place), mistakes)
     else:
         place, reached = promising_constants(person, marginal, mistakes, CONSTANTS_WITHOUT_GAPS)
-    if place >= 0 and reached > success:
-        guess, success, kind = np.full(steps, place), reached, CONSTANT_GUESS
-    return Baseline(success, kind, guess)
+    if place >= 0 and reached > known.success:
+        return Baseline(reached, CONSTANT_GUESS, np.full(steps, place))
+    return known
+
+
+class _Searched(NamedTuple):
+    """The best guess of the frontier search and its bound on any guess; 0 and infinite without a search."""
+
+    success: float
+    bound: float
+    guess: NDArray[np.int64]
+
+
+@jit
+def _search_guess(person: LocalChain, steps: int, mistakes: int) -> _Searched:
+    guess = np.empty(steps, np.int64)
+    wanted = max(_VECTORS, _LEAST_EXPANSIONS // steps)
+    vectors = affordable_expansions(person.chain, steps, mistakes, wanted)
+    if vectors == 0:
+        return _Searched(0.0, np.inf, guess)
+    found = best_guess(person, np.ones((steps, person.start.size)), mistakes, vectors, guess)
+    return _Searched(guess_success(person, guess, mistakes), found.bound * (1.0 + _ROUNDING), guess)
 
 
 @jit
 def prior_constants(person: LocalChain, steps: int, mistakes: int, with_koga: bool) -> PriorConstants:
     """``q`` and the baseline of one person over a horizon of ``steps``."""
-    slots, place_count = person.chain.start.shape
-    if gaps_affordable(place_count, slots, steps, mistakes):
-        gaps = gap_matrices(person.chain, person.first_slot, min(slots, steps), mistakes + 1)
-    else:
-        gaps = np.empty((0, 1, 1, 1))
-    return constants_from_gaps(person, steps, mistakes, with_koga, gaps)
+    return constants_from_gaps(person, steps, mistakes, with_koga, np.empty((0, 1, 1, 1)))
 
 
 @jit
 def constants_from_gaps(
     person: LocalChain, steps: int, mistakes: int, with_koga: bool, gaps: NDArray[np.float64]
 ) -> PriorConstants:
-    """The same with given products of moves, ``s + 1`` or more; empty if they take too long."""
+    """The same with given products of moves, ``s + 1`` or more; of none, they are formed where affordable.
+
+    Where the frontier search proves that no guess is better than the best one found, neither products nor
+    bounds over subsets are: they would take most of the time, and nothing could come of it but rounding.
+    """
     marginal = marginals(person, steps)
-    if gaps.shape[0] > 0:
-        bounds = guess_bounds(gaps, marginal, mistakes, with_koga)
-    else:
-        bounds = GuessBounds(np.inf, np.inf, markov_guess(marginal, mistakes), np.inf)
-    known = best_baseline(person, marginal, mistakes, gaps)
-    wanted = max(_VECTORS, _LEAST_EXPANSIONS // steps)
-    vectors = affordable_expansions(person.chain, steps, mistakes, wanted)
-    if vectors == 0:
-        return PriorConstants(bounds, known)
-    guess = np.empty(steps, np.int64)
-    found = best_guess(person, np.ones((steps, person.start.size)), mistakes, vectors, guess)
-    success = guess_success(person, guess, mistakes)
-    if success > known.success * (1.0 + _ROUNDING):
-        known = Baseline(success, FRONTIER_GUESS, guess)
-    frontier = max(_SMALLEST, known.success, found.bound * (1.0 + _ROUNDING))
+    known = guesses_by_step(person, marginal, mistakes)
+    searched = _search_guess(person, steps, mistakes)
+    bounds = GuessBounds(np.inf, np.inf, markov_guess(marginal, mistakes), np.inf)
+    best = max(known.success, searched.success)
+    if with_koga or mistakes == 0 or searched.bound > best * (1.0 + 2.0 * _ROUNDING):
+        slots, place_count = person.chain.start.shape
+        if gaps.shape[0] == 0 and gaps_affordable(place_count, slots, steps, mistakes):
+            gaps = gap_matrices(person.chain, person.first_slot, min(slots, steps), mistakes + 1)
+        if gaps.shape[0] > 0:
+            bounds = guess_bounds(gaps, marginal, mistakes, with_koga)
+        known = or_constant(known, person, marginal, mistakes, gaps)
+    if searched.success > known.success * (1.0 + _ROUNDING):
+        known = Baseline(searched.success, FRONTIER_GUESS, searched.guess)
+    frontier = np.inf if searched.bound == np.inf else max(_SMALLEST, known.success, searched.bound)
     return PriorConstants(GuessBounds(bounds.koga, bounds.subsets, bounds.markov, frontier), known)
