@@ -24,7 +24,7 @@ import numpy as np
 
 from accounting.hmm.decoding import People, decode_people, smallest_entries
 from accounting.hmm.trace_decoding import DecodedArrays, Observations
-from benchmarks.archive import write_archive
+from benchmarks.archive import SENSORS, write_archive
 from benchmarks.engine_run import SEED, draw_population, write_messages
 from benchmarks.forward_viterbi import LOCATIONS, STEPS
 from benchmarks.harness import rate, show, times
@@ -151,7 +151,7 @@ def archive_rows() -> Iterator[Row]:
     mapping = resolved_map(FilesMap(preset="melbourne"))
     with tempfile.TemporaryDirectory() as folder:
         path, messages = Path(folder) / "archive.csv", Path(folder) / "messages.jsonl"
-        rows = write_archive(path, days=90)
+        rows = write_archive(path, SENSORS, days=90)
 
         def read() -> pl.DataFrame:
             moment = pl.col("Date_Time").str.to_datetime("%B %d, %Y %I:%M:%S %p")

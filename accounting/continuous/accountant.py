@@ -180,6 +180,7 @@ class ContinuousAccountant:
                 type(self.population).__name__,
                 "pack priors with Population.pack([prior])",
             )
+        self.population = self.settings.asked_of(self.population)
         first_step, self.people = self.settings.first_step, self.population.people
         people = len(self.people)
         since = (
@@ -315,11 +316,15 @@ class ContinuousAccountant:
         return bool(self._told.any())
 
     @property
+    def is_told(self) -> NDArray[np.bool_]:
+        """Whether a person's place is told at their first step, by chain, (A,) times the draws."""
+        return np.repeat(self._told, self.population.draws)
+
+    @property
     def units(self) -> Units:
         """The units that are refined and paid for together; computed when the first person is refined."""
         if self._found_units is None:
-            told = np.repeat(self._told, self.population.draws)
-            alike = alike_chains(self.population, 2 * self._accounts.since + told)
+            alike = alike_chains(self.population, 2 * self._accounts.since + self.is_told)
             count = self._cell_shares.count
             self._found_units = Units.of(self._holders, count, alike, self.population.draws)
         return self._found_units
@@ -353,6 +358,17 @@ class ContinuousAccountant:
         accounts, last_step, labels = self._accounts, self._running.view_before, self._running.seen.labels
         return AccountantView(accounts, last_step, labels, self._most_places)
 
+    @property
+    def refining(self) -> Accounts:
+        """The accounts as refined bounds read them; not to be written to.
+
+        With counts of windows the carried information is no bound for the refinement.
+        """
+        accounts = self._accounts
+        if not self._has_revealed:
+            return accounts
+        return accounts._replace(state=accounts.state._replace(carried=self._unbounded))
+
     def settled_accounts(self) -> Accounts:
         """The accounts with chains, slots and constants as priors say, whatever the clock does."""
         arrays, running = self.population.accounted.arrays, self._running
@@ -378,7 +394,9 @@ class ContinuousAccountant:
         """Everything that the state follows from besides the steps."""
         settings = asdict(self.settings)
         del settings["first_step"]  # "since" says from which step on each person's releases count
-        del settings["calendar"]
+        del settings["calendar"], settings["question"]
+        if self.settings.question is not None:
+            settings["question"] = self.settings.question.in_words()
         if self.settings.calendar is not None:
             settings["calendar"] = self.settings.calendar.in_words()
         shares, stands_for = self.people_shares, self._holders.stands_for
@@ -524,9 +542,7 @@ class ContinuousAccountant:
             is_recent = step - self.settings.horizon + 1 - accounts.since <= HISTORY
             due = due.of(~(self._told & is_recent)[due.chains])
         if self.settings.refines and due.chains.size:
-            if self._has_revealed:
-                accounts = accounts._replace(state=accounts.state._replace(carried=self._unbounded))
-            cascade = Cascade(accounts, step, seen, due, self.units)
+            cascade = Cascade(self.refining, step, seen, due, self.units)
             cascade.refine(self.settings.operations)
             return cascade.settle(groups)
         figures = groups.figures._replace(

@@ -423,7 +423,7 @@ class CrowdAccount:
 
     @property
     def _accounts(self) -> Accounts:
-        return self.fast.view().accounts
+        return self.fast.refining
 
     def _of(self, informed: ContinuousAccountant) -> CrowdAccount:
         """A copy for other people, still to be filled in."""

@@ -24,6 +24,11 @@ that add it up by the steps in which it comes out (:mod:`accounting.exposure.own
 moves, the information of its share; for a window with one coin, the most that any own count in ``0..L``
 reveals, with the last step.
 
+**In a crowd.** A sum of presence is the sum over all people of their units, so what was published could be
+drawn from the counts of everybody in single steps, each with its share. Each of these hides among the others
+as any count of presence does (:mod:`accounting.exposure.crowd`). A move, or a count that a device limits, is
+no sum of counts in single steps: it hides nobody, and at its places everybody is revealed.
+
 For example a counter of the move from 1 to 2, sigma 8, each step by itself: one unit, ``delta_1 = 0.05``. In
 the step before the move place 1, and in the step after it place 2, are shown with probability
 ``0.05^(1/2) = 0.22``, and reveal 0.05 times the entropy of being there.
@@ -31,8 +36,9 @@ the step before the move place 1, and in the step after it place 2, are shown wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import sqrt
 from typing import NamedTuple
@@ -45,6 +51,7 @@ from models.mechanisms import (
     Gaussian,
     Mechanism,
     NoiseShare,
+    Raw,
     admit,
     joined_coins,
     most_revealed,
@@ -256,10 +263,14 @@ def shown_places(release: WindowRelease) -> tuple[ShownPlaces, ...]:
 
 def _in_shares(release: WindowRelease) -> Gaussian | None:
     """The mechanism, where the own count is the sum of its units and the noise is a sum of shares."""
+    return release.mechanism if _is_sum(release) and isinstance(release.mechanism, Gaussian) else None
+
+
+def _is_sum(release: WindowRelease) -> bool:
+    """Whether the own count is the sum of its units, whatever a person does."""
     steps, sensor = release.last - release.first + 1, release.sensor
     times = max(times for *_, times in sensor.times_counted) if isinstance(sensor, MoveSensor) else 1
-    is_sum = not release.miscounts and release.most_counts >= steps * times
-    return release.mechanism if is_sum and isinstance(release.mechanism, Gaussian) else None
+    return not release.miscounts and release.most_counts >= steps * times
 
 
 @lru_cache(256)
@@ -379,9 +390,54 @@ def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedul
         for sensor in registry.windowed:
             whole = SensorRelease(sensor, _mechanism_of(sensor, registry))
             own = revealed_of_window(whole)
-            revealed += [each for offset, each in own if _is_first(whole, step.step - offset)]
+            revealed += [each for offset, each in own if _is_first(sensor, step.step - offset)]
     plain = tuple(release for release in step.releases if release.sensor.window is None)
-    return in_step(step.step, plain, tuple(shown), tuple(revealed))
+    among = counting_in(step.step, [each.sensor for each in plain], registry)
+    return replace(in_step(step.step, plain, tuple(shown), tuple(revealed)), among=among)
+
+
+def counting_in(
+    step: int, announced: Iterable[Sensor], registry: SensorRegistry
+) -> tuple[Sensor, ...] | None:
+    """What counts in a step: the announced counts of presence, then each window's places; None without any.
+
+    Whatever mechanism a window has, and whether its count is published or not.
+    """
+    if not registry.windowed:
+        return None
+    found = [sensor for sensor in announced if sensor.window is None]
+    for sensor in registry.windowed:
+        parts = _counting_parts(sensor)
+        found += [part for offset, part in parts if _is_first(sensor, step - offset)]
+    return tuple(found)
+
+
+def most_counting(registry: SensorRegistry) -> int:
+    """How long :func:`counting_in` is at most, of all sensors in one step."""
+    found = sum(sensor.window is None for sensor in registry.sensors)
+    for sensor in registry.windowed:
+        assert sensor.window is not None
+        steps = sensor.window.steps
+        found += max(Counter(offset % steps for offset, _ in _counting_parts(sensor)).values())
+    return found
+
+
+@lru_cache(_MOST_SENSORS)
+def _counting_parts(sensor: Sensor) -> tuple[tuple[int, Sensor], ...]:
+    """The places that each window of a sensor counts at, with the steps after its first.
+
+    Of a sum of presence each is a sensor without a window, by the same name.
+    """
+    release = _any_window(SensorRelease(sensor, Raw()))
+    is_sum = isinstance(release.sensor, Sensor) and _is_sum(release)
+    units = _units(release.sensor, release.last - release.first + 1)
+    return tuple(
+        (
+            places.offset,
+            Sensor(sensor.name, places.locations) if is_sum else replace(sensor, locations=places.locations),
+        )
+        for places in _distinct(units)
+    )
 
 
 def _shown_in_windows(
@@ -397,7 +453,7 @@ def _shown_in_windows(
     for sensor in registry.windowed:
         whole = SensorRelease(sensor, _mechanism_of(sensor, registry))
         for part in parts_of(whole):  # at the end of a window of moves, two windows have a part in the step
-            if _is_first(whole, step.step - part.places.offset):
+            if _is_first(sensor, step.step - part.places.offset):
                 assert sensor.window is not None
                 last = step.step - part.places.offset + sensor.window.steps - 1
                 yield OpenWindow(whole, last), part
@@ -464,8 +520,17 @@ def schedule_in_single_steps(steps: Sequence[StepSchedule]) -> tuple[StepSchedul
             for part in parts
             if part.whole.sensor.window is not None
         )
-        found.append(StepSchedule(step.step, (*plain, *together(plain, shown))))
+        among = (
+            part.shown.sensor if part.whole.sensor.window is None else _counting_part(part) for part in parts
+        )
+        found.append(StepSchedule(step.step, (*plain, *together(plain, shown)), among=tuple(among)))
     return tuple(found)
+
+
+def _counting_part(part: PartOfCount) -> Sensor:
+    """What a part of a window counts, as :func:`counting_in` has it."""
+    places = part.shown.sensor.locations
+    return next(each for _, each in _counting_parts(part.whole.sensor) if each.locations == places)
 
 
 def check_window_ends(sensor: Sensor, step: int) -> None:
@@ -529,9 +594,9 @@ def revealed_of_window(release: SensorRelease) -> tuple[tuple[int, RevealedMove 
     return revealed_in_steps(_any_window(release))
 
 
-def _is_first(release: SensorRelease, first: int) -> bool:
+def _is_first(sensor: Sensor, first: int) -> bool:
     """Whether a window of the sensor begins with this step."""
-    window = release.sensor.window
+    window = sensor.window
     assert window is not None
     return first % window.steps == 0 and window.ends_with(first + window.steps - 1)
 

@@ -98,8 +98,9 @@ class CrowdSoFar:
         self._steps.append(self._account.summary())
         self._informed.append(self._account.informed.summary())
         slot = (self._account.settings.first_slot + step.step) % self._cycle
-        for release, crowd in zip(step.releases, crowds, strict=True):
-            self._found.setdefault((release.sensor.name, slot), []).append(crowd)
+        for sensor, crowd in zip(step.counting, crowds, strict=True):
+            if sensor.window is None:
+                self._found.setdefault((sensor.name, slot), []).append(crowd)
 
     def planned(self) -> PlannedCrowd:
         """All of it."""

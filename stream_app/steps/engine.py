@@ -216,7 +216,7 @@ class StepEngine:
         crowds = (
             None
             if self._crowd is None
-            else self._crowd.ask(undecided_step(step, map(self.intake.registry.get, sensors)))
+            else self._crowd.ask(undecided_step(step, sensors, self.intake.registry))
         )
         return self.complete(due, self._policy.decide(step, sensors, crowds)._replace(crowds=crowds))
 

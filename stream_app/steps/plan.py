@@ -22,7 +22,6 @@ from models.releases import (
     CountToPublish,
     PublishedValue,
     Schedule,
-    Sensor,
     SensorRegistry,
     StepInterval,
     StepSchedule,
@@ -48,7 +47,6 @@ from stream_app.steps.policy import (
     announced_sensors,
     designs_of,
     policy_from,
-    undecided_step,
 )
 from stream_app.steps.policy.people_shards import people_shares
 from stream_app.steps.risk_output import crowd_message
@@ -359,11 +357,9 @@ class Accounts(NamedTuple):
         """The crowd's account, if the risk budget limits it."""
         return self.crowd if self.decides else None
 
-    def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
-        """What each of these sensors would hide among in the next step; None without a crowd's account."""
-        if self.crowd is None:
-            return None
-        return self.crowd.ask(undecided_step(step, sensors))
+    def ask(self, step: StepSchedule) -> StepCrowd | None:
+        """What each count of the next step would hide among; None without a crowd's account."""
+        return None if self.crowd is None else self.crowd.ask(step)
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Account one step; steps come in order without gaps."""

@@ -171,7 +171,7 @@ def _among(crowd: SeenInCrowd, steps: Sequence[StepSchedule]) -> SeenInCrowd:
     for step in steps:
         number = step.step - crowd.steps[0].step
         is_shown = step != crowd.steps[number]
-        found.append((SensorCrowd(),) * len(step.releases) if is_shown else crowd.crowds[number])
+        found.append((SensorCrowd(),) * len(step.counting) if is_shown else crowd.crowds[number])
     return replace(crowd, steps=steps, crowds=found)
 
 

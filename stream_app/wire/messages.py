@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from accounting.decisions import BudgetReason
 from models import mechanisms
 from models.mechanisms import MECHANISMS, Designs, Mechanism
-from models.releases import OpenWindow, SensorRegistry, SensorRelease, StepSchedule
+from models.releases import OpenWindow, SensorRegistry, SensorRelease, StepSchedule, counting_in
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import StepCrowd
@@ -273,7 +273,8 @@ class StepDecision(BaseMessage):
     """The internal twin of a release: what was decided from the schedule, before any count was looked at.
 
     ``why`` is there if a risk budget decided; ``deployment``, on Kafka, is the digest of the accounting
-    settings. ``windows`` are those accounted in this step, where a risk budget decides each of them.
+    settings. ``windows`` are those accounted in this step, where a risk budget decides each of them;
+    ``crowd_in_windows`` is what the counts of windows hide among in it.
     """
 
     type: Literal["decision"] = "decision"
@@ -282,6 +283,7 @@ class StepDecision(BaseMessage):
     why: DecisionReason | None = None
     deployment: Name | None = None
     windows: tuple[WindowDecision, ...] | None = None
+    crowd_in_windows: tuple[CrowdSums, ...] | None = None
 
 
 # Outputs: the values of each step, and those that a tier added later received of earlier steps.
@@ -597,15 +599,17 @@ def decision_of(
 
     ``deployment`` is the digest of the accounting settings, on Kafka; ``crowds`` what each count hides among.
     """
-    sums = [None] * len(schedule.releases) if crowds is None else [each.units for each in crowds]
+    sums = iter(() if crowds is None else [each.units for each in crowds])
     return StepDecision(
         step=schedule.step,
         decisions=tuple(
-            _decided(release, crowd) for release, crowd in zip(schedule.releases, sums, strict=True)
+            _decided(release, None if crowds is None or release.sensor.window is not None else next(sums))
+            for release in schedule.releases
         ),
         why=why,
         deployment=deployment,
         windows=None if schedule.windows is None else window_decisions(schedule.windows),
+        crowd_in_windows=tuple(sums) or None,
     )
 
 
@@ -651,13 +655,15 @@ def schedule_of(decision: StepDecision, registry: SensorRegistry) -> StepSchedul
     )
 
 
-def crowds_of(decision: StepDecision) -> StepCrowd:
+def crowds_of(decision: StepDecision, registry: SensorRegistry) -> StepCrowd:
     """What each count of a stored decision hides among; nobody if that is not known."""
     from accounting.exposure.crowd import SensorCrowd
 
-    return tuple(
-        SensorCrowd() if item.crowd is None else SensorCrowd(item.crowd) for item in decision.decisions
-    )
+    known = [item for item in decision.decisions if registry.get(item.sensor).window is None]
+    sums = [item.crowd for item in known]
+    counting = counting_in(decision.step, [registry.get(item.sensor) for item in known], registry) or ()
+    sums += decision.crowd_in_windows or [None] * (len(counting) - len(known))
+    return tuple(SensorCrowd() if each is None else SensorCrowd(each) for each in sums)
 
 
 def fingerprint_of(schedule: StepSchedule) -> str:

@@ -7,6 +7,7 @@ from accounting.decisions.what_if.questions import (
     NextStep,
     NextStepOfWindows,
     WhatIf,
+    crowds_of_sensors,
 )
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "NextStep",
     "NextStepOfWindows",
     "WhatIf",
+    "crowds_of_sensors",
 ]

@@ -31,7 +31,6 @@ from accounting.decisions.what_if.limits_kernel import (
 )
 from accounting.decisions.what_if.prospects import Prospects
 from accounting.decisions.what_if.refined_check import CrowdCheck, RefinedCheck
-from accounting.exceptions import SettingsError
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.exposure.own_counts import RevealedInformation
 from accounting.exposure.step_information import SensorInformation, observe
@@ -166,6 +165,8 @@ DECIDING_PART = 20
 DECIDING_PART_IN_CROWD = 4
 """A quarter in the crowd, where each candidate is evaluated separately and unevaluated people are over."""
 
+_EXACT = Raw()
+
 _PEOPLE_AT_ONCE = 2048
 """How many people are evaluated exactly before it is checked again whether ``enough`` are over the limit."""
 
@@ -182,6 +183,17 @@ class AnnouncedStep(NamedTuple):
     crowds: StepCrowd | None = None
     coming: Sequence[Sequence[Sensor]] = ()
     open: tuple[OpenWindow, ...] = ()
+
+
+def crowds_of_sensors(sensors: Sequence[Sensor], crowds: StepCrowd | None) -> StepCrowd | None:
+    """What each of these sensors hides among in a step whose counts of presence have the first ``crowds``.
+
+    What a window counts in the steps to come is not known to hide anybody yet.
+    """
+    if crowds is None:
+        return None
+    own = iter(crowds)
+    return tuple(next(own) if sensor.window is None else SensorCrowd() for sensor in sensors)
 
 
 class WhatIf:
@@ -208,12 +220,6 @@ class WhatIf:
         """
         self.has_windows = has_windows
         settings, population = accountant.settings, accountant.population
-        if has_windows and settings.calendar is not None:
-            raise SettingsError(
-                "a risk budget over windows must go by a clock that is never changed",
-                settings.calendar.zone,
-                "leave timezone out, or let sensors count in single steps",
-            )
         self.informed: WhatIf | None = None
         if crowd is not None:
             # A person within the limit by the informed account is within it in the crowd, with two
@@ -221,7 +227,7 @@ class WhatIf:
             # are not mixed. And if companions move together, the informed account of one person is no bound
             # for the group.
             if crowd.adversary.companions == 0 and not limit.in_hindsight:
-                self.informed = WhatIf(accountant, limit)
+                self.informed = WhatIf(accountant, limit, has_windows=has_windows)
             accountant, settings = crowd.fast, crowd.settings
         is_owed = settings.operations is None or settings.decided == limit
         refines = settings.refines and is_owed and settings.horizon > 1 and population.draws == 1
@@ -255,7 +261,8 @@ class WhatIf:
         """Note the step that will be accounted next; needed only for a limit in hindsight."""
         if self.limit.in_hindsight:
             sensors = [release.sensor for release in step.releases]
-            announced = AnnouncedStep(sensors, crowds, open=step.windows or ())
+            own = crowds_of_sensors(sensors, crowds)
+            announced = AnnouncedStep(sensors, own, open=step.windows or ())
             self.was_over |= self.next_step(announced).is_over(step)
 
 
@@ -494,6 +501,10 @@ def _raw_labels(sensors: Sequence[Sensor], locations: int) -> NDArray[np.int32]:
 #
 # For a limit in hindsight a window counts whole until it has ended: a horizon that ends within it is reached
 # by its elapsed parts, too. And no step may reveal more of a place than the limit allows a step.
+#
+# In the crowd a window counts as if the others' places were known until its steps have come: only then is it
+# known whom it hides among. So what it reveals only falls. Of a group that moves together it counts as exact.
+# Who is within the limit by the informed account stays within it, as in single steps.
 
 
 class NextStepOfWindows:
@@ -507,20 +518,24 @@ class NextStepOfWindows:
         accountant = what_if.accountant
         self._what_if, self._prospect = what_if, what_if.prospects.of(accountant.next_step)
         self._step = accountant.next_step
-        self._first_slot, self._horizon = accountant.settings.first_slot, accountant.settings.horizon
-        view, population = accountant.view(), accountant.population
-        self._own_before = view.accounts.nonstationary.before
+        self._first_slot, self._horizon = self._prospect.stretch.first_slot, accountant.settings.horizon
+        accounts, population = self._prospect.accounts(accountant.view().accounts), accountant.population
+        self._own_before = accounts.nonstationary.before
         self._population, locations = population, population.location_count
-        self._is_nonstationary = np.diff(view.accounts.population.initial_start) > 0
-        self._revealed = RevealedInformation(view.accounts.population, locations)
-        people = view.accounts.since.size
+        self._is_nonstationary = what_if.prospects.is_unsettled(self._step)
+        self._revealed = RevealedInformation(accounts.population, locations)
+        people = accounts.since.size
         self._room = np.empty(people, dtype=np.int64)
-        find_room(view.accounts, self._prospect.limits, self._room, self._step)
+        find_room(accounts, self._prospect.limits, self._room, self._step)
         self._shares = np.ones(people, dtype=np.int64)
         rows = [_raw_labels(later, locations) for later in announced.coming]
         labels = np.array(rows, dtype=np.int32).reshape(-1, locations)
-        count_reaches(view.accounts.population, labels, self._shares)
+        count_reaches(accounts.population, labels, self._shares)
         self._open = frozenset(announced.open)
+        self._crowd = what_if.crowd
+        crowds = announced.crowds or (SensorCrowd(),) * len(announced.sensors)
+        self._crowds = dict(zip(announced.sensors, crowds, strict=True))
+        self._informed = None if what_if.informed is None else NextStepOfWindows(what_if.informed, announced)
         self._units: dict[object, NDArray[np.float64]] = {}
         self._decided = sum(map(self._of_window, announced.open), start=np.zeros(people))
 
@@ -531,16 +546,20 @@ class NextStepOfWindows:
 
     def count_over(self, candidates: Sequence[StepSchedule], enough: int | None = None) -> OverLimit:
         """How many people each candidate would put over the limit; all of them are counted."""
-        natural = self._what_if.natural
-        first = self._first_slot + self._step - self._horizon + 1
-        people_each = self._what_if.people_each
-        over = tuple(int(people_each[self.is_over(step)].sum()) for step in candidates)
-        return OverLimit(self.people, natural[first % len(natural)], natural, over, (0,) * len(candidates))
+        first, people_each = self._step - self._horizon + 1, self._what_if.people_each
+        return OverLimit(
+            self.people,
+            self._prospect.natural(first, people_each),
+            self._what_if.natural,
+            tuple(int(people_each[self.is_over(step)].sum()) for step in candidates),
+            (0,) * len(candidates),
+            self._what_if.prospects.natural_ahead(self._step, people_each),
+        )
 
     def is_over(self, step: StepSchedule) -> NDArray[np.bool_]:
         """Which accounts would be over the limit, (A,), by this step or in any case."""
         begun = [window for window in step.windows or () if window not in self._open]
-        plain = [each for each in step.releases if each.sensor.window is None]
+        plain = self._seen([each for each in step.releases if each.sensor.window is None])
         new = np.zeros(self._room.size)
         for release in plain:
             new += self._of_places(release.sensor, release.accounted, self._step)
@@ -549,7 +568,15 @@ class NextStepOfWindows:
         over = self._decided + new * self._shares > self._room
         if self._what_if.limit.in_hindsight:
             over |= self._is_too_much_in_a_step(plain, [*self._open, *begun])
-        return self._what_if.was_over | self._population.any_draw(over)
+        over = self._what_if.was_over | self._population.any_draw(over)
+        return over if self._informed is None else over & self._informed.is_over(step)
+
+    def _seen(self, plain: list[SensorRelease]) -> Sequence[SensorRelease]:
+        """The step's counts of presence as the adversary sees them."""
+        if self._crowd is None:
+            return plain
+        crowds = tuple(self._crowds[each.sensor] for each in plain)
+        return self._crowd.seen(StepSchedule(self._step, tuple(plain)), crowds).releases
 
     def _is_too_much_in_a_step(
         self, plain: Sequence[SensorRelease], windows: Sequence[OpenWindow]
@@ -579,6 +606,8 @@ class NextStepOfWindows:
     def _as_accounted(self, window: OpenWindow, since: int) -> NDArray[np.float64]:
         """What the steps from ``since`` on add to the information of an account, in units, (N,)."""
         total = np.zeros(self._room.size)
+        if self._is_of_groups:
+            return sum((units for step, units in self._parts(window) if step >= since), start=total)
         for part in parts_of(window.release):
             step = window.first + part.places.offset
             if step >= since and without_coins((SensorRelease(part.sensor, part.mechanism),)):
@@ -590,19 +619,29 @@ class NextStepOfWindows:
             nats = self._revealed.nats([each], self._first_slot + step - 1, self._own_before)
             if isinstance(each, RevealedMove):
                 assert isinstance(each.mechanism, Tabulated)
-                nats[self._is_nonstationary] = float(
-                    each.mechanism.information_table().information_nats.max()
-                )
+                most = float(each.mechanism.information_table().information_nats.max())
+                nats[self._is_nonstationary | self._is_beyond(step)] = most
             total += _in_units(nats)
         return total
 
     def _parts(self, window: OpenWindow) -> list[tuple[int, NDArray[np.float64]]]:
         """What each step of a window reveals by the places it shows, in units, (N,)."""
         return [
-            (step, self._of_places(part.sensor, part.mechanism, step))
+            (step, self._of_places(part.sensor, _EXACT if self._is_of_groups else part.mechanism, step))
             for part in parts_of(window.release)
             for step in [window.first + part.places.offset]
         ]
+
+    def _is_beyond(self, step: int) -> bool:
+        """Whether a step comes so late that its slot is not known yet where clocks are changed."""
+        ahead, stretch = self._what_if.prospects.ahead, self._prospect.stretch
+        is_after = not stretch.is_regular and self._first_slot + step >= stretch.steps
+        return is_after or (ahead > 0 and step > self._step + ahead)
+
+    @property
+    def _is_of_groups(self) -> bool:
+        """Whether companions move with each person, of whom no noise is known to hide all."""
+        return self._crowd is not None and self._crowd.adversary.companions > 0
 
     def _of_places(self, sensor: Sensor, mechanism: Mechanism, step: int) -> NDArray[np.float64]:
         """The most that a count of presence reveals about each person, in units, (N,)."""
@@ -621,7 +660,7 @@ class NextStepOfWindows:
             else:
                 nats = binary_entropy(probability)
             nats[probability == 0.0] = 0.0
-            nats[self._is_nonstationary[people]] = most
+            nats[self._is_nonstationary[people] | self._is_beyond(step)] = most
             found = np.zeros(self._room.size)
             found[people] = _in_units(nats)
             self._units[key] = found

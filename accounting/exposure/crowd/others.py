@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -39,11 +39,20 @@ from accounting.exposure.crowd.variance_kernel import (
 from accounting.numerics import packed_positions
 from models.arguments import checked
 from models.calendar import Calendar
-from models.mechanisms import Composite, Mechanism, NoiseFamily, Raw, SeenRelease, Tabulated
+from models.mechanisms import (
+    Composite,
+    ErasureCoin,
+    Mechanism,
+    NoiseFamily,
+    NoiseShare,
+    Raw,
+    SeenRelease,
+    Tabulated,
+)
 from models.noise import InformationTable, least_information, scaled_entropy_table
 from models.priors import Population, PopulationArrays
 from models.priors.unrolled import unrolled_arrays
-from models.releases import SensorRelease, StepSchedule
+from models.releases import Sensor, SensorRelease, StepSchedule
 
 # What a crowd hides of one count: from sums over the others to what is left of a release.
 
@@ -181,17 +190,21 @@ class SensorCrowd:
 
 
 StepCrowd = tuple[SensorCrowd, ...]
-"""What each release of a step hides among, in the order of the step's releases."""
+"""What each count of a step hides among, in the order of what is ``counting`` in it."""
 
 
 def revealed(variance: float, mechanism: Mechanism, companions: int = 0) -> float:
     """The largest probability of a value of the others' sum plus the noise, from above: the erasure's delta.
 
-    With companions, the largest probability of as many consecutive values. Noise counts only if it is
-    symmetric with a known law; other noise is left out, which is safe because it only hides more.
+    With companions, the largest probability of as many consecutive values. Noise is added to the crowd only
+    if it is symmetric with a known law; other noise is left out, which is safe because it only hides more. A
+    window's share of noise, which need not be symmetric, hides by itself or not at all.
     """
     noise = mechanism if mechanism.noise_family in _SYMMETRIC else _EXACT
-    return min(1.0, (1 + companions) * _mode(variance, noise))  # type: ignore[arg-type]
+    found = min(1.0, (1 + companions) * _mode(variance, noise))  # type: ignore[arg-type]
+    if isinstance(mechanism, NoiseShare) and not companions:
+        return min(found, mechanism.reveal_probability())
+    return found
 
 
 @lru_cache(1 << 16)
@@ -221,11 +234,12 @@ def with_strangers(
     Strangers hide nobody at a sensor that counts at a place of another one: they would change both counts.
     """
     found = list(crowds)
-    covers = [set(each.sensor.locations) for each in step.releases]
+    covers = [set(each.locations) for each in step.counting]
     for name, units in strangers_in(adversary.strangers, slot, beside):
-        for number, own in enumerate(step.releases):
+        for number, own in enumerate(step.counting):
             others = (cover for k, cover in enumerate(covers) if k != number)
-            if own.sensor.name == name and all(map(covers[number].isdisjoint, others)):
+            is_hiding = own.name == name and own.window is None
+            if is_hiding and all(map(covers[number].isdisjoint, others)):
                 found[number] += SensorCrowd(units)
     return tuple(found)
 
@@ -260,22 +274,37 @@ def _replaced(
 ) -> StepSchedule:
     """The step with other mechanisms; what is not released stays as it is.
 
-    A crowd is not known to hide a person at a sensor that can count a person twice, nor in the difference of
-    several values of one count. For such releases noise is not known to hide a group either.
+    A crowd is not known to hide a person at a sensor that can count a person twice, in the difference of
+    several values of one count, nor in a window's count that one coin stands for. For such releases noise is
+    not known to hide a group either, so what it leaves of single people does not bound what a group reveals.
     """
     releases = (
         own
         if not own.mechanism.is_released or (_is_known(own) and not adversary.companions)
         else replace(own, mechanism=_EXACT if _is_known(own) else seen(own.mechanism, crowd))
-        for own, crowd in zip(step.releases, crowds, strict=True)
+        for own, crowd in _crowd_of_each(step, crowds)
     )
-    return StepSchedule(step.step, tuple(releases))
+    revealed = None if adversary.companions else step.revealed
+    return replace(step, releases=tuple(releases), revealed=revealed)
+
+
+def _crowd_of_each(step: StepSchedule, crowds: StepCrowd) -> Iterator[tuple[SensorRelease, SensorCrowd]]:
+    """Each release with the crowd of what counts at its places."""
+    if step.among is None:
+        yield from zip(step.releases, crowds, strict=True)
+        return
+    hiding = (pair for pair in zip(step.among, crowds, strict=True) if pair[0].window is None)
+    by_places = {sensor.locations: crowd for sensor, crowd in hiding}  # where two count, none hides anybody
+    for release in step.releases:
+        yield release, by_places.get(release.sensor.locations, SensorCrowd())
 
 
 def _is_known(release: SensorRelease) -> bool:
     """Whether a release is charged as if the others' places were known."""
-    sensor = release.sensor
-    return sensor.most_counts > 1 or sensor.corrections > 0 or isinstance(release.mechanism, Composite)
+    sensor, mechanism = release.sensor, release.mechanism
+    if isinstance(mechanism, ErasureCoin | NoiseShare):  # of a window
+        return isinstance(mechanism, ErasureCoin) and not mechanism.is_exact
+    return sensor.most_counts > 1 or sensor.corrections > 0 or isinstance(mechanism, Composite)
 
 
 def _hidden(mechanism: Mechanism, crowd: SensorCrowd, adversary: CrowdAdversary) -> Mechanism:
@@ -393,7 +422,7 @@ class Others:
         self._state = np.where(waits, NOT_YET_LATE, NOT_YET).astype(np.int8)
 
     def ask(self, step: StepSchedule) -> StepCrowd:
-        """The crowds of the next step's releases, if these are its sensors, without moving on.
+        """The crowds of the next step, a sensor each of its ``counting``, without moving on.
 
         A suppressed sensor counts as if it were released, which reveals more. So no crowd depends on what is
         decided for a step.
@@ -402,8 +431,8 @@ class Others:
             raise StepOrderError(
                 f"the next step must be {self._next_step}", step.step, "apply steps in order, empty ones too"
             )
-        sensors = _sole_sensor([each.sensor.locations for each in step.releases], self._locations)
-        key = _digest(sensors) + len(step.releases).to_bytes(4)
+        sensors = _sole_sensor(step.counting, self._locations)
+        key = _digest(sensors) + len(step.counting).to_bytes(4)
         answer = self._last_answer
         if answer is None or answer.sensors != key:
             answer = self._last_answer = self._answer(key, sensors, step)
@@ -497,7 +526,7 @@ class Others:
         return self._now, self._before
 
     def _answer(self, key: bytes, sensors: NDArray[np.int64], step: StepSchedule) -> _StepAnswer:
-        here, count, state = self._since <= step.step, len(step.releases), self._state.copy()
+        here, count, state = self._since <= step.step, len(step.counting), self._state.copy()
         self._laws()
         has_initial = (here & self._has_initial)[self._asked.prior]
         sums = self._look_up(sensors, count, here, state)
@@ -591,12 +620,16 @@ def _asked_of(people: NDArray[np.float64]) -> Asked:
     return Asked(start, prior, number, chance)
 
 
-def _sole_sensor(covers: list[tuple[int, ...]], locations: int) -> NDArray[np.int64]:
-    """The one sensor that counts at each location, (M,)."""
+def _sole_sensor(sensors: Sequence[Sensor], locations: int) -> NDArray[np.int64]:
+    """The one sensor that counts at each location, (M,); ``SEVERAL`` where people are revealed.
+
+    Also at places whose counts are no sums over the people there: a person who is not revealed is at none.
+    """
     found = np.full(locations, NOBODY, dtype=np.int64)
-    for number, cover in enumerate(covers):
-        for location in cover:
-            found[location] = number if found[location] == NOBODY else SEVERAL
+    for number, sensor in enumerate(sensors):
+        for location in sensor.locations:
+            is_sole = found[location] == NOBODY and sensor.window is None
+            found[location] = number if is_sole else SEVERAL
     return found
 
 

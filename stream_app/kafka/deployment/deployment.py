@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from accounting.decisions import OPTIONS_A_ROUND
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from models.mechanisms import MECHANISMS
-from models.releases import SensorRegistry, StepSchedule, in_single_steps
+from models.releases import SensorRegistry, StepSchedule, in_single_steps, most_counting
 from stream_app.exceptions import RunChangedError, SettingsError, keeping
 from stream_app.kafka.broker.clients import (
     BrokerError,
@@ -41,7 +41,7 @@ from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
 from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_models
 from stream_app.setup.combinations import Facts, Runner, refuse
-from stream_app.setup.declared import require_most_counts, require_strangers
+from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.release_settings import BUDGET, CROWD, CrowdSettings, ReleaseSettings
@@ -60,7 +60,7 @@ from stream_app.setup.run_folder.record import (
     last_facts,
     next_entry,
 )
-from stream_app.setup.run_folder.run_settings import FORMS, facts_of_clock, mechanisms_of_windows
+from stream_app.setup.run_folder.run_settings import FORMS, facts_if_set, mechanisms_of_windows
 from stream_app.setup.sections import QualitySettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
@@ -111,7 +111,8 @@ def largest_bytes(
         topics.activations: len(Activation(v=1, step=MAX_STEP, sensors=names).line()),
         topics.releases: len(_release(names, from_step).line()),
         topics.decisions: len(_decision(names, topics.tiers, in_crowd=in_crowd).line())
-        + _windows_bytes(registry, settings),
+        + _windows_bytes(registry, settings)
+        + (largest_crowd_answer_bytes(registry, settings) if registry.windowed else 0),
         topics.progress: max(len(_announced(registry)), len(_waiting(names))),
     }
     if topics.regions:
@@ -121,11 +122,11 @@ def largest_bytes(
     return {topic: size + ENVELOPE_BYTES for topic, size in sizes.items()}
 
 
-def largest_crowd_answer_bytes(registry: SensorRegistry, settings: Settings) -> int:
+def largest_crowd_answer_bytes(registry: SensorRegistry, settings: Settings | None) -> int:
     """The largest answer of a partition about the crowd at all sensors; 0 if no crowd is configured."""
-    if not settings.has_crowd:
+    if settings is None or not settings.has_crowd:
         return 0
-    rows = (_SUMS,) * len(registry.sensors)
+    rows = (_SUMS,) * most_counting(registry)
     answer = CrowdAnswer(question="q" * 32, step=MAX_STEP, partition=MAX_STEP, sums=rows)
     return len(answer.line()) + ENVELOPE_BYTES
 
@@ -310,7 +311,7 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
         basis["draws"] = settings.draws
     if registry.in_windows:  # accounted in every step, also before their windows end
         basis["windows"] = mechanisms_of_windows(registry)
-    basis |= facts_of_clock(settings)
+    basis |= facts_if_set(settings)
     check = settings.priors_check
     if check is not None and check.is_too_low:  # ceilings hold for a radius around the priors
         basis |= {"priors_check.kappa_min": check.kappa_min, "priors_check.priors": check.priors}
@@ -535,6 +536,7 @@ class Deployment:
         if registry.windowed:
             registry = with_windows(registry, policy_from(settings.release, registry))
         require_most_counts(registry, settings.connect.scaled)
+        bounded_days(settings, registry)
         require_strangers(registry, settings.crowd)
         return cls(settings, registry, Topics.of(settings), connection)
 
@@ -724,9 +726,9 @@ class Deployment:
 
         :class:`~models.exceptions.ScheduleError` for a count of a window that is not the one accounted.
         """
-        crowds = crowds_of(decision) if self.settings.has_crowd else None
         schedule = self.schedule_of(decision)
         registry = self.facts.registries.at(decision.step)
+        crowds = crowds_of(decision, registry) if self.settings.has_crowd else None
         accounted = in_single_steps(schedule, registry) if registry.windowed else None
         return Decided(schedule, decision.why, crowds, accounted)
 

@@ -16,7 +16,7 @@ from accounting.decisions import (
     WindowsAtHand,
     decide,
 )
-from accounting.decisions.what_if import AnnouncedStep, WhatIf
+from accounting.decisions.what_if import AnnouncedStep, WhatIf, crowds_of_sensors
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import RiskBudget
 from models import mechanisms
@@ -31,7 +31,15 @@ from models.mechanisms import (
     Raw,
     Tiered,
 )
-from models.releases import OpenWindow, Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule
+from models.releases import (
+    OpenWindow,
+    Schedule,
+    Sensor,
+    SensorRegistry,
+    SensorRelease,
+    StepSchedule,
+    counting_in,
+)
 from stream_app.exceptions import SettingsError
 from stream_app.setup.combinations import Facts, refuse, unaccounted
 from stream_app.setup.release_settings import (
@@ -83,7 +91,8 @@ class Decided(NamedTuple):
 class Policy(Protocol):
     """Decides how the announced sensors of a step are released.
 
-    ``crowds`` are what each of the sensors hides among, where that is known.
+    ``crowds`` are what each count of the step hides among, where that is known: the announced counts of
+    presence, then what windows count in it.
     """
 
     def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
@@ -124,9 +133,11 @@ def announced_sensors(schedule: Schedule | None) -> dict[int, tuple[str, ...]]:
     return {step.step: tuple(release.sensor.name for release in step.releases) for step in schedule.steps}
 
 
-def undecided_step(step: int, sensors: Iterable[Sensor]) -> StepSchedule:
+def undecided_step(step: int, sensors: Iterable[str], registry: SensorRegistry) -> StepSchedule:
     """The announced sensors of a step before anything is decided: each as if it were released raw."""
-    return StepSchedule(step, tuple(SensorRelease(sensor, Raw()) for sensor in sensors))
+    announced = [registry.get(name) for name in sensors]
+    releases = tuple(SensorRelease(sensor, Raw()) for sensor in announced)
+    return StepSchedule(step, releases, among=counting_in(step, announced, registry))
 
 
 # One configured mechanism a sensor, whatever was released before.
@@ -346,7 +357,7 @@ class BudgetPolicy:
         decider = self.decider(step, sensors)
         known = [choice.sensor for choice in decider.choices]
         open_windows = () if decider.windows is None else decider.windows.open
-        announced = AnnouncedStep(known, crowds, self.coming(step), open_windows)
+        announced = AnnouncedStep(known, crowds_of_sensors(known, crowds), self.coming(step), open_windows)
         decision = decide(decider, self._what_if.next_step(announced).count_over)
         return Decided.of(decision, in_crowd=self._in_crowd)
 

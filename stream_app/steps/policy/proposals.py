@@ -18,7 +18,13 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from accounting.decisions import Decision, OverLimit, StepDecider, begun_windows
-from accounting.decisions.what_if import AnnouncedStep, NextStep, NextStepOfWindows, WhatIf
+from accounting.decisions.what_if import (
+    AnnouncedStep,
+    NextStep,
+    NextStepOfWindows,
+    WhatIf,
+    crowds_of_sensors,
+)
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.settings import RiskBudget
 from models import mechanisms
@@ -300,7 +306,8 @@ class Negotiation:
         ``crowds`` are what the sensors hide among, for a limit on risks in the crowd.
         """
         self._source = source
-        self._crowd = None if crowds is None else tuple(each.units for each in crowds)
+        own = crowds_of_sensors([choice.sensor for choice in decider.choices], crowds)
+        self._crowd = None if own is None else tuple(each.units for each in own)
         self._decider = decider
         self._limit = Limit.of(limit)
         self._partitions = partitions
@@ -400,11 +407,11 @@ class CrowdQuestion(_Question):
 
     def schedule(self, registry: SensorRegistry) -> StepSchedule:
         """The step before anything is decided of it."""
-        return undecided_step(self.step, map(registry.get, self.sensors))
+        return undecided_step(self.step, self.sensors, registry)
 
 
 class CrowdAnswer(BaseMessage):
-    """One partition's sums, a row a sensor, for the ``question`` with this identity."""
+    """One partition's sums, a row for each count of the step, for the ``question`` with this identity."""
 
     type: Literal["crowd_answer"] = "crowd_answer"
     question: Name
@@ -435,6 +442,7 @@ class CrowdSurvey:
         """``partitions`` are asked."""
         names = tuple(release.sensor.name for release in step.releases)
         self._question = CrowdQuestion(source=source, step=step.step, sensors=names)
+        self._counting = len(step.counting)
         self._partitions = partitions
         self._sums: dict[int, StepCrowd] = {}
 
@@ -451,7 +459,7 @@ class CrowdSurvey:
     @property
     def crowds(self) -> StepCrowd:
         """What each count hides among, by the answers so far."""
-        nobody: Sequence[SensorCrowd] = (SensorCrowd(),) * len(self._question.sensors)
+        nobody: Sequence[SensorCrowd] = (SensorCrowd(),) * self._counting
         return tuple(
             sum(each, start=SensorCrowd()) for each in zip(nobody, *self._sums.values(), strict=True)
         )
@@ -460,6 +468,6 @@ class CrowdSurvey:
         """Note an answer to the question."""
         if not isinstance(answer, CrowdAnswer) or answer.question != self._question.identity:
             return
-        fits = len(answer.sums) == len(self._question.sensors)
+        fits = len(answer.sums) == self._counting
         if fits and answer.partition in self.waiting_for:
             self._sums[answer.partition] = tuple(map(SensorCrowd, answer.sums))

@@ -1,0 +1,368 @@
+"""Small random deployments from the product of all features, and the slow truth about one of their people.
+
+A deployment draws what its sensors count (presence, passages, sums over windows, moves, counts that a device
+limits), their noise (raw, noised, tiered, decided under a risk budget with or without hindsight), corrections
+and adversary. It is decided and accounted step by step, as a run does it. Then every movement of everybody is
+written down, and the best adversary compared with each ceiling. The truth shares no code with what it tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous import ContinuousAccountant
+from accounting.continuous.crowd import CrowdAccount
+from accounting.decisions import SearchSettings
+from accounting.exposure import prior_guess, window_of
+from accounting.exposure.crowd import CrowdAdversary
+from accounting.settings import HorizonSettings, RiskBudget
+from models.mechanisms import Gaussian, Mechanism, Raw, Tiered
+from models.priors import MovementPrior, Population
+from models.releases import (
+    CountingWindow,
+    Schedule,
+    Sensor,
+    SensorRegistry,
+    StepSchedule,
+    in_single_steps,
+)
+from stream_app.steps.policy import BudgetPolicy, FixedPolicy, undecided_step
+from stream_app.steps.policy.policies import SensorWishes
+from tests.accounting.chains import KIND_SHARES, KINDS, random_matrix
+from tests.accounting.enumeration import Floats, all_paths, within
+
+TIERED = Tiered((("public", 0.4), ("partner", 1.3)))
+NOISES: tuple[Mechanism, ...] = (Gaussian(0.7), Gaussian(1.5), TIERED)
+_LIKELY = 5  # values of noise on each side that are told apart
+_MOST_CELLS = 4e6
+_MANY = 20  # people, of whom few counts can be written down
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One published value: each path adds at most ``most`` to it; ``noise`` are the masses at -n..n."""
+
+    sensor: Sensor
+    step: int
+    most: int
+    noise: Floats
+
+    def added(self, paths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What each path (N, T) adds."""
+        sensor, window = self.sensor, self.sensor.window
+        if window is None:
+            return np.isin(paths[:, self.step], sensor.locations) * self.most
+        total = np.zeros(len(paths), dtype=np.int64)
+        for t in range(window.first_of(self.step), self.step + 1):
+            if not window.moves:
+                total += np.isin(paths[:, t], sensor.locations)
+            for start, end, times in window.moves:
+                total += times * ((paths[:, t - 1] == start) & (paths[:, t] == end))
+        return np.minimum(total, self.most)
+
+
+@dataclass
+class Deployment:
+    """Everything that was drawn; ``decided`` and the figures of person 0 fill up as it is run."""
+
+    chains: list[tuple[Floats, Floats]]  # start (K,) at step 0 and matrices (C, K, K), of everybody
+    population: Population
+    registry: SensorRegistry
+    announced: list[tuple[str, ...]]
+    settings: HorizonSettings
+    policy: FixedPolicy | BudgetPolicy
+    limit: RiskBudget | None
+    adversary: CrowdAdversary | None
+    in_crowd: bool  # whether the limit holds against that adversary
+    features: frozenset[str]
+    mechanisms: dict[str, Mechanism]  # of each sensor, where no budget decides
+    decided: list[StepSchedule] = field(default_factory=list)
+    informed: list[float] = field(default_factory=list)
+    crowd: list[float] = field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        return len(self.announced)
+
+    @property
+    def schedule(self) -> Schedule:
+        """What was decided."""
+        return Schedule(tuple(self.decided))
+
+    def run(self) -> None:
+        """Decide and account every step, as runs do."""
+        apart = self.adversary is not None
+        accountant = ContinuousAccountant(self.population, self.settings, apart=apart)
+        crowd = None
+        if self.adversary is not None:
+            decided = self.limit if self.in_crowd else None
+            crowd = CrowdAccount(accountant, self.adversary, decided=decided)
+        if isinstance(self.policy, BudgetPolicy):
+            self.policy.bind(accountant, crowd if self.in_crowd else None)
+        for number, names in enumerate(self.announced):
+            crowds = None if crowd is None else crowd.ask(undecided_step(number, names, self.registry))
+            step = self.policy.decide(number, names, crowds).schedule
+            self.policy.accounted(step, crowds)
+            accounted = in_single_steps(step, self.registry)
+            accountant.apply(accounted)
+            self.informed.append(float(accountant.risk()[0]))
+            if crowd is not None:
+                crowd.apply(accounted, crowds)
+                self.crowd.append(float(crowd.risk()[0]))
+            self.decided.append(step)
+
+    def shown(self, until: int) -> list[Shown]:
+        """What was published up to a step: of a sensor with corrections, all its values."""
+        found = []
+        for step in self.decided[: until + 1]:
+            for release in step.releases:
+                if release.mechanism.is_released:
+                    sensor = release.sensor
+                    values = 1 + (0 if release.mechanism.is_exact else sensor.corrections)
+                    own = Shown(sensor, step.step, sensor.most_counts, noise_of(release.mechanism))
+                    found += [own] * values
+        return found
+
+    def optimum(self, horizon: tuple[int, int], until: int, *, among: bool) -> float | None:
+        """The best of any adversary about person 0, ``among`` the others; None where it is too much."""
+        people = self.chains if among else self.chains[:1]
+        return optimum_of(people, self.shown(until), self.steps, horizon, self.settings.mistakes)
+
+
+def optimum_of(
+    people: list[tuple[Floats, Floats]],
+    shown: list[Shown],
+    steps: int,
+    horizon: tuple[int, int],
+    mistakes: int,
+) -> float | None:
+    """The best of any adversary about the first of the ``people`` who knows where none of the others is."""
+    sizes = [1 + each.most * len(people) + each.noise.size for each in shown]
+    if not shown or float(np.prod(np.array(sizes, dtype=np.float64))) > _MOST_CELLS:
+        return None
+    law = np.ones((1,) * len(shown))
+    laws: dict[tuple[bytes, int], Floats] = {}
+    for start, matrices in people[1:]:
+        like = start.tobytes(), id(matrices)
+        if like not in laws:
+            theirs = all_paths(start, matrices, steps)
+            laws[like] = _law_of(shown, theirs.paths, theirs.probability)
+        law = _sum_of(law, laws[like])
+    for axis, each in enumerate(shown):
+        law = _sum_of(law, each.noise.reshape([-1 if k == axis else 1 for k in range(len(shown))]))
+    everything = all_paths(*people[0], steps)
+    paths = everything.paths
+    trace, trace_of = np.unique(paths[:, horizon[0] : horizon[1] + 1], axis=0, return_inverse=True)
+    bits = np.stack([each.added(paths) for each in shown], axis=1)
+    added, added_of = np.unique(bits, axis=0, return_inverse=True)
+    likely = np.zeros((len(trace), len(added)))
+    np.add.at(likely, (trace_of.ravel(), added_of.ravel()), everything.probability)
+    room = [each.most for each in shown]
+    outcomes = np.zeros((len(added), *(n + most for n, most in zip(law.shape, room, strict=True))))
+    for row, own in zip(outcomes, added, strict=True):
+        row[tuple(slice(k, k + n) for k, n in zip(own, law.shape, strict=True))] = law
+    right = np.unique(within(trace, trace, mistakes) @ likely, axis=0)
+    return float((right @ outcomes.reshape(len(added), -1)).max(axis=0).sum())
+
+
+def noise_of(mechanism: Mechanism) -> Floats:
+    """Masses around zero; those far out are left out, by which the adversary loses."""
+    if mechanism.is_exact:
+        return np.ones(1)
+    law = mechanism.noise_law()
+    assert law is not None
+    middle = law.probabilities.size // 2
+    if middle <= _LIKELY:
+        return law.probabilities
+    return np.asarray(law.probabilities[middle - _LIKELY : middle + _LIKELY + 1])
+
+
+def _law_of(shown: list[Shown], paths: NDArray[np.int64], probability: Floats) -> Floats:
+    law = np.zeros([each.most + 1 for each in shown])
+    np.add.at(law, tuple(each.added(paths) for each in shown), probability)
+    return law
+
+
+def _sum_of(one: Floats, other: Floats) -> Floats:
+    found = np.zeros([a + b - 1 for a, b in zip(one.shape, other.shape, strict=True)])
+    for where in np.argwhere(other > 0.0):
+        found[tuple(slice(k, k + n) for k, n in zip(where, one.shape, strict=True))] += (
+            other[tuple(where)] * one
+        )
+    return found
+
+
+# What is drawn.
+
+
+def draw(rng: np.random.Generator) -> Deployment:
+    """Two to three places, three to five steps, one to three sensors, up to six others."""
+    places, steps = int(rng.integers(2, 4)), int(rng.integers(3, 6))
+    if places == 3:
+        steps = min(steps, 4)
+    adversary = CrowdAdversary() if rng.random() < 0.5 else None
+    is_large = adversary is not None and rng.random() < 0.6  # where a crowd really hides somebody
+    size = 1 if adversary is None else int(rng.integers(20, 61)) if is_large else int(rng.integers(2, 8))
+    chains, population = _people(rng, places, size)
+    how = str(rng.choice(["fixed", "budget", "hindsight"], p=[0.5, 0.35, 0.15]))
+    sensors = _sensors(rng, places)
+    mechanisms = {each.name: _mechanism(rng) for each in sensors}
+    sensors = [_with_corrections(rng, each) for each in sensors]
+    registry = SensorRegistry(population.location_names, tuple(sensors))
+    announced = _announced(rng, sensors, steps, 2 if size >= _MANY else 4)
+    horizon = int(rng.integers(1, min(steps, 3) + 1))
+    mistakes = int(rng.integers(min(horizon, 2)))
+    limit = None
+    policy: FixedPolicy | BudgetPolicy
+    if how == "fixed":
+        policy = FixedPolicy(registry, Raw(), mechanisms)
+        registry = registry.with_windows(policy.in_windows())
+    else:
+        limit = RiskBudget(added=float(rng.choice([0.05, 0.15, 0.4])), in_hindsight=how == "hindsight")
+        wishes = SensorWishes(noised=(Gaussian(0.7), Gaussian(1.5), Gaussian(4.0)), max_sigma=4.0)
+        knows = rng.random() < 0.5
+        policy = BudgetPolicy(
+            *(registry, wishes, {}, limit, SearchSettings()),
+            dict(enumerate(announced)) if knows else None,
+            look_ahead=int(rng.integers(0, 3)) if knows else 0,
+        )
+    settings = HorizonSettings(horizon, mistakes, sharpen=bool(rng.random() < 0.7), sharpen_above=0.0)
+    in_crowd = adversary is not None and limit is not None and bool(rng.random() < 0.6)
+    features = {how, "crowd" if adversary is not None else "informed"}
+    features |= {_kind(each) for each in sensors} | {"corrections" for each in sensors if each.corrections}
+    if how == "fixed":
+        features |= {each.name for each in mechanisms.values()}
+    return Deployment(
+        *(chains, population, registry, announced, settings, policy, limit, adversary, in_crowd),
+        frozenset(features | ({"budget in the crowd"} if in_crowd else set())),
+        mechanisms,
+    )
+
+
+def _people(
+    rng: np.random.Generator, places: int, count: int
+) -> tuple[list[tuple[Floats, Floats]], Population]:
+    cycle, names = int(rng.integers(1, 3)), [str(place) for place in range(places)]
+    pool = []
+    for _ in range(min(count, 2)):
+        kinds = rng.choice(KINDS, size=cycle, p=KIND_SHARES)
+        moves = np.stack([random_matrix(rng, places, kind) for kind in kinds])
+        if count >= _MANY:
+            moves = rng.dirichlet(np.full(places, 4.0), size=(cycle, places))
+        pool.append(moves)
+    has_own = bool(rng.random() < 0.4) and count < _MANY
+    priors, chains = [], []
+    for number in range(count):
+        moves = pool[number % len(pool)]
+        start = rng.dirichlet(np.full(places, 1.5)) if has_own else None
+        given = moves if cycle > 1 else moves[0]
+        priors.append(MovementPrior.from_dense(f"p{number}", given, initial=start))
+    population = Population.pack(priors, names)
+    for number in range(count):
+        own = population.initial(number)
+        start = population.chain(number).start[0].copy() if own is None else own
+        chains.append((start, pool[number % len(pool)]))
+    return chains, population
+
+
+def _sensors(rng: np.random.Generator, places: int) -> list[Sensor]:
+    found: list[Sensor] = []
+    for number in range(int(rng.choice([1, 2, 3], p=[0.4, 0.4, 0.2]))):
+        name = f"s{number}"
+        where = tuple(np.flatnonzero(rng.random(places) < 0.4).tolist()) or (int(rng.integers(places)),)
+        kind = str(
+            rng.choice(["presence", "passages", "sum", "limited", "moves"], p=[0.3, 0.15, 0.25, 0.1, 0.2])
+        )
+        length = int(rng.integers(1, 4))
+        if kind == "presence":
+            found.append(Sensor(name, where))
+        elif kind == "passages":
+            found.append(Sensor(name, where, most_counts=2))
+        elif kind == "sum":
+            found.append(Sensor(name, where, most_counts=length, window=CountingWindow(length)))
+        elif kind == "limited":
+            found.append(Sensor(name, where, most_counts=1, window=CountingWindow(max(length, 2))))
+        else:
+            ends = rng.permutation(places)[:2].tolist()
+            moves = [(ends[0], ends[1], 1)] + ([(ends[1], ends[0], 1)] if rng.random() < 0.5 else [])
+            window = CountingWindow(length, tuple(sorted(moves)))
+            found.append(Sensor(name, tuple(sorted(ends)), most_counts=length, window=window))
+    return found
+
+
+def _kind(sensor: Sensor) -> str:
+    window = sensor.window
+    if window is None:
+        return "presence" if sensor.most_counts == 1 else "passages"
+    if window.moves:
+        return "moves"
+    return "sum" if sensor.most_counts >= window.steps else "limited"
+
+
+def _mechanism(rng: np.random.Generator) -> Mechanism:
+    return Raw() if rng.random() < 0.45 else NOISES[int(rng.integers(len(NOISES)))]
+
+
+def _with_corrections(rng: np.random.Generator, sensor: Sensor) -> Sensor:
+    return replace(sensor, corrections=1) if sensor.window is None and rng.random() < 0.15 else sensor
+
+
+def _announced(
+    rng: np.random.Generator, sensors: list[Sensor], steps: int, most: int
+) -> list[tuple[str, ...]]:
+    """At most so many values, so that they can be written down."""
+    left, found = most, []
+    for step in range(steps):
+        names = []
+        for sensor in sensors:
+            ends = sensor.window is None or sensor.window.ends_with(step)
+            values = 1 + sensor.corrections
+            if ends and values <= left and rng.random() < 0.75:
+                names.append(sensor.name)
+                left -= values
+        found.append(tuple(names))
+    return found
+
+
+def compare(found: Deployment) -> tuple[int, list[str]]:
+    """How many ceilings were compared with the truth, and what is wrong, in words."""
+    compared, wrong = 0, []
+    horizon = found.settings.horizon
+    for last in range(horizon - 1, found.steps):
+        window = (last - horizon + 1, last)
+        for among, figures in ((False, found.informed), (True, found.crowd)):
+            if not figures:
+                continue
+            best = found.optimum(window, last, among=among)
+            if best is None:
+                continue
+            compared += 1
+            if best > figures[last] + 1e-9:
+                wrong.append(f"{window} among={among}: optimum {best} above {figures[last]}")
+            if found.limit is not None and among == found.in_crowd:
+                most = _most(found, window)
+                if most is not None and best > most + 1e-9:
+                    wrong.append(f"{window}: optimum {best} above the limit {most}")
+                if most is not None and found.limit.in_hindsight:
+                    later = found.optimum(window, found.steps - 1, among=among)
+                    if later is not None and later > most + 1e-9:
+                        wrong.append(f"{window}: in hindsight {later} above the limit {most}")
+    return compared, wrong
+
+
+def _most(found: Deployment, window: tuple[int, int]) -> float | None:
+    """The limit of person 0; None where habits alone are above it, or may be by their bound."""
+    from accounting.exposure import Exposure, baseline
+
+    nothing = Schedule(tuple(StepSchedule(step) for step in range(found.steps)))
+    start, _ = found.chains[0]
+    person = found.population
+    exposure = Exposure.of(person.chain(0), nothing, start.size, start)
+    horizon = window_of(exposure, *window)
+    mistakes = found.settings.mistakes
+    assert found.limit is not None and found.limit.added is not None
+    most = baseline(horizon, mistakes).success + found.limit.added
+    return None if prior_guess(horizon, mistakes).best >= most - 1e-6 else most

@@ -1,0 +1,79 @@
+"""Everything with everything: small deployments of random features against every movement written down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from accounting.exposure.crowd import CrowdAdversary
+from accounting.settings import HorizonSettings
+from models.mechanisms import Gaussian, Mechanism, Raw
+from models.priors import MovementPrior, Population
+from models.releases import CountingWindow, Sensor, SensorRegistry, StepSchedule, in_single_steps
+from tests.accounting.combinations.deployments import compare, draw
+from tests.accounting.crowd.both import BothAccounts
+from tests.volume import randoms
+
+
+def check(cases: Iterable[np.random.Generator]) -> Counter[str]:
+    """No ceiling is below the best adversary, no limit below one; how often each feature was compared."""
+    found: Counter[str] = Counter()
+    for rng in cases:
+        deployment = draw(rng)
+        deployment.run()
+        compared, wrong = compare(deployment)
+        assert not wrong, (sorted(deployment.features), wrong)
+        found.update(dict.fromkeys(deployment.features, compared))
+        pairs = zip(deployment.crowd, deployment.informed, strict=False)
+        found["lower in the crowd"] += any(crowd < informed - 1e-6 for crowd, informed in pairs)
+    return found
+
+
+def test_no_adversary_beats_a_ceiling_or_a_limit_in_any_combination() -> None:
+    found = check(randoms(40, 48))
+    assert sum(found.values()) > 24
+
+
+@pytest.mark.slow
+def test_no_adversary_beats_a_ceiling_or_a_limit_in_many_combinations() -> None:
+    """And each feature is among them."""
+    found = check(randoms(41, 1200))
+    assert found["lower in the crowd"] > 3
+    assert min(found.values()) > 3 and len(found) > 15
+
+
+# A window of steps in the crowd.
+
+MOVES = np.array([[0.6, 0.2, 0.2], [0.3, 0.5, 0.2], [0.2, 0.3, 0.5]])
+ROOM = Sensor("room", (0,), most_counts=2, window=CountingWindow(2))
+ONCE = Sensor("room", (0,), most_counts=1, window=CountingWindow(2))
+BRIDGE = Sensor("room", (0, 1), most_counts=2, window=CountingWindow(2, ((0, 1, 1),)))
+
+
+def after_six_steps(sensor: Sensor, mechanism: Mechanism, adversary: CrowdAdversary) -> BothAccounts:
+    """Forty people who live alike."""
+    people = Population.pack([MovementPrior.from_dense(f"p{k}", MOVES) for k in range(40)], ["a", "b", "c"])
+    registry = SensorRegistry(people.location_names, (sensor,)).with_windows({sensor.name: mechanism})
+    accounts = BothAccounts(people, adversary, HorizonSettings(4, 1, sharpen_above=0.0))
+    for step in range(6):
+        accounts.apply(in_single_steps(StepSchedule(step), registry))
+    return accounts
+
+
+def test_the_steps_of_a_sum_of_presence_hide_in_the_crowd_and_nothing_else_of_a_window() -> None:
+    """Moves, and counts that a device limits, are no sums of counts in single steps."""
+    for sensor, mechanism in ((ROOM, Raw()), (ONCE, Raw()), (BRIDGE, Gaussian(2.0))):
+        accounts = after_six_steps(sensor, mechanism, CrowdAdversary())
+        hides = accounts.risk()[0] < accounts.informed.risk()[0] - 0.1
+        assert hides == (sensor is ROOM)
+        assert all(each.units[0] > 0 for each in accounts.crowds) == (sensor is ROOM)
+
+
+def test_a_group_hides_in_no_noise_of_a_window() -> None:
+    """Noise that hides one of them does not hide three; the others still do where the count is a sum."""
+    group = CrowdAdversary(companions=2)
+    alone, together = (after_six_steps(BRIDGE, Gaussian(8.0), each) for each in (CrowdAdversary(), group))
+    assert together.risk()[0] == after_six_steps(BRIDGE, Raw(), group).risk()[0] > alone.risk()[0]
