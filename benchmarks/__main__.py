@@ -6,7 +6,17 @@ import subprocess
 import sys
 
 NAMES = ("forward_viterbi", "attacks", "bounds", "sampled_bound", "continuous", "decisions", "noise", "tiers")
-LONG = ("archive", "growth", "crowd", "noise_design", "engine_run", "kafka_load", "personas", "soak")
+LONG = (
+    "archive",
+    "beside_peers",
+    "growth",
+    "crowd",
+    "noise_design",
+    "engine_run",
+    "kafka_load",
+    "personas",
+    "soak",
+)
 """Run by name only: a figure, and minutes of work."""
 
 

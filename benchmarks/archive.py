@@ -25,13 +25,13 @@ MANY_SENSORS = 571  # ten million rows
 ZONE = ZoneInfo("Australia/Melbourne")
 
 
-def write_archive(path: Path, sensors: int) -> int:
+def write_archive(path: Path, sensors: int, days: int = DAYS) -> int:
     """An invented archive; returns its rows."""
     begin = datetime(2023, 1, 1, tzinfo=ZONE).timestamp()
     rows = 0
     with path.open("w") as file:
         file.write("ID,Date_Time,Sensor_ID,Sensor_Name,Hourly_Counts\n")
-        for hour in range(DAYS * 24):
+        for hour in range(days * 24):
             shown = datetime.fromtimestamp(begin + 3600 * hour, ZONE)
             for sensor in range(sensors):
                 rows += 1

@@ -14,7 +14,7 @@ from accounting.attacks import ATTACKS, Target
 from accounting.attacks.targets import draw_on_graph, draw_raw
 from accounting.exposure import Exposure
 from benchmarks.harness import Contestant, measure, rate, show, times
-from benchmarks.peers import PROCESSES, AttackProblem, attack_run, start_pool
+from benchmarks.peers.hmmlearn_peer import PROCESSES, AttackProblem, attack_run, start_pool
 from models.mechanisms import Gaussian, Mechanism, Raw
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule

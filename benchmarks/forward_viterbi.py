@@ -22,7 +22,7 @@ from accounting.hmm.forward_viterbi import sum_and_max_of_products
 from accounting.hmm.shared_matrix import SharedChain, decode_shared
 from accounting.hmm.trace_decoding import DecodedArrays, Observations
 from benchmarks.harness import Contestant, measure, rate, show, times
-from benchmarks.peers import PROCESSES, Problem, hmmlearn_run, start_pool
+from benchmarks.peers.hmmlearn_peer import PROCESSES, Problem, hmmlearn_run, start_pool
 from models.numerics.jit import pjit
 from models.priors import Lists, Moves, Population
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from math import lcm
 from typing import NamedTuple
 
@@ -217,6 +217,29 @@ class ContinuousAccountant:
         reached = self._threshold_index(groups._replace(figures=figures))
         figures = figures._replace(reached=reached, reached_before=reached)
         self._running = self._running._replace(groups=groups._replace(figures=figures))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse other settings once there is an account, but for how hard people are looked at.
+
+        All that was computed rests on the others.
+        """
+        if name == "settings" and "_running" in vars(self):
+            now = self.settings
+            if not isinstance(value, HorizonSettings):
+                raise SettingsError(
+                    "settings must be HorizonSettings", type(value).__name__, "see tg.HorizonSettings"
+                )
+            as_now = replace(value, sharpen=now.sharpen, operations=now.operations)
+            others = [
+                each.name for each in fields(now) if getattr(as_now, each.name) != getattr(now, each.name)
+            ]
+            if others:
+                raise SettingsError(
+                    "settings of accounts that were opened may be changed in sharpen and operations only",
+                    f"others in {', '.join(others)}",
+                    "open new accounts with them and apply the steps to these",
+                )
+        super().__setattr__(name, value)
 
     def _checked_told(self, people: int) -> NDArray[np.bool_]:
         """Who is told, (N,); :class:`~accounting.exceptions.SettingsError` where that cannot be accounted."""

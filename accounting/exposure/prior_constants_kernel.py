@@ -354,10 +354,8 @@ def best_constant_place(
 
 
 @jit
-def best_baseline(
-    person: LocalChain, marginal: NDArray[np.float64], mistakes: int, gaps: NDArray[np.float64]
-) -> Baseline:
-    """The best of all guesses considered; ``gaps`` may be empty, then fewer constants are tried."""
+def guesses_by_step(person: LocalChain, marginal: NDArray[np.float64], mistakes: int) -> Baseline:
+    """The better of the most likely path and each step's likeliest place."""
     steps = marginal.shape[0]
     guess = most_likely_path(person, steps)
     success = guess_success(person, guess, mistakes)
@@ -368,15 +366,62 @@ def best_baseline(
     reached = guess_success(person, likeliest, mistakes)
     if reached > success:
         guess, success, kind = likeliest, reached, MARGINAL_GUESS
+    return Baseline(success, kind, guess)
+
+
+@jit
+def or_constant(
+    known: Baseline,
+    person: LocalChain,
+    marginal: NDArray[np.float64],
+    mistakes: int,
+    gaps: NDArray[np.float64],
+) -> Baseline:
+    """The better of a known guess and the constant ones; ``gaps`` may be empty, then fewer are tried."""
+    steps = marginal.shape[0]
     if gaps.shape[0] > 0:
-        place = best_constant_place(gaps, marginal, mistakes, success)
+        place = best_constant_place(gaps, marginal, mistakes, known.success)
+        reached = 0.0
         if place >= 0:
             reached = guess_success(person, np.full(steps, place), mistakes)
     else:
         place, reached = promising_constants(person, marginal, mistakes, CONSTANTS_WITHOUT_GAPS)
-    if place >= 0 and reached > success:
-        guess, success, kind = np.full(steps, place), reached, CONSTANT_GUESS
-    return Baseline(success, kind, guess)
+    if place >= 0 and reached > known.success:
+        return Baseline(reached, CONSTANT_GUESS, np.full(steps, place))
+    return known
+
+
+class _Searched(NamedTuple):
+    """The best guess of the frontier search and its bound on any guess; 0 and infinite without a search."""
+
+    success: float
+    bound: float
+    guess: NDArray[np.int64]
+
+
+@jit
+def _search_guess(person: LocalChain, steps: int, mistakes: int) -> _Searched:
+    guess = np.empty(steps, np.int64)
+    wanted = max(_VECTORS, _LEAST_EXPANSIONS // steps)
+    vectors = affordable_expansions(person.chain, steps, mistakes, wanted)
+    if vectors == 0:
+        return _Searched(0.0, np.inf, guess)
+    found = best_guess(person, np.ones((steps, person.start.size)), mistakes, vectors, guess)
+    return _Searched(guess_success(person, guess, mistakes), found.bound * (1.0 + _ROUNDING), guess)
+
+
+@jit
+def _or_searched(known: Baseline, searched: _Searched) -> Baseline:
+    """The better of a known guess and the one searched for, by more than rounding."""
+    if searched.success > known.success * (1.0 + _ROUNDING):
+        return Baseline(searched.success, FRONTIER_GUESS, searched.guess)
+    return known
+
+
+@jit
+def _bound_of(searched: _Searched, best: Baseline) -> float:
+    """What the search says of any guess, never below the best that is known; infinite without a search."""
+    return np.inf if searched.bound == np.inf else max(_SMALLEST, best.success, searched.bound)
 
 
 @jit
@@ -417,16 +462,9 @@ def _labelled_constants(person: LocalChain, steps: int, mistakes: int) -> PriorC
         success = guess_success(person, constant, mistakes)
         if success > best.success:
             best = Baseline(success, CONSTANT_GUESS, constant)
-    frontier = np.inf
-    vectors = affordable_expansions(person.chain, steps, mistakes, max(_VECTORS, _LEAST_EXPANSIONS // steps))
-    if vectors > 0:
-        guess = np.empty(steps, np.int64)
-        found = best_guess(person, np.ones((steps, places)), mistakes, vectors, guess)
-        success = guess_success(person, guess, mistakes)
-        if success > best.success * (1.0 + _ROUNDING):
-            best = Baseline(success, FRONTIER_GUESS, guess)
-        frontier = max(_SMALLEST, best.success, found.bound * (1.0 + _ROUNDING))
-    return PriorConstants(GuessBounds(np.inf, np.inf, markov, frontier), best)
+    searched = _search_guess(person, steps, mistakes)
+    best = _or_searched(best, searched)
+    return PriorConstants(GuessBounds(np.inf, np.inf, markov, _bound_of(searched, best)), best)
 
 
 @jit
@@ -434,33 +472,30 @@ def prior_constants(person: LocalChain, steps: int, mistakes: int, with_koga: bo
     """``q`` and the baseline of one person over a horizon of ``steps``."""
     if is_labelled(person.chain):
         return _labelled_constants(person, steps, mistakes)
-    slots, place_count = person.chain.start.shape
-    if gaps_affordable(place_count, slots, steps, mistakes):
-        gaps = gap_matrices(person.chain, person.first_slot, min(slots, steps), mistakes + 1)
-    else:
-        gaps = np.empty((0, 1, 1, 1))
-    return constants_from_gaps(person, steps, mistakes, with_koga, gaps)
+    return constants_from_gaps(person, steps, mistakes, with_koga, np.empty((0, 1, 1, 1)))
 
 
 @jit
 def constants_from_gaps(
     person: LocalChain, steps: int, mistakes: int, with_koga: bool, gaps: NDArray[np.float64]
 ) -> PriorConstants:
-    """The same with given products of moves, ``s + 1`` or more; empty if they take too long."""
+    """The same with given products of moves, ``s + 1`` or more; of none, they are formed where affordable.
+
+    Where the frontier search proves that no guess is better than the best one found, neither products nor
+    bounds over subsets are: they would take most of the time, and nothing could come of it but rounding.
+    """
     marginal = marginals(person, steps)
-    if gaps.shape[0] > 0:
-        bounds = guess_bounds(gaps, marginal, mistakes, with_koga)
-    else:
-        bounds = GuessBounds(np.inf, np.inf, markov_guess(marginal, mistakes), np.inf)
-    known = best_baseline(person, marginal, mistakes, gaps)
-    wanted = max(_VECTORS, _LEAST_EXPANSIONS // steps)
-    vectors = affordable_expansions(person.chain, steps, mistakes, wanted)
-    if vectors == 0:
-        return PriorConstants(bounds, known)
-    guess = np.empty(steps, np.int64)
-    found = best_guess(person, np.ones((steps, person.start.size)), mistakes, vectors, guess)
-    success = guess_success(person, guess, mistakes)
-    if success > known.success * (1.0 + _ROUNDING):
-        known = Baseline(success, FRONTIER_GUESS, guess)
-    frontier = max(_SMALLEST, known.success, found.bound * (1.0 + _ROUNDING))
+    known = guesses_by_step(person, marginal, mistakes)
+    searched = _search_guess(person, steps, mistakes)
+    bounds = GuessBounds(np.inf, np.inf, markov_guess(marginal, mistakes), np.inf)
+    best = max(known.success, searched.success)
+    if with_koga or mistakes == 0 or searched.bound > best * (1.0 + 2.0 * _ROUNDING):
+        slots, place_count = person.chain.start.shape
+        if gaps.shape[0] == 0 and gaps_affordable(place_count, slots, steps, mistakes):
+            gaps = gap_matrices(person.chain, person.first_slot, min(slots, steps), mistakes + 1)
+        if gaps.shape[0] > 0:
+            bounds = guess_bounds(gaps, marginal, mistakes, with_koga)
+        known = or_constant(known, person, marginal, mistakes, gaps)
+    known = _or_searched(known, searched)
+    frontier = _bound_of(searched, known)
     return PriorConstants(GuessBounds(bounds.koga, bounds.subsets, bounds.markov, frontier), known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accounting.bounds.patterns.frontier_kernel import frontier_effort, raw_frontier
-from accounting.bounds.patterns.moment import MOST_ENTRIES, Size
+from accounting.bounds.patterns.moment import Size, affordable_vectors
 from accounting.bounds.patterns.raw_success_kernel import (
     Outside,
     RawQuestion,
@@ -16,22 +16,9 @@ from accounting.exposure import Exposure, window_of
 from models.numerics.jit import inline
 from models.priors.chain import is_labelled
 
-_MOST_OPERATIONS = 1e9  # at most; a second or so of one core
 _MOST_COMPLETION_OPERATIONS = 2e9  # at most; as long
 MOST_LAWS = 64
 """Hits before and after the horizon that are distinguished; for the lightest others a place is shown."""
-
-
-def affordable_vectors(size: Size, mistakes: int, wanted: int, most: float = _MOST_OPERATIONS) -> int:
-    """Vectors up to ``wanted`` for which memory and ``most`` operations suffice; 0 where none does."""
-    rows = mistakes + 1
-    if (size.hits + size.steps * rows) * size.places > MOST_ENTRIES:
-        return 0
-    one_expansion = rows * (size.moves + 2 * size.places)
-    segments = 0.5 * (size.hits + 1) * (size.hits + 2)
-    a_vector = segments * max(1.0, size.steps / 3) * rows * one_expansion
-    entries = size.steps * rows * size.places
-    return int(min(wanted, most / a_vector, MOST_ENTRIES // entries))
 
 
 def affordable_completions(size: Size, mistakes: int, wanted: int, sequences: int = 1) -> int:

@@ -110,6 +110,9 @@ def bound_by_pattern(
 
 
 MOST_OPERATIONS = 4e9  # a few seconds of one core
+MOST_FRONTIER_OPERATIONS = 1e9  # at most; a second or so of one core
+_MOST_BESIDE_FRONTIER = 1e8  # operations where the frontier bound, which is the lower one, is computed too
+_ENOUGH_VECTORS = 16
 MOST_ENTRIES = 1 << 25  # 256 MiB
 LEAST_PATTERN = 1e-9  # patterns less likely than this are counted as success
 
@@ -159,6 +162,18 @@ class Size:
         return 0
 
 
+def affordable_vectors(size: Size, mistakes: int, wanted: int, most: float = MOST_FRONTIER_OPERATIONS) -> int:
+    """Vectors of the frontier bound, up to ``wanted``, that memory and ``most`` operations allow; maybe 0."""
+    rows = mistakes + 1
+    if (size.hits + size.steps * rows) * size.places > MOST_ENTRIES:
+        return 0
+    one_expansion = rows * (size.moves + 2 * size.places)
+    segments = 0.5 * (size.hits + 1) * (size.hits + 2)
+    a_vector = segments * max(1.0, size.steps / 3) * rows * one_expansion
+    entries = size.steps * rows * size.places
+    return int(min(wanted, most / a_vector, MOST_ENTRIES // entries))
+
+
 def usable_order(exposure: Exposure, mistakes: int, effort: Effort, most: float = MOST_OPERATIONS) -> int:
     """The order for this exposure: at most ``T - s``, lowered where the work would be too much.
 
@@ -179,9 +194,15 @@ class HitMoments:
 
 
 def hit_moments(question: Question) -> HitMoments | None:
-    """Segment polynomials of the raw schedule, of the usable order; None where order 1 is too expensive."""
+    """Segment polynomials of the raw schedule, of the usable order; None where order 1 is too expensive.
+
+    Where the frontier bound has vectors enough, it is the lower one: then only so much work is done as leaves
+    small horizons their whole order.
+    """
     exposure = question.exposure
-    order = usable_order(exposure, question.mistakes, question.effort)
+    vectors = affordable_vectors(Size.of(exposure), question.mistakes, question.effort.vectors)
+    most = _MOST_BESIDE_FRONTIER if vectors >= _ENOUGH_VECTORS else MOST_OPERATIONS
+    order = usable_order(exposure, question.mistakes, question.effort, most)
     if order == 0:
         return None
     nodes = find_nodes(exposure.hits)

@@ -6,11 +6,13 @@ import json
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.audit import audit_exposure
 from accounting.bounds import Effort
+from accounting.bounds.noised import erasure_bound
 from accounting.bounds.noised.erasure_bound import erasure, likeliest_sets, sensor_steps
 from accounting.bounds.protocol import Question
 from models.mechanisms import Suppressed
@@ -100,3 +102,33 @@ def test_sets_not_enumerated_are_charged_at_the_raw_bound() -> None:
     assert few.bounds.erasure is not None
     assert few.bounds.moment is not None
     assert full.bounds.erasure <= few.bounds.erasure <= few.bounds.moment + 1e-12
+
+
+def test_kept_sets_that_can_lower_nothing_are_not_looked_at_and_no_ceiling_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Four sensor-steps, few sets looked at first, beside all of them; without the bounds that win, too."""
+    monkeypatch.setattr(erasure_bound, "trajectories", lambda question: None)
+    start, matrix = koga_chain(4, 0.4)
+    stopped = 0
+    with_others, alone = Effort(), Effort(vectors=0)
+    cases = [
+        (0.6, 0, with_others),
+        (0.6, 1, with_others),
+        (4.0, 2, with_others),
+        (1.5, 1, alone),
+        (4.0, 1, alone),
+    ]
+    for sigma, mistakes, effort in cases:
+        schedule = [step_of([t % 4], [gaussian(sigma)]) for t in range(4)]
+        found = []
+        for few in (0, 256):
+            monkeypatch.setattr(erasure_bound, "_FEW_SETS", few)
+            monkeypatch.setattr(erasure_bound, "_FIRST_PART", 1)
+            found.append(audit_exposure(exposure_to(start, matrix, schedule), mistakes, effort=effort))
+        short, whole = found
+        assert whole.bounds.erasure is not None
+        assert (short.certified, short.certified_by) == (whole.certified, whole.certified_by)
+        stopped += short.bounds.erasure is None
+        assert short.bounds.erasure in (None, whole.bounds.erasure)
+    assert 0 < stopped < 5

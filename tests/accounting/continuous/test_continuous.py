@@ -352,3 +352,16 @@ def test_a_snapshot_that_is_refused_leaves_no_trace():
         assert accountant.snapshot() == before
     accountant.restore(good)
     assert accountant.snapshot() == good
+
+
+def test_settings_that_figures_rest_on_stay_as_they_were_opened_with() -> None:
+    """Only how hard people are looked at may be set anew."""
+    prior = MovementPrior.from_dense("p", np.full((2, 2), 0.5), places=range(2))
+    accountant = ContinuousAccountant(Population.pack([prior], ["a", "b"]), HorizonSettings(4, 1))
+    accountant.settings = replace(accountant.settings, sharpen=False, operations=5)
+    for other in (HorizonSettings(5, 1), HorizonSettings(4, 2), HorizonSettings(4, 1, vectors=4)):
+        with pytest.raises(SettingsError, match="in sharpen and operations only"):
+            accountant.settings = other
+    with pytest.raises(SettingsError, match="must be HorizonSettings"):
+        accountant.settings = 4  # type: ignore[assignment]
+    assert accountant.settings.horizon == 4

@@ -10,7 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from accounting.exposure import prior_guess
-from accounting.exposure.prior_constants_kernel import gaps_affordable, log_subset_maximum, subset_table
+from accounting.exposure.prior_constants_kernel import (
+    gaps_affordable,
+    log_subset_maximum,
+    prior_constants,
+    subset_table,
+)
 from accounting.hmm.propagation import gap_matrices, marginals
 from models.priors.chain import LocalChain
 from tests.accounting.chains import chain_of, random_case
@@ -38,6 +43,22 @@ def test_prior_guess_of_a_short_horizon_is_the_optimum_and_never_above_a_formula
         optimum = prior_optimum(everything, mistakes)
         assert guess.best <= min(1.0, koga, comb(steps, mistakes) * maxima[mistakes], markov) + 1e-11
         assert optimum * (1 - 1e-12) <= guess.best <= optimum * (1 + 1e-11)
+
+
+@settings(max_examples=40)
+@given(seeds)
+def test_what_the_search_has_proved_is_not_computed_again_and_nothing_changes(seed: int) -> None:
+    """Accounts form products of moves only where the search leaves a better guess open, audits always."""
+    exposure = case_exposure(random_case(np.random.default_rng(seed)))
+    for mistakes in range(exposure.steps):
+        everything = prior_constants(exposure.person, exposure.steps, mistakes, True)
+        account = prior_constants(exposure.person, exposure.steps, mistakes, False)
+        assert account.baseline.success == pytest.approx(everything.baseline.success, rel=1e-11)
+        least = [
+            min(1.0, each.guess.subsets, each.guess.markov, each.guess.frontier)
+            for each in (account, everything)
+        ]
+        assert least[0] == pytest.approx(min(least[1], everything.guess.koga), rel=1e-11)
 
 
 def test_one_table_serves_every_start() -> None:

@@ -1,0 +1,219 @@
+"""Claim: what an engineer would write instead of us, measured in the same run: work, peer, ours, ratio.
+
+One thread each, processor time, medians of turns. Losses are in the table. Forward and Viterbi with the path
+beside a loop in numba, the same in C++ (compiled in the run), numpy over people and JAX if it is there; the
+engine beside a loop in plain Python; an archive beside polars. ``python -m benchmarks.beside_peers``
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ |= {"NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from time import process_time
+from typing import NamedTuple
+
+import numpy as np
+
+from accounting.hmm.decoding import People, decode_people, smallest_entries
+from accounting.hmm.trace_decoding import DecodedArrays, Observations
+from benchmarks.archive import SENSORS, write_archive
+from benchmarks.engine_run import SEED, draw_population, write_messages
+from benchmarks.forward_viterbi import LOCATIONS, STEPS
+from benchmarks.harness import rate, show, times
+from benchmarks.peers.decoding import (
+    HAS_JAX,
+    Found,
+    Traces,
+    cpp_by_columns,
+    cpp_loop,
+    jax_vmap,
+    numba_loop,
+    numpy_over_people,
+)
+from benchmarks.peers.streaming import HAS_BYTEWAX, bytewax_flow, plain_loop
+from models.priors import Lists, Moves, Population
+from stream_app.embedded import RunOptions, run
+from stream_app.setup.sections import FilesMap
+from stream_app.setup.settings import Settings
+from stream_app.starting.connect import read_archive, resolved_map, write_counts
+
+TURNS = 7
+
+
+class Row(NamedTuple):
+    """Units of work a second of processor time, of one peer and of us."""
+
+    work: str
+    peer: str
+    theirs: float
+    ours: float
+
+    @property
+    def cells(self) -> list[str]:
+        """As the table has them."""
+        return [self.work, self.peer, rate(self.theirs), rate(self.ours), times(self.ours, self.theirs)]
+
+
+def in_turns(contestants: Mapping[str, Callable[[], object]], work: float) -> dict[str, float]:
+    """Median units of work a second of processor time, after a turn that compiles and fills caches."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for turn in range(TURNS + 1):
+        for name, contestant in contestants.items():
+            began = process_time()
+            contestant()
+            if turn:
+                seconds[name].append(process_time() - began)
+    return {name: work / statistics.median(each) for name, each in seconds.items()}
+
+
+def random_traces(people: int, places: int, exits: int, seed: int = 0) -> Traces:
+    """Everybody on own places of 100, each with so many exits; one sensor a step."""
+    rng = np.random.default_rng(seed)
+    own = np.sort(rng.random((people, LOCATIONS)).argsort(axis=1)[:, :places], axis=1)
+    column = np.sort(rng.random((people, places, places)).argsort(axis=2)[:, :, :exits], axis=2)
+    weight = rng.dirichlet(np.ones(exits), size=(people, places))
+    labels = np.zeros((STEPS, LOCATIONS), np.int32)
+    labels[np.arange(STEPS), rng.integers(LOCATIONS, size=STEPS)] = 1
+    likelihood = np.where(rng.random((people, STEPS, 1)) < 0.3, [0.3, 0.7], [0.7, 0.3])
+    return Traces(column.astype(np.int32), weight, own.astype(np.int32), labels, likelihood)
+
+
+def ours(traces: Traces) -> Callable[[], Found]:
+    """Our own decoding of the same people."""
+    people, places, exits = traces.column.shape
+    rows = np.broadcast_to(np.arange(places, dtype=np.int32)[None, :, None], traces.column.shape)
+    entries = people * places * exits
+    moves = Moves(
+        np.arange(people + 1) * places * exits,
+        np.zeros(entries, np.int32),
+        rows.ravel(),
+        traces.column.ravel(),
+        traces.weight.ravel(),
+    )
+    start = np.arange(people + 1) * places
+    population = Population.from_moves(
+        [str(i) for i in range(people)],
+        Lists(start, traces.own.ravel()),
+        moves,
+        slots=np.ones(people, np.int32),
+        initial=Lists(start, np.full(people * places, 1 / places)),
+        location_names=[str(location) for location in range(LOCATIONS)],
+    )
+    decoded = DecodedArrays(
+        np.empty(people, np.int32), np.empty(people), np.empty(people), np.empty((people, STEPS), np.int32)
+    )
+    packed = People(population.arrays, smallest_entries(population.arrays), 0)
+    observations = Observations(traces.labels, traces.likelihood)
+
+    def run() -> Found:
+        decode_people(packed, observations, decoded)
+        return Found(decoded.log_likelihood, decoded.log_path, decoded.path)
+
+    return run
+
+
+def decoding_rows() -> Iterator[Row]:
+    """Forward and Viterbi with the path; every contestant must find the same."""
+    for people, places, exits in ((20_000, 10, 3), (10_000, 10, 10), (4_000, 40, 5), (300, 100, 100)):
+        traces = random_traces(people, places, exits)
+        makers = {
+            "numba, a loop": numba_loop,
+            "C++, a loop": cpp_loop,
+            "C++, by columns": cpp_by_columns,
+            "numpy over people": numpy_over_people,
+        }
+        if HAS_JAX:
+            makers["JAX, vmap"] = jax_vmap
+        contestants = {name: make(traces) for name, make in makers.items()}
+        mine = ours(traces)
+        expected = Found(*(array.copy() for array in mine()))
+        for name, contestant in contestants.items():
+            found = contestant()
+            for got, wanted in zip(found[:2], expected[:2], strict=True):
+                np.testing.assert_allclose(got, wanted, rtol=1e-9, err_msg=name)
+        rates = in_turns({"ours": mine, **contestants}, people * STEPS)
+        work = f"forward + Viterbi + path, {places} places, {exits} exits, person-steps"
+        yield from (Row(work, name, rates[name], rates["ours"]) for name in contestants)
+
+
+def archive_rows() -> Iterator[Row]:
+    """A year of an archive: read by step and checked, and written as messages."""
+    import polars as pl
+
+    mapping = resolved_map(FilesMap(preset="melbourne"))
+    with tempfile.TemporaryDirectory() as folder:
+        path, messages = Path(folder) / "archive.csv", Path(folder) / "messages.jsonl"
+        rows = write_archive(path, SENSORS, days=90)
+
+        def read() -> pl.DataFrame:
+            moment = pl.col("Date_Time").str.to_datetime("%B %d, %Y %I:%M:%S %p")
+            return pl.read_csv(path).with_columns(moment)
+
+        def write() -> None:
+            renamed = read().select(sensor="Sensor_Name", time="Date_Time", count="Hourly_Counts")
+            renamed.write_ndjson(messages)
+
+        def write_ours() -> None:
+            messages.unlink(missing_ok=True)
+            write_counts(messages, read_archive([path], mapping))
+
+        runs = {"read": lambda: read_archive([path], mapping), "write": write_ours}
+        theirs = {"polars read": read, "polars write": write}
+        rates = in_turns({**runs, **theirs}, rows)
+    yield Row(
+        "archive, rows to counts by step", "polars, cells and times", rates["polars read"], rates["read"]
+    )
+    yield Row("archive, rows to messages", "polars, ndjson", rates["polars write"], rates["write"])
+
+
+def engine_rows() -> Iterator[Row]:
+    """A file of readings to durable noised releases, 100 people accounted, beside a loop without accounts."""
+    people = draw_population(np.random.default_rng(SEED), 100, 10)
+    for sensors, steps in ((20, 100), (500, 10)):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            source = folder / "readings.jsonl"
+            write_messages(np.random.default_rng(SEED), source, steps, sensors)
+            runs = {
+                kind: partial(_run_engine, people, source, folder, settings)
+                for kind, settings in _PROFILES.items()
+            }
+            peers = {"plain Python, no accounts": partial(plain_loop, source, folder / "plain")}
+            if HAS_BYTEWAX:
+                peers["bytewax, no accounts"] = partial(bytewax_flow, source, folder / "flow")
+            rates = in_turns({**runs, **peers}, sensors * steps)
+        for kind in runs:
+            work = f"readings to releases, {sensors} sensors, {kind}"
+            yield from (Row(work, peer, rates[peer], rates[kind]) for peer in peers)
+
+
+_PROFILES: Mapping[str, dict[str, object]] = {
+    "as settings are": {},
+    "without attack and refinement": {"attack_draws": 0, "sharpen": False},
+}
+
+
+def _run_engine(people: Population, source: Path, folder: Path, settings: dict[str, object]) -> None:
+    keys = {name: folder / f"{name}.key" for name in ("noise_key", "pseudonym_key")}
+    with tempfile.TemporaryDirectory(dir=folder) as output:
+        chosen = Settings.model_validate({**settings, **keys, "release": {"sigma": 2.0}})
+        run(chosen, RunOptions(Path(output) / "run", source, create_keys=True), people)
+
+
+def main() -> None:
+    """Measure and print the table."""
+    rows = [row.cells for part in (decoding_rows, archive_rows, engine_rows) for row in part()]
+    note = "units of work a second of processor time, one thread each"
+    show("Beside peers", ["work", "peer", "peer's", "ours", "ratio"], rows, note)
+
+
+if __name__ == "__main__":
+    main()
