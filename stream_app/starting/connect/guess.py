@@ -112,7 +112,7 @@ _CHANNELS = re.compile(
 _NO_COUNTS = re.compile(
     r"^(?:day|month|year|week|weekday|day_?of_?week|dayofweek|quarter|monat|jahr|tag|wochentag|woche|jour|mois|ann[ée]e|"
     r"mdate|hour|hr|stunde|heure|hora|ano|mes|dia|temp\w*|temperatur.*|.*speed.*|v85|.*%.*|weather|wetter.*|rain\w*|humidity|lat|latitude|"
-    r"lon|lng|long|longitude|x|y|x_coord|y_coord|objectid|fid|index|unnamed.*|is_?holiday|holiday|confidence|version|"
+    r"lon|lng|long|longitude|x|y|x_coord|y_coord|geo.*|objectid|fid|index|unnamed.*|is_?holiday|holiday|confidence|version|"
     r"snow\w*|wind\w*|precip\w*|.*_yr|brcweek|week_no)$",
     re.IGNORECASE,
 )

@@ -355,6 +355,52 @@ def test_from_a_workbook_to_a_checked_deployment_in_three_commands_and_an_edit(t
     assert status == 0, said
 
 
+HOURS = [(day, hour) for day in (14, 15) for hour in range(24)]
+VENDORS = {
+    "a date at midnight beside the hour": (
+        "FECHA;HORA;IDENTIFICADOR;PEATONES;DISTRITO;LATITUD",
+        lambda d, h, n: f"{d}/09/2019 0:00;{h}:00;PERM_1;{n};Centro;40,42",
+    ),
+    "Finnish days and months": ("Päivämäärä;Baana", lambda d, h, n: f"ke {d} tammi 2014 {h:02}:00;{n}"),
+    "days in words, hours as ranges": (
+        "Date,Time,107 Quay Street",
+        lambda d, h, n: f"Tuesday {d} January 2020,{h}:00-{h}:59,{n}",
+    ),
+    "begin and end in Norwegian": (
+        "Punkt;Navn;Fra;Til;Dato;Trafikkmengde;Volume;Dekningsgrad (%)",
+        lambda d, h, n: (
+            f"9V;Hjulet;2022-01-{d}T{h:02}:00+01:00;2022-01-{d}T{h:02}:59:59+01:00;2022-01-{d};x;{n};100,0"
+        ),
+    ),
+    "local time beside UTC, modes in columns": (
+        "UTC Datetime,Local Datetime,countlineName,Cyclist,Pedestrian,Car",
+        lambda d, h, n: f"2021-07-{d} {h:02}:00,2021-07-{d} {h:02}:00,S1,7,{n},9",
+    ),
+    "month first": ("Date,Bridge", lambda d, h, n: f"7/{d}/2022 {h}:00,{n}"),
+    "a decimal comma": ("Zeit;Ort;Anzahl;Temperatur", lambda d, h, n: f"{d}.7.2022 {h}:00;Markt;{n},0;{h},5"),
+}
+
+
+@pytest.mark.parametrize("kind", VENDORS)
+def test_what_other_vendors_write_is_read_as_they_mean_it(tmp_path: Path, kind: str) -> None:
+    """Shapes of Madrid, Helsinki, Auckland, Norway and others: every hour has its own count."""
+    header, row = VENDORS[kind]
+    counted = [number * 7 % 11 for number in range(48)]
+    lines = [row(day, hour, n) for (day, hour), n in zip(HOURS, counted, strict=True)]
+    more = {"decimal": ","} if kind == "a decimal comma" else {}
+    found = taken(tmp_path, "\n".join([header, *lines, ""]), **more)
+    assert found.step_seconds == 3600
+    assert list(counts_of(found).values()) == [counted]
+
+
+def test_a_table_with_the_hours_across_is_asked_about(tmp_path: Path) -> None:
+    """Nantes writes a day in a row: each hour would have been a sensor of its own."""
+    hours = ";".join(f"{hour:02}" for hour in range(24))
+    rows = "".join(f"743;2021-01-{day};" + ";".join(["3"] * 24) + "\n" for day in range(10, 20))
+    with pytest.raises(InputError, match="24 columns that are named as hours of the day"):
+        taken(tmp_path, f"boucle;Jour;{hours}\n{rows}")
+
+
 @pytest.mark.parametrize("name", ["muenster.csv", "mta.csv", "golemio.json", "zurich.csv"])
 def test_a_guess_by_a_preset_is_a_file_of_its_own(tmp_path: Path, name: str) -> None:
     """It holds the preset's keys, what was said over them, and reads the same."""
