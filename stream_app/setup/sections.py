@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, date, datetime
+from math import ceil, floor
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import (
     BaseModel,
@@ -23,6 +24,9 @@ from pydantic_settings import NoDecode
 
 from models.private_files import readable_by_others
 from stream_app.setup.option_settings import OPTION_SETTINGS
+
+if TYPE_CHECKING:
+    from models.priors import Question
 
 # What all sections of the settings share: nothing unknown in them, lists and secrets as people give them.
 
@@ -43,6 +47,79 @@ class Section(BaseModel):
     """A table of the settings file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_DAY_SECONDS = 86_400
+
+
+class QuestionSettings(Section):
+    """A question about people: what must not be told of them, and when."""
+
+    at: NameList = Field(
+        default=(),
+        description="whether a person was at one of these places: clinics, places of worship, shelters",
+    )
+    groups: dict[str, NameList] = Field(
+        default={},
+        description="in which of these groups of places a person was: names of places by district; places in "
+        "none are elsewhere",
+    )
+    from_hour: float | None = Field(
+        default=None,
+        ge=0,
+        lt=24,
+        description="only in steps from this hour of the day that begins with slot 0",
+    )
+    until_hour: float | None = Field(
+        default=None, gt=0, le=24, description="until when; needs from_hour, and may be past midnight"
+    )
+    weights: tuple[int, ...] = Field(
+        default=(),
+        description="what a wrong guess costs in each slot of the cycle, 0 where nothing is asked; instead "
+        "of hours",
+    )
+
+    @model_validator(mode="after")
+    def _is_one(self) -> QuestionSettings:
+        if self.at and self.groups:
+            raise ValueError("at and groups are two questions; give each a name of its own")
+        if (self.from_hour is None) != (self.until_hour is None):
+            raise ValueError("from_hour and until_hour belong together; give both")
+        if self.from_hour is not None and self.weights:
+            raise ValueError("weights and hours say the same; give one of the two")
+        return self
+
+    def asked(self, name: str, step_seconds: int) -> Question:
+        """The question as accounts take it; ``ValueError`` where no whole step lies between the hours."""
+        from models.exceptions import TallyguardError
+        from models.priors import Question
+
+        groups = {name: self.at} if self.at else self.groups
+        weights = self.weights or self._of_hours(step_seconds)
+        try:
+            return Question(name, groups, weights or None)
+        except TallyguardError as error:
+            raise ValueError(str(error)) from None
+
+    def _of_hours(self, step_seconds: int) -> tuple[int, ...]:
+        """1 for each step of a day that lies between the hours; none where all are asked about."""
+        if self.from_hour is None or self.until_hour is None:
+            return ()
+        cycle = _DAY_SECONDS // step_seconds
+        if cycle * step_seconds != _DAY_SECONDS:
+            raise ValueError(
+                f"step_seconds must divide a day where hours are asked about, got {step_seconds}"
+            )
+        first, until = (hour * 3600 / step_seconds for hour in (self.from_hour, self.until_hour))
+        if until <= first:
+            until += cycle
+        asked = {step % cycle for step in range(ceil(first), floor(until))}
+        if not asked:
+            raise ValueError(
+                f"a whole step of {step_seconds} seconds must lie between from_hour and until_hour, "
+                f"got {self.from_hour:g} to {self.until_hour:g}"
+            )
+        return tuple(int(step in asked) for step in range(cycle))
 
 
 _LEAST_CHARACTERS, _LEAST_DIFFERENT = 16, 6  # of a token; random ones of 16 have 12 or more different ones
@@ -393,6 +470,10 @@ class SensorThingsSettings(Section):
     releases: dict[str, str] = Field(
         default_factory=dict,
         description="datastreams of our own: sensor, and the id that receives its releases",
+    )
+    totals: dict[str, str] = Field(
+        default_factory=dict,
+        description="datastreams of our own: a total, like day by district/centre, and the id that gets it",
     )
     since: datetime | None = Field(
         default=None, description="start of the first interval that is read, with time zone; none = origin"
