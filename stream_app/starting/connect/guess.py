@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ from stream_app.starting.counts.tables import (
     columns_in_words,
     count_cells,
     is_named,
+    named_columns,
     opened_table,
     read_table,
     text_column,
@@ -244,9 +245,7 @@ class _Columns:
             self._moments = self._joined(self._times) if self._times else None
             return
         found = {  # digits in a name are those of a file without a header
-            name: moments
-            for name in _words(table.column_names)
-            if (moments := self._read((name,))) is not None
+            name: moments for name in named_columns(table) if (moments := self._read((name,))) is not None
         }
         dates = [name for name in found if self._are_dates(name)]
         hours = [name for name in table.column_names if self._are_hours(name)]
@@ -410,10 +409,7 @@ class _Columns:
         if left and self._repeats([]):
             raise InputError(
                 "it must be known which column holds the counts",
-                ", ".join(
-                    repr(name) if name in _words([name]) else column_in_words(table, name)
-                    for name in left[:10]
-                ),
+                ", ".join(column_in_words(table, name) for name in left[:10]),
                 'name it with count = "count" in [connect.files]; several are channels',
             )
         return []
@@ -496,10 +492,6 @@ class _Columns:
 def _rank(name: str, names: Sequence[str]) -> int:
     plain = _plain(name)
     return names.index(plain) if plain in names else 999
-
-
-def _words(names: Iterable[str]) -> list[str]:
-    return [name for name in names if not any(sign.isdigit() for sign in name)]
 
 
 # As text, and as `tallyguard init` reads by it.
