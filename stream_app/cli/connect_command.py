@@ -285,19 +285,24 @@ def guess(
     preset: Annotated[str | None, setting_option("connect.files.preset")] = None,
     timezone: Annotated[str | None, setting_option("connect.files.timezone")] = None,
     channels: Annotated[Channels | None, setting_option("connect.files.channels")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw what was read, as SVG; it shows counts.")] = None,
+    json: JsonOption = False,
 ) -> None:
     """Propose the mapping of a file, with the reason for each key.
 
     Prints TOML to be read, corrected and kept: `--preset mine.toml` of `init` and `connect files` takes it.
-    What the file raises as a question stands in it as a comment, with the keys that answer it. Nothing else
-    is written, and no count is shown.
+    What the file raises as a question stands in it as a comment, with the keys that answer it. What was read
+    of each sensor goes to the terminal beside it: first and last count, sum, largest, what is missing. No
+    deployment is written.
 
     \b
     Examples:
       tallyguard connect guess counts.xlsx > mine.toml
-      tallyguard connect guess export.csv --timezone Europe/Berlin > mine.toml
+      tallyguard connect guess export.csv --timezone Europe/Berlin --picture read.svg > mine.toml
     """
+    from models.private_files import private_file
     from stream_app.starting.connect.guess import proposal
+    from stream_app.starting.counts.picture import picture as drawn
 
     settings = settings_of(
         config,
@@ -307,7 +312,18 @@ def guess(
             "connect.files.channels": channels and channels.value,
         },
     )
-    typer.echo(proposal(counts, settings.connect.files.model_dump(exclude_unset=True)), nl=False)
+    found = proposal(counts, settings.connect.files.model_dump(exclude_unset=True))
+    if picture is not None and found.found is not None:
+        with private_file(picture) as file:
+            file.write(drawn(found.found).encode())
+    if json:
+        read = {} if found.found is None else _summary(found.found, picture)
+        question = None if found.question is None else str(found.question)
+        print_json({**read, "question": question, "mapping": found.text})
+        return
+    if found.found is not None:
+        print_sensors(found.found, stderr())
+    typer.echo(found.text, nl=False)
 
 
 @connect.command()
@@ -370,11 +386,11 @@ def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) 
         )
 
 
-def _summary(found: CountTable, output: Path) -> dict[str, object]:
+def _summary(found: CountTable, output: Path | None) -> dict[str, object]:
     from stream_app.starting.counts.doubts import NOT_COUNTED
 
     return {
-        "output": str(output),
+        "output": None if output is None else str(output),
         "sensors": len(found.sensors),
         "steps": len(found.table),
         "step_seconds": found.step_seconds,

@@ -253,8 +253,9 @@ def add_numbers(table: Table, *headings: str) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
 
 
-def print_sensors(counts: CountTable) -> None:
+def print_sensors(counts: CountTable, console: Console | None = None) -> None:
     """What was read of each sensor, the busiest of many: to be compared with what its owner knows."""
+    console = console or stdout()
     rows = sorted(counts.by_sensor(), key=lambda each: -each.people)
     form = "%Y-%m-%d" if counts.step_seconds % _DAY == 0 else "%Y-%m-%d %H:%M"
     table = new_table()
@@ -264,9 +265,9 @@ def print_sensors(counts: CountTable) -> None:
         times = (f"{time:{form}}" for time in (row.first, row.last))
         missing = f"{row.missing / (row.counted + row.missing):.1%}"
         table.add_row(row.sensor, *times, missing, f"{row.people:,}", f"{row.largest:,}")
-    stdout().print(table)
+    console.print(table)
     if len(rows) > _MOST_SENSORS:
-        say(f"and {len(rows) - _MOST_SENSORS:,} less busy sensors")
+        console.print(f"and {len(rows) - _MOST_SENSORS:,} less busy sensors")
 
 
 def stderr() -> Console:

@@ -279,7 +279,8 @@ def said_by(texts: Iterable[str | None], wanted: Sequence[str]) -> NDArray[np.bo
     """Which texts are one of those that are wanted; none of these, where the first begins with ``!``."""
     names = [each.removeprefix("!") for each in wanted]
     fits = [text in names if not text else is_named(text, names) for text in ((each or "") for each in texts)]
-    return np.array(fits, dtype=bool) != (bool(wanted) and wanted[0].startswith("!"))
+    is_negated = bool(wanted) and wanted[0].startswith("!")
+    return np.asarray(np.array(fits, dtype=bool) != is_negated)
 
 
 class ArchiveTable:

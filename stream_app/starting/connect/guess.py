@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from stream_app.exceptions import InputError
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive import read_archive
 from stream_app.starting.connect.archive_file import layout_of, refuse_personal_columns, said_by
-from stream_app.starting.connect.presets_at_hand import preset_text, recognised_preset, resolved_map
+from stream_app.starting.connect.presets_at_hand import recognised_preset, resolved_map
 from stream_app.starting.counts.count_table import MOST_COUNTS, CountTable
 from stream_app.starting.counts.tables import (
     OpenedTable,
@@ -29,6 +29,7 @@ from stream_app.starting.counts.tables import (
     columns_in_words,
     count_cells,
     is_named,
+    named_columns,
     opened_table,
     read_table,
     text_column,
@@ -112,7 +113,7 @@ _CHANNELS = re.compile(
 _NO_COUNTS = re.compile(
     r"^(?:day|month|year|week|weekday|day_?of_?week|dayofweek|quarter|monat|jahr|tag|wochentag|woche|jour|mois|ann[ée]e|"
     r"mdate|hour|hr|stunde|heure|hora|ano|mes|dia|temp\w*|temperatur.*|.*speed.*|v85|.*%.*|weather|wetter.*|rain\w*|humidity|lat|latitude|"
-    r"lon|lng|long|longitude|x|y|x_coord|y_coord|objectid|fid|index|unnamed.*|is_?holiday|holiday|confidence|version|"
+    r"lon|lng|long|longitude|x|y|x_coord|y_coord|geo.*|objectid|fid|index|unnamed.*|is_?holiday|holiday|confidence|version|"
     r"snow\w*|wind\w*|precip\w*|.*_yr|brcweek|week_no)$",
     re.IGNORECASE,
 )
@@ -244,9 +245,7 @@ class _Columns:
             self._moments = self._joined(self._times) if self._times else None
             return
         found = {  # digits in a name are those of a file without a header
-            name: moments
-            for name in _words(table.column_names)
-            if (moments := self._read((name,))) is not None
+            name: moments for name in named_columns(table) if (moments := self._read((name,))) is not None
         }
         dates = [name for name in found if self._are_dates(name)]
         hours = [name for name in table.column_names if self._are_hours(name)]
@@ -348,7 +347,8 @@ class _Columns:
         if own.channel is None and self._repeats([sensor]):
             others = [name for name in rest if name not in (sensor, *counts)]
             kinds = {name: self._table[name].unique().to_pylist() for name in others}
-            modes = [name for name in others if _rank(name, _MODE_NAMES) < 999 and len(kinds[name]) > 1]
+            modes = [name for name in others if _rank(name, _MODE_NAMES) < 999 and name not in own.where]
+            modes = [name for name in modes if len(kinds[name]) > 1]
             if modes:
                 known = sorted(map(str, kinds[modes[0]]))
                 people = [each for each in known if _PEOPLE.search(each)] or known[:1]
@@ -409,10 +409,7 @@ class _Columns:
         if left and self._repeats([]):
             raise InputError(
                 "it must be known which column holds the counts",
-                ", ".join(
-                    repr(name) if name in _words([name]) else column_in_words(table, name)
-                    for name in left[:10]
-                ),
+                ", ".join(column_in_words(table, name) for name in left[:10]),
                 'name it with count = "count" in [connect.files]; several are channels',
             )
         return []
@@ -497,10 +494,6 @@ def _rank(name: str, names: Sequence[str]) -> int:
     return names.index(plain) if plain in names else 999
 
 
-def _words(names: Iterable[str]) -> list[str]:
-    return [name for name in names if not any(sign.isdigit() for sign in name)]
-
-
 # As text, and as `tallyguard init` reads by it.
 
 _OPTIONS = {
@@ -576,31 +569,40 @@ def read_counts(
     return replace(found, remarks=tuple(remarks), most_counts=max(most_counts, found.most_counts))
 
 
-def proposal(path: Path, given: Mapping[str, Any]) -> str:
-    """The mapping as TOML, with a reason for each key, and the question that the file raises with it."""
+class Proposal(NamedTuple):
+    """A mapping as TOML with a reason for each key, what it reads, and the question that the file raises."""
+
+    text: str
+    found: CountTable | None
+    question: InputError | None
+
+
+def proposal(path: Path, given: Mapping[str, Any]) -> Proposal:
+    """What a file is taken for, and what comes of it; nothing is refused, but asked."""
+    guess, found, question = Guess(), None, None
+    mapping = FilesMap.model_validate(given)
+    try:
+        guess = guessed(path, given)
+        mapping = resolved_map(guess.mapping(given))
+        found = read_archive([path], mapping)
+    except InputError as error:
+        question = error
     lines = [
         f"# What {path.name} was taken for. Read it, correct it, keep it for --preset.",
         f"about = {_toml(f'as found in {path.name}')}",
     ]
-    guess, found = Guess(), None
-    try:
-        guess = guessed(path, given)
-        mapping = guess.mapping(given)
-        found = read_archive([path], resolved_map(mapping))
-    except InputError as error:
-        lines += [f"# QUESTION: {error.must}, got {error.got}.", f"# ANSWER: {error.remedy}."]
-    keys = dict(guess.keys)
-    if "preset" in keys:  # a preset is copied, as one preset cannot name another
-        text = preset_text(keys.pop("preset")).split("\n", 1)[1]
-        lines += [f"# {guess.reasons['preset']}; the preset's keys:", text.rstrip()]
-    elif given.get("preset") is None:
-        keys.setdefault("ambiguous", "pairs")
-        guess.reasons["ambiguous"] = "an hour of autumn that stands once may be of either: not counted"
-    for key, value in {**keys, **{name: each for name, each in given.items() if name != "ignore"}}.items():
-        lines.append(f"{key} = {_toml(value)}  # {guess.reasons.get(key, 'as you said')}")
+    if question is not None:
+        lines += [f"# QUESTION: {question.must}, got {question.got}.", f"# ANSWER: {question.remedy}."]
+    reasons = {"ambiguous": "pairs: an hour of autumn that stands once may be of either, and is not counted"}
+    if "preset" in guess.keys:  # its keys are copied, as no preset names another
+        lines.append(f"# {guess.remarks()[0]}")
+        reasons = dict.fromkeys(FilesMap.model_fields, "as in the preset")
+    reasons |= guess.reasons
+    for key, value in mapping.model_dump(exclude_unset=True, exclude_none=True, exclude={"preset"}).items():
+        lines.append(f"{key} = {_toml(value)}  # {'as you said' if key in given else reasons.get(key, '')}")
     lines += [f"# {each}" for each in guess.remarks() if each.startswith("Columns left out")]
     lines += [f"# {_PLACE.sub('', each)}" for each in (found.remarks if found else ())]
-    return "\n".join(lines) + "\n"
+    return Proposal("\n".join(lines) + "\n", found, question)
 
 
 def _toml(value: object) -> str:
@@ -608,4 +610,5 @@ def _toml(value: object) -> str:
         return "{" + ", ".join(f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items()) + "}"
     if isinstance(value, str) and "\\" in value and "'" not in value:
         return f"'{value}'"
+    value = str(value) if isinstance(value, Path) else value
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

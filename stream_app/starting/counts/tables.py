@@ -144,7 +144,7 @@ def opened_table(path: Path, layout: Layout = AS_FOUND) -> OpenedTable:
     try:
         if kind == ".parquet":
             with pq.ParquetFile(path) as file:
-                opened = OpenedTable(path, list(file.schema_arrow.names))
+                opened = OpenedTable(path, [name for name in file.schema_arrow.names if name])
         elif kind in (".xlsx", ".xlsm", ".xls", ".ods"):
             opened = _opened_cells(path, *_sheet_rows(path, layout), layout)
         elif kind in (".json", ".jsonl", ".ndjson", ".geojson"):

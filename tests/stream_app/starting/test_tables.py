@@ -12,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from stream_app.cli.app import app
 from stream_app.exceptions import InputError
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect import read_archive, resolved_map
@@ -22,6 +24,7 @@ from stream_app.starting.counts.doubts import NOT_COUNTED
 from tests.shared_files import shared
 from tests.stream_app.command_line import invoked
 
+FIXTURES = Path(__file__).parent / "connect_fixtures"
 HEADER = ["Zeit", "Straße Süd", "Hafen"]
 ROWS = [
     ["2026-03-02 08:00", "41", "17"],
@@ -301,8 +304,22 @@ def test_what_is_no_table_is_told_by_its_line_in_words(
 def test_guess_prints_a_mapping_with_reasons_that_reads_the_same(tmp_path: Path) -> None:
     """And what is to be answered stands in it as a question, without a count."""
     path = saved(tmp_path, "City of X\n" + text(";"))
-    said = proposal(path, {"timezone": "Europe/Berlin"})
-    assert " ".join(said.split()) == invoked("connect", "guess", path, "--timezone", "Europe/Berlin")[1]
+    said = proposal(path, {"timezone": "Europe/Berlin"}).text
+    status, printed = invoked(
+        *("connect", "guess", path, "--timezone", "Europe/Berlin", "--picture", tmp_path / "read.svg")
+    )
+    assert (status, " ".join(said.split()) in printed) == (0, True)
+    drawn = (tmp_path / "read.svg").read_text()
+    assert drawn.count("#f2d5d0") == 1  # the hour that nobody counted
+    assert "Straße Süd" in drawn
+    assert ">109 (0.0%)<" in drawn
+    document = json.loads(
+        CliRunner()
+        .invoke(app, ["connect", "guess", str(path), "--timezone", "Europe/Berlin", "--json"])
+        .stdout
+    )
+    assert (document["counts"], document["question"], document["mapping"]) == (5, None, said)
+    assert [each["people"] for each in document["by_sensor"]] == [28, 109]
     own = saved(tmp_path, said, "mine.toml")
     mapped = read_archive([path], resolved_map(FilesMap(preset=str(own))))
     assert counts_of(mapped) == counts_of(read_counts(path, timezone="Europe/Berlin")) == COUNTED
@@ -312,11 +329,11 @@ def test_guess_prints_a_mapping_with_reasons_that_reads_the_same(tmp_path: Path)
         "time,all,a,b\n2026-03-02 08:00,91,47,44\n2026-03-02 09:00,83,42,41\n2026-03-02 10:00,72,40,32\n",
         "t.csv",
     )
-    asked = proposal(total, {"timezone": "UTC"})
+    asked = proposal(total, {"timezone": "UTC"}).text
     assert "# QUESTION: each person must be counted in one place, got 'all', the sum of 'a', 'b'" in asked
     assert "91" not in asked
     assert guessed(total, {}).keys["column_pattern"] == "(?P<sensor>.+)"
-    open_zone = proposal(path, {})
+    open_zone = proposal(path, {}).text
     assert "# QUESTION: the time zone of column 'Zeit' must be known" in open_zone
 
 
@@ -326,7 +343,7 @@ def test_from_a_workbook_to_a_checked_deployment_in_three_commands_and_an_edit(t
     counted = [(hour % 7, hour % 4) for hour in range(24)]
     rows = [[f"02.03.2026 {at:02}:00", f"{a}", f"{b}", f"{a + b}"] for at, (a, b) in enumerate(counted)]
     path = workbook(tmp_path / "counts.xlsx", [["Stadt", "X"], head, *rows])
-    said = proposal(path, {"timezone": "Europe/Berlin"})
+    said = proposal(path, {"timezone": "Europe/Berlin"}).text
     assert "'Gesamt', the sum of 'Hafen IN', 'Hafen OUT'" in said
     own = saved(tmp_path, said + 'ignore = ["Gesamt"]\n', "mine.toml")
     city = tmp_path / "city"
@@ -336,6 +353,62 @@ def test_from_a_workbook_to_a_checked_deployment_in_three_commands_and_an_edit(t
         "check", "--config", city / "tallyguard.toml", "--schedule", city / "schedule.json"
     )
     assert status == 0, said
+
+
+HOURS = [(day, hour) for day in (14, 15) for hour in range(24)]
+VENDORS = {
+    "a date at midnight beside the hour": (
+        "FECHA;HORA;IDENTIFICADOR;PEATONES;DISTRITO;LATITUD",
+        lambda d, h, n: f"{d}/09/2019 0:00;{h}:00;PERM_1;{n};Centro;40,42",
+    ),
+    "Finnish days and months": ("Päivämäärä;Baana", lambda d, h, n: f"ke {d} tammi 2014 {h:02}:00;{n}"),
+    "days in words, hours as ranges": (
+        "Date,Time,107 Quay Street",
+        lambda d, h, n: f"Tuesday {d} January 2020,{h}:00-{h}:59,{n}",
+    ),
+    "begin and end in Norwegian": (
+        "Punkt;Navn;Fra;Til;Dato;Trafikkmengde;Volume;Dekningsgrad (%)",
+        lambda d, h, n: (
+            f"9V;Hjulet;2022-01-{d}T{h:02}:00+01:00;2022-01-{d}T{h:02}:59:59+01:00;2022-01-{d};x;{n};100,0"
+        ),
+    ),
+    "local time beside UTC, modes in columns": (
+        "UTC Datetime,Local Datetime,countlineName,Cyclist,Pedestrian,Car",
+        lambda d, h, n: f"2021-07-{d} {h:02}:00,2021-07-{d} {h:02}:00,S1,7,{n},9",
+    ),
+    "month first": ("Date,Bridge", lambda d, h, n: f"7/{d}/2022 {h}:00,{n}"),
+    "a decimal comma": ("Zeit;Ort;Anzahl;Temperatur", lambda d, h, n: f"{d}.7.2022 {h}:00;Markt;{n},0;{h},5"),
+}
+
+
+@pytest.mark.parametrize("kind", VENDORS)
+def test_what_other_vendors_write_is_read_as_they_mean_it(tmp_path: Path, kind: str) -> None:
+    """Shapes of Madrid, Helsinki, Auckland, Norway and others: every hour has its own count."""
+    header, row = VENDORS[kind]
+    counted = [number * 7 % 11 for number in range(48)]
+    lines = [row(day, hour, n) for (day, hour), n in zip(HOURS, counted, strict=True)]
+    more = {"decimal": ","} if kind == "a decimal comma" else {}
+    found = taken(tmp_path, "\n".join([header, *lines, ""]), **more)
+    assert found.step_seconds == 3600
+    assert list(counts_of(found).values()) == [counted]
+
+
+def test_a_table_with_the_hours_across_is_asked_about(tmp_path: Path) -> None:
+    """Nantes writes a day in a row: each hour would have been a sensor of its own."""
+    hours = ";".join(f"{hour:02}" for hour in range(24))
+    rows = "".join(f"743;2021-01-{day};" + ";".join(["3"] * 24) + "\n" for day in range(10, 20))
+    with pytest.raises(InputError, match="24 columns that are named as hours of the day"):
+        taken(tmp_path, f"boucle;Jour;{hours}\n{rows}")
+
+
+@pytest.mark.parametrize("name", ["muenster.csv", "mta.csv", "golemio.json", "zurich.csv"])
+def test_a_guess_by_a_preset_is_a_file_of_its_own(tmp_path: Path, name: str) -> None:
+    """It holds the preset's keys, what was said over them, and reads the same."""
+    path = FIXTURES / name
+    own = saved(tmp_path, proposal(path, {"timezone": "UTC"}).text, "mine.toml")
+    mapping = resolved_map(FilesMap(preset=str(own)))
+    assert mapping.timezone == "UTC"
+    assert counts_of(read_archive([path], mapping)) == counts_of(read_counts(path, timezone="UTC"))
 
 
 def cells(path: Path, separator: str = ",") -> Iterator[dict[str, str]]:
