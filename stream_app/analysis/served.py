@@ -417,7 +417,6 @@ def answer_of_run(folder: Path) -> dict[str, Any]:
         "change": _would_change(verdict),
         "covers": f"{log.checked.in_words()}.",
         "record": log.checked.head,
-        "by": next((each.by for each in reversed(log.checked.entries) if each.kind != "ended"), None),
     }
 
 
@@ -473,7 +472,7 @@ class Plans:
         """The answer of what was planned, by the refined bound."""
         found = self._what_if().answer({"refined": "1"})
         said = {name: found[name] for name in ("state", "sentence", "rule", "change")}
-        return {**said, "covers": "This is a plan: nothing of it was published.", "record": None, "by": None}
+        return {**said, "covers": "This is a plan: nothing of it was published.", "record": None}
 
     def _what_if(self) -> WhatIf:
         with self._making:

@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from itertools import repeat
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -353,10 +352,8 @@ class WhatIf:
     ) -> dict[str, Any]:
         people = self._population.everybody
         view = View(About.of(self._settings))
-        for moment in zip(risks.steps, repeat(people), risks.guess, risks.ceiling, risks.added, strict=False):
-            view.note(Moment(*moment))
-        headline = {each.kind.name: each for each in view.group("headline")}
-        error = mean_error(steps)
+        for step, *means in zip(risks.steps, risks.guess, risks.ceiling, risks.added, strict=True):
+            view.note(Moment(step, people, *means))
         state, sentence, change = self._answer(choice, risks, people, refined=refined)
         rule = "" if choice.limit is None else whole_rule_in_words(choice.limit)
         return {
@@ -375,11 +372,8 @@ class WhatIf:
             "published": sum(each.mechanism.is_released for step in steps for each in step.releases),
             "counts": sum(len(step.releases) for step in self.steps),
             "raw": sum(each.mechanism.is_exact for step in steps for each in step.releases),
-            "figures": {
-                "step": headline["added"].over.last,
-                **{name: each.shown for name, each in headline.items()},
-                "error": error_in_words(error),
-            },
+            "figures": [each.as_json() for each in view.group("headline")],
+            "error": error_in_words(mean_error(steps)),
         }
 
     def _answer(
@@ -397,10 +391,10 @@ class WhatIf:
             said = f"Not shown: what-if does not answer a rule on added risk with {why}."
             return MayPublish.OPEN, said, "Use a rule on the ceiling, or tallyguard plan."
         most, allowed = max(risks.over), limit.allowed(people)
-        at = risks.steps[risks.over.index(most)]
+        at = About.of(settings).times.when(risks.steps[risks.over.index(most)])
         may = f"{allowed:,} of {people:,} people may be over the limit"
         if most <= allowed:
-            said = f"Yes, {condition}: {may}, and at most {most:,} would be, at step {at:,}."
+            said = f"Yes, {condition}: {may}, and at most {most:,} would be, at {at}."
             return (
                 MayPublish.YES,
                 said,
@@ -414,11 +408,9 @@ class WhatIf:
             )
             return MayPublish.NO, said, "Publishing less cannot change it. Limit the added risk instead."
         if not refined:
-            said = (
-                f"Not shown: by the fast bound up to {most:,} people would be over it, at step {at:,}; {may}."
-            )
+            said = f"Not shown: by the fast bound up to {most:,} people would be over it, at {at}; {may}."
             return MayPublish.OPEN, said, "The refined bound may clear some of them."
-        said = f"No: even {condition}, {most:,} people would be over the limit at step {at:,}; {may}."
+        said = f"No: even {condition}, {most:,} people would be over the limit at {at}; {may}."
         return (
             MayPublish.NO,
             said,

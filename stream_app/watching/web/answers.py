@@ -326,6 +326,7 @@ def _step(text: str, board: StatusBoard) -> WebAnswer:
         "releases": [vars(line) for line in found["releases"]],
         "distribution": vars(found["distribution"]) if found["distribution"] else None,
         "summary": _summary(found["summary"]),
+        "figures": [each.as_json() for each in found["figures"]],
     }
     return WebAnswer(HTTPStatus.OK, _JSON, _text(_finite(document)).encode())
 

@@ -372,7 +372,8 @@ class StatusBoard(Observer):
         distribution = _distribution(self._view.standing()) if self._view else None
         releases = tuple(_release(release, event) for release in event.schedule.releases)
         decision = _decision(event)
-        shown = {"releases": releases, "distribution": distribution, "decision": decision}
+        figures = self._figures.figures
+        shown = {"releases": releases, "distribution": distribution, "decision": decision, "figures": figures}
         with self._changing:
             self._past.note(
                 event.step,
@@ -394,7 +395,7 @@ class StatusBoard(Observer):
             first_kept=self._past.first,
             **self._spent(),
             hidden=self._hidden(status.hidden, event),
-            figures=self._figures.figures,
+            figures=figures,
         )
 
     def _hidden(self, before: tuple[HiddenLine, ...], event: StepClosed) -> tuple[HiddenLine, ...]:

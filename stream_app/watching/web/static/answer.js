@@ -33,10 +33,9 @@ export function drawPlan(part, name, plan) {
   const word = showState(part, plan.pending ? "not shown" : plan.state);
   const figures = plan.figures ? [
     ["Over the limit, at most", plan.most_over === null || plan.allowed === null ? "–" : `${plan.most_over.toLocaleString("en")} of ${plan.people.toLocaleString("en")}; ${plan.allowed.toLocaleString("en")} may be`],
-    ["Guess, ceiling", `${plan.figures.guess}, ${plan.figures.ceiling}`],
-    ["Added risk, at most", plan.figures.added],
+    ...plan.figures.filter((each) => each.value !== null).map((each) => [each.label, each.shown]),
     ["Counts published", `${plan.published.toLocaleString("en")} of ${plan.counts.toLocaleString("en")}, ${plan.raw.toLocaleString("en")} of them raw`],
-    ["Each", plan.figures.error],
+    ["Each", plan.error],
   ] : [];
   part.replaceChildren(
     element("h3", {}, name),

@@ -7,7 +7,7 @@ import { openPlans, startPlans, wishPlans } from "./plans.js";
 import { FULL_BITS, chooseSensors, meanBits } from "./sensors.js";
 import { choose, drawSpread, drawTime, startTime } from "./time.js";
 import { drawWeek, startWeek } from "./week.js";
-import { EXACT, attackInWords, bits, ceilingInWords, element, hourOfWeek, inAHundred, number, table, twoDigits } from "./words.js";
+import { EXACT, bits, element, hourOfWeek, inAHundred, number, table, twoDigits } from "./words.js";
 
 const SILENCE_MS = 12000; // two heartbeats missed: the engine is lost, whatever the connection says
 const HIDES_WELL = 8; // people of noise: the fullest colour of what the crowd hides
@@ -107,16 +107,19 @@ function drawCondition({ about }) {
 function drawStep() {
   const state = shown ? { ...latest, ...shown } : latest;
   const { people, rejected, summary, distribution, decision } = state;
+  const named = new Map(state.figures.map((each) => [each.name, each]));
+  const said = (name) => named.get(name)?.shown ?? "–";
   const figures = {
     people: number(people),
     rejected: number(rejected),
-    "mean-attack": summary ? attackInWords(summary.attack) : "–",
-    "mean-risk": summary ? ceilingInWords(summary.mean_risk) : "–",
-    "mean-baseline": summary ? inAHundred(summary.mean_baseline) : "–",
-    "mean-added": summary ? ceilingInWords(summary.mean_added) : "–",
-    "mean-crowd": summary?.crowd ? ceilingInWords(summary.crowd.mean_risk) : "–",
-    "most-added": summary?.most_added != null ? ceilingInWords(summary.most_added) : summary ? ceilingInWords(summary.added["1.0"]) : "–",
-    "over-now": summary?.over_limit ? number(summary.over_limit.by_releases + summary.over_limit.by_habits) : "no rule counts",
+    "mean-attack": said("last.attack"),
+    "mean-risk": said("last.ceiling"),
+    "mean-baseline": said("last.guess"),
+    "mean-added": said("last.added"),
+    "mean-crowd": said("last.crowd"),
+    "most-added": said("most.added"),
+    "over-now": named.has("people.now") ? said("people.now") : "no rule counts",
+    headline: named.get("headline.added")?.sentence ?? "–",
   };
   for (const [id, text] of Object.entries(figures)) by(id).textContent = text;
   by("headline").textContent = headline(latest.figures ?? []);
@@ -241,7 +244,7 @@ startPeople((isOpen) => openPlans(isOpen, latest));
 startPlans();
 startWeek();
 startTime((past) => {
-  shown = past?.error ? { step: past.step, releases: [], summary: null, distribution: null, decision: past.error, bits: {} } : past;
+  shown = past?.error ? { step: past.step, releases: [], figures: [], summary: null, distribution: null, decision: past.error, bits: {} } : past;
   drawStep();
 });
 listen();

@@ -146,7 +146,11 @@ function draw() {
     line("ceiling of plan B", "ceiling", on(b, "ceiling"), { dash: "b" }),
     line("guess", "guess", on(b, "guess")),
   ], { x: (step) => number(step), y: (value) => `${+(100 * value).toPrecision(3)}`, label: "in 100", title: "Mean ceiling of both plans by step",
-    describe: `Mean ceilings, at the step where most is added: plan A ${a.figures.ceiling}, plan B ${b.figures.ceiling}` });
+    describe: `Mean ceilings, at the step where most is added: plan A ${shown(a)}, plan B ${shown(b)}` });
+}
+
+function shown(plan) {
+  return plan.figures.find((each) => each.name === "headline.ceiling")?.shown ?? "";
 }
 
 function listed() {
