@@ -352,8 +352,10 @@ class WhatIf:
     ) -> dict[str, Any]:
         people = self._population.everybody
         view = View(About.of(self._settings))
-        for step, *means in zip(risks.steps, risks.guess, risks.ceiling, risks.added, strict=True):
-            view.note(Moment(step, people, *means))
+        for step, guess, ceiling, added in zip(
+            risks.steps, risks.guess, risks.ceiling, risks.added, strict=True
+        ):
+            view.note(Moment(step, people, guess, ceiling, added))
         state, sentence, change = self._answer(choice, risks, people, refined=refined)
         rule = "" if choice.limit is None else whole_rule_in_words(choice.limit)
         return {
