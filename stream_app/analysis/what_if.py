@@ -170,7 +170,7 @@ class WhatIf:
             if any(level is not None for level in levels.values()):
                 share = _number("share", query.get("share")) or 0.0
                 base = limit or RiskBudget(added=1.0)
-                limit = replace(base, share=share, **levels)
+                limit = replace(base, share=share, risk=levels["risk"], added=levels["added"])
             else:
                 limit = None
         noise = query.get("noise", now.noise)
