@@ -165,7 +165,7 @@ class Choice:
     @property
     def mean_added(self) -> float:
         """The mean added risk of the step at which it is highest."""
-        return max((risks.mean_added for risks in self.plan.ceilings), default=0.0)
+        return self.plan.view.value("headline.added")
 
     def as_json(self) -> dict[str, Any]:
         """The choice as one JSON object."""
@@ -174,9 +174,7 @@ class Choice:
             "name": self.name,
             "within": self.within,
             "highest_mean_added": self.mean_added if has_people else None,
-            "highest_ceiling": max((each.most_risk for each in self.plan.ceilings), default=None)
-            if has_people
-            else None,
+            "highest_ceiling": self.plan.view.value("most.ceiling") if has_people else None,
             "differential_privacy_by_unit": [
                 {
                     "unit": each.unit.value,

@@ -170,7 +170,7 @@ class WhatIf:
             if any(level is not None for level in levels.values()):
                 share = _number("share", query.get("share")) or 0.0
                 base = limit or RiskBudget(added=1.0)
-                limit = replace(base, share=share, **levels)
+                limit = replace(base, share=share, risk=levels["risk"], added=levels["added"])
             else:
                 limit = None
         noise = query.get("noise", now.noise)
@@ -352,8 +352,10 @@ class WhatIf:
     ) -> dict[str, Any]:
         people = self._population.everybody
         view = View(About.of(self._settings))
-        for step, *means in zip(risks.steps, risks.guess, risks.ceiling, risks.added, strict=True):
-            view.note(Moment(step, people, *means))
+        for step, guess, ceiling, added in zip(
+            risks.steps, risks.guess, risks.ceiling, risks.added, strict=True
+        ):
+            view.note(Moment(step, people, guess, ceiling, added))
         state, sentence, change = self._answer(choice, risks, people, refined=refined)
         rule = "" if choice.limit is None else whole_rule_in_words(choice.limit)
         return {

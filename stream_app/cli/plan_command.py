@@ -231,7 +231,7 @@ def _print_choices(
     add_numbers(costs, *(f"Epsilon, {each.unit.value}" for each in found[0].units))
     for each in found:
         has_people = each.plan.people > 0
-        highest = max((risks.most_risk for risks in each.plan.ceilings), default=0.0)
+        highest = each.plan.view.value("most.ceiling")
         costs.add_row(
             each.name,
             "not always" if each.within is None else f"{each.within:,}",

@@ -309,7 +309,7 @@ class View:
 
     def value(self, name: str) -> float:
         """Its value; 0 where it was not computed."""
-        return self.figure(name).value or 0.0
+        return next((each.value for each in self.figures if each.name == name), None) or 0.0
 
     def group(self, scope: str) -> tuple[Figure, ...]:
         """The figures whose names begin with the scope."""

@@ -136,10 +136,12 @@ def test_every_place_says_that_the_priors_were_refuted_and_on_how_many(
     assert said in report
     assert f"Ceiling, {short}" in report
     assert "lowest predictions 106 8 in 100 27 in 100 (19 to 36)" in report
-    assert "if habits are as assumed, no method" not in report.lower()
+    assert "if habits are as assumed, no method is right" not in report.lower()
     log = read_run(shown.folder)
-    said = f"{sentence_case(short)}, no method is right in more than {ceiling_in_words(log.worst.mean_risk)}"
-    assert said in report
+    answer = (
+        f"{sentence_case(short)}, no method is right in more than {ceiling_in_words(log.worst.mean_risk)}"
+    )
+    assert answer in report
     assert "not known" in report
     (tmp_path / "day.json").write_text(json.dumps({"steps": [{"sensors": ["A"], "mechanism": "raw"}]}))
     planned = plan_releases(shown.settings, tmp_path / "day.json", population())
