@@ -223,7 +223,8 @@ _RUNBOOKS = "/runbooks/"
 _PLAN = "/plan.json"
 TAKE = "/take"
 """Where a plan is taken: the only path that is sent something, by the holder of the token."""
-PEOPLE_PATHS = (_PEOPLE, "/why.json", _DEVICES, _PLAN, TAKE)
+PLAN_PATHS = (_PLAN, TAKE)
+PEOPLE_PATHS = (_PEOPLE, "/why.json", _DEVICES, *PLAN_PATHS)
 _REFUSALS = {
     HTTPStatus.BAD_REQUEST: "the request cannot be read",
     HTTPStatus.METHOD_NOT_ALLOWED: "only GET and HEAD are answered here, and POST where a plan is taken",
@@ -371,7 +372,7 @@ def _people(path: str, query: Mapping[str, str], authorization: str, site: Site,
         )
     if path == _DEVICES:
         return _as_json(HTTPStatus.OK, site.people.devices())
-    if path in (_PLAN, TAKE):
+    if path in PLAN_PATHS:
         return _planned(path, query, site.planner, body)
     if path == _PEOPLE:
         return _exposed(query, site.people)

@@ -66,8 +66,24 @@ function draw(state) {
   by("basis").hidden = !state.note;
   by("basis").textContent = state.note ? `Note: ${state.note}.` : "";
   describePeople(state);
-  drawAnswer(state);
+  refreshAnswer();
   openLink(state);
+}
+
+let isAsking = false;
+
+// The records are read once more when they were read, not for every step of a fast run.
+async function refreshAnswer() {
+  if (isAsking) return;
+  isAsking = true;
+  const read = latest;
+  try {
+    await drawAnswer(read);
+  } catch {
+    // the engine is lost, which the page says elsewhere
+  }
+  isAsking = false;
+  if (latest.next_step !== read.next_step || latest.phase !== read.phase) setTimeout(refreshAnswer, 1000);
 }
 
 let isOpened = false;

@@ -14,7 +14,25 @@ export function startWeek() {
 }
 
 // ``sensors`` are those listed, ``all`` their order in the state.
-export async function drawWeek(sensors, all, hasNoPeople, hour) {
+export async function drawWeek(...wanted) {
+  if (isAsking) {
+    next = wanted;
+    return;
+  }
+  isAsking = true;
+  next = null;
+  try {
+    await askWeek(...wanted);
+  } catch {
+    // the engine is lost, which the page says elsewhere
+  }
+  isAsking = false;
+  if (next) drawWeek(...next);
+}
+
+let isAsking = false, next = null;
+
+async function askWeek(sensors, all, hasNoPeople, hour) {
   const places = new Map(all.map((each, index) => [each.name, index]));
   const answer = await fetch(`week.json?sensors=${sensors.map((each) => places.get(each.name)).join(",")}`);
   if (!answer.ok) return;
