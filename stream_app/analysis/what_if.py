@@ -417,7 +417,8 @@ class WhatIf:
         at = About.of(settings).times.when(risks.steps[risks.over.index(most)])
         may = f"{allowed:,} of {people:,} people may be over the limit"
         if most <= allowed:
-            said = f"Yes, {condition}: {may}, and at most {most:,} would be, at {at}."
+            over = f"at most {most:,} would be, at {at}" if most else "nobody would be at any step"
+            said = f"Yes, {condition}: {may}, and {over}."
             return (
                 MayPublish.YES,
                 said,
