@@ -404,8 +404,11 @@ class Follower(threading.Thread):
 
 
 def answer_of_run(folder: Path) -> dict[str, Any]:
-    """The rule, the verdict in one of its states and in words, and what would change it; no name is in it."""
-    log = read_run(folder)
+    """The rule, the verdict in one of its states and in words, and what would change it.
+
+    As an export has it: what the report says of people beside the priors' is not for a page.
+    """
+    log = replace(read_run(folder), beyond=None)
     verdict = verdict_of(log)
     return {
         "state": verdict.answer.value,

@@ -28,7 +28,7 @@ from models.releases import Schedule, SensorRelease, StepSchedule
 from models.text import parse_toml
 from stream_app.analysis.accounted_again import mean_error
 from stream_app.analysis.planning import plan_schedule
-from stream_app.analysis.verdict import MayPublish, limit_in_words, rule_in_words
+from stream_app.analysis.verdict import MayPublish, whole_rule_in_words
 from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import BUDGET
 from stream_app.setup.run_folder.durable import replace_file
@@ -378,7 +378,7 @@ class WhatIf:
         for step, *means in zip(risks.steps, risks.guess, risks.ceiling, risks.added, strict=True):
             view.note(Moment(step, people, *means))
         state, sentence, change = self._answer(choice, risks, people, refined=refined)
-        rule = "" if choice.limit is None else _rule(choice.limit)
+        rule = "" if choice.limit is None else whole_rule_in_words(choice.limit)
         return {
             "plan": choice.in_words(),
             "about": self._about,
@@ -440,10 +440,6 @@ class WhatIf:
             said,
             f"More noise, fewer sensors, or a share of {needed} or more would change it.",
         )
-
-
-def _rule(limit: RiskBudget) -> str:
-    return f"{rule_in_words(limit)}: {limit_in_words(limit)}"
 
 
 def _number(name: str, text: str | None) -> float | None:

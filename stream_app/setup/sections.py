@@ -471,6 +471,10 @@ class SensorThingsSettings(Section):
         default_factory=dict,
         description="datastreams of our own: sensor, and the id that receives its releases",
     )
+    totals: dict[str, str] = Field(
+        default_factory=dict,
+        description="datastreams of our own: a total, like day by district/centre, and the id that gets it",
+    )
     since: datetime | None = Field(
         default=None, description="start of the first interval that is read, with time zone; none = origin"
     )

@@ -40,6 +40,7 @@ from stream_app.setup.sections import (
     require_token,
     take_secret,
 )
+from stream_app.setup.total_levels import Level
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
@@ -266,6 +267,11 @@ class Settings(BaseSettings):
     snapshot_key_secret: SecretStr | None = Field(
         default=None, description="the snapshot key, in hexadecimal"
     )
+    totals: NameList = Field(
+        default=(),
+        description="totals of published values that are made of each hour, day or week, by sensor, district "
+        "(group of sensors) or city: day by sensor, week by city",
+    )
     sensors: Path | None = Field(
         default=None, description="file of sensors; without it each location has a sensor of its name"
     )
@@ -370,6 +376,11 @@ class Settings(BaseSettings):
         if list(thresholds) != sorted(set(thresholds)):
             raise ValueError("must rise, without repeats")
         return thresholds
+
+    @field_validator("totals")
+    @classmethod
+    def _levels_exist(cls, totals: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(str(Level.of(each)) for each in totals)
 
     @model_validator(mode="after")
     def _token_of_file(self) -> Settings:

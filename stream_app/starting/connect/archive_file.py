@@ -27,6 +27,7 @@ from stream_app.starting.counts.tables import (
     read_table,
     text_column,
 )
+from stream_app.starting.counts.times import joined_cells
 
 # What must not be taken in: single people, images, addresses of devices. The names of columns tell.
 
@@ -274,6 +275,13 @@ def layout_of(mapping: FilesMap) -> Layout:
     )
 
 
+def said_by(texts: Iterable[str | None], wanted: Sequence[str]) -> NDArray[np.bool_]:
+    """Which texts are one of those that are wanted; none of these, where the first begins with ``!``."""
+    names = [each.removeprefix("!") for each in wanted]
+    fits = [text in names if not text else is_named(text, names) for text in ((each or "") for each in texts)]
+    return np.array(fits, dtype=bool) != (bool(wanted) and wanted[0].startswith("!"))
+
+
 class ArchiveTable:
     """The chosen columns of a file, each coded: years of text take little memory, and are parsed once."""
 
@@ -299,10 +307,7 @@ class ArchiveTable:
         if mapping.where:
             self._take(mapping.where)
         if self.chosen.joined:
-            texts: list[Any] = [
-                pc.utf8_trim_whitespace(text_column(self._table, name)) for name in self.chosen.joined
-            ]
-            together: Any = pc.binary_join_element_wise(*texts, " ")
+            together = joined_cells([text_column(self._table, name) for name in self.chosen.joined])
             self._table = self._table.append_column(self.chosen.start, together)
         self.rows = self._table.num_rows
 
@@ -310,11 +315,8 @@ class ArchiveTable:
         """Only the rows whose cells are what ``where`` says."""
         kept = np.ones(self._table.num_rows, dtype=bool)
         for name, wanted in where.items():
-            is_negated = bool(wanted) and wanted[0].startswith("!")
-            names = [each.removeprefix("!") for each in wanted]
             coded = self.coded(name)
-            fits = np.append([is_named(text, names) for text in coded.texts], "" in names).astype(bool)
-            kept &= fits[coded.at] != is_negated
+            kept &= said_by([*coded.texts, None], wanted)[coded.at]
         self._rows = np.flatnonzero(kept)
         if not self._rows.size:
             raise InputError(

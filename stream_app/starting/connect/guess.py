@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from stream_app.exceptions import InputError
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive import read_archive
-from stream_app.starting.connect.archive_file import layout_of, refuse_personal_columns
+from stream_app.starting.connect.archive_file import layout_of, refuse_personal_columns, said_by
 from stream_app.starting.connect.presets_at_hand import preset_text, recognised_preset, resolved_map
 from stream_app.starting.counts.count_table import MOST_COUNTS, CountTable
 from stream_app.starting.counts.tables import (
@@ -31,14 +31,20 @@ from stream_app.starting.counts.tables import (
     is_named,
     opened_table,
     read_table,
+    text_column,
 )
-from stream_app.starting.counts.times import parse_times
+from stream_app.starting.counts.times import joined_cells, parse_times
 
 _SAMPLE_ROWS = 20_000
 
 
+def _plain(name: str) -> str:
+    """A name without capitals and signs, of a path its end: ``fields.Site_ID`` is ``siteid``."""
+    return re.sub(r"[^\w]|_", "", name.rsplit(".", 1)[-1].lower())
+
+
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split(", "))
+    return tuple(dict.fromkeys(map(_plain, text.split(", "))))
 
 
 # What columns are called, the surer names first.
@@ -55,15 +61,16 @@ _SENSOR_NAMES = _names(
     "counter_name, location, locationname, location_name, locations_id, segment_id, station, "
     "zaehlstelle, zählstelle, standort, lage, messstelle, nom_compteur, compteur, id_compteur, device, "
     "device_id, devicename, device_name, camera, street, street_name, entrance, zone, name, id, "
-    "fk_zaehler, fk_standort, numero_boucle, agg_compteur, id_aforo, punto, numer, lokalizacja, paikka, "
-    "plats"
+    "fk_zaehler, fk_standort, numero_boucle, agg_compteur, id_aforo, identificador, sitecode, "
+    "countlinename, countline, navn, punto, numer, lokalizacja, paikka, plats"
 )
 _COUNT_NAMES = _names(
     "count, counts, hourly_counts, hourly_count, total_of_directions, pedestrians, pedestrian, "
     "pedestrians_count, pedestrian_count, peds, people, people_count, peoplecount, visitors, visits, "
-    "footfall, incount, fussgaenger, fußgänger, passanten, anzahl, anzahl_passanten, besucher, "
-    "comptage, sum_counts, nb_passages, passages, volume, value_pedestrians, peatones, personas, value, "
-    "valeur, wert, total, totals, n, zaehlung, nb_pietons, ped_count, crossings, liczba, antal"
+    "footfall, totalcount, totale, fussgaenger, fußgänger, passanten, anzahl, anzahl_passanten, "
+    "besucher, comptage, sum_counts, nb_passages, passages, volume, value_pedestrians, peatones, "
+    "personas, value, valeur, wert, total, totals, n, zaehlung, nb_pietons, ped_count, crossings, "
+    "liczba, antal"
 )
 _WEEKDAYS = re.compile(
     r"^(?:mon|tue|wed|thu|fri|sat|sun|lun|mar|mer|jeu|ven|sam|dim|mo|di|mi|do|fr|sa|so)\b", re.I
@@ -73,25 +80,29 @@ _HOUR = re.compile(
     r"hora|ora|uur|tijd|tid|time_?period|interval|hodina|godzina)$",
     re.IGNORECASE,
 )
+_HOUR_OF_COLUMN = re.compile(
+    r"^h?(?:eure|our|ora)?[ _]?(?:[01]?\d|2[0-4])(?::00|h|h00| ?[ap]m)?(?:\s?[-–].*)?$", re.I
+)
 _OF_THE_CLOCK = (
     r"(?i)^(?:[01]?[0-9]|2[0-4])(?:(?::|h)[0-5]?[0-9]?(?::[0-5][0-9])?)?\s?(?:[ap]\.?m\.?)?(?:\s?[-–].*)?$"
 )
-_BEGIN = re.compile(r"(?:^|[^a-z])(?:start|begin|from|von|d[ée]but|desde|inizio|od)|From$", re.IGNORECASE)
+_BEGIN = re.compile(
+    r"(?:^|[^a-z])(?:start|begin|from|von|d[ée]but|desde|inizio|od|fra)(?:[^a-z]|$|time|date)|From$",
+    re.IGNORECASE,
+)
 _END = re.compile(
-    r"(?:^|[^a-z])(?:end|until|to|bis|ende|fin|hasta|do)(?:[^a-z]|$|time|date)|To$", re.IGNORECASE
+    r"(?:^|[^a-z])(?:end|until|to|bis|ende|fin|hasta|do|til)(?:[^a-z]|$|time|date)|To$", re.IGNORECASE
 )
 _PEOPLE = re.compile(
     r"pedestr|people|person|foot|fu(?:ss|ß|.)g|passan|pi[ée]ton|peat|visitor|besuch", re.IGNORECASE
 )
-_CHANNEL_NAMES = re.compile(
-    r"^(?:direction|dir|richtung|richtung_id|sens|lane|channel|channel_id|side|sentido|direzione|flow|flow_id|"
-    r"direction_name|directionname)$",
-    re.IGNORECASE,
+_CHANNEL_NAMES = _names(
+    "direction, dir, richtung, richtung id, sens, lane, channel, channel id, side, sentido, direzione, flow, "
+    "flow id, direction name, lane name, lane code"
 )
-_MODE_NAMES = re.compile(
-    r"^(?:mode|type|class|klasse|vehicle|vehicle_type|vehicletype|road_user|category|kategorie|classification|"
-    r"traffic_type|verkehrsart|tipo|mobility_type|travel_mode|user_type|usertype)$",
-    re.IGNORECASE,
+_MODE_NAMES = _names(
+    "mode, type, class, klasse, vehicle, vehicle type, road user, category, kategorie, classification, "
+    "traffic type, verkehrsart, tipo, mobility type, travel mode, user type, transport, verkehrsmittel"
 )
 _CHANNELS = re.compile(
     r"(?:^|[^a-z])(?:in|out|ein|aus|entr[ée]e|sortie|channel|kanal|lane|direction|richtung|ri|left|right|nb|sb|eb|wb|"
@@ -100,7 +111,7 @@ _CHANNELS = re.compile(
 )
 _NO_COUNTS = re.compile(
     r"^(?:day|month|year|week|weekday|day_?of_?week|dayofweek|quarter|monat|jahr|tag|wochentag|woche|jour|mois|ann[ée]e|"
-    r"mdate|hour|hr|stunde|heure|hora|ano|mes|dia|temp\w*|temperatur.*|weather|wetter.*|rain\w*|humidity|lat|latitude|"
+    r"mdate|hour|hr|stunde|heure|hora|ano|mes|dia|temp\w*|temperatur.*|.*speed.*|v85|.*%.*|weather|wetter.*|rain\w*|humidity|lat|latitude|"
     r"lon|lng|long|longitude|x|y|x_coord|y_coord|objectid|fid|index|unnamed.*|is_?holiday|holiday|confidence|version|"
     r"snow\w*|wind\w*|precip\w*|.*_yr|brcweek|week_no)$",
     re.IGNORECASE,
@@ -196,7 +207,10 @@ def _sample(opened: OpenedTable, own: FilesMap) -> pa.Table:
             break
     if not rows:
         raise InputError(f"{opened.path} must hold counts", "no row", "give a file with counts")
-    table = pa.Table.from_batches(batches).slice(0, _SAMPLE_ROWS)
+    table: Any = pa.Table.from_batches(batches).slice(0, _SAMPLE_ROWS)
+    for name, wanted in own.where.items():
+        fits = said_by(text_column(table, name).to_pylist(), wanted) if name in names else np.zeros(0)
+        table = table.filter(pa.array(fits)) if fits.any() else table
     columns = {}
     for name in names:
         column: Any = table[name].combine_chunks()
@@ -300,6 +314,13 @@ class _Columns:
             return
         if own.sensor or own.count or own.columns or own.column_pattern:
             return
+        hours = [name for name in numbers if _HOUR_OF_COLUMN.match(name)]
+        if len(hours) >= 12:
+            raise InputError(
+                "each row must be of one time",
+                f"{len(hours)} columns that are named as hours of the day",
+                "write date, hour, sensor and count in a row each: hours across are not read",
+            )
         words = [
             name for name in rest if name not in numbers or (_NO_COUNTS.match(name) and len(numbers) > 1)
         ]
@@ -324,25 +345,23 @@ class _Columns:
             guess.say("count", list(counts), reason)
         if own.uptime is None and "uptime" in rest and not is_named("uptime", own.ignore):
             guess.say("uptime", "uptime", "the share of the interval in which the counter worked")
-        keys = [sensor]
-        if own.channel is None and self._repeats(keys):
-            apart = [
-                name
-                for name in rest
-                if name not in (sensor, *counts)
-                and not self._are_times(name)
-                and not self._repeats([*keys, name])
-            ]
-            modes = [name for name in apart if _MODE_NAMES.match(name) and not own.where]
+        if own.channel is None and self._repeats([sensor]):
+            others = [name for name in rest if name not in (sensor, *counts)]
+            kinds = {name: self._table[name].unique().to_pylist() for name in others}
+            modes = [name for name in others if _rank(name, _MODE_NAMES) < 999 and len(kinds[name]) > 1]
             if modes:
-                known = sorted({str(each) for each in self._table[modes[0]].unique().to_pylist()})
+                known = sorted(map(str, kinds[modes[0]]))
                 people = [each for each in known if _PEOPLE.search(each)] or known[:1]
                 raise InputError(
                     "it must be said who is counted",
                     f"{len(known)} kinds in column {modes[0]!r}: {', '.join(known[:10])}",
                     f"set where = {_toml({modes[0]: people})} in [connect.files]",
                 )
-            named = [name for name in apart if _CHANNEL_NAMES.match(name)]
+            named = [
+                name
+                for name in others
+                if _rank(name, _CHANNEL_NAMES) < 999 and not self._repeats([sensor, name])
+            ]
             if named:
                 guess.say("channel", named[0], "a sensor has a row for each of them")
         used = {*self._times, sensor, *counts, "uptime", guess.keys.get("channel"), *own.where}
@@ -418,7 +437,9 @@ class _Columns:
         columns: list[Any] = [self._table[name].combine_chunks() for name in names]
         if any(column.null_count or not len(column) for column in columns):
             return None
-        cells = columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, " ")
+        if any(pa.types.is_temporal(column.type) for column in columns[:1] if len(columns) > 1):
+            return None
+        cells = columns[0] if len(columns) == 1 else joined_cells(columns)
         coded = cells.dictionary_encode()
         at, different = np.asarray(coded.indices), coded.dictionary
         is_text = pa.types.is_string(different.type)
@@ -472,7 +493,7 @@ class _Columns:
 
 
 def _rank(name: str, names: Sequence[str]) -> int:
-    plain = " ".join(name.strip().lower().split())
+    plain = _plain(name)
     return names.index(plain) if plain in names else 999
 
 

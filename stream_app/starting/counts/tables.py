@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+import string
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -397,7 +398,11 @@ def _lists(node: Any, path: str) -> dict[str, Records]:
     records = [_flat(each) for each in items if isinstance(each, dict)]
     if isinstance(node, list) and items and all(isinstance(each, list) for each in items):
         rows = [dict(zip(map(str, items[0]), each, strict=False)) for each in items[1:]]
-        return {path: rows} if all(isinstance(each, str) for each in items[0]) else {path: _by_place(items)}
+        return (
+            {path: rows}
+            if all(isinstance(each, str) and not _DIGIT.search(each) for each in items[0])
+            else {path: _by_place(items)}
+        )
     if isinstance(node, list) or not path:
         found[path] = records
     for own, each in zip(records, (each for each in items if isinstance(each, dict)), strict=True):
@@ -412,7 +417,7 @@ def _lists(node: Any, path: str) -> dict[str, Records]:
 
 
 def _by_place(items: Sequence[Sequence[Any]]) -> Records:
-    return [{f"column {place + 1}": cell for place, cell in enumerate(each)} for each in items]
+    return [dict(zip(string.ascii_lowercase, each, strict=False)) for each in items]
 
 
 def _has_records(value: Mapping[str, Any]) -> bool:

@@ -49,7 +49,7 @@ _EARLIEST, _LATEST = -30_610_224_000, 221_845_392_000  # years that every calend
 
 # Names of months in the languages of Europe by their first letters, the longer ones first; June before July.
 _MONTHS = (
-    ("Jan", "jan|gen|ene|led|sty|sausis|ιαν"),
+    ("Jan", "jan|gen|ene|led|sty|tammi|ιαν"),
     ("Feb", "feb|fév|fev|únor|uno|lut|helmi|φεβ"),
     ("Mar", "mar|mär|mrz|maar|mrt|bře|bre|μαρ|maalis"),
     ("Apr", "apr|avr|abr|dub|kwi|huhti"),
@@ -67,7 +67,7 @@ _WEEKDAY = re.compile(
     r"dom|gio|sab|maa|din|woe|don|vri|zat|zon|montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|"
     r"lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|miércoles|jueves|viernes|sábado|domingo|"
     r"lunedì|martedì|mercoledì|giovedì|venerdì|sabato|domenica|maandag|dinsdag|woensdag|donderdag|vrijdag|"
-    r"zaterdag|zondag|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b\.?,?",
+    r"zaterdag|zondag|ma|ti|ke|to|pe|la|su|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b\.?,?",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_]{3,}\.?")
@@ -144,6 +144,13 @@ def parse_times(
     seconds = _by_form(cells, what, form, where)
     is_local = form is None or "%z" not in form  # a time with its offset is an instant
     return Times(seconds + days, is_local, are_ends=are_ends)
+
+
+def joined_cells(columns: list[Any]) -> Any:
+    """A date and an hour as one text; a date at midnight, as spreadsheets write it, is the date."""
+    date, *others = (pc.utf8_trim_whitespace(column) for column in columns)
+    date = pc.replace_substring_regex(date, r"[T ]0?0:00(?::00(?:\.0+)?)?$", "")
+    return pc.binary_join_element_wise(date, *others, " ")
 
 
 def _by_form(cells: Any, what: str, form: str | None, where: Callable[[int], str]) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from stream_app.setup.settings import Settings
 from stream_app.watching.html_pages import rendered, templates_of
 from stream_app.watching.metrics import HiddenLine
 from stream_app.watching.prior_notes import ceiling_condition
-from stream_app.watching.view import ABOUT_NOTHING, About
+from stream_app.watching.view import ABOUT_NOTHING, About, error_in_words
 from stream_app.watching.web.status import AT_MOST, PeopleBoard, Status, StatusBoard, StepLine
 from stream_app.watching.wording import (
     DOWN,
@@ -50,7 +50,9 @@ def state_json(
         "history": [vars(line) for line in status.history],
         "distribution": vars(status.distribution) if status.distribution else None,
         "sensors": [vars(line) for line in status.sensors.values()],
-        "releases": [vars(line) for line in status.releases],
+        "releases": [
+            {**vars(each), "off": error_in_words(each.error, each.value)} for each in status.releases
+        ],
         "hidden": [vars(line) for line in status.hidden],
         "summary": _summary(status.summary),
         "not_reached": not_reached_in_words(status.summary.not_reached) if status.summary else None,

@@ -138,6 +138,7 @@ function drawStep() {
     headline: named.get("headline.added")?.sentence ?? "–",
   };
   for (const [id, text] of Object.entries(figures)) by(id).textContent = text;
+  by("headline").textContent = headline(latest.figures ?? []);
   document.title = latest.next_step ? `tallyguard: step ${latest.next_step - 1}` : "tallyguard";
   if (distribution) drawSpread(distribution);
   by("spread").hidden = !distribution;
@@ -147,6 +148,12 @@ function drawStep() {
   by("decision").hidden = !decision;
   by("decision").textContent = decision ? `Reason: ${decision}` : "";
   drawLists(state);
+}
+
+// The figures that terminal, report and metrics begin with, and what they are over.
+function headline(all) {
+  const figures = all.filter(({ name }) => name.startsWith("headline."));
+  return figures.length ? `Headline: ${figures.map(({ label, shown }) => `${label.toLowerCase()} ${shown}`).join(", ")}, ${figures[0].where}.` : "";
 }
 
 function drawPrivacy({ spent, about }) {
