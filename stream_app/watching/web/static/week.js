@@ -46,8 +46,11 @@ async function askWeek(sensors, all, hasNoPeople, hour) {
 function draw() {
   const measure = by("measure").value, { sensors, kinds, hour } = shown;
   const hours = Array.from({ length: 168 }, (_, index) => index).filter((each) => kinds.some((row) => row[each] >= 0));
-  const head = element("tr", {}, element("th", { scope: "col" }, "Sensor"), ...hours.map((each) =>
-    element("th", { scope: "col", class: each % 24 === 0 || each === hours[0] ? "day" : "", title: said(each) }, each % 24 === 0 || each === hours[0] ? DAYS[Math.floor(each / 24)] : each % 6 === 0 ? `${each % 24}` : "")));
+  const head = element("tr", {}, element("th", { scope: "col" }, "Sensor"), ...hours.map((each) => {
+    const isDay = each % 24 === 0 || each === hours[0];
+    const short = isDay ? DAYS[Math.floor(each / 24)] : each % 6 === 0 ? `${each % 24}` : "";
+    return element("th", { scope: "col", class: isDay ? "day" : "" }, element("span", { "aria-hidden": "true" }, short), element("span", { class: "skip" }, said(each)));
+  }));
   const rows = sensors.map((name, row) => element("tr", {}, element("th", { scope: "row" }, name), ...hours.map((each) => cell(measure, row, each, hour))));
   by("week").replaceChildren(element("caption", { class: "skip" }, by("measure").selectedOptions[0].textContent), element("thead", {}, head), element("tbody", {}, ...rows));
   by("week-said").textContent = `${number(sensors.length)} sensors, ${hours.length} hours that had a release.`;
