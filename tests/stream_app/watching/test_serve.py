@@ -134,7 +134,7 @@ def test_a_run_that_goes_on_is_followed(deployment: Deployment, tmp_path: Path) 
 
 
 def test_the_answer_on_top_is_that_of_an_export(deployment: Deployment) -> None:
-    """It is the report's, without who decided and without what the counts say of people beside the priors'."""
+    """The report's, without who decided and what the counts say of people beside the priors'."""
     log = replace(read_run(deployment.output), beyond=None)
     verdict = verdict_of(log)
     found = answer_of_run(deployment.output)
