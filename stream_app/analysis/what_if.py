@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -54,6 +54,7 @@ PLANS = "plans"
 """The folder beside the settings that has the record of plans taken."""
 _ACCOUNTANTS = 4  # of other horizons that are kept: their constants are most of the work
 _OPERATIONS = 150_000_000  # of refined bounds in a step: so that a day takes some seconds of one core
+_MOST_KEPT = 2_000_000  # figures of people and steps: a hundred megabytes
 _DAY = 86_400
 
 
@@ -136,6 +137,7 @@ class WhatIf:
             tuple[int, int, bool, RiskBudget | None], tuple[ContinuousAccountant, bytes]
         ] = OrderedDict()
         self._decided: OrderedDict[PlanChoice, tuple[StepSchedule, ...]] = OrderedDict()
+        self._last: tuple[object, list[tuple[Standing, int]]] | None = None
         self._one_at_a_time = Lock()
         self.sensors = tuple(dict.fromkeys(each.sensor.name for step in self.steps for each in step.releases))
 
@@ -322,15 +324,11 @@ class WhatIf:
         return accountant
 
     def _risks(self, choice: PlanChoice, steps: Sequence[StepSchedule], *, refined: bool) -> PlannedRisks:
-        accountant = self._accountant(choice, refined=refined)
-        names = self._population.people
         found = PlannedRisks([], [], [], [], [], [], 0)
         most_left = 0
-        for step in steps:
-            accountant.apply(step)
-            standing = Standing.of(accountant, names)
+        for standing, left in self._standings(choice, steps, refined=refined):
             weights = standing.people_each / max(1, standing.people)
-            found.steps.append(step.step)
+            found.steps.append(standing.step)
             found.guess.append(float(standing.baseline @ weights))
             found.ceiling.append(float(standing.risk @ weights))
             found.added.append(float(standing.added @ weights))
@@ -338,9 +336,34 @@ class WhatIf:
                 by_releases, by_habits = map(standing.count, who_is_over(standing, choice.limit))
                 found.over.append(by_releases + by_habits)
                 found.by_habits.append(by_habits)
-            if refined:
-                most_left = max(most_left, accountant.summary().not_reached)
+            most_left = max(most_left, left)
         return found._replace(not_reached=most_left)
+
+    def _standings(
+        self, choice: PlanChoice, steps: Sequence[StepSchedule], *, refined: bool
+    ) -> Iterable[tuple[Standing, int]]:
+        """Everybody's figures after each step, and how many have the fast bound only.
+
+        Those of the last plan are kept while memory allows: another rule counts the same figures.
+        """
+        limit = choice.limit if choice.noise == DECIDED else None
+        key = replace(choice, limit=limit), refined
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
+        accounted = self._accounted(choice, steps, refined=refined)
+        if len(steps) * len(self._population) > _MOST_KEPT:
+            return accounted
+        self._last = key, list(accounted)
+        return self._last[1]
+
+    def _accounted(
+        self, choice: PlanChoice, steps: Sequence[StepSchedule], *, refined: bool
+    ) -> Iterator[tuple[Standing, int]]:
+        accountant = self._accountant(choice, refined=refined)
+        for step in steps:
+            accountant.apply(step)
+            left = accountant.summary().not_reached if refined else 0
+            yield Standing.of(accountant, self._population.people), left
 
     def _in_words(
         self,
@@ -396,7 +419,8 @@ class WhatIf:
         at = About.of(settings).times.when(risks.steps[risks.over.index(most)])
         may = f"{allowed:,} of {people:,} people may be over the limit"
         if most <= allowed:
-            said = f"Yes, {condition}: {may}, and at most {most:,} would be, at {at}."
+            over = f"at most {most:,} would be, at {at}" if most else "nobody would be at any step"
+            said = f"Yes, {condition}: {may}, and {over}."
             return (
                 MayPublish.YES,
                 said,

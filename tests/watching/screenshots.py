@@ -36,11 +36,18 @@ def main(folder: Path = FOLDER) -> None:
                 ("page-phone", "light", PHONE),
             ):
                 watched = WatchedPage(browser, engine.address, color_scheme=scheme, **device)
-                watched.page.wait_for_selector("#spread .uplot")
+                watched.page.wait_for_selector("#week td")
                 watched.page.screenshot(path=folder / f"{name}.png", full_page=name == "page-light")
                 if name == "page-light":
+                    watched.page.locator("#week-section").screenshot(path=folder / "page-week.png")
                     show_people(watched, engine)
                     watched.page.locator("#why").screenshot(path=folder / "page-why.png")
+                    watched.page.locator("#plan-b .note", has_text="By the refined bound").wait_for(
+                        timeout=600_000
+                    )
+                    watched.page.locator("#plans").screenshot(path=folder / "page-plans.png")
+                    watched.page.pdf(path=Path(scratch) / "page.pdf", format="A4")
+                    draw_pages(Path(scratch) / "page.pdf", folder / "page-printed.png")
                 watched.close()
             settings = load_settings(engine.scenario.settings)
             priors = load_priors(engine.scenario.output, settings, engine.city.population)
@@ -63,7 +70,12 @@ def draw_printed(report: Path, picture: Path) -> None:
     """The first two pages of the report as a PDF, side by side."""
     pdf = report.with_suffix(".pdf")
     pdf.write_bytes(pdf_of(report.read_text()))
-    pages = [report.with_name(f"page-{number}.png") for number in (1, 2)]
+    draw_pages(pdf, picture)
+
+
+def draw_pages(pdf: Path, picture: Path) -> None:
+    """The first two pages of a PDF, side by side."""
+    pages = [pdf.with_name(f"page-{number}.png") for number in (1, 2)]
     for number, page in enumerate(pages, start=1):
         command = ["pdftoppm", "-png", "-singlefile", "-r", "70", "-f", str(number), "-l", str(number)]
         subprocess.run([*command, str(pdf), str(page.with_suffix(""))], check=True)

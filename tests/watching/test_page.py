@@ -70,8 +70,8 @@ def test_the_page_loads_draws_and_asks_nobody_else(watched: WatchedPage, engine:
         "guess",
     ]
     watched.page.wait_for_selector("#week td")
-    released = watched.page.locator("#sensors .tile", has_not_text=re.compile(r"\b0 releases")).count()
-    assert watched.page.locator("#week tbody tr").count() == released
+    sensors = json.loads(get(engine.address + "state.json")[1])["sensors"]
+    assert watched.page.locator("#week tbody tr").count() == sum(line["releases"] > 0 for line in sensors)
     assert watched.text("#verdict-word") in {"Yes", "No", "Not shown"}
     assert watched.page.locator("#levels tbody tr").count() == 5
     assert watched.page.locator("#sensors .tile").count() == len(engine.city.registry.sensors)
@@ -171,7 +171,7 @@ def test_figures_on_the_page_are_those_of_the_metrics(watched: WatchedPage, engi
     ends = [engine.metric(f"tallyguard_attack_mean{end}") for end in ("", "_low", "_high")]
     measured = Attack(success=ends[0], low=ends[1], high=ends[2], confidence=0.95, parts=())
     assert watched.text("#mean-attack") == attack_in_words(measured)
-    assert ends[1] < ends[0] < ends[2]
+    assert ends[1] <= ends[0] < ends[2]  # from below it may be what habits alone give
     assert watched.page.evaluate("import('/words.js').then((words) => words.attackInWords(null))") == (
         attack_in_words(None)
     )
@@ -243,7 +243,8 @@ def test_the_token_shows_people_and_which_release_did_it(watched: WatchedPage) -
     page.focus("#token-form button[type=submit]")
     page.keyboard.press("Enter")
     page.wait_for_selector("#exposed button")
-    page.select_option("#threshold", index=1)
+    with page.expect_response("**/devices.json"):
+        page.select_option("#threshold", index=1)
     assert page.input_value("#token") == "", "the token does not stay on the screen"
     page.wait_for_selector("#devices", state="hidden")
     page.locator("#exposed button").first.focus()

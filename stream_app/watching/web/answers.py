@@ -23,7 +23,7 @@ from stream_app.watching.html_pages import rendered, templates_of
 from stream_app.watching.metrics import HiddenLine
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.view import ABOUT_NOTHING, About, error_in_words
-from stream_app.watching.web.status import AT_MOST, PeopleBoard, Status, StatusBoard, StepLine
+from stream_app.watching.web.status import AT_MOST, PeopleBoard, ReleaseLine, Status, StatusBoard, StepLine
 from stream_app.watching.wording import (
     DOWN,
     EXACT,
@@ -50,9 +50,7 @@ def state_json(
         "history": [vars(line) for line in status.history],
         "distribution": vars(status.distribution) if status.distribution else None,
         "sensors": [vars(line) for line in status.sensors.values()],
-        "releases": [
-            {**vars(each), "off": error_in_words(each.error, each.value)} for each in status.releases
-        ],
+        "releases": list(map(_release, status.releases)),
         "hidden": [vars(line) for line in status.hidden],
         "summary": _summary(status.summary),
         "not_reached": not_reached_in_words(status.summary.not_reached) if status.summary else None,
@@ -64,6 +62,11 @@ def state_json(
         return _text(document)
     except ValueError:  # an infinity somewhere: rare, and costly to look for
         return _text(_finite(document))
+
+
+def _release(line: ReleaseLine) -> dict[str, Any]:
+    """What the public saw of a sensor, and by how much that is off."""
+    return {**vars(line), "off": error_in_words(line.error, line.value)}
 
 
 def _summary(summary: RiskSummary | None) -> dict[str, Any] | None:
@@ -225,7 +228,8 @@ _RUNBOOKS = "/runbooks/"
 _PLAN = "/plan.json"
 TAKE = "/take"
 """Where a plan is taken: the only path that is sent something, by the holder of the token."""
-PEOPLE_PATHS = (_PEOPLE, "/why.json", _DEVICES, _PLAN, TAKE)
+PLAN_PATHS = (_PLAN, TAKE)
+PEOPLE_PATHS = (_PEOPLE, "/why.json", _DEVICES, *PLAN_PATHS)
 _REFUSALS = {
     HTTPStatus.BAD_REQUEST: "the request cannot be read",
     HTTPStatus.METHOD_NOT_ALLOWED: "only GET and HEAD are answered here, and POST where a plan is taken",
@@ -323,7 +327,7 @@ def _step(text: str, board: StatusBoard) -> WebAnswer:
         return _as_json(HTTPStatus.NOT_FOUND, {"error": "this step is not kept here"})
     document = {
         **found,
-        "releases": [vars(line) for line in found["releases"]],
+        "releases": list(map(_release, found["releases"])),
         "distribution": vars(found["distribution"]) if found["distribution"] else None,
         "summary": _summary(found["summary"]),
         "figures": [each.as_json() for each in found["figures"]],
@@ -373,7 +377,7 @@ def _people(path: str, query: Mapping[str, str], authorization: str, site: Site,
         )
     if path == _DEVICES:
         return _as_json(HTTPStatus.OK, site.people.devices())
-    if path in (_PLAN, TAKE):
+    if path in PLAN_PATHS:
         return _planned(path, query, site.planner, body)
     if path == _PEOPLE:
         return _exposed(query, site.people)

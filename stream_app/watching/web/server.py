@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import socket
 import struct
 import threading
@@ -34,6 +35,7 @@ from stream_app.watching.events import Observer, Observers
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web.answers import (
     PEOPLE_PATHS,
+    PLAN_PATHS,
     TAKE,
     Planner,
     Site,
@@ -63,9 +65,13 @@ class SharedAnswer:
         version: Callable[[], object] = object,
         pool: ThreadPoolExecutor | None = None,
     ) -> None:
-        """What takes long is made on a thread of the ``pool``, so that others are answered meanwhile."""
+        """What takes long is made on a thread of the ``pool``, so that others are answered meanwhile.
+
+        It rests as its share of the time demands, however long that is.
+        """
         self._make = make
         self._pool = pool
+        self._most_rest = _MOST_REST_SECONDS if pool is None else math.inf
         self._read_version = version
         self._making = asyncio.Lock()
         self._answer: WebAnswer | None = None
@@ -90,7 +96,7 @@ class SharedAnswer:
         else:
             answer = await asyncio.get_running_loop().run_in_executor(self._pool, self._make)
         ended = time.monotonic()
-        self._rested_seconds = ended + min(_REST * (ended - self._began_seconds), _MOST_REST_SECONDS)
+        self._rested_seconds = ended + min(_REST * (ended - self._began_seconds), self._most_rest)
         return answer
 
 
@@ -349,6 +355,7 @@ class _Requests:
         self._closing = closing
         self._work = ThreadPoolExecutor(1, thread_name_prefix="web-work")
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="web-answer")
+        self._planning = ThreadPoolExecutor(1, thread_name_prefix="web-plans")
         self._shared = {(id(site), path): self._share(site, path) for site in sites for path in _SHARED}
         self._listeners: Counter[str] = Counter()
         self.connections = Connections(self._visit)
@@ -367,7 +374,7 @@ class _Requests:
 
     def close(self) -> None:
         """Cancel work that has not begun."""
-        for pool in (self._work, self._reading):
+        for pool in (self._work, self._reading, self._planning):
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def _visit(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -398,7 +405,8 @@ class _Requests:
             return await shared.get()
         arguments = target, request.headers.get("Authorization", ""), site, body
         if path in PEOPLE_PATHS:
-            return await asyncio.get_running_loop().run_in_executor(self._work, respond, *arguments)
+            pool = self._planning if path in PLAN_PATHS else self._work
+            return await asyncio.get_running_loop().run_in_executor(pool, respond, *arguments)
         return respond(*arguments)
 
     async def _send(self, request: web.BaseRequest, answer: WebAnswer) -> web.StreamResponse:

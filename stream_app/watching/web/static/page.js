@@ -66,8 +66,24 @@ function draw(state) {
   by("basis").hidden = !state.note;
   by("basis").textContent = state.note ? `Note: ${state.note}.` : "";
   describePeople(state);
-  drawAnswer(state);
+  refreshAnswer();
   openLink(state);
+}
+
+let isAsking = false;
+
+// The records are read once more when they were read, not for every step of a fast run.
+async function refreshAnswer() {
+  if (isAsking) return;
+  isAsking = true;
+  const read = latest;
+  try {
+    await drawAnswer(read);
+  } catch {
+    // the engine is lost, which the page says elsewhere
+  }
+  isAsking = false;
+  if (latest.next_step !== read.next_step || latest.phase !== read.phase) setTimeout(refreshAnswer, 1000);
 }
 
 let isOpened = false;
@@ -119,7 +135,6 @@ function drawStep() {
     "mean-crowd": said("last.crowd"),
     "most-added": said("most.added"),
     "over-now": named.has("people.now") ? said("people.now") : "no rule counts",
-    headline: named.get("headline.added")?.sentence ?? "–",
   };
   for (const [id, text] of Object.entries(figures)) by(id).textContent = text;
   by("headline").textContent = headline(latest.figures ?? []);
@@ -137,7 +152,7 @@ function drawStep() {
 // The figures that terminal, report and metrics begin with, and what they are over.
 function headline(all) {
   const figures = all.filter(({ name }) => name.startsWith("headline."));
-  return figures.length ? `Headline: ${figures.map(({ label, shown }) => `${label.toLowerCase()} ${shown}`).join(", ")}, ${figures[0].where}.` : "";
+  return figures.length ? `${figures.map(({ label, shown: said }) => `${label} ${said}`).join(", ")}, ${figures[0].where}.` : "–";
 }
 
 function drawPrivacy({ spent, about }) {
@@ -223,11 +238,9 @@ function tile(line, kind, hasNoPeople) {
 }
 
 // With tiers, the error of what each recipient reads; the value beside it is the public one.
-function errorsInWords({ error, tiers, value }) {
+function errorsInWords({ off, tiers }) {
   const own = Object.entries(tiers).map(([tier, each]) => `${tier} off by ${twoDigits(each)}`);
-  if (own.length) return `${own.join(", ")} people on average`;
-  const part = value > 0 ? (error > value ? "more than the count" : `${twoDigits((100 * error) / value)} %`) : "";
-  return `off by ${twoDigits(error)}${value > 0 ? ` of ${number(value)}` : " people"} on average${part ? ` (${part})` : ""}`;
+  return own.length ? `${own.join(", ")} people on average` : off;
 }
 
 function drawReleases(releases) {

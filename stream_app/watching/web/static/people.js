@@ -98,12 +98,13 @@ function whyButton(person) {
 }
 
 async function explain(person, row) {
-  say("Computing what each release revealed.");
+  by("why-said").textContent = "Computing what each release revealed.";
   try {
-    reason(await ask(`why.json?person=${encodeURIComponent(person)}`), row);
-    say("");
+    const found = await ask(`why.json?person=${encodeURIComponent(person)}`);
+    if (row.isConnected) reason(found, row); // else other people are listed by now
+    by("why-said").textContent = "";
   } catch (error) {
-    say(error.message);
+    by("why-said").textContent = error.message;
   }
 }
 

@@ -14,7 +14,25 @@ export function startWeek() {
 }
 
 // ``sensors`` are those listed, ``all`` their order in the state.
-export async function drawWeek(sensors, all, hasNoPeople, hour) {
+export async function drawWeek(...wanted) {
+  if (isAsking) {
+    next = wanted;
+    return;
+  }
+  isAsking = true;
+  next = null;
+  try {
+    await askWeek(...wanted);
+  } catch {
+    // the engine is lost, which the page says elsewhere
+  }
+  isAsking = false;
+  if (next) drawWeek(...next);
+}
+
+let isAsking = false, next = null;
+
+async function askWeek(sensors, all, hasNoPeople, hour) {
   const places = new Map(all.map((each, index) => [each.name, index]));
   const answer = await fetch(`week.json?sensors=${sensors.map((each) => places.get(each.name)).join(",")}`);
   if (!answer.ok) return;
@@ -28,8 +46,11 @@ export async function drawWeek(sensors, all, hasNoPeople, hour) {
 function draw() {
   const measure = by("measure").value, { sensors, kinds, hour } = shown;
   const hours = Array.from({ length: 168 }, (_, index) => index).filter((each) => kinds.some((row) => row[each] >= 0));
-  const head = element("tr", {}, element("th", { scope: "col" }, "Sensor"), ...hours.map((each) =>
-    element("th", { scope: "col", class: each % 24 === 0 || each === hours[0] ? "day" : "", title: said(each) }, each % 24 === 0 || each === hours[0] ? DAYS[Math.floor(each / 24)] : each % 6 === 0 ? `${each % 24}` : "")));
+  const head = element("tr", {}, element("th", { scope: "col" }, "Sensor"), ...hours.map((each) => {
+    const isDay = each % 24 === 0 || each === hours[0];
+    const short = isDay ? DAYS[Math.floor(each / 24)] : each % 6 === 0 ? `${each % 24}` : "";
+    return element("th", { scope: "col", class: isDay ? "day" : "" }, element("span", { "aria-hidden": "true" }, short), element("span", { class: "skip" }, said(each)));
+  }));
   const rows = sensors.map((name, row) => element("tr", {}, element("th", { scope: "row" }, name), ...hours.map((each) => cell(measure, row, each, hour))));
   by("week").replaceChildren(element("caption", { class: "skip" }, by("measure").selectedOptions[0].textContent), element("thead", {}, head), element("tbody", {}, ...rows));
   by("week-said").textContent = `${number(sensors.length)} sensors, ${hours.length} hours that had a release.`;
