@@ -293,11 +293,15 @@ class ContinuousAccountant:
         return bool(self._told.any())
 
     @property
+    def is_told(self) -> NDArray[np.bool_]:
+        """Whether a person's place is told at their first step, by chain, (A,) times the draws."""
+        return np.repeat(self._told, self.population.draws)
+
+    @property
     def units(self) -> Units:
         """The units that are refined and paid for together; computed when the first person is refined."""
         if self._found_units is None:
-            told = np.repeat(self._told, self.population.draws)
-            alike = alike_chains(self.population, 2 * self._accounts.since + told)
+            alike = alike_chains(self.population, 2 * self._accounts.since + self.is_told)
             count = self._cell_shares.count
             self._found_units = Units.of(self._holders, count, alike, self.population.draws)
         return self._found_units

@@ -2,7 +2,7 @@
 
 The sum of discrete Gaussians is nearly the discrete Gaussian ``DG`` of the summed variance: a coset sum is a
 theta function, so that ``|ln Pr[sum = n] / DG(n)| <= tau`` with the ``tau`` of :func:`log_ratio_of_sum`. Sums
-that hold other noise are convolved; of noise that steps share only the variance of the sum counts.
+that hold other noise are convolved; of noise that steps share the variance of the sum is known.
 """
 
 from __future__ import annotations
@@ -25,25 +25,24 @@ _LEAST_SIGMA = 0.8  # of each of several, so that the theta function costs littl
 _CUT = 1e-15  # mass that a convolution may leave out at each end, charged to the interval
 
 
-def half_width(noises: Sequence[Mechanism], level: float) -> int:
+def half_width(noises: Sequence[Mechanism], level: float, shared: Sequence[Sequence[Correlated]] = ()) -> int:
     """The least ``h`` known with ``Pr[|sum of the noises| > h] <= 1 - level``; ``level`` within (0, 1).
 
-    Noises are independent, but for those of one noise design, which are those of one window: their normal
-    numbers have a variance of ``1' Sigma 1`` and are rounded one by one.
+    Noises are independent of each other. Each of ``shared`` has the steps of one noise window: their normal
+    numbers have a variance of ``1' Sigma 1``, and are rounded one by one.
     """
     left = 1.0 - level
+    if shared:
+        left /= 2.0 if noises else 1.0  # half of what may lie outside for each kind
+        return _of_shared(shared, left) + (half_width(noises, 1.0 - left) if noises else 0)
     noised = [each for each in noises if not each.is_exact]
-    designed = [each for each in noised if isinstance(each, Correlated)]
-    others = [each for each in noised if not isinstance(each, Correlated)]
-    if designed and len(noised) > 1:
-        return _of_designed(designed, others, left)
     laws = [law for each in noised if (law := each.noise_law()) is not None]
     left -= math.fsum(law.truncated_mass for law in laws)
     if left <= 0.0:
         raise ValueError("samplers must be closer to their laws than the interval's level to one")
     if not laws:
         return 0
-    sigmas = tuple(sorted(each.sigma for each in others if isinstance(each, Gaussian)))
+    sigmas = tuple(sorted(each.sigma for each in noised if isinstance(each, Gaussian)))
     if len(sigmas) == len(laws) and (len(sigmas) == 1 or sigmas[0] >= _LEAST_SIGMA):
         return gaussian_half_width(math.fsum(each**2 for each in sigmas), left, log_ratio_of_sum(sigmas))
     found = laws[0].probabilities
@@ -53,20 +52,23 @@ def half_width(noises: Sequence[Mechanism], level: float) -> int:
     return _half_width(found[found.size // 2 :], left)
 
 
-def _of_designed(designed: Sequence[Correlated], others: Sequence[Mechanism], left: float) -> int:
-    """The same where steps share noise; half of what is left goes to the other noise."""
-    if others:
-        left /= 2.0
-    windows: dict[int, list[Correlated]] = {}
-    for each in designed:
-        windows.setdefault(each.design, []).append(each)
-    variance = math.fsum(
-        one.covariance_at(other.position) for own in windows.values() for one in own for other in own
-    )
-    mass = math.fsum(each.noise_law().truncated_mass for each in designed)
+def sigma_of_sum(noises: Sequence[Mechanism], shared: Sequence[Sequence[Correlated]] = ()) -> float:
+    """The standard deviation of the sum; of shared noise that of the numbers before they are rounded."""
+    return math.sqrt(math.fsum(each.variance() for each in noises) + _shared_variance(shared))
+
+
+def _of_shared(shared: Sequence[Sequence[Correlated]], left: float) -> int:
+    steps = [each for window in shared for each in window]
+    mass = math.fsum(each.noise_law().truncated_mass for each in steps)
     scale = -float(ndtri((left - mass) / 2.0))
-    width = math.ceil(scale * math.sqrt(variance) + len(designed) / 2.0)
-    return width + (half_width(others, 1.0 - left) if others else 0)
+    return math.ceil(scale * math.sqrt(_shared_variance(shared)) + len(steps) / 2.0)
+
+
+def _shared_variance(shared: Sequence[Sequence[Correlated]]) -> float:
+    """``1' Sigma 1`` of each window."""
+    return math.fsum(
+        one.covariance_at(other.position) for window in shared for one in window for other in window
+    )
 
 
 def log_ratio_of_sum(sigmas: Sequence[float]) -> float:

@@ -19,8 +19,7 @@ from accounting.ledgers import ReleaseLog
 from accounting.ledgers.units import UnitStatement, read_units
 from models.calendar import DAY
 from models.mechanisms import Gaussian, Suppressed, half_width, largest_sigma
-from models.priors import Population
-from models.priors.prior import law_at
+from models.priors import Population, law_at
 from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.analysis.ledger_document import UNIT_HOURS, dp_document, unit_widths
 from stream_app.analysis.planning import ReleasePlan, plan_steps

@@ -8,7 +8,8 @@ import json
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.run_folder.description import description_in
 from stream_app.setup.run_folder.durable import make_folder, parsed_line, replace_file, whole_lines
 from stream_app.setup.run_folder.run_settings import load_run
-from stream_app.steps import Intervals
+from stream_app.setup.total_levels import Level
+from stream_app.steps import Intervals, Total, complete_totals
 from stream_app.watching.prior_notes import basis_note
 from stream_app.wire import RiskSummary
 
@@ -68,6 +70,35 @@ def parquet_bytes(rows: Sequence[ReleasedRow]) -> bytes:
     arrays = [pa.array(column, kind) for column, kind in zip(columns, _TYPES.values(), strict=True)]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(dict(zip(_TYPES, arrays, strict=True))), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def totals_csv(totals: Sequence[Total]) -> bytes:
+    """A header line and a line for each total."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(field.name for field in fields(Total))
+    for each in totals:
+        writer.writerow(astuple(replace(each, place=safe_cell(each.place))))
+    return text.getvalue().encode()
+
+
+def totals_parquet(totals: Sequence[Total]) -> bytes:
+    """The same table."""
+    kinds = {
+        **dict.fromkeys((field.name for field in fields(Total)), pa.int64()),
+        **dict.fromkeys(("level", "place"), pa.string()),
+        "sigma": pa.float64(),
+        **dict.fromkeys(("start", "end"), pa.timestamp("s", "UTC")),
+    }
+    arrays = [
+        pa.array(
+            [datetime.fromisoformat(one) if name in ("start", "end") else one for one in column], kinds[name]
+        )
+        for name, column in zip(kinds, zip(*map(astuple, totals), strict=True), strict=True)
+    ]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(dict(zip(kinds, arrays, strict=True))), sink)
     return bytes(sink.getvalue().to_pybytes())
 
 
@@ -283,6 +314,57 @@ _FIELDS: tuple[dict[str, Any], ...] = (
     },
 )
 _REQUIRED = ("step", "start", "end", "sensor", "mechanism", "version")
+_KEY = ["step", "sensor", "version"]
+
+_TOTALS_NAME = "totals"
+_TOTAL_FIELDS: tuple[dict[str, Any], ...] = (
+    {"name": "level", "type": "string", "description": "what is added up: a time by a space"},
+    {"name": "place", "type": "string", "description": "sensor or district; all = the city"},
+    {"name": "first_step", "type": "integer", "description": "first step of the total"},
+    {"name": "last_step", "type": "integer", "description": "last step of the total"},
+    {"name": "start", "type": "datetime", "description": "beginning of the first step, UTC, inclusive"},
+    {"name": "end", "type": "datetime", "description": "end of the last step, UTC, exclusive"},
+    {"name": "cells", "type": "integer", "description": "counts that were published and are added up"},
+    {
+        "name": "of",
+        "type": "integer",
+        "description": "counts that there are: with fewer cells something is missing, which is no 0",
+    },
+    {
+        "name": "value",
+        "type": "integer",
+        "unit": "people",
+        "description": "sum of the published values with their noise, so it may be negative; right on "
+        "average, and it adds up over places and times. Whoever was counted twice counts twice",
+    },
+    {
+        "name": "people",
+        "type": "integer",
+        "unit": "people",
+        "description": "the value, or 0 where it is negative: a number that people can have, too large on "
+        "average, which does not add up",
+    },
+    {
+        "name": "sigma",
+        "type": "number",
+        "unit": "people",
+        "description": "standard deviation of the noise in the value",
+    },
+    {
+        "name": "low",
+        "type": "integer",
+        "unit": "people",
+        "description": "the sum is from low to high with the probability that intervals.confidence says",
+    },
+    {
+        "name": "high",
+        "type": "integer",
+        "unit": "people",
+        "description": "see low; empty where a cell is missing or its noise is not known",
+    },
+)
+_TOTAL_REQUIRED = ("level", "place", "first_step", "last_step", "start", "end", "cells", "of")
+_TOTAL_KEY = ["level", "place", "first_step"]
 
 
 def data_package(
@@ -316,15 +398,19 @@ def data_package(
 
 
 def _resource(name: str) -> dict[str, Any]:
+    is_totals = name.startswith(f"{_TOTALS_NAME}.")
+    columns, required, key = (
+        (_TOTAL_FIELDS, _TOTAL_REQUIRED, _TOTAL_KEY) if is_totals else (_FIELDS, _REQUIRED, _KEY)
+    )
     stem, _, kind = name.rpartition(".")
     mediatype = "text/csv" if kind == "csv" else "application/vnd.apache.parquet"
     schema = {
         "fields": [
-            {**field, **({"constraints": {"required": True}} if field["name"] in _REQUIRED else {})}
-            for field in _FIELDS
+            {**field, **({"constraints": {"required": True}} if field["name"] in required else {})}
+            for field in columns
         ],
         "missingValues": [""],
-        "primaryKey": ["step", "sensor", "version"],
+        "primaryKey": key,
     }
     found = {"name": _slug(f"{stem}-{kind}"), "path": name, "format": kind, "mediatype": mediatype}
     return {**found, **({"encoding": "utf-8"} if kind == "csv" else {}), "schema": schema}
@@ -347,6 +433,7 @@ class ExportFormat(StrEnum):
 
 
 _TABLES = {ExportFormat.CSV: csv_bytes, ExportFormat.PARQUET: parquet_bytes}
+_TOTALS = {ExportFormat.CSV: totals_csv, ExportFormat.PARQUET: totals_parquet}
 
 
 @dataclass(frozen=True)
@@ -359,6 +446,7 @@ class Exported:
     not_published: int
     ceiling: Mapping[str, Any]
     verdict: Mapping[str, Any]
+    totals: int = 0
 
 
 def export_run(
@@ -368,10 +456,12 @@ def export_run(
     places: Places,
     about: dict[str, str],
     level: float | None = None,
+    totals: Sequence[Level] | None = None,
 ) -> Exported:
     """Write the releases of a run for the public; files of the same name are replaced, each as a whole.
 
-    Intervals are at ``level``; None for the run's own confidence.
+    Intervals are at ``level``; None for the run's own confidence. ``totals`` of these levels are written,
+    too, for an empty list those that the run declares.
     :class:`OutputError` for a folder that is none of a run or has released nothing.
     """
     times, intervals = RunTimes(run), Intervals.of_run(run, level)
@@ -388,6 +478,11 @@ def export_run(
         published = sum(row.value is not None for row in rows)
         values, empty = values + published, empty + len(rows) - published
         last = [row for row in rows if row.step == rows[-1].step]
+    sums = [] if totals is None else complete_totals(run, totals, level)
+    for kind, made_of in _TOTALS.items() if sums else ():
+        if kind in formats:
+            tables.append(f"{_TOTALS_NAME}.{kind}")
+            replace_file(folder / tables[-1], made_of(sums))
     if not last:
         raise OutputError(f"{run} must have released something", "nothing", "export it once a step is closed")
     ceiling, verdict = period_ceiling(run, last[-1].step), run_verdict(run)
@@ -408,7 +503,7 @@ def export_run(
             times.deployment, times.step_seconds, tables, ceiling, verdict, about, intervals.level
         )
         files.append(_write(folder, "datapackage.json", described))
-    return Exported(tuple(files), days, values, empty, ceiling, verdict)
+    return Exported(tuple(files), days, values, empty, ceiling, verdict, len(sums))
 
 
 def _write(folder: Path, name: str, document: object) -> str:

@@ -27,6 +27,7 @@ from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.panel import panel_observer
 from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
+from stream_app.embedded.totals_file import TotalsFile
 from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
 from stream_app.setup.combinations import Runner
 from stream_app.setup.declared import bounded_days, require_most_counts
@@ -76,6 +77,7 @@ from stream_app.steps import (
     TierContinuation,
     make_plan,
     snapshot_basis,
+    totals_of_run,
 )
 from stream_app.steps.policy import BudgetPolicy, Policy
 from stream_app.steps.policy.people_shards import new_shadow
@@ -454,6 +456,7 @@ def run(
             stop_on_signals() as request,
             _open(options, request, chunks, journal.last_commit, wait_seconds) as lines,
         ):
+            totals = [TotalsFile(options.output, totals_of_run(options.output))] if settings.totals else []
             panel = panel_observer(settings, population, accounts.informed.settings, observer)
             runner = EmbeddedRunner(
                 engine,
@@ -464,7 +467,7 @@ def run(
                 PeopleView(population, accounts.informed, pseudonyms, note=note, crowd=accounts.crowd),
                 clock=clock,
                 step_clock=step_clock,
-                observer=Observers([observer, panel]),
+                observer=Observers([observer, panel, *totals]),
                 most_exposed=settings.most_exposed,
                 limit=limit,
                 decides_in_crowd=settings.adversary == CROWD,

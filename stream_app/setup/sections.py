@@ -471,6 +471,10 @@ class SensorThingsSettings(Section):
         default_factory=dict,
         description="datastreams of our own: sensor, and the id that receives its releases",
     )
+    totals: dict[str, str] = Field(
+        default_factory=dict,
+        description="datastreams of our own: a total, like day by district/centre, and the id that gets it",
+    )
     since: datetime | None = Field(
         default=None, description="start of the first interval that is read, with time zone; none = origin"
     )
@@ -556,10 +560,45 @@ class FilesMap(Section):
     """What stands where in files of counts; a preset has the same keys. What is undecided is refused."""
 
     preset: str | None = OPTION_SETTINGS["connect.files.preset"].field()
+    header: int | None = Field(
+        default=None,
+        ge=1,
+        description="line (or row of a sheet) with the names of the columns; none = the first that is as "
+        "full as the lines below it",
+    )
+    header_lines: int = Field(
+        default=1,
+        ge=1,
+        le=9,
+        description="how many lines name the columns, down to `header`: they are joined by a space, and a "
+        "cell of the upper ones holds for empty ones behind it",
+    )
+    footer: int = Field(default=0, ge=0, description="lines at the end that are no rows")
+    encoding: str | None = Field(
+        default=None, description="of a CSV or JSON file; none = UTF-8 or as its mark says, else windows-1252"
+    )
+    separator: Literal[",", ";", "\t", "|"] | None = Field(
+        default=None, description="what parts the cells of a CSV file; none = what parts its lines evenly"
+    )
+    sheet: str | None = Field(default=None, description="sheet of a workbook; none = the only one with cells")
+    records: str | None = Field(
+        default=None,
+        description="path of the list of records in a JSON file, like data.items; none = the longest one",
+    )
+    where: dict[str, NameList] = Field(
+        default_factory=dict,
+        description="rows that are taken: what a column must say, one of these; * stands for anything, ! "
+        "before all of them for none of these",
+    )
     start: NameList = Field(
         default=(),
         description="column of the intervals' starts; of several names the one that is there. Several that "
-        "are there (a date and an hour) are joined by a space, if time_format says how they are written",
+        "are there (a date and an hour) are joined by a space",
+    )
+    times_are: Literal["start", "end"] | None = Field(
+        default=None,
+        description="what the times of `start` are: the beginning of an interval, or its end; none = the "
+        "beginning, and days from 01:00 to 24:00 are refused",
     )
     end: str | None = Field(default=None, description="column of the intervals' ends")
     ends: Literal["recognise", "exclusive", "inclusive"] = Field(
@@ -575,10 +614,10 @@ class FilesMap(Section):
     wall_clock: bool = Field(
         default=False, description="times that are numbers show the clock on the wall, and are no instants"
     )
-    ambiguous: Literal["refuse", "earlier", "later", "in_order"] = Field(
+    ambiguous: Literal["refuse", "earlier", "later", "in_order", "pairs"] = Field(
         default="refuse",
-        description="times that the clock shows twice in autumn: of the earlier or the later hour, or in the "
-        "order of the file",
+        description="times that the clock shows twice in autumn: of the earlier or the later hour, in the "
+        "order of the file, or (pairs) so that one that stands once is not counted",
     )
     nonexistent: Literal["refuse", "drop"] = Field(
         default="refuse", description="times that the clock skips in spring: drop takes them as not counted"
@@ -596,7 +635,8 @@ class FilesMap(Section):
     )
     columns: dict[str, str] = Field(
         default_factory=dict,
-        description="wide files: sensor of each column; several of one are its channels",
+        description="wide files: sensor of each column; several of one are its channels. A name may have * "
+        "for anything",
     )
     column_pattern: str | None = Field(
         default=None,
@@ -610,7 +650,7 @@ class FilesMap(Section):
         default_factory=dict, description="the deployment's name for a sensor of the file"
     )
     lookup_file: Path | None = Field(
-        default=None, description="table (CSV or Parquet) with names or sites for the sensors of the file"
+        default=None, description="table (as the files) with names or sites for the sensors of the file"
     )
     lookup_key: str | None = Field(default=None, description="its column of what the file says")
     lookup_name: str | None = Field(

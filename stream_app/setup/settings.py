@@ -40,6 +40,7 @@ from stream_app.setup.sections import (
     require_token,
     take_secret,
 )
+from stream_app.setup.total_levels import Level
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
@@ -266,6 +267,11 @@ class Settings(BaseSettings):
     snapshot_key_secret: SecretStr | None = Field(
         default=None, description="the snapshot key, in hexadecimal"
     )
+    totals: NameList = Field(
+        default=(),
+        description="totals of published values that are made of each hour, day or week, by sensor, district "
+        "(group of sensors) or city: day by sensor, week by city",
+    )
     sensors: Path | None = Field(
         default=None, description="file of sensors; without it each location has a sensor of its name"
     )
@@ -317,6 +323,12 @@ class Settings(BaseSettings):
         description="names by which browsers and scrapers call it, beside localhost and addresses; requests "
         "by any other name are refused",
     )
+    map_tiles: str = Field(
+        default="",
+        pattern=r"^$|^(https?://[\w.:\[\]-]+)?/.*\{z\}.*\{x\}.*\{y\}",
+        description="address of map tiles under the page's sensors, with {z}, {x} and {y}, on your own "
+        "server; sensors then need lat and lon; empty = no streets",
+    )
     page_token: SecretStr | None = Field(
         default=None,
         description="access token to see people by pseudonym on the page, at least 16 characters; "
@@ -364,6 +376,11 @@ class Settings(BaseSettings):
         if list(thresholds) != sorted(set(thresholds)):
             raise ValueError("must rise, without repeats")
         return thresholds
+
+    @field_validator("totals")
+    @classmethod
+    def _levels_exist(cls, totals: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(str(Level.of(each)) for each in totals)
 
     @model_validator(mode="after")
     def _token_of_file(self) -> Settings:

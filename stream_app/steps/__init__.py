@@ -43,6 +43,14 @@ from stream_app.steps.risk_output import (
     with_worst,
 )
 from stream_app.steps.ticks import Backlog, StepClock
+from stream_app.steps.totals import (
+    RunTotals,
+    Total,
+    Totals,
+    TotalsWithReleases,
+    complete_totals,
+    totals_of_run,
+)
 from stream_app.steps.window import ClosedCounts, OpenStep, Origin, RevisedCount, StepWindow, first_free_step
 
 __all__ = [
@@ -65,12 +73,17 @@ __all__ = [
     "RiskFormat",
     "RiskRecords",
     "RiskWriter",
+    "RunTotals",
     "StepClock",
     "StepEngine",
     "StepWindow",
     "StoredStep",
     "TierContinuation",
+    "Total",
+    "Totals",
+    "TotalsWithReleases",
     "around",
+    "complete_totals",
     "condition_of",
     "crowd_message",
     "first_free_step",
@@ -91,6 +104,7 @@ __all__ = [
     "summary_message",
     "tier_file",
     "tiers_of",
+    "totals_of_run",
     "with_continued",
     "with_windows",
     "with_worst",

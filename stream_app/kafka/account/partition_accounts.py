@@ -447,13 +447,12 @@ class PartitionAccounts:
 
     def _use(self, accounts: Accounts) -> None:
         """Use these accounts from now on."""
-        if self._limit is not None and accounts.informed.has_told:
+        if self._limit is not None and self._limit.in_hindsight and accounts.informed.has_told:
             raise RunChangedError(
                 "people whose habits changed (persons load --new-priors told) must be accounted without a "
-                "risk budget",
-                "a budget",
-                "release with another mechanism, or load priors that are true of the whole log: --new-priors "
-                "redone",
+                "risk budget in hindsight",
+                "one",
+                "leave hindsight out, or load priors that are true of the whole log: --new-priors redone",
             )
         self.accounts = accounts
         before, self._shadow = self._shadow, new_shadow(self._given, accounts.informed)

@@ -288,6 +288,11 @@ class Registries:
         return self._registries[max(0, bisect_right(self._starts, step) - 1)]
 
     @property
+    def ever(self) -> dict[str, Sensor]:
+        """All sensors that count, or counted once, by name."""
+        return {each.name: each for known in self._registries for each in known.sensors}
+
+    @property
     def groups(self) -> tuple[str, ...]:
         """The groups that sensors belong to, or belonged to."""
         return tuple(sorted({each.group for known in self._registries for each in known.sensors}))

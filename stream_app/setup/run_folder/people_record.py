@@ -493,8 +493,9 @@ def require_said(change: PeopleChange, joining: Joining) -> None:
 
 def refuse_told(settings: Settings, registry: SensorRegistry) -> None:
     """:class:`SettingsError` where people whose place at a step is told cannot be accounted."""
+    decides = settings.release.mechanism == BUDGET
     obstacles = {
-        "release.mechanism budget": settings.release.mechanism == BUDGET,
+        "a risk budget in hindsight": decides and settings.release.budget.hindsight,
         "a covariance of noise": settings.release.covariance is not None,
         "sensors with windows": bool(registry.windowed),
         "evidence": settings.evidence is not None,

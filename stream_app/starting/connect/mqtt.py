@@ -26,7 +26,7 @@ from stream_app.setup.sections import MqttSettings
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect.intake import Pauses, Stop, client_tls
 from stream_app.starting.connect.released import PublishedLog, StepTimes, interval_in
-from stream_app.steps import Intervals
+from stream_app.steps import Intervals, TotalsWithReleases
 from stream_app.wire import SensorValue, StepRelease
 
 # Where an MQTT broker is, how to connect to it, and which client we are there: settings that were checked.
@@ -592,7 +592,8 @@ class _Message(NamedTuple):
 class RetainedReleases:
     """Publishes each step of a run's releases, each sensor's value under a topic of its own, then the step.
 
-    Late and corrected values stand under topics of their own, so that none hides a sensor's last value.
+    Late and corrected values stand under topics of their own, so that none hides a sensor's last value, and
+    so do totals.
     What waits, waits in the run's log: no more is read of it than the broker takes at a time. ``place`` is
     the file that says how far the broker has acknowledged them; a restart goes on there. What was sent and
     not acknowledged is sent again, so a reader may see a step twice, and by its number.
@@ -600,7 +601,7 @@ class RetainedReleases:
 
     def __init__(self, session: BrokerSession, under: str, run: Path, place: Path) -> None:
         self._session, self._under = session, under
-        self._log = PublishedLog(run, place)
+        self._log, self._totals = PublishedLog(run, place), TotalsWithReleases(run)
         self._unsent: deque[_Message] = deque()
         self._sent: deque[tuple[_Message, Sent | None]] = deque()
         self._pauses = Pauses(_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS, at_once=True)
@@ -669,6 +670,10 @@ class RetainedReleases:
         for entry in release.releases:
             payload = one_value(self._log.times, release.step, entry, self._log.intervals)
             yield _Message(f"{under}/{topic_level(entry.sensor)}", payload, None, is_late)
+        for total in () if is_late else self._totals.with_step(release.step):
+            where = f"{self._under}/totals/{topic_level(total.level)}/{topic_level(total.place)}"
+            document = json.loads(total.line()) | {"confidence": self._log.intervals.level}
+            yield _Message(where, json.dumps(document).encode(), None, is_late)
         yield _Message(under, release.line().rstrip(), self._log.reached, is_late)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Tiered, half_width, largest_sigma
-from models.mechanisms.intervals import gaussian_coverage, log_ratio_of_sum
+from models.mechanisms.intervals import gaussian_coverage, log_ratio_of_sum, sigma_of_sum
 from models.noise import CorrelatedNoise, discrete_gaussian_table
 from tests.shared_files import shared
 
@@ -92,10 +92,12 @@ def test_steps_of_one_noise_design_are_summed_by_their_covariance() -> None:
     covariance = np.full((3, 3), 3.0) + np.eye(3)
     noise = CorrelatedNoise.of_covariance(covariance)
     steps = [Correlated.of(noise, step) for step in range(3)]
-    width = half_width(steps, 0.95)
+    width = half_width([], 0.95, [steps])
     assert width == int(np.ceil(1.959964 * np.sqrt(covariance.sum()) + 1.5))
     assert width > half_width([Gaussian(2.0)] * 3, 0.95) + 3  # as if they were independent
-    both = half_width([*steps, Gaussian(2.0)], 0.95)
+    both = half_width([Gaussian(2.0)], 0.95, [steps])
+    assert sigma_of_sum([Raw()], [steps]) == pytest.approx(np.sqrt(30.0))
+    assert half_width([], 0.95, [steps, steps]) == int(np.ceil(1.959964 * np.sqrt(60.0) + 3.0))
     assert width < both < 2 * width
     assert half_width(steps[:1], 0.95) == 4
 
