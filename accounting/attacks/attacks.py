@@ -13,8 +13,8 @@ from accounting.attacks.hit_tables_kernel import likeliest_between
 from accounting.attacks.noised_draws_kernel import MAP, MARGINAL
 from accounting.attacks.searched_guess_kernel import SEARCHED_FROM, searched_success
 from accounting.attacks.targets import Attack, AttackResult, RecordedResult, RecordedTarget, Target
+from accounting.bounds.noised import judged_draws
 from accounting.bounds.noised.posterior_kernel import LogHorizon
-from accounting.bounds.noised.sampled import judged_draws
 from accounting.bounds.patterns.segments_kernel import no_hit_weight
 from accounting.exposure import Exposure
 from accounting.exposure.prior_constants_kernel import ConstantGuess, guess_success, promising_constants

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 from scipy.special import bdtrc
 
 from accounting.bounds import (
@@ -103,9 +103,7 @@ class Audit(_Frozen):
     """
 
     person: str
-    question: str = PLACE
     steps: int
-    asked: int
     mistakes: int
     entropy: float
     information: InformationReport
@@ -119,6 +117,16 @@ class Audit(_Frozen):
     attacks: Mapping[str, AttackReport | None] | None
     adversary: str
     certified_informed: float
+    question: str = PLACE
+    asked: int
+
+    @model_serializer(mode="wrap")
+    def _without_which_place(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the last two fields where the question is which place."""
+        found: dict[str, Any] = write(self)
+        if self.question == PLACE:
+            del found["question"], found["asked"]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +167,10 @@ def audit_exposure(
     information, guess = bound_question.information, bound_question.guess
     return Audit(
         person=person,
-        question=question_name,
         steps=exposure.steps,
-        asked=int(exposure.cost.sum()),
         mistakes=mistakes,
+        question=question_name,
+        asked=int(exposure.cost.sum()),
         entropy=exposure.entropy_nats,
         information=InformationReport(
             koga=information.koga, exact=information.exact, per_step=information.per_step

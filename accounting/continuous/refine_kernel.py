@@ -175,7 +175,7 @@ def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules) -> f
         known[0] = False
         shown[:] = raw.marginal_before[0]
     is_any = is_noised(chain, raw.hits, seen, raw.first_row) or is_noised(chain, known, seen, begin)
-    is_any |= is_labelled(chain) and raw.hits.any()  # an exact count of several states is carried
+    is_any = is_any or (is_labelled(chain) and bool(raw.hits.any()))  # counts of several states are carried
     is_large = horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES
     if not is_any or is_large or places > _MOST_NOISED_PLACES:
         return 1.0

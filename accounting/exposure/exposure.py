@@ -265,7 +265,7 @@ class Exposure:
     def guessed_entropy_nats(self) -> float:
         """At most the entropy of what is to be guessed: ``sum_t H(L_t | S_{t-1})`` over the steps asked."""
         total, labels = 0.0, np.arange(int(self.guessed.max()) + 1)
-        for t in np.flatnonzero(self.cost):
+        for t in np.flatnonzero(self.cost).tolist():
             of_label = (self.guessed[t][:, np.newaxis] == labels).astype(float)
             law = self.start[np.newaxis] if t == 0 else dense_matrix(self.chain, self.slot(t - 1))
             before = np.ones(1) if t == 0 else self.marginal[t - 1]

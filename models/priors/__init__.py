@@ -19,6 +19,7 @@ from models.priors.population import (
 )
 from models.priors.prior import MovementPrior, Triplets, law_at
 from models.priors.question import PLACE, Question
+from models.priors.states import second_order, with_stays
 
 __all__ = [
     "MOST_DRAWS",
@@ -42,5 +43,7 @@ __all__ = [
     "law_at",
     "numbered_locations",
     "posterior_draws",
+    "second_order",
     "with_draws",
+    "with_stays",
 ]

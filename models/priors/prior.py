@@ -122,10 +122,9 @@ def explain(
     if code == BAD_PLACES:
         limit = "" if location_names is None else f" below {len(location_names)}"
         return PriorError(
-            f"places of person {person!r} must be increasing location indices{limit}, repeated only where "
-            "states share a place",
+            f"places of person {person!r} must be increasing location indices{limit}",
             f"{int(own[where])} at position {where}",
-            "sort them and use the indices of the list of locations",
+            "sort them, repeat one only where states share it, and use the indices of the list of locations",
         )
     if code == BAD_ROW:
         slot, x = divmod(where, own.size)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from models.priors import PLACE
 from models.text import DocumentError, parse_json
 from stream_app.exceptions import OutputError
 
@@ -61,6 +62,7 @@ class AuditedPerson(_Part):
     adversary: str = "informed"
     certified_informed: Probability | None = None
     crowd: AuditedCondition | None = None
+    question: str = PLACE
 
 
 _AUDIT = TypeAdapter(Annotated[list[AuditedPerson], Field(min_length=1, fail_fast=True)])
@@ -75,6 +77,8 @@ def read_audit(path: Path) -> list[AuditedPerson]:
     first = audits[0]
     if len({(each.steps, each.mistakes) for each in audits}) > 1:
         raise _no_audit(path, "people of audits with other horizons or mistakes")
+    if any(each.question != PLACE for each in audits):
+        raise _no_audit(path, "audits of another question than which place, whose tables audit prints itself")
     if any((each.radius is None) != (first.radius is None) for each in audits) or any(
         (each.posterior is None) != (first.posterior is None) for each in audits
     ):

@@ -107,9 +107,6 @@ def documents(
 ) -> list[dict[str, Any]]:
     """One object a person, with what each option adds to it where it was asked for."""
     found: list[dict[str, Any]] = [each.model_dump(mode="json") for each in audits]
-    if all(each.question == PLACE for each in audits):
-        for document in found:
-            del document["question"], document["asked"]
     for document, explanation in zip(found, explanations, strict=False):
         document["why"] = _why_document(explanation, radius)
     for document, past in zip(found, later, strict=False):

@@ -154,6 +154,14 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
         tg.explain,
         {"people": ADA, "schedule": SCHEDULE, "mistakes": 0, "person": None, "question": None},
     ),
+    "second_order": (
+        tg.second_order,
+        {"person": "ada", "chances": np.full((2, 2, 2), 0.5), "places": [0, 1]},
+    ),
+    "with_stays": (
+        tg.with_stays,
+        {"person": "ada", "moves": [[0, 1], [1, 0]], "stays": [[1], [0.5, 0.5]], "places": [0, 1]},
+    ),
     "Question": (tg.Question, {"name": "q", "groups": {"a": ["1"]}, "weights": [1]}),
     "Question.asked_of": (tg.Question("q", {"a": ["1"]}).asked_of, {"population": PEOPLE}),
     "attack": (
@@ -272,6 +280,7 @@ MADE_BY_US = {
 MEANT_OTHERWISE = {
     *(("Sensor", each) for each in ("position", "counts", "window", "region")),
     *(("Prior", "initial"), ("Prior.from_dense", "places"), ("Prior.from_dense", "initial")),
+    *(("second_order", "places"), ("with_stays", "places")),
 }
 """Optional ones that take None."""
 

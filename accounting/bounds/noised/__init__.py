@@ -2,7 +2,15 @@
 
 from accounting.bounds.noised.erasure_bound import ERASURE, expected_under_erasure
 from accounting.bounds.noised.levels_bound import LEVELS
-from accounting.bounds.noised.sampled import SAMPLED, sampled_success
+from accounting.bounds.noised.sampled import SAMPLED, judged_draws, sampled_success
 from accounting.bounds.noised.sandwich_bound import SANDWICH
 
-__all__ = ["ERASURE", "LEVELS", "SAMPLED", "SANDWICH", "expected_under_erasure", "sampled_success"]
+__all__ = [
+    "ERASURE",
+    "LEVELS",
+    "SAMPLED",
+    "SANDWICH",
+    "expected_under_erasure",
+    "judged_draws",
+    "sampled_success",
+]

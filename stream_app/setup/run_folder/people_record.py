@@ -454,8 +454,8 @@ def with_told(population: Population, starts: Mapping[int, NDArray[np.float64] |
     )
     told = np.zeros(len(population), dtype=np.bool_)
     told[list(starts)] = True
-    asked = {"label_start": arrays.label_start, "label": arrays.label}
-    return replace(population, arrays=packed.arrays._replace(**asked), told=told)
+    asked = packed.arrays._replace(label_start=arrays.label_start, label=arrays.label)
+    return replace(population, arrays=asked, told=told)
 
 
 def _differ(before: Population, now: Population) -> NDArray[np.bool_]:

@@ -204,11 +204,12 @@ def test_states_of_one_place_are_asked_as_that_place_and_not_as_places_of_their_
         )
         found = tg.audit(prior, tg.Schedule.raw(seen), mistakes)["x"]
         assert found.certified == pytest.approx(best, rel=1e-9)
+        assert best == pytest.approx((0.913, 1.0)[mistakes], abs=5e-4)
         pseudo = tg.audit(
             tg.Prior.from_dense("x", moves), tg.Schedule.raw([[(1, 3)], [], [(1, 3)]]), mistakes, draws=0
         )
-        assert pseudo["x"].certified < best - 0.01, "what a place for each state would have said"
-    assert best == pytest.approx(0.913, abs=5e-4)
+        if mistakes == 0:
+            assert pseudo["x"].certified == pytest.approx(0.852, abs=5e-4), "what a place a state would say"
 
 
 def test_a_question_that_is_which_place_changes_no_bit_and_labels_of_their_own_change_no_bound() -> None:
@@ -258,7 +259,8 @@ def test_several_questions_have_a_guess_an_attack_and_a_ceiling_each() -> None:
         ({"groups": {"a": ["0"], "b": ["0"]}}, "each place must be in one group"),
         ({"groups": {"a": []}}, "group 'a' of question 'q' must have places"),
         ({"weights": [0, 0]}, "weights of question 'q' must be whole numbers"),
-        ({"weights": [0.5]}, "weights of question 'q' must be whole numbers"),
+        ({"weights": [0.5]}, "weights must be a list, each a whole number"),
+        ({"weights": [101]}, "weights of question 'q' must be whole numbers in 0..100"),
         ({"groups": {"a": ["7"]}}, "places of group 'a' must be among the 2 locations, got '7'"),
         ({"weights": [1, 0, 0]}, "weights of question 'q' must be as many as slots of the priors' cycle"),
     ],

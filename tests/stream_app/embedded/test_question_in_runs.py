@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from accounting.continuous import ContinuousAccountant
 from models.priors import Question
 from models.releases import Schedule
-from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.planning import plan_schedule
 from stream_app.analysis.report import read_run
 from stream_app.analysis.report.sections import setting_rows
@@ -24,7 +22,6 @@ from tests.stream_app.engine_support import (
     NAMES,
     lines_of,
     messages_of_a_day,
-    outputs_of,
     population,
     run_on,
     settings,
@@ -36,37 +33,23 @@ DAY = lines_of(messages_of_a_day(12, 5))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The day in two parts, as after a restart."""
     output = tmp_path_factory.mktemp("care") / "out"
-    cut = DAY.index(b"\n", len(DAY) // 2) + 1
-    run_on(output, [DAY[:cut]], settings=CARE)
     run_on(output, [DAY], settings=CARE)
     return output
 
 
 def test_the_figures_of_a_run_are_about_its_question(folder: Path, tmp_path: Path) -> None:
-    """The same as an account of its log that asks the same; about places others."""
+    """To be at a place or not is easier to guess than where."""
     log = read_run(folder)
-    horizon = log.horizon()
-    assert horizon.question == Question("care", {"care": ("B",)})
-    highest = {}
-    for name, asked in (("care", horizon.question), ("place", None)):
-        again = ContinuousAccountant(population(), settings(**CARE).horizon_settings(0))
-        if asked is None:
-            again = ContinuousAccountant(population(), settings().horizon_settings(0))
-        registry = load_registry(None, NAMES)
-        again.apply_all(each.schedule for each in read_decisions(folder / "decisions.jsonl", registry))
-        highest[name] = again.risk().max()
-    assert log.summaries[-1].risk["1.0"] == highest["care"]
-    assert highest["care"] > highest["place"], "to be there or not is easier to guess than where"
-    assert ("What must not be told", "whether a person was at care (question care)") in list(
-        setting_rows(log)
-    )
-    run_on(tmp_path / "whole", [DAY], settings=CARE)
-    whole, parts = outputs_of(tmp_path / "whole"), outputs_of(folder)
-    assert {name: whole[name] for name in ("releases.jsonl", "risks.jsonl")} == {
-        name: parts[name] for name in ("releases.jsonl", "risks.jsonl")
-    }
+    assert log.horizon().question == Question("care", {"care": ("B",)})
+    asked = "What must not be told", "whether a person was at care (question care)"
+    assert asked in list(setting_rows(log))
+    run_on(tmp_path / "places", [DAY])
+    places = read_run(tmp_path / "places")
+    for care, place in zip(log.summaries, places.summaries, strict=True):
+        assert care.baseline["0.5"] > place.baseline["0.5"]
+        assert care.risk["1.0"] >= place.risk["1.0"]
+    assert log.summaries[0].risk["0.5"] > places.summaries[0].risk["0.5"] + 0.1
 
 
 def test_a_run_keeps_its_question_and_others_may_be_added(folder: Path) -> None:
@@ -96,16 +79,20 @@ def test_workers_on_kafka_and_the_page_know_the_question() -> None:
 
 
 def test_a_risk_budget_is_about_the_question() -> None:
-    """What is released under the budget keeps the ceiling of the question, not that of places."""
+    """What is released keeps the ceiling of the question; nothing is where the guess is above it."""
     schedule = Schedule.raw([[0], [1], [2], [1], [0], [1]])
-    budget = {"mechanism": "budget", "budget": {"risk": 0.9}}
-    released = {}
-    for name, question in (("place", {}), ("care", CARE)):
-        chosen = settings(release=budget, horizon=3, mistakes=0, **question)
-        planned = plan_schedule(chosen, schedule, population())
-        released[name] = sum(each.released for each in planned.sensors())
-        assert all(step.risks.risk["1.0"] <= 0.9 for step in planned.steps)
-    assert released["care"] < released["place"] == 6
+    planned = {}
+    for risk in (0.7, 0.9):
+        for name, question in (("place", {}), ("care", CARE)):
+            release = {"mechanism": "budget", "budget": {"risk": risk}}
+            chosen = settings(release=release, horizon=3, mistakes=0, **question)
+            planned[name, risk] = plan_schedule(chosen, schedule, population())
+    assert planned["place", 0.7].steps[-1].risks.most_risk <= 0.7
+    assert sum(each.released for each in planned["place", 0.7].sensors()) == 6
+    assert sum(each.released for each in planned["care", 0.7].sensors()) == 0
+    assert planned["care", 0.9].steps[-1].risks.most_risk <= 0.9
+    errors = {name: [each.mean_error for each in planned[name, 0.9].sensors()] for name in ("place", "care")}
+    assert all(care > place for place, care in zip(errors["place"], errors["care"], strict=True))
 
 
 @pytest.mark.parametrize(
