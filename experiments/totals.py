@@ -12,7 +12,7 @@ from math import sqrt
 from pathlib import Path
 
 from accounting.continuous import ContinuousAccountant
-from accounting.ledgers import ReleaseLog, read_differential_privacy
+from accounting.ledgers import ReleaseLog, epsilon_from_zcdp, read_differential_privacy
 from accounting.ledgers.units import UnitStatement, read_units
 from accounting.settings import HorizonSettings
 from models.calendar import Days
@@ -48,15 +48,11 @@ def statements(sigma: float, bound: PerDay | None) -> tuple[UnitStatement, ...]:
 
 def least_sigma(bound: PerDay | None) -> float:
     """The least noise, to a tenth, with which the month costs epsilon 5."""
-    low, high = 1, 1000
-    while low < high:
-        middle = (low + high) // 2
-        log = log_of(middle / 10.0, bound)
-        if read_differential_privacy(log, DELTA, days=CLOCK).epsilon <= EPSILON:
-            high = middle
-        else:
-            low = middle + 1
-    return low / 10.0
+    rho = read_differential_privacy(log_of(1.0, bound), DELTA, days=CLOCK).rho_value()
+    tenths = 1
+    while epsilon_from_zcdp(rho / (tenths / 10.0) ** 2, DELTA) > EPSILON:
+        tenths += 1
+    return tenths / 10.0
 
 
 def ceilings(sigma: float) -> tuple[float, float]:
@@ -119,10 +115,10 @@ def main() -> None:
         "# Totals, and a bound over the day",
         "",
         f"By `python -m experiments.totals`: {DAYS} days of hourly counts of {SENSORS} sensors,",
-        f"districts of {DISTRICT}, with the least noise for which the month costs epsilon {EPSILON:g} at delta",
-        f"{DELTA:g}; intervals at 95 in 100. Ceilings are of {PEOPLE} people of the demo's city over its first",
-        "day (9 of the last 10 hours, mean of the worst hour, by the fast bound): they follow from the",
-        "noise alone and make no use of the bound over the day.",
+        f"districts of {DISTRICT}, with the least noise for which the month costs epsilon {EPSILON:g} at",
+        f"delta {DELTA:g}; intervals at 95 in 100. Ceilings are of {PEOPLE} people of the demo's city over",
+        "its first day (9 of the last 10 hours, mean of the worst hour, by the fast bound): they follow from",
+        "the noise alone and make no use of the bound over the day.",
         "",
         *table([*head, "ceiling", "added"], [row(bound) for bound in BOUNDS]),
         "",
