@@ -29,7 +29,7 @@ from models.prior_files import load_evidence
 from models.prior_files import load_population as load_priors
 from models.prior_files import save_population as save_priors
 from models.priors import MovementPrior as Prior
-from models.priors import Population
+from models.priors import Population, Question
 from models.releases import MoveSensor, Schedule, Sensor, SensorRelease, StepSchedule, WindowRelease
 from stream_app.setup.this_process import own_version
 from tallyguard.attacks import Attacks, attack
@@ -44,6 +44,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     # What is believed about people
     "Prior",
     "Population",
+    "Question",
     "load_priors",
     "save_priors",
     "load_evidence",

@@ -180,6 +180,7 @@ class ContinuousAccountant:
                 type(self.population).__name__,
                 "pack priors with Population.pack([prior])",
             )
+        self.population = self.settings.asked_of(self.population)
         first_step, self.people = self.settings.first_step, self.population.people
         people = len(self.people)
         since = (
@@ -292,11 +293,15 @@ class ContinuousAccountant:
         return bool(self._told.any())
 
     @property
+    def is_told(self) -> NDArray[np.bool_]:
+        """Whether a person's place is told at their first step, by chain, (A,) times the draws."""
+        return np.repeat(self._told, self.population.draws)
+
+    @property
     def units(self) -> Units:
         """The units that are refined and paid for together; computed when the first person is refined."""
         if self._found_units is None:
-            told = np.repeat(self._told, self.population.draws)
-            alike = alike_chains(self.population, 2 * self._accounts.since + told)
+            alike = alike_chains(self.population, 2 * self._accounts.since + self.is_told)
             count = self._cell_shares.count
             self._found_units = Units.of(self._holders, count, alike, self.population.draws)
         return self._found_units
@@ -366,7 +371,9 @@ class ContinuousAccountant:
         """Everything that the state follows from besides the steps."""
         settings = asdict(self.settings)
         del settings["first_step"]  # "since" says from which step on each person's releases count
-        del settings["calendar"]
+        del settings["calendar"], settings["question"]
+        if self.settings.question is not None:
+            settings["question"] = self.settings.question.in_words()
         if self.settings.calendar is not None:
             settings["calendar"] = self.settings.calendar.in_words()
         shares, stands_for = self.people_shares, self._holders.stands_for

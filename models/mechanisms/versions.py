@@ -17,7 +17,6 @@ from models.mechanisms.base import (
     Mechanism,
     NoiseFamily,
     NoiseLaw,
-    PublishesTiers,
     Tabulated,
     truncated_mass,
 )
@@ -177,21 +176,20 @@ class Versions(Tabulated):
 def all_versions(values: Sequence[Mechanism]) -> Mechanism:
     """The mechanism of a sensor and step with these values in the order of their publication.
 
-    Values that are not released reveal nothing. :class:`MechanismError` where a later value cannot have noise
-    of its own: noise that several steps share, or the values of tiers.
+    Values that are not released reveal nothing. All tiers' values of one version reveal together what the
+    best-informed tier's does, and each version has a chain of its own. :class:`MechanismError` where a later
+    value cannot have noise of its own: noise that several steps share.
     """
     parts = [part for value in values for part in (value.parts if isinstance(value, Versions) else (value,))]
     released = [part for part in parts if part.is_released]
     if len(released) < 2:
         return released[0] if released else values[-1]
-    shared = [
-        part for part in released if isinstance(part, DrawnPerWindow | PublishesTiers) and not part.is_exact
-    ]
+    shared = [part for part in released if isinstance(part, DrawnPerWindow) and not part.is_exact]
     if shared:
         raise MechanismError(
             "a second value must have noise of its own",
-            f"{shared[0].name}, whose noise belongs to several values",
-            "use gaussian or raw where late values or corrections are published",
+            f"{shared[0].name}, whose noise belongs to several steps",
+            "use gaussian, tiered or raw where late values or corrections are published",
         )
     return Versions(tuple(released))
 

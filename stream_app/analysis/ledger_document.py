@@ -203,8 +203,9 @@ def _bayesian(log: ReleaseLog, delta: float, independent_people: bool) -> Docume
     if not independent_people:
         return {
             "refused": "what single releases reveal adds up only if people move independently of each other; "
-            "those who move together may be given away by more than the sum",
-            "remedy": "vouch for it with --independent-people, or go by epsilon and the ceilings",
+            "of those who move together two releases of epsilon 1.565 and 1.476 can give away 3.203",
+            "remedy": "vouch for it with --independent-people, or go by epsilon and the ceilings; a joint "
+            "account of people who move together is not made here",
         }
     statement = read_bayesian(log, Declared(independent_tuples=independent_people), delta)
     return {

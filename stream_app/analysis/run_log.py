@@ -31,6 +31,7 @@ from stream_app.setup.run_folder.run_settings import (
     designs_of_run,
     load_account,
     load_run,
+    question_of_run,
 )
 from stream_app.setup.settings import Settings
 from stream_app.steps import condition_of
@@ -317,6 +318,7 @@ class RunLog:
             sharpen_above=stored.get("sharpen_above"),
             within_nats=self.within_nats,
             calendar=calendar_of_run(stored),
+            question=question_of_run(stored),
         )
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.shared import (
+    COUNT_FILES,
+    Channels,
     PeriodChoice,
     add_numbers,
     new_table,
@@ -18,6 +20,7 @@ from stream_app.cli.shared import (
     print_sensors,
     progress,
     say,
+    setting_option,
     stderr,
     stdout,
 )
@@ -49,9 +52,10 @@ class HabitsChoice(StrEnum):
 
 
 def init(
-    counts: Annotated[Path, typer.Argument(help="Counts, .csv (also .gz) or .parquet.")],
+    counts: Annotated[Path, typer.Argument(help=COUNT_FILES)],
     output: Annotated[Path, typer.Option(help="New folder for the files.")],
     sensors: Annotated[Path | None, typer.Option(help="List of sensors (CSV) with name, lat, lon.")] = None,
+    preset: Annotated[str | None, setting_option("connect.files.preset")] = None,
     time_column: Annotated[str | None, typer.Option(help="Column of times.")] = None,
     sensor_column: Annotated[str | None, typer.Option(help="Column of sensors, in a long file.")] = None,
     count_column: Annotated[str | None, typer.Option(help="Column of counts, in a long file.")] = None,
@@ -70,8 +74,10 @@ def init(
         typer.Option(help="Sensor that counts people of its own, though it looks like a total; repeatable."),
     ] = None,
     kind: Annotated[
-        CountKindChoice, typer.Option(help="What a count is: of its interval, or since the counter began.")
-    ] = CountKindChoice.PERIODIC,
+        CountKindChoice | None,
+        typer.Option(help="What a count is: of its interval (the default), or since the counter began."),
+    ] = None,
+    channels: Annotated[Channels | None, setting_option("connect.files.channels")] = None,
     thousands: Annotated[str | None, typer.Option(help="What stands between thousands, as in 1.234.")] = None,
     decimal: Annotated[str | None, typer.Option(help="The decimal mark: a point or a comma.")] = None,
     missing: Annotated[
@@ -120,12 +126,13 @@ def init(
 ) -> None:
     """Make a deployment from counts and nothing else.
 
-    Reads a file as cities have it: a column a sensor, or time, sensor and count in each row. An empty cell
-    is "not counted", never 0. Writes sensors, locations, schedule, settings and messages to a new folder,
-    and says what it could not know. The noise is the least with which all of it together costs --epsilon.
-    Without habits of people, run accounts differential privacy only; --habits assumed adds invented
-    people, and shows how much the answer depends on what was assumed. Forms of the file:
-    docs/reference/file-formats.md.
+    Reads a file as cities have it: a column a sensor, or time, sensor and count in each row. What is not said
+    is found out, by a preset that knows the file or column by column; `connect guess` prints what was found,
+    to be corrected and given as --preset. An empty cell is "not counted", never 0. Writes sensors, locations,
+    schedule, settings and messages to a new folder, and says what it could not know. The noise is the least
+    with which all of it together costs --epsilon. Without habits of people, run accounts differential privacy
+    only; --habits assumed adds invented people, and shows how much the answer depends on what was assumed.
+    Forms of the file: docs/reference/file-formats.md.
 
     \b
     Examples:
@@ -133,27 +140,31 @@ def init(
       tallyguard init counts.csv --within 50 --in 95 --for day --output city
       tallyguard init counts.parquet --time-column time --habits assumed --days 7 --output city
     """
-    from stream_app.starting.counts import NewDeployment, read_counts, write_deployment
+    from stream_app.starting.connect.guess import read_counts
+    from stream_app.starting.counts import NewDeployment, write_deployment
     from stream_app.starting.counts.deployment_files import least_sigma, require_new, sensor_places
-    from stream_app.starting.counts.tables import Written
 
     require_new(output)
     timezone = timezone or _prompted("Time zone of the times, if they show the clock on the wall", "")
     read = read_counts(
         counts,
-        time_column=time_column,
-        sensor_column=sensor_column,
-        count_column=count_column,
+        most_counts=_most_counts(most_counts),
+        preset=preset,
+        start=None if time_column is None else [time_column],
+        sensor=None if sensor_column is None else [sensor_column],
+        count=None if count_column is None else [count_column],
         timezone=timezone or None,
         time_format=time_format,
-        wall_clock=wall_clock,
-        ignore=ignore or (),
-        keep=keep or (),
-        kind="total" if kind is CountKindChoice.TOTAL else "periodic",
-        written=Written(thousands, decimal, tuple(missing or ())),
-        drop_repeated=drop_repeated,
-        skip_missing_hour=skip_missing_hour,
-        most_counts=_most_counts(most_counts),
+        wall_clock=wall_clock or None,
+        ignore=ignore,
+        keep=keep,
+        kind=kind and kind.value,
+        channels=channels and channels.value,
+        thousands=thousands,
+        decimal=decimal,
+        missing=missing,
+        repeated="drop" if drop_repeated else None,
+        nonexistent="drop" if skip_missing_hour else None,
     )
     taken = read.last_days(days)
     places = sensor_places(sensors, taken.sensors)

@@ -131,6 +131,16 @@ ReasonOption = Annotated[
 ]
 
 
+COUNT_FILES = "Counts: CSV (also .gz), Excel, JSON, JSON lines, GeoJSON or Parquet."
+
+
+class Channels(StrEnum):
+    """What several channels of a sensor are."""
+
+    SUM = "sum"
+    APART = "apart"
+
+
 class NewPriors(StrEnum):
     """What new priors of people who are there say about the steps before them."""
 

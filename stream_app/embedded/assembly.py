@@ -51,7 +51,7 @@ from stream_app.setup.run_folder.people_record import (
 from stream_app.setup.run_folder.record import DESCRIPTION, Author
 from stream_app.setup.run_folder.run_settings import (
     counted_again,
-    facts_of_clock,
+    facts_if_set,
     mechanisms_of_windows,
     recorded_network,
     sensors_fingerprint,
@@ -555,8 +555,8 @@ def make_manifest(
 ) -> dict[str, Any]:
     """What must not change while an output folder is continued: values and fingerprints, no secret."""
     population = people.population
-    said = {*ACCOUNTED_WITH, "release", "priors_check"} - {"timezone", "holidays"}
-    fixed = settings.model_dump(mode="json", include=said) | facts_of_clock(settings)
+    said = {*ACCOUNTED_WITH, "release", "priors_check"} - {"timezone", "holidays", "question", "questions"}
+    fixed = settings.model_dump(mode="json", include=said) | facts_if_set(settings)
     schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
     windows = mechanisms_of_windows(plan.registry)
     crowd = None

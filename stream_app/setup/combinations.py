@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from models.exceptions import MechanismError, SensorError, TallyguardError
-from models.mechanisms import DrawnPerWindow, Mechanism, PublishesTiers
+from models.exceptions import MechanismError, TallyguardError
+from models.mechanisms import DrawnPerWindow, Mechanism
 from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease
 from stream_app.exceptions import SettingsError
 
@@ -146,24 +146,6 @@ def refuse(runner: Runner | None, facts: Facts) -> None:
 # The sentences. Each says what must hold, what was found and what to do.
 
 
-def _windows_in(
-    what: str, remedy: str, when: Callable[[Facts], bool] = lambda facts: True
-) -> Callable[[Facts], TallyguardError | None]:
-    """Refuses sensors with windows or moves in ``what``."""
-
-    def refused(facts: Facts) -> TallyguardError | None:
-        windowed = () if facts.registry is None else facts.registry.windowed
-        if not windowed or not when(facts):
-            return None
-        return SensorError(
-            f"{what} must be of sensors that count presence in single steps",
-            f"{len(windowed)} with windows or moves, such as {windowed[0].name!r}",
-            remedy,
-        )
-
-    return refused
-
-
 def _designed_noise_in_windows(facts: Facts) -> TallyguardError | None:
     """Refuses noise that several steps share, of sensors with windows or moves."""
     for sensor, mechanism in facts.released:
@@ -178,13 +160,13 @@ def _designed_noise_in_windows(facts: Facts) -> TallyguardError | None:
 
 
 def _shared_noise_again(
-    kind: type, is_counted_again: Callable[[Sensor], bool]
+    is_counted_again: Callable[[Sensor], bool],
 ) -> Callable[[Facts], TallyguardError | None]:
-    """Refuses noise of a kind that several values share, where one person can be in more than one of them."""
+    """Refuses noise that several steps share, where one person can be in more than one value of a step."""
 
     def refused(facts: Facts) -> TallyguardError | None:
         for sensor, mechanism in facts.released:
-            if isinstance(mechanism, kind) and is_counted_again(sensor):
+            if isinstance(mechanism, DrawnPerWindow) and is_counted_again(sensor):
                 error = unaccounted(sensor, mechanism)
                 if error is not None:
                     return error
@@ -302,18 +284,15 @@ REFUSALS: tuple[Refusal, ...] = (
         EVERYWHERE,
         _NOT_BUILT,
         "a noise design hides one count of each person in a step",
-        _shared_noise_again(DrawnPerWindow, lambda sensor: sensor.most_counts > 1),
+        _shared_noise_again(lambda sensor: sensor.most_counts > 1),
     ),
-    *(
-        Refusal(
-            feature,
-            Feature.CORRECTIONS,
-            EVERYWHERE,
-            _NOT_BUILT,
-            "a corrected count needs a draw of its own, and this noise belongs to several values",
-            _shared_noise_again(kind, lambda sensor: sensor.corrections > 0),
-        )
-        for feature, kind in ((Feature.TIERS, PublishesTiers), (Feature.CORRELATED, DrawnPerWindow))
+    Refusal(
+        Feature.CORRELATED,
+        Feature.CORRECTIONS,
+        EVERYWHERE,
+        _NOT_BUILT,
+        "a corrected count needs a draw of its own, and this noise belongs to several steps",
+        _shared_noise_again(lambda sensor: sensor.corrections > 0),
     ),
     Refusal(
         Feature.NO_PEOPLE,
@@ -338,23 +317,6 @@ REFUSALS: tuple[Refusal, ...] = (
         _NOT_BUILT,
         "other habits of a whole crowd are not accounted",
         _alternatives_in_crowd,
-    ),
-    Refusal(
-        Feature.CHANGED_CLOCK,
-        Feature.WINDOWS,
-        EVERYWHERE,
-        _NOT_BUILT,
-        "what a window reveals later is held against limits of hours that are never skipped or repeated",
-        _windows_in(
-            "a risk budget by a clock that is changed",
-            "leave timezone out, or let these sensors count in single steps",
-            lambda facts: (
-                facts.decides
-                and facts.settings is not None
-                and facts.settings.timezone is not None
-                and facts.settings.calendar(facts.settings.first_slot) is not None
-            ),
-        ),
     ),
     Refusal(
         Feature.HOLIDAYS,

@@ -17,7 +17,7 @@ Worked example: three steps with mean ceilings 0.2, 0.5 and 0.3 over 100 people,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -45,159 +45,37 @@ CHANCE, PEOPLE, EPSILON, OFF, BITS = "in 100", "people", "epsilon", "people off"
 """Units: a chance, people who are counted, nats of differential privacy, people a count is off by, bits."""
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What a figure is, wherever it is shown; ``word`` and ``also`` are explained by ``meaning``."""
+class Kind(NamedTuple):
+    """What a figure is, wherever it is shown: it is explained under ``word`` in the glossary."""
 
-    name: str
     label: str
     unit: str
     to: str
     word: str
-    meaning: str
-    page: str
-    also: tuple[str, ...] = ()
+    name: str = ""
 
 
 KINDS: Mapping[str, Kind] = {
-    each.name: each
-    for each in (
-        Kind(
-            "guess",
-            "Guess",
-            CHANCE,
-            NEAREST,
-            "guess",
-            "How often the best guess without any count is right. Habits alone give that much away, whether "
-            "counts are published or not.",
-            "explanation/guarantees.md",
-            ("baseline",),
-        ),
-        Kind(
-            "attack",
-            "Attack",
-            CHANCE,
-            NEAREST,
-            "attack",
-            "How often a named method finds out where a person was. It is tried on simulated people, "
-            "never on a count. Never above the ceiling if habits are as assumed, often far below it: the "
-            "distance between the two is what we do not know.",
-            "explanation/ceiling-and-attack.md",
-        ),
-        Kind(
-            "ceiling",
-            "Ceiling",
-            CHANCE,
-            UP,
-            "ceiling",
-            "If habits are as assumed, no method finds out where a person was more often than this, given "
-            "all counts published so far. A ceiling of 30 in 100: at most 30 of 100 such attempts succeed.",
-            "explanation/guarantees.md",
-            ("risk", "certified risk"),
-        ),
-        Kind(
-            "added",
-            "Added risk, at most",
-            CHANCE,
-            UP,
-            "added",
-            "Ceiling minus guess: at most this much is due to the published counts.",
-            "explanation/guarantees.md",
-            ("added risk",),
-        ),
-        Kind(
-            "crowd",
-            "Ceiling in the crowd",
-            CHANCE,
-            UP,
-            "ceiling in the crowd",
-            "The ceiling against an adversary who knows everybody's habits and sees every count, but does "
-            "not know where the others are. It is never above the other ceiling, and holds under a "
-            "further condition, which stands beside it.",
-            "explanation/crowd.md",
-            ("crowd",),
-        ),
-        Kind(
-            "now",
-            "Over the limit now",
-            PEOPLE,
-            EXACT,
-            "over now",
-            "People whose ceiling or added risk is over the limit of the rule after the last step, by the "
-            "bound that decides.",
-            "explanation/decisions.md",
-            ("over the limit",),
-        ),
-        Kind(
-            "forecast",
-            "Forecast over the limit",
-            PEOPLE,
-            EXACT,
-            "forecast",
-            "People whom the last decision expected over the limit, in its step or if nothing is released "
-            "after it: what an operator should brace for. Mostly by the fast bound, so more people than "
-            "are over it.",
-            "explanation/decisions.md",
-        ),
-        Kind(
-            "ever",
-            "Ever over the limit",
-            PEOPLE,
-            EXACT,
-            "ever over",
-            "People who were over the limit of the rule after at least one step so far.",
-            "explanation/decisions.md",
-            ("ever",),
-        ),
-        Kind(
-            "allowed",
-            "The share leaves out, at most",
-            PEOPLE,
-            EXACT,
-            "share",
-            "The part of all people who may be over the limit of the rule at a step: 0.01 is 1 in 100. "
-            "The rule protects the others, and need not leave out the same people at every step.",
-            "explanation/decisions.md",
-            ("allowed",),
-        ),
-        Kind(
-            "epsilon",
-            "Epsilon",
-            EPSILON,
-            UP,
-            "epsilon",
-            "Differential privacy spent so far: the worst case for any observer with any knowledge. It only "
-            "grows, and a single exact count leaves no guarantee.",
-            "explanation/guarantees.md",
-            ("rho", "differential privacy"),
-        ),
-        Kind(
-            "error",
-            "Error",
-            OFF,
-            NEAREST,
-            "expected error",
-            "By how many people a published count is off on average because of its noise, and what part "
-            "of the count that is. It is a mean and no bound: with Gaussian noise 2 of 5 counts are off "
-            "by more.",
-            "explanation/noise.md",
-            ("error", "mean error"),
-        ),
-        Kind(
-            "bits",
-            "Revealed",
-            BITS,
-            NEAREST,
-            "bits",
-            "How much a release tells about where a person is. One bit halves the places in question: "
-            "with 1 bit of 16 equally likely places 8 are left, with 4 bits one. A tenth of a bit hardly "
-            "helps a guess.",
-            "explanation/guarantees.md",
-            ("bit", "information"),
-        ),
-    )
+    name: kind._replace(name=name)
+    for name, kind in {
+        "guess": Kind("Guess", CHANCE, NEAREST, "guess"),
+        "attack": Kind("Attack", CHANCE, NEAREST, "attack"),
+        "ceiling": Kind("Ceiling", CHANCE, UP, "ceiling"),
+        "added": Kind("Added risk, at most", CHANCE, UP, "added"),
+        "crowd": Kind("Ceiling in the crowd", CHANCE, UP, "ceiling in the crowd"),
+        "now": Kind("Over the limit now", PEOPLE, EXACT, "over now"),
+        "forecast": Kind("Forecast over the limit", PEOPLE, EXACT, "forecast"),
+        "ever": Kind("Ever over the limit", PEOPLE, EXACT, "ever over"),
+        "allowed": Kind("The share leaves out, at most", PEOPLE, EXACT, "share"),
+        "epsilon": Kind("Epsilon", EPSILON, UP, "epsilon"),
+        "error": Kind("Error", OFF, NEAREST, "expected error"),
+        "bits": Kind("Revealed", BITS, NEAREST, "bits"),
+    }.items()
 }
 """Every kind of figure by its name."""
+
+
+_ROUNDED = {NEAREST: "nearest", UP: "up", EXACT: "exact"}
 
 
 class Over(NamedTuple):
@@ -225,6 +103,7 @@ class Figure:
     condition: str | None = None
     interval: tuple[float, float] | None = None
     words: str | None = None
+    where: str = ""
 
     @property
     def label(self) -> str:
@@ -261,9 +140,10 @@ class Figure:
             "high": high,
             "shown": self.shown,
             "unit": self.kind.unit,
-            "rounding": self.kind.to,
+            "rounding": _ROUNDED[self.kind.to],
             "condition": self.condition,
             **self.over._asdict(),
+            "where": self.where,
             "sentence": self.sentence,
         }
 
@@ -556,15 +436,12 @@ _SENTENCES = {
 
 
 def _with_sentence(figure: Figure, where: str) -> Figure:
-    template = _SENTENCES[figure.kind.name]
-    if figure.value is None:
-        return _said(figure, f"{figure.label}: {figure.shown}, {where}.")
-    condition = sentence_case(figure.condition or "")
-    return _said(figure, template.format(shown=figure.shown, where=where, Condition=condition))
-
-
-def _said(figure: Figure, sentence: str) -> Figure:
-    return Figure(**{**vars(figure), "sentence": sentence})
+    """A risk says its condition and what it is over, whoever quotes it."""
+    said = f"{figure.label}: {figure.shown}, {where}."
+    if figure.value is not None:
+        condition = sentence_case(figure.condition or "")
+        said = _SENTENCES[figure.kind.name].format(shown=figure.shown, where=where, Condition=condition)
+    return replace(figure, sentence=said, where=where)
 
 
 def spent(

@@ -189,7 +189,7 @@ def erasure(question: Question, guess: float, raw_success: float, raw_nats: floa
     if values is None:
         return None
     if everything is not None:
-        own_label = np.arange(1, everything.places + 1)
+        own_label = np.arange(1, question.exposure.place_count + 1)
         optima = [everything.optimum(kept_hits(sensors, which) * own_label) for which in sets.kept]
         values[:, 0] = np.minimum(values[:, 0], optima)
     success = float((sets.probability * np.minimum(values[:, 0], raw_success)).sum()) + rest * raw_success

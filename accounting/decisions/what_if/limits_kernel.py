@@ -61,6 +61,7 @@ class Limits(NamedTuple):
     ahead: NDArray[np.int64]  # (N,) horizons to look at from the step on: a cycle
     later: NDArray[np.int64]  # (N,) of all horizons after these, where clocks are changed in one of them
     is_changed: NDArray[np.bool_]  # by slot: clocks are changed, or there is a holiday, in the horizon
+    held_from: NDArray[np.int64]  # (N,) the first step of the horizons that the limits hold for
 
 
 @jit
@@ -424,6 +425,10 @@ def count_reaches(
 # only up to one cycle beyond the step. If clocks are changed in one of them, others of the cycle are missing:
 # what is left at the end of the cycle must then keep the tightest limit of all.
 #
+# The place of a person whose habits changed was told at a step. Horizons that begin before it have the
+# ceiling 1, and the one that begins with it shows a place, whatever is released: no decision changes that. So
+# limits hold for the horizons after it, with what is left of the place that was told.
+#
 # For example, horizon T = 2, limit 100 units everywhere, nothing revealed yet but 60 in the last step, eta_1
 # = 1/2:
 #     horizon {last, next}:      60 in silence, so c <= 100 - 60 = 40
@@ -549,6 +554,8 @@ def _find_some_headroom(
                 running -= state.conditional[(first + k) % horizon, person]
             quiet = min(outlook.carried[position] + outlook.unconditioned[position], entropy)
             known = min(known, int(quiet) + (running if k < horizon - 1 else 0))
+            if first + k < limits.held_from[person]:
+                continue
             limit = limits.information[phase]
             if k == last and is_changed:
                 limit = min(limit, limits.later[person])
@@ -590,7 +597,7 @@ def find_room(
     """
     longest_cycle = 1  # not max(): the range may be empty
     for person in range(begin, end):
-        longest_cycle = max(longest_cycle, int(accounts.population.slots[person]))
+        longest_cycle = max(longest_cycle, int(limits.ahead[person]))
     outlook = new_outlook(accounts.horizon.steps, longest_cycle)
     population, constants, _, state, _, (horizon, _, _, _, first_slot) = accounts
     first = next_step - horizon + 1
@@ -600,14 +607,20 @@ def find_room(
         look_back(state, outlook, next_step, person)
         running, known = state.running[person], state.information[person]
         room[person] = UNLIMITED
-        for k in range(horizon - 1 + slots):
+        is_changed, last = False, horizon - 2 + limits.ahead[person]
+        for k in range(last + 1):
             position = MEMORY + k
-            phase = constants.phase_start[person] + (first_slot + first + k) % slots
+            slot = (first_slot + first + k) % slots
+            phase = constants.phase_start[person] + slot
+            is_changed |= limits.is_changed[slot]
             entropy = np.inf if starts_itself else float(constants.entropy_units[phase])
             look_ahead(outlook, constants, phase, position, entropy, 1.0)
             if k < horizon - 1:
                 running -= state.conditional[(first + k) % horizon, person]
             quiet = min(outlook.carried[position] + outlook.unconditioned[position], entropy)
             known = min(known, int(quiet) + (running if k < horizon - 1 else 0))
-            if limits.information[phase] < UNLIMITED:
-                room[person] = min(room[person], limits.information[phase] - known)
+            limit = limits.information[phase]
+            if k == last and is_changed:
+                limit = min(limit, limits.later[person])
+            if limit < UNLIMITED and first + k >= limits.held_from[person]:
+                room[person] = min(room[person], limit - known)

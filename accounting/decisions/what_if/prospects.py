@@ -114,20 +114,22 @@ class Prospects:
         start = Stretch(accountant.settings.first_slot)
         settled = self._settled.population, self._settled.constants, self._limits, information
         self._regular = self._now = Prospect(start, *settled)
+        self.ahead = 0
+        """Steps after the next one in which a prospect's slots follow the clock; meaningless without one."""
         if calendar is None:
             return
         day, week = (-(-days * DAY // calendar.step_seconds) for days in (1, 7))
         self._day = day
         self._cycle = np.maximum(np.minimum(self._priors.slots, week), day).astype(np.int64)
         self._cycle[(self._priors.slots == 1) & ~np.isin(np.arange(self._cycle.size), self._carried)] = 1
+        self.ahead = HISTORY + max(day, int(self._cycle.max(initial=1))) + 1
 
     def of(self, step: int) -> Prospect:
         """The prospect before a step that is the accountant's next one."""
         settings = self._accountant.settings
         if settings.calendar is None:
             return self._regular
-        ahead = HISTORY + max(self._day, int(self._cycle.max(initial=1))) + 1
-        stretch = Stretch.of(settings, step, ahead, is_carried=bool(self._carried.size))
+        stretch = Stretch.of(settings, step, self.ahead, is_carried=bool(self._carried.size))
         if stretch != self._now.stretch:
             is_regular = stretch.is_regular
             self._now = (
@@ -160,7 +162,8 @@ class Prospects:
         found[self._started] = True
         first = step - self._accountant.settings.horizon + 1
         found[self._carried] = self._settled.since[self._carried] > first
-        return found
+        # A place that was told is known to the fast bound alone, as long as refined bounds look back to it.
+        return found | (self._accountant.is_told & (self._settled.since >= first - HISTORY))
 
     def _with_settled_laws(self, accounts: Accounts) -> Accounts:
         """The accounts without initial distributions, if laws are carried on from these."""
@@ -253,6 +256,7 @@ class Prospects:
             cycle,
             np.full(people, UNLIMITED),
             is_changed,
+            np.where(self._accountant.is_told, accounts.since + 1, 0),
         )
         lowered = budget_within(within_nats, limit)
         risk, habitual_risk, added = (

@@ -31,7 +31,6 @@ from accounting.decisions.what_if.limits_kernel import (
 )
 from accounting.decisions.what_if.prospects import Prospects
 from accounting.decisions.what_if.refined_check import CrowdCheck, RefinedCheck
-from accounting.exceptions import SettingsError
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.exposure.own_counts import RevealedInformation
 from accounting.exposure.step_information import SensorInformation, observe
@@ -221,12 +220,6 @@ class WhatIf:
         """
         self.has_windows = has_windows
         settings, population = accountant.settings, accountant.population
-        if has_windows and settings.calendar is not None:
-            raise SettingsError(
-                "a risk budget over windows must go by a clock that is never changed",
-                settings.calendar.zone,
-                "leave timezone out, or let sensors count in single steps",
-            )
         self.informed: WhatIf | None = None
         if crowd is not None:
             # A person within the limit by the informed account is within it in the crowd, with two
@@ -525,19 +518,19 @@ class NextStepOfWindows:
         accountant = what_if.accountant
         self._what_if, self._prospect = what_if, what_if.prospects.of(accountant.next_step)
         self._step = accountant.next_step
-        self._first_slot, self._horizon = accountant.settings.first_slot, accountant.settings.horizon
-        view, population = accountant.view(), accountant.population
-        self._own_before = view.accounts.nonstationary.before
+        self._first_slot, self._horizon = self._prospect.stretch.first_slot, accountant.settings.horizon
+        accounts, population = self._prospect.accounts(accountant.view().accounts), accountant.population
+        self._own_before = accounts.nonstationary.before
         self._population, locations = population, population.location_count
-        self._is_nonstationary = np.diff(view.accounts.population.initial_start) > 0
-        self._revealed = RevealedInformation(view.accounts.population, locations)
-        people = view.accounts.since.size
+        self._is_nonstationary = what_if.prospects.is_unsettled(self._step)
+        self._revealed = RevealedInformation(accounts.population, locations)
+        people = accounts.since.size
         self._room = np.empty(people, dtype=np.int64)
-        find_room(view.accounts, self._prospect.limits, self._room, self._step)
+        find_room(accounts, self._prospect.limits, self._room, self._step)
         self._shares = np.ones(people, dtype=np.int64)
         rows = [_raw_labels(later, locations) for later in announced.coming]
         labels = np.array(rows, dtype=np.int32).reshape(-1, locations)
-        count_reaches(view.accounts.population, labels, self._shares)
+        count_reaches(accounts.population, labels, self._shares)
         self._open = frozenset(announced.open)
         self._crowd = what_if.crowd
         crowds = announced.crowds or (SensorCrowd(),) * len(announced.sensors)
@@ -553,11 +546,15 @@ class NextStepOfWindows:
 
     def count_over(self, candidates: Sequence[StepSchedule], enough: int | None = None) -> OverLimit:
         """How many people each candidate would put over the limit; all of them are counted."""
-        natural = self._what_if.natural
-        first = self._first_slot + self._step - self._horizon + 1
-        people_each = self._what_if.people_each
-        over = tuple(int(people_each[self.is_over(step)].sum()) for step in candidates)
-        return OverLimit(self.people, natural[first % len(natural)], natural, over, (0,) * len(candidates))
+        first, people_each = self._step - self._horizon + 1, self._what_if.people_each
+        return OverLimit(
+            self.people,
+            self._prospect.natural(first, people_each),
+            self._what_if.natural,
+            tuple(int(people_each[self.is_over(step)].sum()) for step in candidates),
+            (0,) * len(candidates),
+            self._what_if.prospects.natural_ahead(self._step, people_each),
+        )
 
     def is_over(self, step: StepSchedule) -> NDArray[np.bool_]:
         """Which accounts would be over the limit, (A,), by this step or in any case."""
@@ -622,9 +619,8 @@ class NextStepOfWindows:
             nats = self._revealed.nats([each], self._first_slot + step - 1, self._own_before)
             if isinstance(each, RevealedMove):
                 assert isinstance(each.mechanism, Tabulated)
-                nats[self._is_nonstationary] = float(
-                    each.mechanism.information_table().information_nats.max()
-                )
+                most = float(each.mechanism.information_table().information_nats.max())
+                nats[self._is_nonstationary | self._is_beyond(step)] = most
             total += _in_units(nats)
         return total
 
@@ -635,6 +631,12 @@ class NextStepOfWindows:
             for part in parts_of(window.release)
             for step in [window.first + part.places.offset]
         ]
+
+    def _is_beyond(self, step: int) -> bool:
+        """Whether a step comes so late that its slot is not known yet where clocks are changed."""
+        ahead, stretch = self._what_if.prospects.ahead, self._prospect.stretch
+        is_after = not stretch.is_regular and self._first_slot + step >= stretch.steps
+        return is_after or (ahead > 0 and step > self._step + ahead)
 
     @property
     def _is_of_groups(self) -> bool:
@@ -658,7 +660,7 @@ class NextStepOfWindows:
             else:
                 nats = binary_entropy(probability)
             nats[probability == 0.0] = 0.0
-            nats[self._is_nonstationary[people]] = most
+            nats[self._is_nonstationary[people] | self._is_beyond(step)] = most
             found = np.zeros(self._room.size)
             found[people] = _in_units(nats)
             self._units[key] = found

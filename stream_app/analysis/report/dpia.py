@@ -100,7 +100,7 @@ def _known(log: RunLog, asked: Asked, not_stated: str, *, is_public: bool) -> di
         "software": ", then ".join(
             dict.fromkeys(f"tallyguard {each.version}" for each in log.checked.entries)
         ),
-        "span": sentence_case(log.times.span(0, last)),
+        "span": f"{log.when(0)} to {log.when(last)}",
         "ended": f"{sentence_case(log.checked.in_words())}.",
         "exact": f"{sum(each.exact for each in log.sensors):,}",
         "counts": f"{sum(each.published for each in log.sensors):,}",

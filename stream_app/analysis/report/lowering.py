@@ -133,7 +133,8 @@ def load_priors(
     registry = registry.with_designs(designs_of(settings.release)).with_designs(designs)
     registry = with_recorded_windows(folder, registry)
     pseudonyms = load_pseudonym_key(settings, folder).pseudonyms(population.people)
-    return Priors(as_accounted(folder, population), registry, pseudonyms)
+    asked = settings.asked(settings.question).asked_of(as_accounted(folder, population))
+    return Priors(asked, registry, pseudonyms)
 
 
 def lowering(

@@ -30,6 +30,7 @@ from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.description import changes_in
 from stream_app.setup.run_folder.manifest import EXCLUSIONS
 from stream_app.setup.run_folder.record import Entry
+from stream_app.setup.run_folder.run_settings import question_of_run
 from stream_app.watching.hindsight import Hindsight, PastHorizon, hindsight
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.view import ABOUT_NOTHING, Moment, View, error_in_words
@@ -195,6 +196,8 @@ def setting_rows(log: RunLog) -> Rows:
         yield "Steps", f"{log.when(steps[0])} to {log.when(steps[-1])}, {length} each"
     if log.summaries:
         yield "Horizon", f"{settings['horizon']} steps, {settings['mistakes'] or 'none'} of them may be wrong"
+        if (asked := question_of_run(settings)) is not None:
+            yield "What must not be told", f"{asked.what} (question {asked.name})"
         yield "Assumed observer", "sees every release, knows the person's habits and where everybody else is"
     for mechanism, count in sorted(log.releases.items()):
         yield f"Decided, {mechanism}", f"{count:,} sensor-steps"

@@ -70,16 +70,17 @@ def make_annex(
 ) -> str:
     """The annex of a data protection impact assessment about a run's folder, as HTML."""
     log = read_run(source, 0 if is_public else _MOST_EXPOSED, designs)
-    return dpia_report(log, _made(source, now, log), asked, is_public=is_public)
+    return dpia_report(log, _made(source, now, log, is_public=is_public), asked, is_public=is_public)
 
 
-def _made(source: Path, now: datetime | None, log: RunLog | None = None) -> str:
+def _made(source: Path, now: datetime | None, log: RunLog | None = None, *, is_public: bool = False) -> str:
     """When the report was made, with which version, and of what."""
     moment, folder = now or datetime.now(UTC), source.resolve()
     made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {own_version()} from "
     if log is None:
         return f"{made}the audit in {source.name}."
-    return f"{made}the run of {log.settings['deployment']} in {folder.parent.name}/{folder.name}."
+    where = "" if is_public else f" in {folder.parent.name}/{folder.name}"
+    return f"{made}the run of {log.settings['deployment']}{where}."
 
 
 def make_report(

@@ -60,7 +60,7 @@ from stream_app.setup.run_folder.record import (
     last_facts,
     next_entry,
 )
-from stream_app.setup.run_folder.run_settings import FORMS, facts_of_clock, mechanisms_of_windows
+from stream_app.setup.run_folder.run_settings import FORMS, facts_if_set, mechanisms_of_windows
 from stream_app.setup.sections import QualitySettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
@@ -311,7 +311,7 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
         basis["draws"] = settings.draws
     if registry.in_windows:  # accounted in every step, also before their windows end
         basis["windows"] = mechanisms_of_windows(registry)
-    basis |= facts_of_clock(settings)
+    basis |= facts_if_set(settings)
     check = settings.priors_check
     if check is not None and check.is_too_low:  # ceilings hold for a radius around the priors
         basis |= {"priors_check.kappa_min": check.kappa_min, "priors_check.priors": check.priors}

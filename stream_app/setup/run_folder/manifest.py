@@ -54,6 +54,7 @@ NOT_IN_SNAPSHOTS = DECIDED | REPORTED | {NETWORK, "sensors", EXCLUSIONS}
 ACCOUNTED_WITH = (
     *("deployment", "step_seconds", "origin", "first_slot", "timezone", "holidays"),
     *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
+    *("question", "questions"),
 )
 """Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""
 
@@ -74,6 +75,10 @@ FIXED: Mapping[str, str] = {
     "`tallyguard ledger` or `plan` a schedule",
     "mistakes": "ceilings before and after would answer different questions; to ask another one, give "
     "`tallyguard ledger` or `plan` a schedule",
+    "question": "ceilings before and after would answer different questions; to ask another one, give "
+    "`tallyguard audit` or `plan` a schedule",
+    "questions": "ceilings before and after would answer different questions; give the other one a name of "
+    "its own",
     "pseudonym_key": "people would have other pseudonyms than in the records so far",
     "risk_format": "risks of the steps so far are in the other format",
     "windows": "a count over a window is accounted in each of its steps, before it is published",

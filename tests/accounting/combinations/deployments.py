@@ -26,7 +26,6 @@ from models.releases import (
     Schedule,
     Sensor,
     SensorRegistry,
-    SensorRelease,
     StepSchedule,
     in_single_steps,
 )
@@ -44,7 +43,7 @@ _MANY = 20  # people, of whom few counts can be written down
 
 @dataclass(frozen=True)
 class Shown:
-    """One published value: what each path adds to it, at most ``most``, and the masses of its noise at -n..n."""
+    """One published value: each path adds at most ``most`` to it; ``noise`` are the masses at -n..n."""
 
     sensor: Sensor
     step: int
@@ -79,6 +78,7 @@ class Deployment:
     adversary: CrowdAdversary | None
     in_crowd: bool  # whether the limit holds against that adversary
     features: frozenset[str]
+    mechanisms: dict[str, Mechanism]  # of each sensor, where no budget decides
     decided: list[StepSchedule] = field(default_factory=list)
     informed: list[float] = field(default_factory=list)
     crowd: list[float] = field(default_factory=list)
@@ -127,37 +127,45 @@ class Deployment:
         return found
 
     def optimum(self, horizon: tuple[int, int], until: int, *, among: bool) -> float | None:
-        """The best of any adversary about person 0, ``among`` the others; None where it is too much to write."""
-        shown, mistakes = self.shown(until), self.settings.mistakes
-        if not shown:
-            return None
-        others = self.chains[1:] if among else []
-        sizes = [1 + each.most * (1 + len(others)) + each.noise.size for each in shown]
-        if float(np.prod(np.array(sizes, dtype=np.float64))) > _MOST_CELLS:
-            return None
-        everything = all_paths(*self.chains[0], self.steps)
-        law = np.ones((1,) * len(shown))
-        laws: dict[tuple[bytes, int], Floats] = {}
-        for start, matrices in others:
-            like = start.tobytes(), id(matrices)
-            if like not in laws:
-                theirs = all_paths(start, matrices, self.steps)
-                laws[like] = _law_of(shown, theirs.paths, theirs.probability)
-            law = _sum_of(law, laws[like])
-        for axis, each in enumerate(shown):
-            law = _sum_of(law, each.noise.reshape([-1 if k == axis else 1 for k in range(len(shown))]))
-        paths = everything.paths
-        trace, trace_of = np.unique(paths[:, horizon[0] : horizon[1] + 1], axis=0, return_inverse=True)
-        bits = np.stack([each.added(paths) for each in shown], axis=1)
-        added, added_of = np.unique(bits, axis=0, return_inverse=True)
-        likely = np.zeros((len(trace), len(added)))
-        np.add.at(likely, (trace_of.ravel(), added_of.ravel()), everything.probability)
-        room = [each.most for each in shown]
-        outcomes = np.zeros((len(added), *(n + most for n, most in zip(law.shape, room, strict=True))))
-        for row, own in zip(outcomes, added, strict=True):
-            row[tuple(slice(k, k + n) for k, n in zip(own, law.shape, strict=True))] = law
-        right = np.unique(within(trace, trace, mistakes) @ likely, axis=0)
-        return float((right @ outcomes.reshape(len(added), -1)).max(axis=0).sum())
+        """The best of any adversary about person 0, ``among`` the others; None where it is too much."""
+        people = self.chains if among else self.chains[:1]
+        return optimum_of(people, self.shown(until), self.steps, horizon, self.settings.mistakes)
+
+
+def optimum_of(
+    people: list[tuple[Floats, Floats]],
+    shown: list[Shown],
+    steps: int,
+    horizon: tuple[int, int],
+    mistakes: int,
+) -> float | None:
+    """The best of any adversary about the first of the ``people`` who knows where none of the others is."""
+    sizes = [1 + each.most * len(people) + each.noise.size for each in shown]
+    if not shown or float(np.prod(np.array(sizes, dtype=np.float64))) > _MOST_CELLS:
+        return None
+    law = np.ones((1,) * len(shown))
+    laws: dict[tuple[bytes, int], Floats] = {}
+    for start, matrices in people[1:]:
+        like = start.tobytes(), id(matrices)
+        if like not in laws:
+            theirs = all_paths(start, matrices, steps)
+            laws[like] = _law_of(shown, theirs.paths, theirs.probability)
+        law = _sum_of(law, laws[like])
+    for axis, each in enumerate(shown):
+        law = _sum_of(law, each.noise.reshape([-1 if k == axis else 1 for k in range(len(shown))]))
+    everything = all_paths(*people[0], steps)
+    paths = everything.paths
+    trace, trace_of = np.unique(paths[:, horizon[0] : horizon[1] + 1], axis=0, return_inverse=True)
+    bits = np.stack([each.added(paths) for each in shown], axis=1)
+    added, added_of = np.unique(bits, axis=0, return_inverse=True)
+    likely = np.zeros((len(trace), len(added)))
+    np.add.at(likely, (trace_of.ravel(), added_of.ravel()), everything.probability)
+    room = [each.most for each in shown]
+    outcomes = np.zeros((len(added), *(n + most for n, most in zip(law.shape, room, strict=True))))
+    for row, own in zip(outcomes, added, strict=True):
+        row[tuple(slice(k, k + n) for k, n in zip(own, law.shape, strict=True))] = law
+    right = np.unique(within(trace, trace, mistakes) @ likely, axis=0)
+    return float((right @ outcomes.reshape(len(added), -1)).max(axis=0).sum())
 
 
 def noise_of(mechanism: Mechanism) -> Floats:
@@ -202,7 +210,7 @@ def draw(rng: np.random.Generator) -> Deployment:
     how = str(rng.choice(["fixed", "budget", "hindsight"], p=[0.5, 0.35, 0.15]))
     sensors = _sensors(rng, places)
     mechanisms = {each.name: _mechanism(rng) for each in sensors}
-    sensors = [_with_corrections(rng, each, mechanisms[each.name], how) for each in sensors]
+    sensors = [_with_corrections(rng, each) for each in sensors]
     registry = SensorRegistry(population.location_names, tuple(sensors))
     announced = _announced(rng, sensors, steps, 2 if size >= _MANY else 4)
     horizon = int(rng.integers(1, min(steps, 3) + 1))
@@ -230,6 +238,7 @@ def draw(rng: np.random.Generator) -> Deployment:
     return Deployment(
         *(chains, population, registry, announced, settings, policy, limit, adversary, in_crowd),
         frozenset(features | ({"budget in the crowd"} if in_crowd else set())),
+        mechanisms,
     )
 
 
@@ -264,7 +273,9 @@ def _sensors(rng: np.random.Generator, places: int) -> list[Sensor]:
     for number in range(int(rng.choice([1, 2, 3], p=[0.4, 0.4, 0.2]))):
         name = f"s{number}"
         where = tuple(np.flatnonzero(rng.random(places) < 0.4).tolist()) or (int(rng.integers(places)),)
-        kind = str(rng.choice(["presence", "passages", "sum", "limited", "moves"], p=[0.3, 0.15, 0.25, 0.1, 0.2]))
+        kind = str(
+            rng.choice(["presence", "passages", "sum", "limited", "moves"], p=[0.3, 0.15, 0.25, 0.1, 0.2])
+        )
         length = int(rng.integers(1, 4))
         if kind == "presence":
             found.append(Sensor(name, where))
@@ -295,9 +306,8 @@ def _mechanism(rng: np.random.Generator) -> Mechanism:
     return Raw() if rng.random() < 0.45 else NOISES[int(rng.integers(len(NOISES)))]
 
 
-def _with_corrections(rng: np.random.Generator, sensor: Sensor, mechanism: Mechanism, how: str) -> Sensor:
-    allowed = sensor.window is None and (how != "fixed" or not isinstance(mechanism, Tiered))
-    return replace(sensor, corrections=1) if allowed and rng.random() < 0.15 else sensor
+def _with_corrections(rng: np.random.Generator, sensor: Sensor) -> Sensor:
+    return replace(sensor, corrections=1) if sensor.window is None and rng.random() < 0.15 else sensor
 
 
 def _announced(
@@ -348,7 +358,7 @@ def _most(found: Deployment, window: tuple[int, int]) -> float | None:
     from accounting.exposure import Exposure, baseline
 
     nothing = Schedule(tuple(StepSchedule(step) for step in range(found.steps)))
-    start, matrices = found.chains[0]
+    start, _ = found.chains[0]
     person = found.population
     exposure = Exposure.of(person.chain(0), nothing, start.size, start)
     horizon = window_of(exposure, *window)

@@ -19,7 +19,7 @@ from tests.volume import randoms
 
 
 def check(cases: Iterable[np.random.Generator]) -> Counter[str]:
-    """No ceiling below the best adversary, and no limit that one is above; how often each feature was drawn."""
+    """No ceiling is below the best adversary, no limit below one; how often each feature was compared."""
     found: Counter[str] = Counter()
     for rng in cases:
         deployment = draw(rng)

@@ -8,15 +8,16 @@ import re
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from models.mechanisms import Designs
 from stream_app.analysis.preflight import check_files
 from stream_app.setup.combinations import EVERYWHERE, REFUSALS, Feature, Refusal, Runner
 from tests.documents import DOCS, shown
 from tests.stream_app.cli.every_feature import (
     FILES,
     OF_SENSORS,
-    TIERS,
     make,
     refused_by,
     runners,
@@ -262,12 +263,14 @@ def test_a_schedule_whose_noise_has_no_account_is_refused_before_its_step(
 ) -> None:
     """Not in the middle of a run, when the step comes that names it."""
     features = {Feature.CORRECTIONS, Feature.SCHEDULE}
-    made = make(tmp_path / "d", features, on_kafka=on_kafka, release={"tiers": TIERS})
+    covariance = tmp_path / "covariance.npy"
+    np.save(covariance, np.array([[4.0, 1.0], [1.0, 4.0]]))
+    made = make(tmp_path / "d", features, on_kafka=on_kafka, release={"covariance": str(covariance)})
     assert made.problems() == []
     assert made.schedule is not None
     document = json.loads(made.schedule.read_text())
-    tiers = {f"epsilon_{name}": epsilon for name, epsilon in TIERS.items()}
-    document["steps"][3] = {"sensors": ["C"], "mechanism": "tiered", **tiers}
+    design = Designs.load([covariance]).noises[0].design
+    document["steps"][3] = {"sensors": ["C"], "mechanism": "correlated", "design": design, "position": 1}
     made.schedule.write_text(json.dumps(document))
     said = "in step 3, a second value must have noise of its own"
     assert [each for each in made.problems() if each.startswith(said)]

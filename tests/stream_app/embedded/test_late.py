@@ -6,11 +6,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from accounting.continuous import ContinuousAccountant
 from accounting.settings import HorizonSettings
-from models.mechanisms import Gaussian, Raw, all_versions
+from models.mechanisms import Gaussian, Raw, Tiered, all_versions
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.analysis.run_lines import released_days
 from stream_app.analysis.run_log import read_run
@@ -282,9 +283,34 @@ def test_each_tier_has_the_late_value_that_it_would_have_had_in_time(
 
 def test_noise_without_a_second_draw_is_refused_before_a_run(tmp_path: Path) -> None:
     chosen = declared(tmp_path, 1)
-    tiers = {"mechanism": "tiered", "tiers": {"public": 0.2, "partner": 1.0}}
+    np.save(tmp_path / "covariance.npy", np.array([[4.0, 1.0], [1.0, 4.0]]))
+    shared = {"mechanism": "correlated", "covariance": tmp_path / "covariance.npy"}
     with pytest.raises(SettingsError, match="noise of its own"):
-        run_on(tmp_path / "out", [b""], settings={**chosen, "late": 0, "release": tiers})
+        run_on(tmp_path / "out", [b""], settings={**chosen, "late": 0, "release": shared})
+
+
+def test_tiers_receive_corrections_each_with_a_chain_of_its_own(tmp_path: Path) -> None:
+    """Accounted as two values of the best-informed tier, whoever else receives the count."""
+    day, tiers = whole_day(), {"public": 0.2, "partner": 1.0}
+    place = day.index(activation(7, *NAMES))
+    again = [corrected(step, "A", 10 * step) for step in (4, 5, 6)]
+    for name, own in (("both", tiers), ("one", {"partner": 1.0})):
+        release = {"mechanism": "tiered", "tiers": own}
+        chosen = {**declared(tmp_path / name, 1), "release": release}
+        lines = lines_of([*day[:place], *again, *day[place:]])
+        report = run_on(tmp_path / name / "out", [lines], settings=chosen)
+        assert not report.rejected
+    first, *_ = json_lines(tmp_path / "both" / "out" / "releases.jsonl")[4]["releases"]  # type: ignore[misc]
+    values = [each["tiers"] for each in revised(tmp_path / "both" / "out")]
+    assert len(values) == 3 and all(set(each) == set(tiers) for each in values)  # type: ignore[call-overload]
+    assert values[0] != first["tiers"], "the same count again, and another chain"  # type: ignore[index]
+    for tier in tiers:
+        own_file = json_lines(tmp_path / "both" / "out" / f"revised-{tier}.jsonl")
+        assert [line["step"] for line in own_file] == [4, 5, 6]
+    risks = [(tmp_path / name / "out" / "risks.jsonl").read_bytes() for name in ("both", "one")]
+    assert risks[0] == risks[1]
+    holding = all_versions([Tiered((("partner", 1.0),))] * 2)
+    assert holding.reveal_probability() > Tiered((("partner", 1.0),)).reveal_probability()
 
 
 @pytest.mark.slow

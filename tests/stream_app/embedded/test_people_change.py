@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -337,13 +337,23 @@ def test_told_people_stay_told_until_their_priors_change_again(tmp_path: Path) -
     assert risks(folder)[STEPS - 1] == accounted(folder, people(1, 3), STEPS)
 
 
-def test_told_is_refused_with_a_budget(tmp_path: Path) -> None:
-    budget = {"release": {"mechanism": "budget", "budget": {"share": 0.0, "added": 0.3}}}
-    past = begun(tmp_path, people(0, 1), **budget)
+def test_a_budget_leaves_out_the_horizons_before_habits_changed(tmp_path: Path) -> None:
+    """Nobody is silenced by a ceiling of 1 that no decision changes; a limit in hindsight is refused."""
+    hindsight = {"release": {"mechanism": "budget", "budget": {"share": 0.0, "risk": 0.9, "hindsight": True}}}
+    past = begun(tmp_path / "hindsight", people(0, 1), **hindsight)
     options = {**ACCEPTED, "new_priors": NewPriors.TOLD}
     with pytest.raises(SettingsError, match="must be accounted without"):
-        run_with(tmp_path, people(0, 1, renewed=[1]), day(CHANGE, STEPS), options, **budget)
-    assert outputs_of(tmp_path) == past
+        run_with(tmp_path / "hindsight", people(0, 1, renewed=[1]), day(CHANGE, STEPS), options, **hindsight)
+    assert outputs_of(tmp_path / "hindsight") == past
+    budget = {"release": {"mechanism": "budget", "budget": {"share": 0.0, "risk": 0.9}}}
+    for name, stops in (("whole", [STEPS]), ("pieces", [CHANGE + 2, CHANGE + 5, STEPS])):
+        begun(tmp_path / name, people(0, 1), **budget)
+        for first, until in pairwise([CHANGE, *stops]):
+            chosen = options if first == CHANGE else None
+            run_with(tmp_path / name, people(0, 1, renewed=[1]), day(first, until), chosen, **budget)
+    assert outputs_of(tmp_path / "whole") == outputs_of(tmp_path / "pieces")
+    decided = read_decisions(tmp_path / "whole" / "decisions.jsonl", REGISTRY)[CHANGE : CHANGE + 3]
+    assert any(each.mechanism.is_released for step in decided for each in step.releases)
 
 
 def test_a_place_that_new_priors_lack_is_named(tmp_path: Path) -> None:

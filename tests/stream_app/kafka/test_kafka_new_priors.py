@@ -404,12 +404,12 @@ def test_nobody_begins_anew_before_what_was_decided_is_accounted_or_with_a_budge
     topic.decided, topic.accounted = 6, 4
     with pytest.raises(RunChangedError, match="not yet steps 4 to 5"):
         load(known.settings, mixed(0.6, 0.9), None, **told)
-    budget = {"mechanism": "budget", "budget": {"added": 0.1}}
+    budget = {"mechanism": "budget", "budget": {"added": 0.1, "hindsight": True}}
     limited = deployment(tmp_path, release=budget)
-    with pytest.raises(SettingsError, match=r"accounted without release\.mechanism budget"):
+    with pytest.raises(SettingsError, match="accounted without a risk budget in hindsight"):
         load(limited.settings, mixed(0.6, 0.9), None, **told)
     assert topic.record == []
     topic.accounted = 6
     load(known.settings, mixed(0.6, 0.9), None, **told)
-    with pytest.raises(RunChangedError, match="must be accounted without a risk budget"):
+    with pytest.raises(RunChangedError, match="must be accounted without a risk budget in hindsight"):
         enter(PartitionAccounts(0, limited), topic.people(known))

@@ -1,0 +1,178 @@
+"""A random deployment through everything: checked, planned, run, killed, restarted, reported, audited.
+
+Every ceiling that its files have of one person is compared with the best adversary by enumeration.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accounting.audit import audit_population
+from models.keys import Pseudonymiser
+from models.releases import Schedule, Sensor
+from stream_app.analysis.accounted_again import read_decisions
+from stream_app.analysis.planning import plan_releases
+from stream_app.analysis.report import load_priors, make_report
+from stream_app.embedded import RunOptions, run
+from stream_app.setup.combinations import Facts, Runner, refusals
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy import BudgetPolicy
+from tests.accounting.combinations.deployments import Deployment, compare, draw
+from tests.stream_app.embedded.test_journal import Crash, Disk
+from tests.stream_app.engine_support import (
+    PSEUDONYM_SECRET,
+    TickingClock,
+    everything_in,
+    json_lines,
+    lines_of,
+    reading,
+    settings,
+)
+from tests.volume import randoms
+
+
+def files_of(folder: Path, drawn: Deployment) -> tuple[Settings, Path]:
+    """The settings and the schedule of a deployment that was drawn."""
+    folder.mkdir()
+    sensors, schedule = folder / "sensors.json", folder / "schedule.json"
+    rows = [row_of(each) for each in drawn.registry.sensors]
+    sensors.write_text(json.dumps({"counts": "passages", "sensors": rows}))
+    mechanism = {} if drawn.limit is None else {"mechanism": "raw"}
+    steps = [{"sensors": list(names), **mechanism} for names in drawn.announced]
+    release = release_of(drawn)
+    if drawn.limit is None:  # the mechanism of each sensor is in the settings
+        steps = [step_of(drawn, number) for number in range(drawn.steps)]
+    schedule.write_text(json.dumps({"steps": steps}))
+    crowd: dict[str, Any] = {} if drawn.adversary is None else {"crowd": {"on": True}}
+    chosen = settings(
+        sensors=sensors,
+        release=release,
+        adversary="crowd" if drawn.in_crowd else "informed",
+        horizon=drawn.settings.horizon,
+        mistakes=drawn.settings.mistakes,
+        sharpen=drawn.settings.sharpen,
+        sharpen_above=0.0,
+        risk_every=1,
+        attack_draws=16,
+        snapshot_seconds=1e-9,
+        **crowd,
+    )
+    return chosen, schedule
+
+
+def row_of(sensor: Sensor) -> dict[str, Any]:
+    window = sensor.window
+    counted = {"most_counts": sensor.most_counts, "corrections": sensor.corrections, "name": sensor.name}
+    if window is None:
+        return {**counted, "locations": list(sensor.locations)}
+    counted.pop("corrections")
+    if window.moves:
+        moves = [[str(start), str(end)] for start, end, _ in window.moves]
+        return {**counted, "moves": moves, "window": window.steps}
+    return {**counted, "locations": list(sensor.locations), "window": window.steps}
+
+
+def release_of(drawn: Deployment) -> dict[str, Any]:
+    if isinstance(drawn.policy, BudgetPolicy):
+        assert drawn.limit is not None
+        budget = {
+            "added": float(drawn.limit.added or 0.0),
+            "share": 0.0,
+            "sigmas": [0.7, 1.5, 4.0],
+            "hindsight": drawn.limit.in_hindsight,
+        }
+        return {"mechanism": "budget", "budget": budget}
+    own = {name: mechanism_of(each) for name, each in drawn.mechanisms.items()}
+    return {"mechanism": "raw", "tiers": {"public": 0.4, "partner": 1.3}, "sensors": own}
+
+
+def mechanism_of(mechanism: Any) -> dict[str, Any]:
+    return {
+        "mechanism": mechanism.name,
+        **({"sigma": mechanism.sigma} if mechanism.name == "gaussian" else {}),
+    }
+
+
+def step_of(drawn: Deployment, number: int) -> dict[str, Any]:
+    releases = [
+        {"sensor": name, "mechanism": drawn.mechanisms[name].name, **dict(drawn.mechanisms[name].parameters)}
+        for name in drawn.announced[number]
+    ]
+    return {"releases": releases}
+
+
+def through_everything(folder: Path, drawn: Deployment, rng: np.random.Generator, disk: Disk) -> int:
+    """How many ceilings were compared."""
+    chosen, schedule = files_of(folder, drawn)
+    population, out = drawn.population, folder / "out"
+    for runner in (Runner.RUN, Runner.PLAN, Runner.AUDIT, Runner.REPORT):
+        assert not list(refusals(runner, Facts(chosen, chosen.release, drawn.registry)))
+    plan = plan_releases(chosen, schedule, population)
+    counts = [
+        reading(step, name, int(rng.integers(9)))
+        for step, names in enumerate(drawn.announced)
+        for name in names
+    ]
+
+    def run_in(name: str) -> None:
+        options = RunOptions(folder / name, schedule=schedule)
+        run(chosen, options, population, clock=TickingClock(), chunks=[lines_of(counts)])
+
+    disk.operations, disk.crash_at = 0, -1
+    run_in("out")
+    disk.operations, disk.crash_at = 0, int(rng.integers(3, disk.operations))
+    with pytest.raises(Crash):
+        run_in("killed")
+    disk.crash_at = -1
+    run_in("killed")
+    assert everything_in(folder / "killed") == everything_in(out)
+    decided = read_decisions(out / "decisions.jsonl", drawn.registry)
+    assert [each.decided.schedule for each in plan.steps] == decided[: len(plan.steps)]
+    (name, *_) = Pseudonymiser.parse(PSEUDONYM_SECRET).pseudonyms(population.people[:1])
+    lines = [each for each in json_lines(out / "risks.jsonl") if each["type"] == "risk"]
+    own: list[dict[str, Any]] = [each for each in lines if each["person"] == name]
+    assert make_report(out, priors=load_priors(out, chosen, population)).startswith("<!doctype html>")
+    found = replace(drawn, decided=decided, informed=[each["risk"] for each in own])
+    if drawn.adversary is not None:
+        found = replace(found, crowd=[each["crowd"] for each in own])
+    compared, wrong = compare(found)
+    assert not wrong, (sorted(drawn.features), wrong)
+    return compared + audited(found)
+
+
+def audited(found: Deployment) -> int:
+    """An audit of what was published, against both adversaries; how many ceilings were compared."""
+    compared, schedule = 0, Schedule(tuple(replace(each, windows=None) for each in found.decided))
+    for adversary in (None, found.adversary):
+        mistakes = min(found.settings.mistakes, found.steps - 1)
+        (audit,) = audit_population(found.population, schedule, mistakes, people=[0], adversary=adversary)
+        window = (0, found.steps - 1)
+        best = found.optimum(window, found.steps - 1, among=adversary is not None)
+        if best is not None:
+            assert best <= audit.certified + 1e-9, sorted(found.features)
+            compared += 1
+    return compared
+
+
+def check(folder: Path, seed: int, number: int, patch: pytest.MonkeyPatch) -> int:
+    disk, compared = Disk(patch), 0
+    for case, rng in enumerate(randoms(seed, number)):
+        compared += through_everything(folder / str(case), draw(rng), rng, disk)
+    return compared
+
+
+def test_a_handful_of_combinations_goes_through_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert check(tmp_path, 60, 12, monkeypatch)
+
+
+@pytest.mark.slow
+def test_many_combinations_go_through_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check(tmp_path, 61, 240, monkeypatch) > 20
