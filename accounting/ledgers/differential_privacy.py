@@ -18,7 +18,15 @@ from typing import Any
 from scipy.special import log_ndtr, ndtr
 
 from accounting.exceptions import LedgerError
-from accounting.ledgers.person_cost import Cost, DayCost, Neighbours, WindowCosts, costs_at_places, step_cost
+from accounting.ledgers.person_cost import (
+    Cost,
+    DayCost,
+    Neighbours,
+    WindowCosts,
+    costs_at_places,
+    costs_of_person,
+    step_cost,
+)
 from accounting.ledgers.release_log import ReleaseLog, known
 from accounting.numerics import bracket
 from models.calendar import Days
@@ -257,7 +265,7 @@ class ZcdpSpend:
             self.day.add(step, finite, [Cost(each) for each in costs], days)
             self.rho += self.day.cost().amount - before
         else:
-            self.rho += max(costs_at_places(finite, costs), default=Fraction())
+            self.rho += max(costs_of_person(finite, costs), default=Fraction())
             self.rho += sum(WindowCosts(finite, costs).largest())
         self.distance += step_distance(finite)
 

@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from models.calendar import Days
 from models.mechanisms import Mechanism
-from models.releases import SensorRelease
+from models.releases import Sensor, SensorRelease
 
 
 class Neighbours(StrEnum):
@@ -76,19 +76,28 @@ class WindowCosts(Generic[Amount]):
 
     def __init__(self, releases: Sequence[SensorRelease], costs: Sequence[Amount]) -> None:
         """``costs`` are those of the releases; releases without a window are left out."""
+        self._devices: dict[int, list[str]] = {}
         self._costs: dict[int, list[Amount]] = {}
         self._most: dict[int, int | None] = {}
         for release, cost in zip(releases, costs, strict=True):
             window = release.sensor.window
             if window is not None:
                 self._costs.setdefault(window.steps, []).append(cost)
+                self._devices.setdefault(window.steps, []).append(device_of(release.sensor))
                 self._most[window.steps] = window.most_sensors
 
     def largest(self, people: int = 1) -> list[Amount]:
-        """The largest costs that this many people together can change; a person who moves counts as two."""
+        """The largest costs that this many people together can change; a person who moves counts as two.
+
+        Of the parts of a device each of them is in one.
+        """
         found: list[Amount] = []
-        for costs, most in self.by_length(people):
-            found += sorted(costs, reverse=True)[:most]
+        for (costs, most), devices in zip(self.by_length(people), self._devices.values(), strict=True):
+            of_device: dict[str, list[Amount]] = {}
+            for device, cost in zip(devices, costs, strict=True):
+                of_device.setdefault(device, []).append(cost)
+            dearest = [own for each in of_device.values() for own in sorted(each, reverse=True)[:people]]
+            found += sorted(dearest, reverse=True)[:most]
         return found
 
     def by_length(self, people: int = 1) -> Iterator[tuple[list[Amount], int]]:
@@ -96,6 +105,30 @@ class WindowCosts(Generic[Amount]):
         for steps, costs in self._costs.items():
             most = self._most[steps]
             yield costs, len(costs) if most is None else people * most
+
+
+def device_of(sensor: Sensor) -> str:
+    """The device that a sensor is, or is a part of."""
+    return sensor.name if sensor.part_of is None else f"\0{sensor.part_of}"
+
+
+def costs_of_person(releases: Sequence[SensorRelease], costs: Sequence[Amount]) -> list[Amount]:
+    """The same where a person is in one part of a device: the dearest part is charged.
+
+    A place with several parts comes twice, as somebody can be moved from one part to another there.
+    """
+    if all(release.sensor.part_of is None for release in releases):
+        return costs_at_places(releases, costs)
+    at_place: dict[int, dict[str, list[Amount]]] = {}
+    for release, cost in zip(releases, costs, strict=True):
+        for location in release.sensor.locations if release.sensor.window is None else ():
+            devices = at_place.setdefault(location, {})
+            devices.setdefault(device_of(release.sensor), []).append(cost)
+    found: list[Amount] = []
+    for devices in at_place.values():
+        cost = reduce(add, (max(parts) for parts in devices.values()))
+        found += [cost] * (2 if any(len(parts) > 1 for parts in devices.values()) else 1)
+    return found
 
 
 def costs_at_places(releases: Sequence[SensorRelease], costs: Sequence[Amount]) -> list[Amount]:
@@ -124,7 +157,7 @@ def step_cost(
     released = tuple(releases)
     costs = [cost(release.charged) for release in released]
     people = neighbours.places
-    places = sorted(costs_at_places(released, costs), reverse=True)[:people]
+    places = sorted(costs_of_person(released, costs), reverse=True)[:people]
     return sum([*places, *WindowCosts(released, costs).largest(people)], Cost())
 
 
@@ -187,7 +220,7 @@ class DayCost:
 
     def add(self, step: int, releases: Sequence[SensorRelease], costs: Sequence[Cost], days: Days) -> None:
         """One more step of the day, with the cost of each release."""
-        self._steps += max(costs_at_places(releases, costs), default=Cost())
+        self._steps += max(costs_of_person(releases, costs), default=Cost())
         self._steps += sum(WindowCosts(releases, costs).largest(), Cost())
         own: list[tuple[SensorRelease, Cost]] = []
         beyond: list[tuple[SensorRelease, Cost]] = []
@@ -204,11 +237,16 @@ class DayCost:
         self._dearest += self._counts_of(own)
         self._dearest = sorted(self._dearest, reverse=True)[: self._most_counts or 0]
         if self._sensors is not None:
+            own_step: dict[str, tuple[Cost, int | None, int]] = {}  # the dearest part of each device
             for release, cost in own:
                 sensor, bound = release.sensor, release.sensor.per_day
                 self._bounds_sensors |= bound is not None and (bound.own or bound.sensors) is not None
-                known = self._sensors.setdefault(sensor.name, _SensorDay())
-                known.add(cost, None if bound is None else bound.own, sensor.most_counts)
+                device = device_of(sensor)
+                own_step.setdefault(device, (cost, None if bound is None else bound.own, sensor.most_counts))
+                if own_step[device][0] < cost:
+                    own_step[device] = (cost, *own_step[device][1:])
+            for device, charged in own_step.items():
+                self._sensors.setdefault(device, _SensorDay()).add(*charged)
 
     def _larger(self, known: int | None, declared: int | None) -> int | None:
         """A bound that is raised during a day no longer holds for it: what was dropped may count now."""
@@ -223,7 +261,12 @@ class DayCost:
             return []
         windows: list[Cost] = []
         at_place: dict[int, list[Cost]] = {}
+        dearest_part: dict[str, tuple[SensorRelease, Cost]] = {}
         for release, cost in released:
+            device = device_of(release.sensor)
+            if device not in dearest_part or dearest_part[device][1] < cost:
+                dearest_part[device] = release, cost
+        for release, cost in dearest_part.values():
             again = release.sensor.most_counts
             each = cost.times(Fraction(min(again, most), again) ** (self.power - 1) / again)
             if release.sensor.window is not None:

@@ -20,7 +20,7 @@ from accounting.ledgers.differential_privacy import (
     statement_of,
     zcdp_cost,
 )
-from accounting.ledgers.person_cost import Cost, Neighbours, WindowCosts
+from accounting.ledgers.person_cost import Cost, Neighbours, WindowCosts, device_of
 from accounting.ledgers.release_log import ReleaseLog
 from models.calendar import Days
 from models.releases import SensorRelease
@@ -149,11 +149,13 @@ class _Units:
 
     def _places_of(self, kind: int) -> Mapping[int, Cost]:
         """What the sensors at each place cost together in a step of this kind."""
-        found: dict[int, Cost] = {}
+        at_place: dict[int, dict[str, Cost]] = {}
         for release in self._kinds[kind]:
+            cost, device = self._cost(release.charged), device_of(release.sensor)
             for location in release.sensor.locations if release.sensor.window is None else ():
-                found[location] = found.get(location, Cost()) + self._cost(release.charged)
-        return found
+                devices = at_place.setdefault(location, {})
+                devices[device] = max(devices.get(device, Cost()), cost)
+        return {location: sum(devices.values(), Cost()) for location, devices in at_place.items()}
 
 
 def _began(release: SensorRelease, step: int) -> int:

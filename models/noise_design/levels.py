@@ -72,7 +72,8 @@ class NestedLevels:
         size = len(self.times), len(self.places)
         cells = [(i, k) for i in range(size[0]) for k in range(size[1])]
         shares = {cell: 1.0 / len(cells) for cell in cells}
-        gap, objective, precision = math.inf, math.inf, ()
+        gap, objective = math.inf, math.inf
+        precision: Grid = ()
         for _ in range(_ROUNDS):
             precision = tuple(
                 tuple(2.0 * rho * shares[i, k] / cost[i][k] for k in range(size[1])) for i in range(size[0])

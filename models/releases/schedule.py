@@ -123,6 +123,8 @@ class Sensor:
     is what a count covers where that is not presence in one step; ``most_counts`` is then for the window, and
     ``locations`` are all that the moves leave or reach. Sensors with one ``region`` are processed together
     until their release, and share a noise key. ``per_day`` bounds how often one person is counted in a day.
+    Sensors that are ``part_of`` one device count its people by direction, mode or age: a person is in one of
+    them at a time, so ``most_counts`` is for all of them together.
     """
 
     name: str
@@ -135,6 +137,7 @@ class Sensor:
     window: CountingWindow | None = None
     region: str | None = field(default=None, compare=False)
     per_day: PerDay | None = None
+    part_of: str | None = None
 
     def __post_init__(self) -> None:
         """:class:`SensorError` for impossible values."""
@@ -166,6 +169,17 @@ class Sensor:
                 f"locations of sensor {self.name!r} must be 0 or more",
                 list(self.locations),
                 "count locations from 0",
+            )
+
+
+def _check_parts_alike(one: Sensor, other: Sensor) -> None:
+    """:class:`SensorError` unless two parts of a device see the same people in the same steps."""
+    for what in ("locations", "most_counts", "window", "per_day", "group", "region"):
+        if getattr(one, what) != getattr(other, what):
+            raise SensorError(
+                f"parts of the device {one.part_of!r} must have the same {what}: a person is in one of them",
+                f"{getattr(one, what)!r} of {one.name!r}, {getattr(other, what)!r} of {other.name!r}",
+                "declare what the device as a whole does, or leave part_of out",
             )
 
 
@@ -205,6 +219,10 @@ class SensorRegistry:
                 f"{len(without)} of {len(self.sensors)} without, such as {without[0]!r}",
                 "name the region of each",
             )
+        first_part: dict[str, Sensor] = {}
+        for sensor in self.sensors:
+            if sensor.part_of is not None:
+                _check_parts_alike(first_part.setdefault(sensor.part_of, sensor), sensor)
         object.__setattr__(self, "_by_name", by_name)
 
     @classmethod
@@ -225,9 +243,10 @@ class SensorRegistry:
             more = [{"corrections": each.corrections}] if each.corrections else []
             window = [{"window": asdict(each.window)}] if each.window is not None else []
             a_day = [{"per_day": asdict(each.per_day)}] if each.per_day is not None else []
+            part = [{"part_of": each.part_of}] if each.part_of is not None else []
             region = [{"region": each.region}] if self.regions else []
             found.append(
-                [each.name, list(each.locations), each.group, *again, *more, *window, *a_day, *region]
+                [each.name, list(each.locations), each.group, *again, *more, *window, *a_day, *part, *region]
             )
         return found
 

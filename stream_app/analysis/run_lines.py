@@ -51,11 +51,14 @@ class RunTimes:
         return self._origin + timedelta(seconds=step * self.step_seconds)
 
 
-def released_days(folder: Path, intervals: Intervals) -> Iterator[tuple[date, list[ReleasedRow]]]:
+def released_days(
+    folder: Path, intervals: Intervals | None = None
+) -> Iterator[tuple[date, list[ReleasedRow]]]:
     """The days (UTC) of a run with what was released in each, in order, read while the run may go on.
 
-    Of tiered releases only the public values.
+    Of tiered releases only the public values. Without ``intervals`` they are those of the run.
     """
+    intervals = intervals or Intervals.of_run(folder)
     times = RunTimes(folder)
     rows = (row for release in public_releases(folder) for row in rows_of(release, times, intervals))
     for day, of_day in groupby(rows, lambda row: row.start.date()):

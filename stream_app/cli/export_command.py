@@ -44,7 +44,7 @@ def export(
     totals: Annotated[
         list[str] | None,
         typer.Option(
-            help='Also totals: "day by district", hour, day or week by sensor, district or city; '
+            help='Also totals: "day by district", hour, day or week by sensor, device, district or city; '
             '"declared" for those of the setting totals. May be repeated.'
         ),
     ] = None,

@@ -97,6 +97,14 @@ def init(
             "step, or counts were scaled. Default: 1.",
         ),
     ] = None,
+    most_counts_per_day: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How often one person is counted in a day at most, by all sensors together, where devices "
+            "or turnstiles enforce it: less noise for the same --epsilon.",
+        ),
+    ] = None,
     days: Annotated[int, typer.Option(min=0, help="Last days to take; 0 for all.")] = 28,
     epsilon: Annotated[
         float, typer.Option(min=0.01, help="Differential privacy of everything together; it sets the noise.")
@@ -160,13 +168,13 @@ def init(
     )
     taken = read.last_days(days)
     places = sensor_places(sensors, taken.sensors)
-    deployment = NewDeployment(output.resolve().name, taken, places, sigma or 1.0)
+    deployment = NewDeployment(output.resolve().name, taken, places, sigma or 1.0, most_counts_per_day)
     if within is not None:
         if sigma is not None:
             raise typer.BadParameter("--within and --sigma both choose the noise: give one of them")
         deployment = replace(deployment, sigma=_sigma_for(within, often, period, taken.step_seconds))
     elif sigma is None:
-        least = least_sigma(deployment.steps_with_releases, epsilon, _DELTA, taken.most_counts)
+        least = least_sigma(deployment.spent().rho_value(), epsilon, _DELTA)
         deployment = replace(deployment, sigma=least)
     if habits is None:
         habits = HabitsChoice(_prompted("Account risk with habits: none or assumed", "none") or "none")
@@ -299,18 +307,19 @@ def _again(most_counts: int) -> str:
 def _spent(deployment: NewDeployment) -> str:
     """The differential privacy of everything that is to be released, in words."""
     from accounting.ledgers import epsilon_from_zcdp
-    from models.mechanisms import Gaussian
     from stream_app.watching.wording import epsilon_in_words
 
-    epsilon = deployment.epsilon(_DELTA)
+    spend = deployment.spent()
+    epsilon = spend.epsilon(_DELTA)
     if epsilon == float("inf"):
         return f"no epsilon, as noise so small leaves counts as they are: {_REMEDY}"
     if epsilon > _USEFUL_EPSILON:
         return f"epsilon {epsilon_in_words(epsilon)} at delta {_DELTA:g}, which protects nobody: {_REMEDY}"
-    rho = Gaussian(deployment.sigma).zcdp_rho() * deployment.counts.most_counts**2
-    a_year = _YEAR_SECONDS / deployment.counts.step_seconds * rho
+    a_year = (
+        spend.rho_value() * _YEAR_SECONDS / (len(deployment.counts.table) * deployment.counts.step_seconds)
+    )
     return (
-        f"epsilon {epsilon_in_words(epsilon)} at delta {_DELTA:g}; a whole year would cost "
+        f"epsilon {epsilon_in_words(epsilon)} at delta {_DELTA:g}; a whole year like it would cost "
         f"{epsilon_in_words(epsilon_from_zcdp(a_year, _DELTA))}. --epsilon or --sigma choose otherwise, "
         "docs/explanation/guarantees.md says what epsilon promises"
     )

@@ -225,10 +225,13 @@ def _print_choices(
         ends = (f"{min(noise):g}", f"{max(noise):g}") if noise else ("-", "-")
         table.add_row(sensor, *ends, str(len(by_slot) - len(noise)))
     console.print(table)
-    costs = new_table()
-    costs.add_column("Noise", no_wrap=True)
-    add_numbers(costs, "Within", "Added", "Highest ceiling")
-    add_numbers(costs, *(f"Epsilon, {each.unit.value}" for each in found[0].units))
+    costs, spent = new_table(), new_table()
+    for own, heads in (
+        (costs, ("Within", "Added", "Highest ceiling")),
+        (spent, ("Whole log", "Day", "Steps", "Visit")),
+    ):
+        own.add_column("Noise" if own is costs else "Epsilon of", no_wrap=True)
+        add_numbers(own, *heads)
     for each in found:
         has_people = each.plan.people > 0
         highest = each.plan.view.value("most.ceiling")
@@ -237,9 +240,10 @@ def _print_choices(
             "not always" if each.within is None else f"{each.within:,}",
             shortened(each.mean_added, 3, UP) if has_people else "-",
             shortened(highest, 3, UP) if has_people else "-",
-            *(epsilon_in_words(own.statement.epsilon) for own in each.units),
         )
+        spent.add_row(each.name, *(epsilon_in_words(own.statement.epsilon) for own in each.units))
     console.print(costs)
+    console.print(spent)
     say(
         f"Within: the widest interval at {100.0 * wanted.level:g} in 100, in people; not always: something "
         "is not published. Added: the mean added risk of the step at which it is highest. Epsilon is at "

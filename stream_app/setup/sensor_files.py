@@ -5,6 +5,7 @@ CSV: columns ``name``, ``locations`` (several with ``;`` between) and optionally
 What sensors count is declared for all (``{"counts": "passages", "most_counts": 4, "most_sensors": 1,
 "sensors": [...]}``) or for each, by the fields or columns ``counts``, ``most_counts``, ``window`` and
 ``miscounts``; and so are ``corrections``, how many more values of one step are published at most.
+``part_of`` names the device of which sensors are parts, by direction, mode or age.
 ``most_counts_per_day`` of a sensor is how often that device counts one person in a day at most; in JSON it
 stands next to ``sensors`` for all of them together, as does ``most_sensors_per_day``. In JSON a
 sensor has ``moves`` (``[["office", "station"]]``) in place of locations. ``region`` names the part of the
@@ -35,7 +36,18 @@ _TOGETHER = (
     "most_counts_per_day",
     "most_sensors_per_day",
 )  # declared for all of them at once
-_KEYS = ("name", "locations", "group", "region", *_FOR_ALL, "most_counts_per_day", "moves", *_PLANE, *_GLOBE)
+_KEYS = (
+    "name",
+    "locations",
+    "group",
+    "region",
+    *_FOR_ALL,
+    "most_counts_per_day",
+    "part_of",
+    "moves",
+    *_PLANE,
+    *_GLOBE,
+)
 MOST_WINDOW_STEPS = 48
 """Steps before a horizon that are followed one by one, so a window has no more."""
 
@@ -232,6 +244,9 @@ def _sensor(
     counting = _counting(where, row, locate)
     if not isinstance(group, str) or not (counting.locations or isinstance(row.get("locations"), list)):
         raise SensorError(f"{where} must have a list of locations and a group in words", row, _EXAMPLE)
+    part_of = row.get("part_of")
+    if part_of is not None and not (isinstance(part_of, str) and part_of):
+        raise SensorError(f"{where} must be part_of a device in words, or of none", repr(part_of), _EXAMPLE)
     bounds = (*_bounds(where, row, "most_counts_per_day"), *together)
     indices = counting.locations
     if indices is None:
@@ -247,6 +262,7 @@ def _sensor(
         counting.window,
         region,
         PerDay(*bounds) if any(bounds) else None,
+        part_of,
     )
 
 

@@ -269,8 +269,8 @@ class Settings(BaseSettings):
     )
     totals: NameList = Field(
         default=(),
-        description="totals of published values that are made of each hour, day or week, by sensor, district "
-        "(group of sensors) or city: day by sensor, week by city",
+        description="totals of published values that are made of each hour, day or week, by sensor, device "
+        "(all its parts), district (group of sensors) or city: day by sensor, week by city",
     )
     sensors: Path | None = Field(
         default=None, description="file of sensors; without it each location has a sensor of its name"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from models.calendar import Days
+from models.releases import Sensor
 
 
 class Time(StrEnum):
@@ -18,9 +19,10 @@ class Time(StrEnum):
 
 
 class Space(StrEnum):
-    """Where a total is of; a district is a group of sensors."""
+    """Where a total is of; a district is a group of sensors, a device may have several as its parts."""
 
     SENSOR = "sensor"
+    DEVICE = "device"
     DISTRICT = "district"
     CITY = "city"
 
@@ -44,7 +46,7 @@ class Level:
             return cls(Time(time.strip()), Space(space.strip()))
         except ValueError:
             raise ValueError(
-                "a level of totals must be hour, day or week by sensor, district or city, "
+                "a level of totals must be hour, day or week by sensor, device, district or city, "
                 f'got {words!r}; write totals = ["day by sensor", "week by city"]'
             ) from None
 
@@ -58,8 +60,11 @@ class Level:
         of_day = days.of(step)
         return of_day if self.time is Time.DAY else (of_day - 1) // 7
 
-    def place(self, sensor: str, groups: Mapping[str, str]) -> str:
-        """The place that a sensor's counts belong to."""
+    def place(self, name: str, sensors: Mapping[str, Sensor]) -> str:
+        """The place that the counts of the sensor of this name belong to."""
+        sensor = sensors.get(name)
         if self.space is Space.CITY:
             return CITY
-        return sensor if self.space is Space.SENSOR else groups.get(sensor, "default")
+        if self.space is Space.SENSOR or sensor is None:
+            return name
+        return sensor.group if self.space is Space.DISTRICT else sensor.part_of or name

@@ -75,7 +75,6 @@ class Totals:
     ) -> None:
         self._levels, self._days, self._late, self._intervals = tuple(levels), days, late, intervals
         self._sensors = sensors
-        self._groups = {name: sensor.group for name, sensor in sensors.items()}
         self._values: dict[int, dict[str, SensorValue]] = {}  # of steps whose totals are not all made
         self._first: int | None = None
 
@@ -113,7 +112,7 @@ class Totals:
         entries: dict[str, list[tuple[int, SensorValue]]] = {}
         for step in range(first, last + 1):
             for entry in self._values.get(step, {}).values():
-                entries.setdefault(level.place(entry.sensor, self._groups), []).append((step, entry))
+                entries.setdefault(level.place(entry.sensor, self._sensors), []).append((step, entry))
         for place in sorted(entries):
             yield self._total(level, place, first, last, entries[place])
 

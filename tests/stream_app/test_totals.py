@@ -158,7 +158,7 @@ def test_the_file_is_the_same_after_a_kill_at_any_step(out: Path, tmp_path: Path
     lines = lines_of(messages()).splitlines(keepends=True)
     folder = tmp_path / "again"
     shutil.copy(out.parent / "sensors.json", tmp_path)
-    bounds = [0, 40, 41, 97, 200, len(lines)]
+    bounds = [0, 41, 97, 200, len(lines)]
     for number, until in enumerate(bounds[1:]):
         run_on(folder, [b"".join(lines[:until])], settings=chosen(tmp_path), keep_open=until < len(lines))
         path = folder / TOTALS_FILE
@@ -226,6 +226,13 @@ def test_a_suppressed_cell_leaves_no_upper_end_and_noise_of_a_window_is_summed_t
     assert found.sigma == pytest.approx(sigma_of_sum([], windows)) == pytest.approx((6 * 36.0) ** 0.5)
     assert (found.value, found.cells, found.of) == (240, 24, 24)
     assert found.high == 240 + half_width([], 0.95, windows)
+    parts = {name: Sensor(name, (0,), part_of="gate") for name in ("in", "out")}
+    device = Totals([Level.of("hour by device")], Days(0, 1800), 0, parts, Intervals())
+    for step in range(2):
+        own = (SensorValue(sensor=name, mechanism="gaussian", sigma=3.0, value=4) for name in parts)
+        device.take(StepRelease(v=1, step=step, releases=tuple(own)))
+    (hour,) = [total for step in range(2) for total in device.closed(step)]
+    assert (hour.place, hour.value, hour.cells, hour.sigma) == ("gate", 16, 4, pytest.approx(6.0))
     silent = Totals([Level.of("day by city")], Days(0, 3600), 0, {}, Intervals())
     for step in range(24):
         silent.take(StepRelease(v=1, step=step, releases=(SensorValue(sensor="a", mechanism="suppressed"),)))
@@ -235,5 +242,5 @@ def test_a_suppressed_cell_leaves_no_upper_end_and_noise_of_a_window_is_summed_t
 
 
 def test_a_level_that_there_is_not_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match="hour, day or week by sensor, district or city"):
+    with pytest.raises(ValueError, match="hour, day or week by sensor, device, district or city"):
         Level.of("month by city")

@@ -304,6 +304,7 @@ def _in_words(sensor: Sensor, registry: SensorRegistry) -> dict[str, str]:
         "corrections": str(sensor.corrections),
         "window": "none" if window is None else f"one of {window.steps} steps",
         "kind of window": repr(window),
+        "device": repr(sensor.part_of),
         "bound over a day": per_day_in_words(sensor.per_day),
         "region": repr(sensor.region) if registry.regions else "none",
     }

@@ -205,6 +205,7 @@ def _check_same_device(was: Sensor, now: Sensor, places: Sequence[str]) -> None:
         ("group", "what it spent on differential privacy is in the account of that group"),
         ("region", "its noise is drawn with the key of that region"),
         ("corrections", "every value that a step may have is accounted when the step closes"),
+        ("part_of", "what one person can change was charged for the device"),
         ("window", "a window is accounted in each of its steps, before its count is published"),
     ):
         if getattr(was, what) != getattr(now, what):
@@ -249,6 +250,8 @@ def _saved(sensor: Sensor) -> dict[str, Any]:
         saved["window"] = json.loads(json.dumps(asdict(sensor.window)))
     if sensor.per_day is not None:
         saved["per_day"] = asdict(sensor.per_day)
+    if sensor.part_of is not None:
+        saved["part_of"] = sensor.part_of
     if sensor.region is not None:
         saved["region"] = sensor.region
     return saved
@@ -268,6 +271,7 @@ def _loaded(saved: Mapping[str, Any]) -> Sensor:
         window=window,
         region=saved.get("region"),
         per_day=PerDay(**saved["per_day"]) if "per_day" in saved else None,
+        part_of=saved.get("part_of"),
     )
 
 

@@ -15,12 +15,13 @@ import pyarrow as pa
 from accounting.continuous import ContinuousAccountant
 from accounting.ledgers import ZcdpSpend, epsilon_from_zcdp
 from accounting.settings import HorizonSettings
+from models.calendar import Days
 from models.fitting.personas import lazy_moves
 from models.mechanisms import Gaussian
 from models.prior_files import save_population
 from models.priors import Population, PopulationBuilder, Triplets
 from models.private_files import OPEN_FOLDER, new_file, private_file
-from models.releases import Sensor, SensorRelease, StepSchedule
+from models.releases import PerDay, Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.run_folder.durable import PUBLIC_MODE, make_folder, replace_file
 from stream_app.starting.counts.count_table import CountTable
@@ -230,28 +231,34 @@ class NewDeployment:
     counts: CountTable
     places: tuple[SensorPlace, ...]
     sigma: float
+    most_counts_per_day: int | None = None
 
     def announced(self) -> Iterator[tuple[str, ...]]:
         """The sensors of each step."""
         return announced_steps(self.counts)
 
-    def epsilon(self, delta: float) -> float:
+    def spent(self) -> ZcdpSpend:
         """What releasing all of it costs anybody in differential privacy, whoever looks."""
-        spend = ZcdpSpend()
+        spend, days = ZcdpSpend(), None
+        if self.most_counts_per_day is not None:
+            counts = self.counts
+            days = Days(int(counts.origin.timestamp()), counts.step_seconds, counts.zone)
+            if not days.fill_days(len(counts.table)):
+                raise InputError(
+                    "a bound over the day must have intervals that lie within one date of the local clock",
+                    f"every {counts.step_seconds} s from {counts.origin.isoformat()}, {counts.zone}",
+                    "bring the counts to whole hours, or leave out --most-counts-per-day",
+                )
         for step in self.schedule(range(len(self.counts.table))):
-            spend.add(step.releases)
-        return spend.epsilon(delta)
-
-    @property
-    def steps_with_releases(self) -> int:
-        """Steps in which anything is announced."""
-        return sum(bool(names) for names in self.announced())
+            spend.add(step.releases, step.step, days)
+        return spend
 
     def schedule(self, steps: range) -> list[StepSchedule]:
         """What these steps release."""
         noise, most = Gaussian(self.sigma), self.counts.most_counts
+        bound = None if self.most_counts_per_day is None else PerDay(counts=self.most_counts_per_day)
         release = {
-            name: SensorRelease(Sensor(name, (location,), most_counts=most), noise)
+            name: SensorRelease(Sensor(name, (location,), most_counts=most, per_day=bound), noise)
             for location, name in enumerate(self.counts.sensors)
         }
         return [
@@ -272,14 +279,13 @@ def announced_steps(counts: CountTable) -> Iterator[tuple[str, ...]]:
         yield tuple(counts.sensors[index] for index in np.flatnonzero(at_work))
 
 
-def least_sigma(steps: int, epsilon: float, delta: float, most_counts: int = 1) -> float:
-    """The smallest whole sigma with which so many steps cost at most ``epsilon`` in differential privacy.
+def least_sigma(rho: float, epsilon: float, delta: float) -> float:
+    """The smallest whole sigma with which releases cost at most ``epsilon`` in differential privacy.
 
-    Each sensor counts at a location of its own, so a person is in one count a step, and moves it by
-    ``most_counts`` at most.
+    ``rho`` is what they cost with sigma 1.
     """
     for sigma in range(1, _MOST_SIGMA + 1):
-        if epsilon_from_zcdp(steps * most_counts**2 / (2.0 * sigma**2), delta) <= epsilon:
+        if epsilon_from_zcdp(rho / sigma**2, delta) <= epsilon:
             return float(sigma)
     raise InputError(
         f"releases must cost at most epsilon {epsilon:g} together",
@@ -348,7 +354,9 @@ def _write(folder: Path, deployment: NewDeployment) -> None:
     names = deployment.counts.sensors
     rows = [_sensor_row(place) for place in deployment.places]
     most = deployment.counts.most_counts
-    counts = {"counts": "passages", "most_counts": most} if most > 1 else {}
+    counts: dict[str, object] = {"counts": "passages", "most_counts": most} if most > 1 else {}
+    if deployment.most_counts_per_day is not None:
+        counts["most_counts_per_day"] = deployment.most_counts_per_day
     _write_text(folder / "sensors.json", json.dumps({**counts, "sensors": rows}, indent=1) + "\n")
     _write_text(folder / "locations.txt", "".join(f"{name}\n" for name in (*names, ELSEWHERE)))
     _write_text(folder / "tallyguard.toml", _settings(deployment))

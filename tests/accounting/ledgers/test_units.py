@@ -15,8 +15,9 @@ from accounting.ledgers import Neighbours, PrivacyAccount, ReleaseLog, read_diff
 from accounting.ledgers.differential_privacy import days_of, zcdp_cost
 from accounting.ledgers.units import Unit, read_units
 from models.calendar import Days
+from models.exceptions import SensorError
 from models.mechanisms import Gaussian, Raw
-from models.releases import CountingWindow, PerDay, Sensor, SensorRelease, StepSchedule
+from models.releases import CountingWindow, PerDay, Sensor, SensorRegistry, SensorRelease, StepSchedule
 from tests.shared_files import shared
 from tests.volume import some
 
@@ -59,6 +60,15 @@ def test_units_are_those_of_the_reference() -> None:
         assert moved.rho_value() <= REFERENCE["move_at_most"][name] * (1 + 1e-12)
 
 
+def in_one_part(counts: dict[str, int], sensors: dict[str, Sensor]) -> bool:
+    """Whether no device counts the person more often than it can, in all its parts together."""
+    own: dict[str, int] = {}
+    for name, count in counts.items():
+        device = sensors[name].part_of or name
+        own[device] = own.get(device, 0) + count
+    return all(own.get(each.part_of or name, 0) <= each.most_counts for name, each in sensors.items())
+
+
 def dearest(steps: list[StepSchedule], bound: PerDay, owns: dict[str, int | None]) -> Fraction:
     """The most that a day costs over every way in which a person can be counted in it."""
     ways: list[list[dict[str, int]]] = []
@@ -71,13 +81,17 @@ def dearest(steps: list[StepSchedule], bound: PerDay, owns: dict[str, int | None
                 dict(zip((each.name for each in own), counts, strict=True))
                 for counts in product(*(range(each.most_counts + 1) for each in own))
             ]
-        ways.append(here)
+        ways.append([counts for counts in here if in_one_part(counts, released)])
+    parts = {
+        each.sensor.name: each.sensor.part_of or each.sensor.name for step in steps for each in step.releases
+    }
     most = Fraction()
     for way in product(*ways):
         by_sensor: dict[str, int] = {}
         for counts in way:
             for name, count in counts.items():
-                by_sensor[name] = by_sensor.get(name, 0) + count
+                device = parts.get(name, name)
+                by_sensor[device] = by_sensor.get(device, 0) + count
         if bound.counts is not None and sum(by_sensor.values()) > bound.counts:
             continue
         if bound.sensors is not None and sum(map(bool, by_sensor.values())) > bound.sensors:
@@ -123,8 +137,27 @@ def test_no_way_of_being_counted_costs_more_than_the_day(seed: int) -> None:
         )
         for step in range(3)
     ]
+    if seed % 2:  # the first two are parts of one device
+        first, second, third = sensors
+        first = replace(first, part_of="both")
+        second = replace(first, name="b")
+        owns = {"both": owns["a"], "c": owns["c"]}
+        sensors = [first, second, third]
+        noises = [[each.mechanism for each in step.releases] for step in steps]
+        steps = [
+            StepSchedule(
+                step.step,
+                tuple(map(SensorRelease, sensors, (own * 3)[:3])) if own else (),
+            )
+            for step, own in zip(steps, noises, strict=True)
+        ]
+        steps = [replace(step, releases=step.releases[: 1 + seed // 2 % 3]) for step in steps]
     (day,) = days_of(steps, zcdp_cost, HOURS, 2)
-    assert day.cost().amount >= dearest(steps, bound, owns)
+    most = dearest(steps, bound, owns)
+    assert day.cost().amount >= most
+    if seed % 2:
+        log = ReleaseLog.of(steps)
+        assert read_differential_privacy(log, DELTA).rho.amount >= most
 
 
 def test_one_sensor_and_one_place_are_charged_exactly() -> None:
@@ -194,3 +227,27 @@ def test_windows_belong_to_every_unit_that_they_reach() -> None:
 def test_exact_counts_have_no_guarantee_in_any_unit() -> None:
     log = ReleaseLog.of([StepSchedule(0, (SensorRelease(Sensor("a", (0,)), Raw()),))])
     assert not any(np.isfinite(each.statement.epsilon) for each in read_units(log, DELTA, HOURS, 25, 2))
+
+
+def test_the_parts_of_a_device_are_charged_once() -> None:
+    """Children, adults and cyclists of one counter; a person who is moved changes two of them at most."""
+    parts = [Sensor(name, (0,), part_of="gate", most_counts=2) for name in ("child", "adult", "cycle")]
+    noises = [Gaussian(sigma) for sigma in (1.0, 2.0, 2.0)]
+    step = StepSchedule(0, tuple(map(SensorRelease, parts, noises)))
+    log = ReleaseLog.of([step])
+    assert read_differential_privacy(log, DELTA).rho.amount == 2
+    assert read_differential_privacy(log, DELTA, Neighbours.MOVE).rho.amount == 4
+    others = [replace(each, part_of=None) for each in parts]
+    apart = ReleaseLog.of([StepSchedule(0, tuple(map(SensorRelease, others, noises)))])
+    assert read_differential_privacy(apart, DELTA).rho.amount == 3
+    account = PrivacyAccount(["default"])
+    account.charge(step)
+    assert account.spends["all"].rho == 2
+    found = {each.unit: each.statement.rho_value() for each in read_units(log, DELTA, HOURS, 25, 2)}
+    assert set(found.values()) == {2.0}
+    window = CountingWindow(2)
+    two = [replace(each, window=window) for each in parts]
+    windows = ReleaseLog.of([StepSchedule(1, tuple(SensorRelease(each, Gaussian(1.0)) for each in two))])
+    assert read_differential_privacy(windows, DELTA).rho.amount == 2
+    with pytest.raises(SensorError, match="same most_counts"):
+        SensorRegistry(("here",), (parts[0], replace(parts[1], most_counts=1)))

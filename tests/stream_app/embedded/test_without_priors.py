@@ -118,21 +118,51 @@ def test_assumed_priors_are_called_so_wherever_they_are_used(deployment: Path, n
     assert ASSUMED in command("check", "--priors", path)
 
 
-def test_terminal_page_report_and_ledger_state_the_same_epsilon(deployment: Path) -> None:
-    """And none of them shows a figure about people, which would be of nobody."""
+@pytest.mark.parametrize("bound", [None, 2])
+def test_terminal_page_report_and_ledger_state_the_same_epsilon(deployment: Path, bound: int | None) -> None:
+    """Of the whole log, also with a bound over the day; none has a figure about people."""
     out, config = deployment / "out", deployment / "tallyguard.toml"
+    if bound is not None:
+        rows = [{"name": name, "locations": [name]} for name in "ab"]
+        declared = {"counts": "presence", "most_counts_per_day": bound, "sensors": rows}
+        (deployment / "sensors.json").write_text(json.dumps(declared))
+        config.write_text(f'sensors = "sensors.json"\n{config.read_text()}')
     said = command(
         *("run", "--config", config, "--input", deployment / "messages.jsonl"),
         *("--output", out, "--create-keys"),
     )
     stated = re.search(r"epsilon ([\d.]+) at delta 1e-06", said)
     assert stated is not None
-    document = CliRunner().invoke(app, ["ledger", str(out), "--config", str(config), "--json"]).stdout
-    assert stated[1] == epsilon_in_words(json.loads(document)["differential_privacy"][0]["epsilon"])
+    assert "(whole log)" in said
+    document = json.loads(
+        CliRunner().invoke(app, ["ledger", str(out), "--config", str(config), "--json"]).stdout
+    )
+    assert stated[1] == epsilon_in_words(document["differential_privacy"][0]["epsilon"])
+    assert document["differential_privacy"][0]["rho"] == (bound or 3) / 8.0  # of three steps at sigma 2
+    units = {each["unit"]: each["epsilon"] for each in document["differential_privacy_by_unit"]}
+    assert epsilon_in_words(units["whole log"]) == stated[1]
+    account = load_account(out)
+    assert account is not None
+    assert account.spends["all"].rho_value() == (bound or 3) / 8.0
     command("report", out, "--output", deployment / "report.html")
     report = (deployment / "report.html").read_text()
     assert f" all together {stated[1]} " in text_of_page(report)
+    assert "Epsilon of the whole log at delta 1e-06" in text_of_page(report)
     assert "ceiling" not in report.split("</style>")[1].lower()
+
+
+def test_bounds_over_the_day_need_steps_that_lie_within_one_date(deployment: Path) -> None:
+    rows = [{"name": name, "locations": [name]} for name in "ab"]
+    declared = {"counts": "presence", "most_counts_per_day": 2, "sensors": rows}
+    (deployment / "sensors.json").write_text(json.dumps(declared))
+    config = deployment / "tallyguard.toml"
+    whole = config.read_text()
+    config.write_text(f'sensors = "sensors.json"\n{whole}')
+    assert "one person is counted at most 2 a day" in command("check", "--config", config)
+    config.write_text(f'sensors = "sensors.json"\norigin = "1970-01-01T00:30:00Z"\n{whole}')
+    refused = CliRunner().invoke(app, ["check", "--config", str(config)])
+    assert refused.exit_code == 1
+    assert "lie within one date" in " ".join(refused.output.split())
 
 
 def test_the_page_without_people_shows_what_was_spent_and_no_risk(deployment: Path) -> None:

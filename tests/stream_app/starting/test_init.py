@@ -151,10 +151,12 @@ def test_melbournes_counts_become_a_deployment(tmp_path: Path) -> None:
     assert len((tmp_path / "city" / "schedule.json").read_text().splitlines()) == 26
 
 
-def test_the_noise_is_the_least_that_keeps_what_is_to_be_promised(tmp_path: Path) -> None:
-    """The command states the epsilon that the ledger then computes from the run."""
+@pytest.mark.parametrize("a_day", [None, 2])
+def test_the_noise_is_the_least_that_keeps_what_is_to_be_promised(tmp_path: Path, a_day: int | None) -> None:
+    """The command states the epsilon that the ledger then computes; a bound over the day pays."""
     counts, city = written(tmp_path, WIDE), tmp_path / "city"
-    status, said = invoked("init", counts, "--timezone", "UTC", "--epsilon", "1", "--output", city)
+    bound = () if a_day is None else ("--most-counts-per-day", str(a_day))
+    status, said = invoked("init", counts, "--timezone", "UTC", "--epsilon", "1", *bound, "--output", city)
     assert status == 0, said
     stated = re.search(r"cost epsilon ([\d.]+) at delta 1e-06", said)
     assert stated is not None
@@ -169,7 +171,21 @@ def test_the_noise_is_the_least_that_keeps_what_is_to_be_promised(tmp_path: Path
     assert epsilon == pytest.approx(float(stated[1]), rel=5e-3)
     assert epsilon <= 1.0
     (sigma,) = re.findall(r"^sigma = (\d+)", (city / "tallyguard.toml").read_text(), re.MULTILINE)
-    assert epsilon_from_zcdp(6 / (2.0 * (int(sigma) - 1) ** 2), 1e-6) > 1.0
+    assert epsilon_from_zcdp((a_day or 6) / (2.0 * (int(sigma) - 1) ** 2), 1e-6) > 1.0
+
+
+def test_the_noise_may_be_chosen_by_how_far_off_a_total_is(tmp_path: Path) -> None:
+    counts = written(tmp_path, WIDE)
+    city = tmp_path / "city"
+    status, said = invoked("init", counts, "--timezone", "UTC", "--within", "5", "--output", city)
+    assert status == 0, said
+    assert "each value is within 5 people, 95 times in 100" in said
+    assert "sigma = 2.82 " in (city / "tallyguard.toml").read_text()
+    status, said = invoked(
+        "init", counts, "--timezone", "UTC", "--within", "10%", "--output", tmp_path / "no"
+    )
+    assert status == 1
+    assert "must be in people" in " ".join(said.split())
 
 
 def test_noise_that_protects_nobody_is_called_so(tmp_path: Path) -> None:

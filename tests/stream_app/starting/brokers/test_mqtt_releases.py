@@ -40,6 +40,7 @@ def test_late_readers_see_the_last_release_of_each_sensor(tmp_path: Path) -> Non
         assert mill == {
             **{"v": 1, "step": 1, "start": "2026-01-01T01:00:00Z", "end": "2026-01-01T02:00:00Z"},
             **noised("mill", 7),
+            **{"low": 4, "high": 10, "confidence": 0.95},
         }
         assert json.loads(reader.seen[f"{UNDER}/port"])["mechanism"] == "suppressed"
         assert (

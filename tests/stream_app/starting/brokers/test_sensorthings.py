@@ -107,7 +107,10 @@ def test_frost_gets_releases_once_and_gives_them_back(tmp_path: Path) -> None:
             written(settings_for(url, releases={"mill": OWN}), run)
         assert conversation.is_over, conversation.unexpected
     bodies = [each["body"] for each in RECORDING["parts"]["releases written"] if each["body"]]
-    assert [each["resultQuality"] for each in bodies] == [{"mechanism": "gaussian", "sigma": 1.5}] * 4
+    noise = {"mechanism": "gaussian", "sigma": 1.5, "confidence": 0.95}
+    assert [each["resultQuality"] for each in bodies] == [
+        {**noise, "low": max(0, value - 3), "high": value + 3} for value in VALUES
+    ]
     back = Recorded("releases read back")
     with serving(back) as url:
         found = looked(settings_for(url, datastreams={OWN: "mill"}), tmp_path / "read.json")
