@@ -31,7 +31,7 @@ test thorough test-fast: export PYTEST_DEBUG_TEMPROOT := $(IN_MEMORY)
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test services thorough test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
-	readme style screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
+	kernels readme style screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -67,7 +67,7 @@ services: ## Prometheus, Chromium, Mosquitto, Pango, Java, Maven and faketime fr
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || echo "could not install$$missing"; \
 	elif [ -n "$$missing" ]; then echo "not installed, tests that need them are skipped:$$missing"; fi
 
-thorough: install-dev ## every test with random cases, with all of them; `make test` tries a quarter, another one each day
+thorough: install-dev ## every test with random cases, with all of them; `make test` tries an eighth, another one each day
 	@THOROUGH=1 $(BIN)/python -m pytest $(SHARED_OUT) -m "thorough or hypothesis"
 
 test-fast: install-dev ## the tests that take less than two minutes together
@@ -136,6 +136,9 @@ designs: install-dev ## noise designs and inferential privacy, figures and table
 decisions: install-dev ## utility against risk: risk budgets beside fixed noise (DATA=folder)
 	@$(BIN)/python -m experiments.decisions $(if $(DATA),--data $(DATA)) --results docs/results/tables
 
+kernels: install-dev ## the compiled kernels as a file beside the sources, from which other machines load them
+	@$(BIN)/python -m stream_app.starting.ship_kernels
+
 readme: install-dev ## refresh the README's picture and example from a run of the demo
 	@$(BIN)/python -m experiments.readme
 
@@ -188,7 +191,7 @@ UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --
 	--no-emit-index-url --no-emit-find-links --no-header --quiet
 lock: | $(VENV)/installed-uv ## choose the newest versions and write both lock files (UPGRADE=--upgrade)
 	@$(BIN)/$(UV_COMPILE) $(UPGRADE) --extra dev --output-file requirements-dev.lock
-	@$(BIN)/$(UV_COMPILE) --extra build --constraint requirements-dev.lock --no-annotate --output-file requirements.lock
+	@$(BIN)/$(UV_COMPILE) --extra engine --extra build --constraint requirements-dev.lock --no-annotate --output-file requirements.lock
 
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) site demo-output out .mypy_cache .ruff_cache .hypothesis

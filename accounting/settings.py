@@ -12,6 +12,7 @@ from models.arguments import checked
 
 if TYPE_CHECKING:
     from models.calendar import Calendar  # which needs numpy, and every --help reads these settings
+    from models.priors import Population, Question
 
 HORIZON = 10
 MISTAKES = 1
@@ -46,6 +47,9 @@ class HorizonSettings:
     (:meth:`accounting.bounds.radius.Radius.between` with ``first=1 - horizon``). Added risks stay those under
     the prior.
 
+    With a ``question`` something else is to be guessed than the place, or not in every step
+    (:class:`models.priors.Question`): of all people of an account.
+
     With a ``calendar`` slots follow the local clock; its own ``first_slot`` must be that of the settings.
     """
 
@@ -61,6 +65,7 @@ class HorizonSettings:
     decided: RiskBudget | None = None
     within_nats: float = 0.0
     calendar: Calendar | None = None
+    question: Question | None = None
 
     def __post_init__(self) -> None:
         """:class:`~accounting.exceptions.SettingsError` names the setting that is out of range."""
@@ -93,6 +98,10 @@ class HorizonSettings:
             raise SettingsError(
                 "calendar must be a Calendar or None", type(self.calendar).__name__, "see tg.Calendar"
             )
+        if not (self.question is None or hasattr(self.question, "asked_of")):
+            raise SettingsError(
+                "question must be a Question or None", type(self.question).__name__, "see tg.Question"
+            )
         if self.calendar is not None and self.calendar.first_slot != self.first_slot:
             raise SettingsError(
                 f"the calendar's first_slot must be {self.first_slot}, as in the settings",
@@ -106,6 +115,23 @@ class HorizonSettings:
     def starting_at(self, step: int) -> HorizonSettings:
         """The same settings for an accountant that starts at another step."""
         return replace(self, first_step=step)
+
+    def asked_of(self, population: Population) -> Population:
+        """The population, of whom the question is asked.
+
+        :class:`~accounting.exceptions.SettingsError` where a clock that is changed would give chains without
+        a cycle moves of hours that are skipped.
+        """
+        if self.question is None:
+            return population
+        asked = self.question.asked_of(population)
+        if self.calendar is not None and (asked.arrays.slots != population.arrays.slots).any():
+            raise SettingsError(
+                "hours that are asked about by a clock that is changed must be those of the priors' cycle",
+                "priors with a shorter cycle",
+                "give priors with a cycle of a day, or leave timezone out",
+            )
+        return asked
 
     @property
     def refines(self) -> bool:

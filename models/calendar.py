@@ -49,6 +49,30 @@ def slots_by_the_clock(first_slot: int, step: int, calendar: Calendar | None) ->
     return slot, (before, after)
 
 
+@dataclass(frozen=True, slots=True)
+class Days:
+    """The dates on which steps begin by a local clock, UTC without a zone; step 0 at ``origin`` (Unix)."""
+
+    origin: int
+    step_seconds: int
+    zone: str | None = None
+
+    def of(self, step: int) -> int:
+        """The date on which a step begins, in days since the year 1."""
+        return self._local(step).toordinal()
+
+    def fill_days(self, steps: int) -> bool:
+        """Whether each of the first ``steps`` steps lies within one date."""
+        return all(
+            self.of(step) == (self._local(step + 1) - timedelta(seconds=1)).toordinal()
+            for step in range(steps)
+        )
+
+    def _local(self, step: int) -> datetime:
+        zone = UTC if self.zone is None else ZoneInfo(self.zone)
+        return datetime.fromtimestamp(self.origin + step * self.step_seconds, zone)
+
+
 class StepMoves(NamedTuple):
     """How people with one cycle move during consecutive steps.
 

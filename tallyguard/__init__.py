@@ -9,6 +9,9 @@ Every name below is public and keeps its meaning from version to version; module
 :mod:`accounting` and :mod:`stream_app` behind them may move. ``docs/tutorials/python.md`` is a tutorial.
 """
 
+import tallyguard.own_names  # noqa: F401 - says what would fail below without a reason
+
+# isort: split
 from accounting.audit import Audit
 from accounting.bounds import Effort
 from accounting.bounds.radius import Radius
@@ -26,7 +29,7 @@ from models.prior_files import load_evidence
 from models.prior_files import load_population as load_priors
 from models.prior_files import save_population as save_priors
 from models.priors import MovementPrior as Prior
-from models.priors import Population
+from models.priors import Population, Question
 from models.releases import MoveSensor, Schedule, Sensor, SensorRelease, StepSchedule, WindowRelease
 from stream_app.setup.this_process import own_version
 from tallyguard.attacks import Attacks, attack
@@ -41,6 +44,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     # What is believed about people
     "Prior",
     "Population",
+    "Question",
     "load_priors",
     "save_priors",
     "load_evidence",

@@ -8,6 +8,7 @@ from typing import Any
 from accounting.audit import AttackReport, AttackSettings, audit_population
 from models.arguments import checked
 from models.exceptions import ArgumentError
+from models.priors import Question
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import DOWN
@@ -68,19 +69,22 @@ def attack(
     *,
     person: str | None = None,
     draws: int = 10_000,
+    question: Question | None = None,
     seed: int = 0,
 ) -> Attacks:
     """The success of every attack on one prior, on several, or on one ``person`` of them.
 
     An attack may be wrong in ``mistakes`` steps. Where no exact law is known it is tried on ``draws``
     trajectories, with a 95 % interval; the same ``seed`` gives the same results, those of an audit: none is
-    above the ceiling. An attack that cannot be tried on a schedule is left out. :class:`TallyguardError` says
-    what must hold.
+    above the ceiling. With a ``question`` its labels are guessed. An attack that cannot be tried on a
+    schedule is left out. :class:`TallyguardError` says what must hold.
     """
     population = seen_under(schedule, people)
     chosen, tried = positions_of(population, person), AttackSettings(draws, seed)
     found = {
         each.person: {name: result for name, result in (each.attacks or {}).items() if result is not None}
-        for each in audit_population(population, schedule, mistakes, people=chosen, attacks=tried)
+        for each in audit_population(
+            population, schedule, mistakes, people=chosen, attacks=tried, asked=question
+        )
     }
     return Attacks(found, len(schedule.steps), mistakes, basis_note(len(population), population.assumed))

@@ -21,7 +21,7 @@ from accounting.exceptions import HorizonError
 from accounting.exposure.crowd import CrowdAdversary
 from models.arguments import checked
 from models.exceptions import ArgumentError, PriorError
-from models.priors import Evidence, MovementPrior, Population
+from models.priors import Evidence, MovementPrior, Population, Question
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note, crowd_note, posterior_note, radius_note
 from stream_app.watching.wording import DOWN
@@ -66,8 +66,11 @@ class Audits(Table):
         posteriors: Mapping[str, PosteriorCeiling] | None = None,
         *,
         condition: str | None = None,
+        questions: Sequence[Question] = (),
     ) -> None:
         self._audits = tuple(audits)
+        self.questions = tuple(questions)
+        """What is asked, where it is not which place in every step."""
         self.note = note
         """A note on the habits where they are assumed and not measured."""
         self.within = within
@@ -90,10 +93,18 @@ class Audits(Table):
     @overload
     def __getitem__(self, person: slice) -> Audits: ...
     def __getitem__(self, person: int | str | slice) -> Audit | Audits:
-        """One person's audit, or those of a slice as audits of their own; ``KeyError`` for an unknown id."""
+        """One person's audit, or those of a slice as audits of their own; ``KeyError`` for an unknown id.
+
+        Of several questions the first; ``audits.of("clinic")["ada"]`` is that of another.
+        """
         if isinstance(person, slice):
             return Audits(
-                self._audits[person], self.note, self.within, self.posteriors, condition=self.condition
+                self._audits[person],
+                self.note,
+                self.within,
+                self.posteriors,
+                condition=self.condition,
+                questions=self.questions,
             )
         if isinstance(person, str):
             found = [each for each in self._audits if each.person == person]
@@ -102,15 +113,31 @@ class Audits(Table):
             return found[0]
         return self._audits[person]
 
+    def of(self, question: str) -> Audits:
+        """The audits of the question of this name; ``KeyError`` for one that was not asked."""
+        found = [each for each in self._audits if each.question == question]
+        if not found:
+            raise KeyError(question)
+        asked = [each for each in self.questions if each.name == question]
+        more = self.note, self.within, self.posteriors
+        return Audits(found, *more, condition=self.condition, questions=asked)
+
+    def _told(self) -> str:
+        """What is told of a person, by any of the questions."""
+        first, asked = self._audits[0], {each.question: each for each in self._audits}
+        if not self.questions:
+            return f"where a person was in at least {first.steps - first.mistakes} of {first.steps} steps"
+        return ", or ".join(
+            each.sentence(asked[each.name].asked - first.mistakes, asked[each.name].asked)
+            for each in self.questions
+        )
+
     def caption(self) -> str:
         """What the ceilings bound, and under which condition."""
         if not self._audits:
             return "Nobody was audited."
-        first = self._audits[0]
-        right = first.steps - first.mistakes
         return (
-            f"Chance in 100 of telling where a person was in at least {right} of {first.steps} steps, "
-            "if habits are as the prior says"
+            f"Chance in 100 of telling {self._told()}, if habits are as the prior says"
             + ("" if self.within is None else f"; within: {self.within.condition}")
             + ("" if self.posteriors is None else f". {posterior_note()}")
             + ("" if self.condition is None else f"; in the crowd: {self.condition}")
@@ -133,6 +160,7 @@ class Audits(Table):
             more["credible"] = [ceiling_in_100(each.credible) for each in found]
         return {
             "person": [each.person for each in self._audits],
+            **({"question": [each.question for each in self._audits]} if self.questions else {}),
             "guess": [in_100(each.baseline) for each in self._audits],
             "best attack": ["-" if best is None else in_100(best) for best in map(best_attack, self._audits)],
             "ceiling": [ceiling_in_100(each.certified) for each in self._audits],
@@ -145,6 +173,7 @@ class Audits(Table):
         audits = self._audits
         found: dict[str, Sequence[Any]] = {
             "person": [each.person for each in audits],
+            **({"question": [each.question for each in audits]} if self.questions else {}),
             "steps": [each.steps for each in audits],
             "mistakes": [each.mistakes for each in audits],
             "guess": [each.baseline for each in audits],
@@ -232,6 +261,7 @@ def audit(
     effort: Effort | None = None,
     radius: float | Radius | People | None = None,
     evidence: Evidence | None = None,
+    question: Question | Sequence[Question] | None = None,
     seed: int | None = None,
 ) -> Audits:
     """Guess, attacks and ceiling for one prior, for several, or for one ``person`` of them.
@@ -243,7 +273,8 @@ def audit(
 
     With a ``radius`` there is also the ceiling for people whose law of places over the whole schedule is so
     many nats from the prior's (relative entropy), is within a declared :class:`Radius`, or who move as other
-    priors of the same ids say. With the ``evidence`` of fitted priors there are also the mean and the 90 %
+    priors of the same ids say. A ``question``, or each of several, may ask for something else than the place,
+    or not in every step. With the ``evidence`` of fitted priors there are also the mean and the 90 %
     credible ceiling of 50 chains that the data could have given.
     :class:`TallyguardError` says what must hold where it does not.
     """
@@ -251,21 +282,45 @@ def audit(
     chosen = None if person is None else [population.position(person)]
     effort = _seeded(effort, seed)
     attacks = AttackSettings(draws, seed or 0) if draws else None
-    found = audit_population(population, schedule, mistakes, people=chosen, effort=effort, attacks=attacks)
-    audits = tuple(found)
-    audited = [each.person for each in audits]
+    asked = questions_of(question)
+    if evidence is not None and len(asked) > 1:
+        raise PriorError("with evidence one question must be asked", f"{len(asked)}", "ask one after another")
+    audits = tuple(
+        found
+        for each in asked or (None,)
+        for found in audit_population(
+            population, schedule, mistakes, people=chosen, effort=effort, attacks=attacks, asked=each
+        )
+    )
+    audited = list(dict.fromkeys(each.person for each in audits))
     within = None if radius is None else _within(radius, population, schedule, audited)
     sure = (
         None
         if evidence is None
         else {
             each: posterior_ceiling(
-                population, population.position(each), schedule, mistakes, evidence, effort=effort
+                population,
+                population.position(each),
+                schedule,
+                mistakes,
+                evidence,
+                effort=effort,
+                asked=asked[0] if asked else None,
             )
             for each in audited
         }
     )
-    return Audits(audits, basis_note(len(population), population.assumed), within, sure)
+    return Audits(audits, basis_note(len(population), population.assumed), within, sure, questions=asked)
+
+
+def questions_of(given: Question | Sequence[Question] | None) -> tuple[Question, ...]:
+    """The questions asked, none where it is which place; :class:`PriorError` for two of one name."""
+    if given is None or isinstance(given, Question):
+        return () if given is None or given.is_place else (given,)
+    asked = tuple(given)
+    if len({each.name for each in asked}) < len(asked):
+        raise PriorError("questions must have names of their own", "one twice", "rename one of them")
+    return asked
 
 
 @checked(ArgumentError, leave=("people", "schedule"))
@@ -277,6 +332,7 @@ def certify(
     person: str | None = None,
     effort: Effort | None = None,
     adversary: CrowdAdversary | None = None,
+    question: Question | Sequence[Question] | None = None,
     seed: int | None = None,
 ) -> Audits:
     """The ceilings alone: as :func:`audit`, without trying an attack.
@@ -287,22 +343,34 @@ def certify(
     """
     effort = _seeded(effort, seed)
     if adversary is None:
-        return audit(people, schedule, mistakes, person=person, draws=0, effort=effort)
+        return audit(people, schedule, mistakes, person=person, draws=0, effort=effort, question=question)
     population = seen_under(schedule, people)
     chosen = None if person is None else [population.position(person)]
-    found = audit_population(
-        population, schedule, mistakes, people=chosen, effort=effort, adversary=adversary
-    )
+    asked = questions_of(question)
+    found = [
+        one
+        for each in asked or (None,)
+        for one in audit_population(
+            population, schedule, mistakes, people=chosen, effort=effort, adversary=adversary, asked=each
+        )
+    ]
     note = basis_note(len(population), population.assumed)
     of_personas = population.weights is not None
     condition = crowd_note(adversary, population.everybody - 1, of_personas=of_personas)
-    return Audits(tuple(found), note, condition=condition)
+    return Audits(found, note, condition=condition, questions=asked)
 
 
 @checked(ArgumentError, leave=("people", "schedule"))
-def explain(people: People, schedule: Schedule, mistakes: int = 1, *, person: str | None = None) -> Why:
+def explain(
+    people: People,
+    schedule: Schedule,
+    mistakes: int = 1,
+    *,
+    person: str | None = None,
+    question: Question | None = None,
+) -> Why:
     """How much each release reveals about one prior, or about one ``person`` of several."""
-    population = seen_under(schedule, people)
+    population = (question or Question()).asked_of(seen_under(schedule, people))
     position = 0 if person is None else population.position(person)
     explanation = explain_exposure(exposure_of(population, position, schedule), schedule.steps, mistakes)
     return Why(population.people[position], explanation, basis_note(1, population.assumed))

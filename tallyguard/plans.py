@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from accounting.ledgers import DpStatement, Neighbours, ReleaseLog, read_differential_privacy
 from models.arguments import checked
 from models.exceptions import ArgumentError
+from models.priors import Question
 from models.releases import Schedule
 from stream_app.analysis.plan_figure import draw_risk
 from stream_app.analysis.planning import ReleasePlan, plan_schedule
@@ -19,7 +20,7 @@ from stream_app.setup.release_settings import BUDGET
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import settings_error
 from stream_app.watching.prior_notes import basis_note
-from stream_app.watching.wording import epsilon_in_words, why_no_epsilon
+from stream_app.watching.wording import WHOLE_LOG, epsilon_in_words, why_no_epsilon
 from tallyguard.results import People, Table, new_axes, noted, seen_under
 
 if TYPE_CHECKING:
@@ -29,10 +30,20 @@ if TYPE_CHECKING:
 class Plan(Table):
     """What is released of a schedule under a risk budget; ``details`` has every step and its risks."""
 
-    def __init__(self, details: ReleasePlan, mistakes: int, horizon: int, note: str | None = None) -> None:
+    def __init__(
+        self,
+        details: ReleasePlan,
+        mistakes: int,
+        horizon: int,
+        note: str | None = None,
+        question: Question | None = None,
+    ) -> None:
         self.details = details
         self.note = note
-        self._of = f"in at least {horizon - mistakes} of any {horizon} steps in a row"
+        self.question = question
+        """What the budget is about, where it is not which place in every step."""
+        asked = "" if question is None else f" (question {question.name}: {question.what})"
+        self._of = f"in at least {horizon - mistakes} of any {horizon} steps in a row{asked}"
 
     def caption(self) -> str:
         """How much of the schedule is released, for how many people."""
@@ -78,14 +89,19 @@ def plan(
     mistakes: int = 1,
     *,
     horizon: int = 10,
+    question: Question | None = None,
     **budget: Any,
 ) -> Plan:
     """What a run would release of the schedule under a risk budget, with the least error.
 
     ``budget`` are the settings of ``[release.budget]``, such as ``added=0.05`` or ``risk=0.5, share=0.01``;
-    the schedule's mechanisms are the best there may be. :class:`TallyguardError` without a limit.
+    the schedule's mechanisms are the best there may be. With a ``question`` the budget is about that.
+    :class:`TallyguardError` without a limit.
     """
     population = seen_under(schedule, people)
+    asked = None if question is None or question.is_place else question
+    if asked is not None:
+        population = asked.asked_of(population)
     release = {"mechanism": BUDGET, "budget": budget}
     given = {"release": release, "horizon": horizon, "mistakes": mistakes}
     try:
@@ -96,7 +112,7 @@ def plan(
     except SettingsError as error:
         raise _of_arguments(error) from None
     note = basis_note(len(population), population.assumed, draws=population.draws)
-    return Plan(details, mistakes, horizon, note)
+    return Plan(details, mistakes, horizon, note, asked)
 
 
 def _of_arguments(error: SettingsError) -> SettingsError:
@@ -119,7 +135,7 @@ class Ledger(Table):
     def caption(self) -> str:
         """The guarantee that holds."""
         found = self.statement
-        neighbours = f"neighbouring data sets: {found.neighbours}"
+        neighbours = f"neighbouring data sets: {found.neighbours} in the {WHOLE_LOG}"
         if not isfinite(found.epsilon):
             return f"no differential privacy guarantee: {why_no_epsilon(found, found.delta)}; {neighbours}"
         return (

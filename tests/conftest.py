@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -40,6 +41,34 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if terminalreporter.stats.get("failed"):
         day = os.environ["CASES_OF"]
         terminalreporter.write_line(f"CASES_OF={day} in the environment tries the same random cases again")
+
+
+class _AtOnce:
+    """What failed says so at once: a run that is cut off has told it."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self.reporter = reporter
+
+    @pytest.hookimpl(trylast=True)  # after its letter
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            said = (report.longreprtext.strip() or "no traceback").splitlines()[-12:]
+            self.reporter.write_line("\n".join([f"\nFAILED {report.nodeid} ({report.when})", *said]))
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """A folder in a test's own: what a run keeps beside it goes with it, before the name comes again."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    return folder
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Processes that run tests have a reporter, too, which nobody sees."""
+    config = session.config
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_AtOnce(config.pluginmanager.get_plugin("terminalreporter")))
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups when it is its turn

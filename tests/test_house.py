@@ -147,7 +147,10 @@ def test_every_page_of_the_documentation_is_in_its_index() -> None:
 
 @pytest.mark.parametrize(
     ("lock", "extras"),
-    [("requirements.lock", ("build",)), ("requirements-dev.lock", ("build", "plots", "dev"))],
+    [
+        ("requirements.lock", ("engine", "build")),
+        ("requirements-dev.lock", ("engine", "notebook", "build", "plots", "dev")),
+    ],
 )
 def test_the_lock_pins_every_requirement_with_hashes(lock: str, extras: tuple[str, ...]) -> None:
     """Each requirement of pyproject.toml has an allowed exact version in the lock; else run `make lock`."""

@@ -1,4 +1,4 @@
-"""Four days in a row try all random cases, and a day tries the same ones in every process."""
+"""Days in a row try all random cases, and a day tries the same ones in every process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How many random cases the long tests try: a quarter of them a day, all of them with ``make thorough``.
+"""How many random cases the long tests try: an eighth of them a day, all of them with ``make thorough``.
 
-The quarter turns with the date, so that four days in a row try all, and hypothesis draws anew each day. Where
+The eighth turns with the date, so that eight days in a row try all, and hypothesis draws anew each day. Where
 a test fails, the date is said: ``CASES_OF=2026-11-26 make test`` tries the cases of that day again. Where
 property tests run a second time for something else, ``EXAMPLE_PARTS`` says of how many parts one is enough.
 """
@@ -17,7 +17,7 @@ from hypothesis import settings
 
 # Processes that this one starts have the same day, even after midnight.
 DAY = date.fromisoformat(os.environ.setdefault("CASES_OF", date.today().isoformat())).toordinal()
-PARTS = 1 if os.environ.get("THOROUGH") else 4
+PARTS = 1 if os.environ.get("THOROUGH") else 8
 EXAMPLE_PARTS = int(os.environ.get("EXAMPLE_PARTS", PARTS))
 _LEAST = 10
 

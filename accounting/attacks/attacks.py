@@ -13,9 +13,13 @@ from accounting.attacks.hit_tables_kernel import likeliest_between
 from accounting.attacks.noised_draws_kernel import MAP, MARGINAL
 from accounting.attacks.searched_guess_kernel import SEARCHED_FROM, searched_success
 from accounting.attacks.targets import Attack, AttackResult, RecordedResult, RecordedTarget, Target
+from accounting.bounds.noised.posterior_kernel import LogHorizon
+from accounting.bounds.noised.sampled import judged_draws
 from accounting.bounds.patterns.segments_kernel import no_hit_weight
 from accounting.exposure import Exposure
 from accounting.exposure.prior_constants_kernel import ConstantGuess, guess_success, promising_constants
+from accounting.hmm.frontier.search_kernel import affordable_expansions
+from accounting.numerics import PROVED, mean_interval
 
 MOST_PATTERNS = 1 << 16
 """Hit patterns up to which they are walked one by one: a few milliseconds."""
@@ -23,14 +27,18 @@ MOST_PATTERNS = 1 << 16
 MOST_SEARCH_WORK = 1e9
 """Multiplications of all searches: a second or so."""
 
+_MOST_JUDGED = 2_000  # draws whose posterior is searched for labels: a few seconds
+_JUDGED_VECTORS = 4  # of each of these searches
 _PASSES = 10  # over the chain, of each guess that is improved
 
 
-def _likeliest_path(target: Target) -> AttackResult:
+def _likeliest_path(target: Target) -> AttackResult | None:
     """MAP: the most likely path given everything released (Koga, Meehan, Chaudhuri, section 3.2).
 
-    Exact on raw counts where that is affordable, else simulated.
+    Exact on raw counts where that is affordable, else simulated. Not tried where labels are guessed.
     """
+    if target.exposure.is_labelled:
+        return None
     if not target.has_exact_laws:
         return target.sampled(MAP)
     return AttackResult.exact(float(attack_law(target.path_laws).sum()))
@@ -38,7 +46,7 @@ def _likeliest_path(target: Target) -> AttackResult:
 
 def _prior_path(target: Target) -> AttackResult:
     """The most likely path before anything is released (Koga et al., section 3.2); exact."""
-    return AttackResult.exact(guess_success(target.person, target.prior_path, target.mistakes))
+    return AttackResult.exact(guess_success(target.person, target.prior_guess, target.mistakes))
 
 
 def best_constant(target: Target) -> ConstantGuess:
@@ -56,11 +64,13 @@ def _replayed_constant(recorded: RecordedTarget) -> RecordedResult:
     return recorded.blind(np.full(recorded.trace.size, best_constant(recorded.target).place))
 
 
-def _likeliest_places(target: Target) -> AttackResult:
+def _likeliest_places(target: Target) -> AttackResult | None:
     """Posterior marginals: the most likely place of each step on its own; beyond Koga et al.
 
     Often the stronger attack where mistakes are allowed; exact or simulated as MAP is.
     """
+    if target.exposure.is_labelled:
+        return None
     if not target.has_exact_laws:
         return target.sampled(MARGINAL)
     return AttackResult.exact(float(attack_law(target.place_laws).sum()))
@@ -71,7 +81,7 @@ def _either_guess(target: Target) -> AttackResult | None:
 
     For raw counts whose exact laws are computed, with not too many hit patterns.
     """
-    if not _has_few_patterns(target):
+    if target.exposure.is_labelled or not _has_few_patterns(target):
         return None
     return AttackResult.exact(float(_won_by_pattern(target).success.sum()))
 
@@ -80,8 +90,11 @@ def _searched_guess(target: Target) -> AttackResult | None:
     """The best guess that a search finds for each pattern of hits: what bounds are compared with.
 
     Of many patterns only those that matter are searched; for the others the better of MAP and marginals is
-    guessed, as ``either`` does, so it never does worse.
+    guessed, as ``either`` does, so it never does worse. Where labels are guessed, trajectories and outputs
+    are drawn, and the posterior of each is searched.
     """
+    if target.exposure.is_labelled:
+        return _searched_labels(target)
     if not _has_few_patterns(target):
         return None
     won, tables = _won_by_pattern(target), target.tables
@@ -104,6 +117,22 @@ def _searched_guess(target: Target) -> AttackResult | None:
     return AttackResult.exact(float(success))
 
 
+def _searched_labels(target: Target) -> AttackResult | None:
+    """The best labels that a search finds in each drawn posterior, whose success there is exact."""
+    exposure, draws = target.exposure, min(target.draws, _MOST_JUDGED)
+    vectors = affordable_expansions(exposure.chain, exposure.steps, target.mistakes, _JUDGED_VECTORS)
+    if exposure.windows is not None or vectors == 0:
+        return None
+    nobody = np.empty(exposure.steps, np.int64)
+    horizon = LogHorizon(0, exposure.steps - 1, target.mistakes, nobody, vectors, 0)
+    judged = judged_draws(target.person, exposure, horizon, draws, target.seed)
+    # The guess fixed beforehand is known exactly: what the outputs add to it varies less.
+    added = np.maximum(0.0, judged.attained - judged.unmoved)
+    around, surely = (mean_interval(added, 1.0 - each) for each in (target.confidence, PROVED))
+    low, high, proved = (min(1.0, judged.without + each) for each in (around.low, around.high, surely.low))
+    return AttackResult(min(1.0, judged.without + float(added.mean())), low, high, proved)
+
+
 def _has_few_patterns(target: Target) -> bool:
     return target.has_exact_laws and target.exposure.pattern_count <= MOST_PATTERNS
 
@@ -122,7 +151,7 @@ def _not_replayed(recorded: RecordedTarget) -> None:
 # In the order of documents. A new one is a function or two above and one line here.
 _ATTACKS = (
     Attack("map", _likeliest_path, lambda recorded: recorded.seen(MAP)),
-    Attack("prior", _prior_path, lambda recorded: recorded.blind(recorded.target.prior_path), is_blind=True),
+    Attack("prior", _prior_path, lambda recorded: recorded.blind(recorded.target.prior_guess), is_blind=True),
     Attack("constant", _constant_place, _replayed_constant, is_blind=True),
     Attack("marginal", _likeliest_places, lambda recorded: recorded.seen(MARGINAL)),
     Attack("either", _either_guess, _not_replayed),

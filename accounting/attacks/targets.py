@@ -172,6 +172,11 @@ class Target:
         return most_likely_path(self.person, self.exposure.steps)
 
     @cached_property
+    def prior_guess(self) -> NDArray[np.int64]:
+        """What is to be guessed on the most likely path, (T,)."""
+        return np.asarray(self.exposure.guessed[np.arange(self.exposure.steps), self.prior_path])
+
+    @cached_property
     def blind_guesses(self) -> NDArray[np.int32]:
         """What MAP and marginals guess (2, T) before anything is released."""
         return np.stack([self.prior_path, self.exposure.marginal.argmax(axis=1)]).astype(np.int32)
@@ -332,14 +337,19 @@ class RecordedTarget:
                 "use the location indices of the priors file",
             )
 
-    def seen(self, attack: int) -> RecordedResult:
-        """MAP or marginals, as the kernels number them, over all draws of the noise."""
+    def seen(self, attack: int) -> RecordedResult | None:
+        """MAP or marginals, as the kernels number them, over all draws of the noise; None of labels."""
+        if self.target.exposure.is_labelled:
+            return None
         draws = self._draws
         return RecordedResult(int(self._counts[attack]) / draws, draws, int(self._counts[IMPOSSIBLE]))
 
     def blind(self, guess: NDArray[np.int64]) -> RecordedResult:
         """A guess that does not look at the observations: right or wrong, never impossible."""
-        return RecordedResult(float((guess != self._own).sum() <= self.target.mistakes), 1, 0)
+        exposure, own = self.target.exposure, self._own
+        truth = np.where(own >= 0, exposure.guessed[np.arange(own.size), own], -1)
+        wrong = int(exposure.cost[guess != truth].sum())
+        return RecordedResult(float(wrong <= self.target.mistakes), 1, 0)
 
     @property
     def _draws(self) -> int:

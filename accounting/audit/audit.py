@@ -39,7 +39,8 @@ from accounting.exposure.crowd import CrowdAdversary, Others, with_strangers
 from accounting.exposure.step_information import observe
 from accounting.numerics import mean_interval
 from models.calendar import slots_by_the_clock
-from models.priors import Evidence, Population, posterior_draws
+from models.priors import PLACE, Evidence, Population, posterior_draws
+from models.priors import Question as AskedQuestion
 from models.priors.unrolled import settled_laws
 from models.releases import (
     PartOfCount,
@@ -96,10 +97,15 @@ class Audit(_Frozen):
     guess without the releases. Against the ``adversary`` "informed" it holds wherever the others are; against
     "crowd" if they move independently, as their priors say. ``certified_informed`` is the former always;
     ``bounds`` and ``information`` are the informed adversary's.
+
+    All of it is about the ``question`` of this name: the place, as a rule. ``asked`` is what wrong guesses in
+    all steps would cost, of which ``mistakes`` are allowed: the number of steps, if each is asked about.
     """
 
     person: str
+    question: str = PLACE
     steps: int
+    asked: int
     mistakes: int
     entropy: float
     information: InformationReport
@@ -131,6 +137,7 @@ def audit_exposure(
     effort: Effort | None = None,
     attacks: AttackSettings | None = None,
     seen: SeenInCrowd | None = None,
+    question_name: str = PLACE,
 ) -> Audit:
     """Audit one person's exposure; without ``attacks`` none is tried.
 
@@ -152,7 +159,9 @@ def audit_exposure(
     information, guess = bound_question.information, bound_question.guess
     return Audit(
         person=person,
+        question=question_name,
         steps=exposure.steps,
+        asked=int(exposure.cost.sum()),
         mistakes=mistakes,
         entropy=exposure.entropy_nats,
         information=InformationReport(
@@ -211,8 +220,11 @@ def audit_person(
     effort: Effort | None = None,
     attacks: AttackSettings | None = None,
     seen: SeenInCrowd | None = None,
+    question_name: str = PLACE,
 ) -> Audit:
     """Audit person number ``person``; the horizon is the schedule, from its first step on.
+
+    Of the ``population`` the question of this name is asked (:meth:`models.priors.Question.asked_of`).
 
     The person's number is added to the seeds of bounds and attacks, so that errors of sampling average out
     over people.
@@ -225,7 +237,15 @@ def audit_person(
         population.chain(person), schedule, population.location_count, population.initial(person)
     )
     name = population.people[person]
-    return audit_exposure(exposure, mistakes, person=name, effort=effort, attacks=attacks, seen=seen)
+    return audit_exposure(
+        exposure,
+        mistakes,
+        person=name,
+        effort=effort,
+        attacks=attacks,
+        seen=seen,
+        question_name=question_name,
+    )
 
 
 def audit_population(
@@ -237,17 +257,30 @@ def audit_population(
     effort: Effort | None = None,
     attacks: AttackSettings | None = None,
     adversary: CrowdAdversary | None = None,
+    asked: AskedQuestion | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Audit]:
     """Audit everybody (or ``people``), one after the other; ``progress`` is called with the number done.
 
     Without an ``adversary`` against the informed one. With one the others are all other people of the
-    population, who move from the schedule's first step on as their priors say.
+    population, who move from the schedule's first step on as their priors say. Without a question that is
+    ``asked`` it is which place.
     """
+    asked = asked or AskedQuestion()
+    population = asked.asked_of(population)
     chosen = range(len(population)) if people is None else people
     seen = None if adversary is None else seen_among(population, schedule, adversary)
     for done, person in enumerate(chosen, start=1):
-        yield audit_person(population, person, schedule, mistakes, effort=effort, attacks=attacks, seen=seen)
+        yield audit_person(
+            population,
+            person,
+            schedule,
+            mistakes,
+            effort=effort,
+            attacks=attacks,
+            seen=seen,
+            question_name=asked.name,
+        )
         if progress is not None:
             progress(done)
 
@@ -342,6 +375,7 @@ def posterior_ceiling(
     *,
     draws: int = 50,
     effort: Effort | None = None,
+    asked: AskedQuestion | None = None,
 ) -> PosteriorCeiling:
     """The ceilings of the person's posterior under a schedule; the chains follow from the effort's seed
     and the person's name.
@@ -354,6 +388,7 @@ def posterior_ceiling(
     check_mistakes(mistakes, len(schedule.steps))
     effort = effort or Effort()
     chains = posterior_draws(population, person, evidence, draws, effort.seed)
+    chains = (asked or AskedQuestion()).asked_of(chains)
     certain = replace(effort, draws=0)
     ceilings = np.empty(draws)
     for number in range(draws):

@@ -21,6 +21,7 @@ from accounting.hmm.propagation import law_by_the_clock
 from accounting.numerics import clopper_pearson
 from accounting.settings import HorizonSettings
 from models.calendar import Calendar
+from models.exceptions import PriorError
 from models.numerics import elementwise
 from models.priors import ChainView, Population
 from models.releases import Schedule, StepSchedule
@@ -290,9 +291,15 @@ class PanelCheck:
     """
 
     def __init__(self, population: Population, settings: HorizonSettings, check: RunningCheck) -> None:
+        if population.shares_places:
+            raise PriorError(
+                "priors that a panel is held against must have one state for each place",
+                "states that share a place",
+                "leave the panel out: a place does not say which state its volunteer is in",
+            )
         self.check = check
         self.guesses = 0
-        self._population = population
+        self._population = settings.asked_of(population)
         self._settings = settings
         self._volunteers: dict[int, _Volunteer] = {}
 

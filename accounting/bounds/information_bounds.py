@@ -57,6 +57,10 @@ def binary_entropy_nats(p: float) -> float:
 def _compute_loose(question: Question) -> float:
     exposure, information = question.exposure, question.information
     places, steps = exposure.place_count, exposure.steps
+    if exposure.is_labelled:  # wrong guesses are at most as many as what they cost
+        labels, asked = int(exposure.guessed.max()) + 1, int((exposure.cost > 0).sum())
+        nats = exposure.guessed_entropy_nats
+        return loose_bound(nats, information.paper, labels, asked, min(question.mistakes, asked))
     return loose_bound(exposure.entropy_nats, information.paper, places, steps, question.mistakes)
 
 

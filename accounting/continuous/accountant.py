@@ -180,6 +180,7 @@ class ContinuousAccountant:
                 type(self.population).__name__,
                 "pack priors with Population.pack([prior])",
             )
+        self.population = self.settings.asked_of(self.population)
         first_step, self.people = self.settings.first_step, self.population.people
         people = len(self.people)
         since = (
@@ -370,7 +371,9 @@ class ContinuousAccountant:
         """Everything that the state follows from besides the steps."""
         settings = asdict(self.settings)
         del settings["first_step"]  # "since" says from which step on each person's releases count
-        del settings["calendar"]
+        del settings["calendar"], settings["question"]
+        if self.settings.question is not None:
+            settings["question"] = self.settings.question.in_words()
         if self.settings.calendar is not None:
             settings["calendar"] = self.settings.calendar.in_words()
         shares, stands_for = self.people_shares, self._holders.stands_for

@@ -100,11 +100,18 @@ class WorstMoments(NamedTuple):
         Each figure is that of ``people`` (N,) people.
         """
         added = self.added
-        order = np.argsort(-added, kind="stable")
-        behind = np.cumsum(people[order])
-        if count <= 0 or not behind.size:
+        if count <= 0 or not added.size:
             return np.zeros(added.size, dtype=np.bool_)
-        least = added[order[min(int(np.searchsorted(behind, count)), order.size - 1)]]
+        is_anybody = people > 0
+        figures = added[is_anybody]
+        # Behind each figure is somebody, so the people are among as many figures: only those are sorted.
+        if 0 < count < figures.size:
+            is_anybody &= added >= -np.partition(-figures, count - 1)[count - 1]
+            figures = added[is_anybody]
+        order = np.argsort(-figures, kind="stable")
+        behind = np.cumsum(people[is_anybody][order])
+        reached = int(np.searchsorted(behind, count))
+        least = figures[order[reached]] if reached < order.size else 0.0
         return (added >= least) & (added > 0.0)
 
 
@@ -485,15 +492,21 @@ class Ranked:
         """The number of people."""
         return int(self._people.sum())
 
+    @cached_property
+    def _is_one_each(self) -> bool:
+        return bool((self._people == 1).all())
+
     def reached(self, levels: Sequence[float]) -> dict[float, int]:
         """The number of people at or above each level."""
-        return {level: int(self._people[self._values >= level].sum()) for level in levels}
+        if self._is_one_each:
+            return {level: int(np.count_nonzero(self._values >= level)) for level in levels}
+        return {level: int(np.sum(self._people, where=self._values >= level)) for level in levels}
 
     def quantiles(self, levels: Sequence[float]) -> dict[float, float]:
         """Order statistics without interpolation, each the value of a person; 0 if there are no people."""
         if not self.people:
             return dict.fromkeys(levels, 0.0)
-        if self.people == self._values.size:
+        if self._is_one_each:
             found = np.quantile(self._values, levels, method="higher")
             return {level: float(value) for level, value in zip(levels, found, strict=True)}
         return {level: self.at(int(np.ceil((self.people - 1) * level))) for level in levels}

@@ -74,7 +74,7 @@ from accounting.exposure.step_information.renewal_kernel import renewal_informat
 from accounting.hmm.propagation import marginals
 from accounting.numerics import divergence_root
 from models.numerics.jit import bare_jit, bare_pjit, jit, pjit
-from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_view
+from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_view, is_labelled
 
 _MOST_ENTRIES = 1 << 22  # of a table of the search: 32 MiB
 MOST_LAWS = 8  # last hits of the history that are distinguished; more lower the bound by less than 1 %
@@ -163,7 +163,10 @@ def least_exact_bound(raw: RawHorizon, horizon: HorizonRules) -> RawSuccess:
 
 @jit
 def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules) -> float:
-    """The frontier bound through the noise of what was ``seen``; 1 if nothing is noised, or too much."""
+    """The frontier bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
+
+    And where labels are guessed, that of counts which leave the state open.
+    """
     steps, places = raw.hits.shape
     chain, known = raw.person.chain, raw.hits_before.copy()
     begin = HISTORY - known.shape[0]
@@ -172,6 +175,7 @@ def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules) -> f
         known[0] = False
         shown[:] = raw.marginal_before[0]
     is_any = is_noised(chain, raw.hits, seen, raw.first_row) or is_noised(chain, known, seen, begin)
+    is_any |= is_labelled(chain) and raw.hits.any()  # an exact count of several states is carried
     is_large = horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES
     if not is_any or is_large or places > _MOST_NOISED_PLACES:
         return 1.0
@@ -197,7 +201,7 @@ def sandwich_of_horizon(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules,
     else:
         earliest[0] = raw.before.start
     is_any = is_noised(chain, raw.hits, seen, raw.first_row) or is_noised(chain, hits_before, seen, begin)
-    if not is_any or places > _MOST_NOISED_PLACES:
+    if not is_any or places > _MOST_NOISED_PLACES or is_labelled(chain):  # its parts by guess are of places
         return 1.0
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
     operations, moves = OPERATIONS_PER_VECTOR * horizon.vectors, chain.value.size / chain.start.shape[0]

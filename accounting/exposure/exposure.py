@@ -23,6 +23,7 @@ from accounting.exposure.prior_constants_kernel import (
     shared_powers,
 )
 from accounting.exposure.step_information import StepObservation, nothing_seen, observe
+from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.exposure.step_information.observation import (
     StepTerms,
     person_noised_terms,
@@ -189,6 +190,29 @@ class Exposure:
         """Outcome of each own place in each step, (T, K); 0 is "counted nowhere"."""
         return np.stack([observation.labels[self.chain.places] for observation in self.observations])
 
+    @property
+    def is_labelled(self) -> bool:
+        """Whether something else is to be guessed than the place, or not in every step."""
+        return len(self.chain.label) > 0
+
+    @cached_property
+    def guessed(self) -> NDArray[np.int64]:
+        """What is to be guessed in each state and step, (T, K); 0 where nothing is asked."""
+        if not self.is_labelled:
+            return np.tile(np.arange(self.place_count), (self.steps, 1))
+        return np.where(self.cost[:, np.newaxis] > 0, self._label_rows[:, :-1], 0).astype(np.int64)
+
+    @cached_property
+    def cost(self) -> NDArray[np.int64]:
+        """What a wrong guess costs in each step, (T,); 0 where nothing is asked."""
+        if not self.is_labelled:
+            return np.ones(self.steps, np.int64)
+        return self._label_rows[:, -1].astype(np.int64)
+
+    @property
+    def _label_rows(self) -> NDArray[np.int32]:
+        return self.chain.label[[self.slot(step) for step in range(self.steps)]]
+
     @cached_property
     def marginal(self) -> NDArray[np.float64]:
         """``Pr[X_t = x]``, (T, K)."""
@@ -236,6 +260,18 @@ class Exposure:
         moves = row_entropies(self.chain)
         slots = [self.slot(t) for t in range(self.steps - 1)]
         return entropy_nats(self.start) + float((self.marginal[:-1] * moves[slots]).sum())
+
+    @cached_property
+    def guessed_entropy_nats(self) -> float:
+        """At most the entropy of what is to be guessed: ``sum_t H(L_t | S_{t-1})`` over the steps asked."""
+        total, labels = 0.0, np.arange(int(self.guessed.max()) + 1)
+        for t in np.flatnonzero(self.cost):
+            of_label = (self.guessed[t][:, np.newaxis] == labels).astype(float)
+            law = self.start[np.newaxis] if t == 0 else dense_matrix(self.chain, self.slot(t - 1))
+            before = np.ones(1) if t == 0 else self.marginal[t - 1]
+            chance = (law[:, :, np.newaxis] * of_label[np.newaxis]).sum(axis=1)
+            total += float((before * entr(chance).sum(axis=1)).sum())
+        return total
 
     @property
     def person(self) -> LocalChain:

@@ -218,11 +218,10 @@ def own_count_law(exposure: Exposure, release: WindowRelease) -> NDArray[np.floa
 
 def counted_moves(exposure: Exposure, sensor: MoveSensor) -> NDArray[np.int64]:
     """How often the sensor counts each move between own places, (K, K)."""
-    place_of = {int(location): place for place, location in enumerate(exposure.chain.places)}
+    places = exposure.chain.places
     counted = np.zeros((exposure.place_count, exposure.place_count), dtype=np.int64)
-    for start, end, times in sensor.times_counted:
-        if start in place_of and end in place_of:
-            counted[place_of[start], place_of[end]] = times
+    for start, end, times in sensor.times_counted:  # states may share a place
+        counted[np.ix_(places == start, places == end)] = times
     return counted
 
 

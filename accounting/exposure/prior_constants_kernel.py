@@ -16,14 +16,38 @@ from accounting.hmm.frontier.search_kernel import affordable_expansions, best_gu
 from accounting.hmm.log_space import log_sum
 from accounting.hmm.propagation import count_mistakes, gap_matrices, largest_product, marginals, predict
 from models.numerics.jit import bare_jit, jit
-from models.priors.chain import ChainView, LocalChain, slot_of
+from models.priors.chain import ChainView, LocalChain, is_labelled, slot_of
 
 # Exact success of a fixed guess: how often the person is where the guess says, step by step.
 
 
 @jit
+def _label_guess_success(person: LocalChain, guess: NDArray[np.int64], mistakes: int) -> float:
+    places = person.start.size
+    now, after = np.zeros((mistakes + 1, places)), np.zeros((mistakes + 1, places))
+    now[0] = person.start
+    for t in range(guess.size):
+        if t > 0:
+            for m in range(mistakes + 1):
+                predict(person.chain, slot_of(person, t - 1), now[m], after[m])
+            now, after = after, now
+        label = person.chain.label[slot_of(person, t)]
+        cost = label[places]
+        for x in range(places if cost > 0 else 0):
+            if label[x] != guess[t]:
+                for m in range(mistakes, -1, -1):
+                    now[m, x] = now[m - cost, x] if m >= cost else 0.0
+    return min(1.0, now.sum())
+
+
+@jit
 def guess_success(person: LocalChain, guess: NDArray[np.int64], mistakes: int) -> float:
-    """``Pr[d(X, guess) <= s]`` by the recursion over (mistakes so far, place)."""
+    """``Pr[d(X, guess) <= s]`` by the recursion over (mistakes so far, place).
+
+    Of a chain with labels ``guess`` has labels, and ``d`` is what the wrong ones cost.
+    """
+    if is_labelled(person.chain):
+        return _label_guess_success(person, guess, mistakes)
     now = np.zeros((mistakes + 1, person.start.size))
     after = np.zeros_like(now)
     now[0] = person.start
@@ -191,6 +215,8 @@ class GuessBounds(NamedTuple):
     markov: float  # sum_t max_x Pr[X_t = x] / (T - s)
     frontier: float  # of the frontier search; often the maximum itself
 
+    # Of a chain with labels only the last two are known, and about labels.
+
 
 class Baseline(NamedTuple):
     """The best guess known from the prior: most likely path, marginals' maxima, constant or the frontier's.
@@ -280,7 +306,7 @@ class ConstantGuess(NamedTuple):
 def promising_constants(
     person: LocalChain, marginal: NDArray[np.float64], mistakes: int, most: int
 ) -> ConstantGuess:
-    """The best constant guess among the ``most`` places visited most.
+    """The best constant guess among the ``most`` places visited most, or of all labels.
 
     By Markov's inequality a place expected to be visited ``v`` times succeeds with at most ``v / (T - s)``:
     the search ends when that is less than what was found by more than rounding.
@@ -289,6 +315,12 @@ def promising_constants(
     visits = marginal.sum(axis=0)
     best = -1
     success = -1.0
+    if is_labelled(person.chain):
+        for label in range(person.start.size):
+            reached = guess_success(person, np.full(steps, label), mistakes)
+            if reached > success:
+                best, success = label, reached
+        return ConstantGuess(best, success)
     for _ in range(min(most, person.start.size)):
         place = visits.argmax()
         if visits[place] < (1.0 - _ROUNDED) * success * (steps - mistakes):
@@ -348,8 +380,60 @@ def best_baseline(
 
 
 @jit
+def _label_chances(
+    person: LocalChain, marginal: NDArray[np.float64], t: int, chance: NDArray[np.float64]
+) -> int:
+    """Fill ``chance`` (K,) with that of each label in step ``t``; what a wrong guess costs there."""
+    label, places = person.chain.label[slot_of(person, t)], chance.size
+    chance[:] = 0.0
+    for x in range(places):
+        chance[label[x]] += marginal[t, x]
+    return int(label[places])
+
+
+@jit
+def _labelled_constants(person: LocalChain, steps: int, mistakes: int) -> PriorConstants:
+    """:func:`prior_constants` of a chain with labels, of which no maxima over subsets of steps are known.
+
+    The guesses are the labels of the most likely path, the likeliest labels, one label for every step, and
+    what the frontier search finds.
+    """
+    marginal, places = marginals(person, steps), person.start.size
+    path, chance = most_likely_path(person, steps), np.empty(places)
+    everything, right, likeliest = 0, 0.0, np.zeros(steps, np.int64)
+    for t in range(steps):
+        path[t] = person.chain.label[slot_of(person, t), path[t]]
+        cost = _label_chances(person, marginal, t, chance)
+        likeliest[t] = chance.argmax()
+        everything, right = everything + cost, right + cost * chance.max()
+    # Markov's inequality on what the right guesses would have cost.
+    markov = right / (everything - mistakes) if everything > mistakes else 1.0
+    best = Baseline(guess_success(person, path, mistakes), MAP_GUESS, path)
+    success = guess_success(person, likeliest, mistakes)
+    if success > best.success:
+        best = Baseline(success, MARGINAL_GUESS, likeliest)
+    for g in range(places):
+        constant = np.full(steps, g)
+        success = guess_success(person, constant, mistakes)
+        if success > best.success:
+            best = Baseline(success, CONSTANT_GUESS, constant)
+    frontier = np.inf
+    vectors = affordable_expansions(person.chain, steps, mistakes, max(_VECTORS, _LEAST_EXPANSIONS // steps))
+    if vectors > 0:
+        guess = np.empty(steps, np.int64)
+        found = best_guess(person, np.ones((steps, places)), mistakes, vectors, guess)
+        success = guess_success(person, guess, mistakes)
+        if success > best.success * (1.0 + _ROUNDING):
+            best = Baseline(success, FRONTIER_GUESS, guess)
+        frontier = max(_SMALLEST, best.success, found.bound * (1.0 + _ROUNDING))
+    return PriorConstants(GuessBounds(np.inf, np.inf, markov, frontier), best)
+
+
+@jit
 def prior_constants(person: LocalChain, steps: int, mistakes: int, with_koga: bool) -> PriorConstants:
     """``q`` and the baseline of one person over a horizon of ``steps``."""
+    if is_labelled(person.chain):
+        return _labelled_constants(person, steps, mistakes)
     slots, place_count = person.chain.start.shape
     if gaps_affordable(place_count, slots, steps, mistakes):
         gaps = gap_matrices(person.chain, person.first_slot, min(slots, steps), mistakes + 1)

@@ -3,7 +3,6 @@
 from accounting.ledgers.differential_privacy import (
     EVERY_GROUP,
     DpStatement,
-    Neighbours,
     PrivacyAccount,
     ZcdpSpend,
     epsilon_from_zcdp,
@@ -18,6 +17,7 @@ from accounting.ledgers.inferential import (
     release_loss,
 )
 from accounting.ledgers.oracle import oracle_epsilons
+from accounting.ledgers.person_cost import Neighbours
 from accounting.ledgers.release_log import ReleaseLog, read_reconstruction
 
 __all__ = [

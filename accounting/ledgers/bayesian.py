@@ -11,14 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import CompositionError, LedgerError
-from accounting.ledgers.differential_privacy import (
-    Cost,
-    Neighbours,
-    check_delta,
-    log_distance,
-    pure_cost,
-    step_cost,
-)
+from accounting.ledgers.differential_privacy import check_delta, log_distance, pure_cost
+from accounting.ledgers.person_cost import Cost, Neighbours, step_cost
 from accounting.ledgers.release_log import ReleaseLog
 
 # Bayesian differential privacy of small finite databases, exactly.

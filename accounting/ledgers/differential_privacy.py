@@ -1,4 +1,4 @@
-"""The differential-privacy reader: what the whole log costs a person who was there at every step.
+"""The differential-privacy reader: what the whole log costs a person.
 
 Discrete Gaussian noise is certified by zCDP. Tiers are certified by their own epsilon or by zCDP, whichever
 is smaller. Continuous noise (correlated releases) also has an exact curve. Sums are exact rationals.
@@ -9,18 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from enum import StrEnum
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import lru_cache
+from itertools import groupby
 from math import inf
-from operator import add
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from scipy.special import log_ndtr, ndtr
 
 from accounting.exceptions import LedgerError
+from accounting.ledgers.person_cost import Cost, DayCost, Neighbours, WindowCosts, costs_at_places, step_cost
 from accounting.ledgers.release_log import ReleaseLog, known
 from accounting.numerics import bracket
+from models.calendar import Days
 from models.mechanisms import Composite, Mechanism, NoiseFamily
 from models.releases import SensorRelease, StepSchedule, WindowRelease
 
@@ -59,111 +60,6 @@ def paper_epsilon(delta: float, mu: float) -> float:
     49.6; the true epsilon is 87.5.
     """
     return math.sqrt(2.0 * math.log(1.25 / delta)) * mu
-
-
-# What one person can change, and the most that a step charges for it.
-
-
-class Neighbours(StrEnum):
-    """Which two data sets must look alike."""
-
-    ADD_REMOVE = "add or remove one person"
-    MOVE = "move one person"
-
-    @property
-    def places(self) -> int:
-        """At how many places counts differ."""
-        return 2 if self is Neighbours.MOVE else 1
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """An exact amount, or infinity."""
-
-    amount: Fraction = Fraction()
-    is_infinite: bool = False
-
-    @classmethod
-    def of(cls, value: float) -> Cost:
-        """The amount of a floating-point number, exactly."""
-        return cls(is_infinite=True) if math.isinf(value) else cls(Fraction(value))
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(self.amount + other.amount, self.is_infinite or other.is_infinite)
-
-    def __lt__(self, other: Cost) -> bool:
-        return (self.is_infinite, self.amount) < (other.is_infinite, other.amount)
-
-    def __float__(self) -> float:
-        return math.inf if self.is_infinite else float(self.amount)
-
-
-class _Ordered(Protocol):
-    def __lt__(self, other: Any, /) -> bool: ...
-
-
-Amount = TypeVar("Amount", bound=_Ordered)
-
-
-class WindowCosts(Generic[Amount]):
-    """What the windows that end with one step cost the people they count.
-
-    Of the windows that cover the same steps, at most ``most_sensors`` count the same person; all of them do
-    if nothing is declared. Windows of different lengths are charged separately and added.
-    """
-
-    def __init__(self, releases: Sequence[SensorRelease], costs: Sequence[Amount]) -> None:
-        """``costs`` are those of the releases; releases without a window are left out."""
-        self._costs: dict[int, list[Amount]] = {}
-        self._most: dict[int, int | None] = {}
-        for release, cost in zip(releases, costs, strict=True):
-            window = release.sensor.window
-            if window is not None:
-                self._costs.setdefault(window.steps, []).append(cost)
-                self._most[window.steps] = window.most_sensors
-
-    def largest(self, people: int = 1) -> list[Amount]:
-        """The largest costs that this many people together can change; a person who moves counts as two."""
-        found: list[Amount] = []
-        for costs, most in self.by_length(people):
-            found += sorted(costs, reverse=True)[:most]
-        return found
-
-    def by_length(self, people: int = 1) -> Iterator[tuple[list[Amount], int]]:
-        """Costs of the windows of each length, and how many of them this many people can change at most."""
-        for steps, costs in self._costs.items():
-            most = self._most[steps]
-            yield costs, len(costs) if most is None else people * most
-
-
-def costs_at_places(releases: Sequence[SensorRelease], costs: Sequence[Amount]) -> list[Amount]:
-    """The sum of the ``costs`` of the releases that count each place.
-
-    Places that the same releases count have one sum together. Releases of windows are left out, because a
-    person can be counted in them at any place.
-    """
-    counted_by: dict[int, tuple[int, ...]] = {}
-    for index, release in enumerate(releases):
-        if release.sensor.window is None:
-            for location in release.sensor.locations:
-                counted_by[location] = (*counted_by.get(location, ()), index)
-    return [reduce(add, (costs[index] for index in indices)) for indices in set(counted_by.values())]
-
-
-def step_cost(
-    releases: Iterable[SensorRelease], cost: Callable[[Mechanism], Cost], neighbours: Neighbours
-) -> Cost:
-    """The most that one step costs a person, where ``cost`` is that of one count changed by one.
-
-    A person is at one location and is counted by every sensor there. Adding or removing the person costs the
-    dearest location. Moving the person costs the two dearest locations that different sensors count: exact if
-    these share no sensor, an upper bound otherwise. Windows that end with the step are added.
-    """
-    released = tuple(releases)
-    costs = [cost(release.charged) for release in released]
-    people = neighbours.places
-    places = sorted(costs_at_places(released, costs), reverse=True)[:people]
-    return sum([*places, *WindowCosts(released, costs).largest(people)], Cost())
 
 
 # The cost of sampling: theorems are about ideal noise, and a sampler's law differs from it a little.
@@ -324,21 +220,26 @@ class ZcdpSpend:
 
     ``rho`` is exact (a sum of dyadic rationals), so it does not depend on how the steps were grouped.
     ``distance`` is the samplers' distance from ideal noise. If ``is_infinite``, ``unprotected`` says which
-    releases have an infinite cost; ``rho`` is the sum of the others.
+    releases have an infinite cost; ``rho`` is the sum of the others. ``day`` is the last day in which sensors
+    with a bound over the day released something; its cost is a part of ``rho``.
     """
 
     rho: Fraction = field(default_factory=Fraction)
     is_infinite: bool = False
     distance: SamplerDistance = field(default_factory=SamplerDistance)
     unprotected: Unprotected = field(default_factory=Unprotected)
+    day: DayCost | None = None
 
     @property
     def truncated_mass(self) -> float:
         """Total variation between the samplers and the ideal noise, of all releases together."""
         return self.distance.truncated_mass
 
-    def add(self, releases: Iterable[SensorRelease]) -> None:
-        """Charge one step, as :func:`step_cost` for adding or removing a person; infinite costs apart."""
+    def add(self, releases: Iterable[SensorRelease], step: int = 0, days: Days | None = None) -> None:
+        """Charge one step, as :func:`step_cost` for adding or removing a person; infinite costs apart.
+
+        ``days`` are those of bounds over the day; without them a person is counted at every step.
+        """
         finite = []
         for release in releases:
             if math.isinf(release.charged.zcdp_rho()):
@@ -347,8 +248,17 @@ class ZcdpSpend:
             else:
                 finite.append(release)
         costs = [_exactly(release.charged.zcdp_rho()) for release in finite]
-        self.rho += max(costs_at_places(finite, costs), default=Fraction())
-        self.rho += sum(WindowCosts(finite, costs).largest())
+        today = None if days is None else days.of(step)
+        is_bounded = any(release.sensor.per_day is not None for release in finite)
+        if days is not None and today is not None and (is_bounded or (self.day and self.day.day == today)):
+            if self.day is None or self.day.day != today:
+                self.day = DayCost(today)
+            before = self.day.cost().amount
+            self.day.add(step, finite, [Cost(each) for each in costs], days)
+            self.rho += self.day.cost().amount - before
+        else:
+            self.rho += max(costs_at_places(finite, costs), default=Fraction())
+            self.rho += sum(WindowCosts(finite, costs).largest())
         self.distance += step_distance(finite)
 
     def rho_value(self) -> float:
@@ -415,16 +325,18 @@ class PrivacyAccount:
 
     ``is_of_this_version`` is False for an account that an earlier version saved. Its figures are right, but
     it knows the samplers' distance from ideal noise only by mass, and not which releases had an infinite
-    cost. A caller who has the log should charge the steps to a new account.
+    cost. A caller who has the log should charge the steps to a new account. ``days`` are needed where a
+    sensor has a bound over the day.
     """
 
-    def __init__(self, groups: Iterable[str]) -> None:
-        self.steps = 0
+    def __init__(self, groups: Iterable[str], days: Days | None = None) -> None:
+        self.steps, self.days = 0, days
         self.is_of_this_version = True
         self.spends = {group: ZcdpSpend() for group in sorted({*groups, EVERY_GROUP})}
 
-    def open(self, groups: Iterable[str]) -> None:
+    def open(self, groups: Iterable[str], days: Days | None = None) -> None:
         """Begin the account of groups that had no sensor before: they have spent nothing."""
+        self.days = self.days or days
         known = {**{group: ZcdpSpend() for group in groups}, **self.spends}
         self.spends = dict(sorted(known.items()))
 
@@ -434,7 +346,7 @@ class PrivacyAccount:
         for group, spend in self.spends.items():
             own = [r for r in schedule.releases if group in (EVERY_GROUP, r.sensor.group)]
             if own:
-                spend.add(own)
+                spend.add(own, schedule.step, self.days)
                 charged.append(group)
         self.steps += 1
         return tuple(charged)
@@ -448,27 +360,33 @@ class PrivacyAccount:
                 spend.truncated_mass,
                 list(astuple(spend.distance)[1:]),
                 list(astuple(spend.unprotected)),
+                *([] if spend.day is None else [spend.day.save()]),
             ]
             for group, spend in self.spends.items()
         }
-        return {"steps": self.steps, "spends": spends}
+        days = {} if self.days is None else {"days": list(astuple(self.days))}
+        return {"steps": self.steps, "spends": spends, **days}
 
     @classmethod
     def load(cls, saved: Mapping[str, Any]) -> PrivacyAccount:
         """The account that :meth:`save` gave; ``ValueError`` for anything else."""
         try:
-            account = cls(saved["spends"])
+            account = cls(saved["spends"], Days(*saved["days"]) if "days" in saved else None)
             account.steps = int(saved["steps"])
             for group, (rho, is_infinite, mass, *later) in saved["spends"].items():
                 # Not Fraction(rho): of "1e999999999" it would compute the integer.
                 spent = Fraction(*map(int, rho.split("/")))
-                distance, unprotected = later or ((0.0, 0.0, mass), ())
+                distance, unprotected, *day = later or ((0.0, 0.0, mass), ())
                 account.is_of_this_version &= bool(later)
                 sampled = SamplerDistance(*map(float, (mass, *distance)))
                 if spent < 0 or not all(0.0 <= each < inf for each in astuple(sampled)):
                     raise TypeError("an amount below 0, or none")
                 account.spends[group] = ZcdpSpend(
-                    spent, bool(is_infinite), sampled, _saved_unprotected(*unprotected)
+                    spent,
+                    bool(is_infinite),
+                    sampled,
+                    _saved_unprotected(*unprotected),
+                    DayCost.load(day[0]) if day else None,
                 )
         except (ArithmeticError, AttributeError, KeyError, TypeError) as error:
             raise ValueError("a privacy account must have steps and spends") from error
@@ -560,13 +478,25 @@ class DpStatement:
 
 
 def read_differential_privacy(
-    log: ReleaseLog, delta: float, neighbours: Neighbours = Neighbours.ADD_REMOVE
+    log: ReleaseLog,
+    delta: float,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    days: Days | None = None,
 ) -> DpStatement:
-    """The statement for a log; :class:`UnknownReleaseError` for a mechanism whose cost is not known."""
+    """The statement for a log; :class:`UnknownReleaseError` for a mechanism whose cost is not known.
+
+    ``days`` are needed where a bound over the day is to count; without them it is not made use of.
+    """
     check_delta(delta)
-    rho = _total(log, zcdp_cost, neighbours)
-    pure = _total(log, pure_cost, neighbours)
-    distance = log_distance(log, neighbours)
+    rho = _total(log, zcdp_cost, neighbours, days, 2)
+    pure = _total(log, pure_cost, neighbours, days, 1)
+    return statement_of(log, delta, neighbours, rho, pure, log_distance(log, neighbours))
+
+
+def statement_of(
+    log: ReleaseLog, delta: float, neighbours: Neighbours, rho: Cost, pure: Cost, distance: SamplerDistance
+) -> DpStatement:
+    """What these costs guarantee, all of them of releases of this log."""
     zcdp = ZcdpSpend(rho.amount, rho.is_infinite, distance).epsilon(delta)
     family = _only_family(log)
     mu = math.sqrt(2.0 * float(rho)) if not rho.is_infinite else math.inf
@@ -632,6 +562,30 @@ def pure_cost(mechanism: Mechanism) -> Cost:
     return Cost.of(known(_NAME, mechanism).pure_epsilon())
 
 
-def _total(log: ReleaseLog, cost: Callable[[Mechanism], Cost], neighbours: Neighbours) -> Cost:
-    """The sum over all steps, because a person may be there at every one."""
-    return sum((step_cost(step.releases, cost, neighbours) for step in log.steps), Cost())
+def _total(
+    log: ReleaseLog,
+    cost: Callable[[Mechanism], Cost],
+    neighbours: Neighbours,
+    days: Days | None,
+    power: int,
+) -> Cost:
+    """The sum over all steps, because a person may be there at every one; less where a day bounds it.
+
+    To move a person is to remove one and to add one.
+    """
+    every_step = sum((step_cost(step.releases, cost, neighbours) for step in log.steps), Cost())
+    if days is None or not log.is_bounded:
+        return every_step
+    by_day = sum((each.cost() for each in days_of(log.steps, cost, days, power)), Cost())
+    return min(every_step, by_day.times(Fraction(neighbours.places)))
+
+
+def days_of(
+    steps: Iterable[StepSchedule], cost: Callable[[Mechanism], Cost], days: Days, power: int
+) -> Iterator[DayCost]:
+    """What the days of consecutive steps cost, by each kind of cost."""
+    for number, of_day in groupby(steps, lambda step: days.of(step.step)):
+        day = DayCost(number, power)
+        for step in of_day:
+            day.add(step.step, step.releases, [cost(each.charged) for each in step.releases], days)
+        yield day

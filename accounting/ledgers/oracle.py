@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import Any
 
 from accounting.exceptions import LedgerError
-from accounting.ledgers.differential_privacy import Neighbours, step_cost, zcdp_cost
+from accounting.ledgers.differential_privacy import zcdp_cost
+from accounting.ledgers.person_cost import Neighbours, step_cost
 from accounting.ledgers.release_log import ReleaseLog, refuse
 from models.mechanisms import Composite, Mechanism, NoiseFamily
 from models.releases import SensorRelease

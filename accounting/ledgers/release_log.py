@@ -51,6 +51,11 @@ class ReleaseLog:
         """Groups of the sensors that occur, sorted."""
         return tuple(sorted({release.sensor.group for step in self.steps for release in step.releases}))
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is declared of any sensor how often it counts a person in a day."""
+        return any(each.sensor.per_day is not None for step in self.steps for each in step.releases)
+
     def of_group(self, group: str) -> ReleaseLog:
         """The same steps with the releases of one group of sensors only."""
         return ReleaseLog(

@@ -20,6 +20,7 @@ from models.mechanisms.base import (
 )
 from models.mechanisms.correlated import Correlated, CorrelatedSteps
 from models.mechanisms.gaussian import Gaussian
+from models.mechanisms.intervals import half_width, largest_sigma, sigma_of_sum
 from models.mechanisms.promises import admit, check_mechanism
 from models.mechanisms.raw import Raw
 from models.mechanisms.registry import MECHANISMS, parse
@@ -68,12 +69,15 @@ __all__ = [
     "check_mechanism",
     "counted_again",
     "errors_of_recipients",
+    "half_width",
     "joined_coins",
+    "largest_sigma",
     "most_revealed",
     "parse",
     "public_error",
     "revealed_by_shift",
     "share_reveal_probability",
     "shared_reveal",
+    "sigma_of_sum",
     "truncated_mass",
 ]

@@ -64,6 +64,16 @@ def announce_unkept(folder: Path | None, reason: str, instead: Path | None) -> N
     )
 
 
+@cache
+def announce_damaged(path: Path, reason: str) -> None:
+    """Say once that compiled kernels beside the sources are not used."""
+    _say(
+        f"the compiled kernels in {str(path)!r} must be those that were written there, got {reason}: kernels "
+        "are compiled on this machine instead; write the file again with `make kernels`, or remove it",
+        logging.WARNING,
+    )
+
+
 class _Notice(event.Listener):
     """Counts kernels, and makes garbage collection rarer meanwhile.
 

@@ -21,6 +21,7 @@ from models.numerics.compiling import announce_waiting
 from models.numerics.kernel_cache import KernelCache, NoCache, cache_of
 from models.numerics.linked import CalledCache, call_linked
 from models.numerics.own_target import Dispatcher, compiling, own_jit
+from models.numerics.shipped import take_shipped
 from models.numerics.threads import in_threads
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,6 +71,8 @@ def _compile_in_one_process(kernel: Any, cache: type[KernelCache]) -> None:
                 with suppress(OSError):
                     if (path := kept.lock_file(kernel.py_func.__qualname__)) is not None:
                         _wait_for(until_kept.enter_context(path.open("w")))
+                        if not kept.is_there:
+                            take_shipped(kept)
             return compile_or_load(signature)
 
     kernel.compile = compile_once

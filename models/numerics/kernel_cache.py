@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -83,6 +83,12 @@ def source_stamp(path: Path, root: Path = _ROOT) -> str:
         name, source = os.path.relpath(each, root).encode(), _kernel_source(each)
         digest.update(b"%s\0%d\0" % (name, len(source)) + source)
     return digest.hexdigest()[:16]
+
+
+def kernel_sources(root: Path = _ROOT) -> Iterator[Path]:
+    """Our files with kernels."""
+    for package in ("models", "accounting", "stream_app"):
+        yield from (each for each in (root / package).rglob("*.py") if _kernel_source(each))
 
 
 def _wanted() -> Path | None:
@@ -222,6 +228,24 @@ class KernelCache(Cache):
         """The file to lock while it is compiled; None, after a message, where nothing can be cached."""
         written = self._written()
         return None if written is None else Path(written._cache_path) / f"{name}.lock"
+
+    @property
+    def stamp(self) -> str:
+        """The hash of the sources that its code was compiled from."""
+        return str(self._impl.locator.stamp)
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        """Keep those of these files, of this or of other kernels of its source file, that are its own.
+
+        Its lock is held. An index comes after the files it names.
+        """
+        written = self._written()
+        if written is None:
+            return
+        for name, data in files.items():
+            if name.startswith(f"{self._impl.filename_base}."):
+                with written._open_for_write(str(Path(written._cache_path) / name)) as file:  # type: ignore[no-untyped-call]
+                    file.write(data)
 
     def _written(self) -> _File | None:
         """The first folder that can be written to, with a message where it is not the wanted one."""

@@ -18,10 +18,12 @@ from models.priors.population import (
     numbered_locations,
 )
 from models.priors.prior import MovementPrior, Triplets, law_at
+from models.priors.question import PLACE, Question
 
 __all__ = [
     "MOST_DRAWS",
     "NOT_SAID",
+    "PLACE",
     "ChainView",
     "Evidence",
     "FittedWindows",
@@ -31,6 +33,7 @@ __all__ = [
     "Population",
     "PopulationArrays",
     "PopulationBuilder",
+    "Question",
     "Triplets",
     "chain_view",
     "chains_like",

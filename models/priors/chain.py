@@ -15,12 +15,18 @@ from models.numerics.jit import bare_jit, inline, jit
 
 
 class ChainView(NamedTuple):
-    """One person's chain on its K own places with C slots; views into a population, never copies.
+    """One person's chain on its K states with C slots; views into a population, never copies.
+
+    As a rule each place is one state, and every docstring says "place" for it. States may share a place
+    (stages of a stay, where one came from, a kind of day): then, and where another question is asked than
+    "which place", ``label`` says what is to be guessed in each state.
 
     ``start[k]`` is the (cyclo-)stationary distribution of the place in slot ``k``; matrix ``k`` moves from
     slot ``k`` to ``k + 1 mod C``; the probability of moving from place ``row[j]`` to ``y`` in slot ``k`` is
     ``value[j]`` for ``column_start[k, y] <= j < column_start[k, y + 1]``. Rows within a column increase.
-    ``places[x]`` is the location index of place ``x``; places increase.
+    ``places[x]`` is the location index of state ``x``; they never decrease. ``label[k, x]`` is what must not
+    be guessed of state ``x`` in slot ``k``, one of ``0..K - 1``, and ``label[k, K]`` what a wrong guess costs
+    there, 0 where nothing is asked; without rows each place is its own label, asked in every step.
     """
 
     places: NDArray[np.int32]  # (K,)
@@ -28,6 +34,7 @@ class ChainView(NamedTuple):
     column_start: NDArray[np.int32]  # (C, K + 1), offsets into row and value
     row: NDArray[np.int32]  # (nnz of all slots,)
     value: NDArray[np.float64]  # (nnz of all slots,)
+    label: NDArray[np.int32]  # (C, K + 1), or (0, K + 1)
 
 
 class LocalChain(NamedTuple):
@@ -42,6 +49,24 @@ class LocalChain(NamedTuple):
 def slot_of(person: LocalChain, step: int) -> int:
     """The slot of a step of the horizon in the chain's cycle; its matrix moves on to the next step."""
     return (person.first_slot + step) % person.chain.start.shape[0]
+
+
+@inline
+def is_labelled(chain: ChainView) -> bool:
+    """Whether something else is to be guessed than the state, or not in every step."""
+    return chain.label.shape[0] > 0
+
+
+@bare_jit
+def mistake_cost(person: LocalChain, first: int, last: int) -> int:
+    """What it costs to guess wrong in all the steps ``first..last``: how many they are, without labels."""
+    label = person.chain.label
+    if label.shape[0] == 0:
+        return max(0, last - first + 1)
+    cost = 0
+    for t in range(first, last + 1):
+        cost += label[slot_of(person, t), label.shape[1] - 1]
+    return cost
 
 
 class PopulationArrays(NamedTuple):
@@ -63,6 +88,8 @@ class PopulationArrays(NamedTuple):
     value: NDArray[np.float64]
     initial_start: NDArray[np.int64]  # (N + 1,) empty slice = starts (cyclo-)stationary
     initial: NDArray[np.float64]  # K a person with a start of its own
+    label_start: NDArray[np.int64]  # (N + 1,) empty slice = each place is its own label
+    label: NDArray[np.int32]  # C * (K + 1) a person with labels, slot-major
 
 
 class Rows(NamedTuple):
@@ -113,12 +140,14 @@ def inlined_chain_view(population: PopulationArrays, person: int) -> ChainView:
     columns = population.column_start[
         population.column_start_start[person] : population.column_start_start[person + 1]
     ]
+    label = population.label[population.label_start[person] : population.label_start[person + 1]]
     return ChainView(
         places,
         distribution.reshape(slots, places.size),
         columns.reshape(slots, places.size + 1),
         population.row[entries],
         population.value[entries],
+        label.reshape(label.size // (places.size + 1), places.size + 1),
     )
 
 

@@ -47,9 +47,9 @@ class Faults(NamedTuple):
 
 @jit
 def _places_fault(places: NDArray[np.int32], location_count: int) -> int:
-    """Position of the first place that is out of range or not above the one before; -1 if none."""
+    """Position of the first place that is out of range or below the one before; -1 if none."""
     for x in range(places.size):
-        if places[x] < 0 or places[x] >= location_count or (x > 0 and places[x] <= places[x - 1]):
+        if places[x] < 0 or places[x] >= location_count or (x > 0 and places[x] < places[x - 1]):
             return x
     return -1
 
@@ -201,8 +201,12 @@ def pack(packed: PopulationArrays, moves: Moves, location_count: int) -> Faults:
 def lay_out(
     slots: NDArray[np.int32], places: Lists, moves_start: NDArray[np.int64], initial: Lists
 ) -> PopulationArrays:
-    """The arrays of people whose moves are not written yet; the distributions are zeros."""
+    """The arrays of people whose moves are not written yet; the distributions are zeros.
+
+    States that share a place have it as their label (:func:`labels_by_place`).
+    """
     size = np.diff(places.start)
+    label_start, label = labels_by_place(slots, places)
     distribution_start = offsets_of(slots * size)
     column_start_start = offsets_of(slots * (size + 1))
     return PopulationArrays(
@@ -218,7 +222,29 @@ def lay_out(
         np.empty(moves_start[-1]),
         initial.start.astype(np.int64),
         initial.values.astype(np.float64),
+        label_start,
+        label,
     )
+
+
+def labels_by_place(slots: NDArray[np.int32], places: Lists) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """``label_start`` and ``label`` of people some of whose states share a place; none of all others.
+
+    The label of a state is the first state of its place, and every step is asked.
+    """
+    own = places.values
+    is_repeated = np.zeros(own.size, dtype=np.bool_)
+    is_repeated[1:] = own[1:] == own[:-1]
+    is_repeated[places.start[:-1][np.diff(places.start) > 0]] = False
+    people = np.repeat(np.arange(slots.size), np.diff(places.start))
+    found: list[NDArray[np.int32]] = [np.empty(0, dtype=np.int32)]
+    length = np.zeros(slots.size, dtype=np.int64)
+    for person in np.unique(people[is_repeated]).tolist():
+        repeated = is_repeated[places.start[person] : places.start[person + 1]]
+        first = np.maximum.accumulate(np.where(repeated, 0, np.arange(repeated.size)))
+        found.append(np.tile(np.append(first, 1).astype(np.int32), int(slots[person])))
+        length[person] = found[-1].size
+    return offsets_of(length), np.concatenate(found)
 
 
 def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:

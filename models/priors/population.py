@@ -33,8 +33,14 @@ from models.priors.stationary_kernel import fill_distributions
 
 Number = TypeVar("Number", bound=np.generic)
 
-_OFFSETS = ("places_start", "distribution_start", "column_start_start", "entry_start", "initial_start")
-_CONTENTS = ("places", "distribution", "column_start", "row", "initial")
+_CONTENTS = {
+    "places_start": "places",
+    "distribution_start": "distribution",
+    "column_start_start": "column_start",
+    "entry_start": "row",
+    "initial_start": "initial",
+    "label_start": "label",
+}
 
 
 def joined_lists(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> Lists:
@@ -73,7 +79,7 @@ def _kept_moves(moves: Moves) -> Moves:
 def _taken_people(arrays: PopulationArrays, index: NDArray[np.int64]) -> PopulationArrays:
     """The arrays of the people at ``index``."""
     taken: dict[str, Any] = {"slots": arrays.slots[index]}
-    for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
+    for offsets, contents in _CONTENTS.items():
         start = getattr(arrays, offsets)
         length = start[index + 1] - start[index]
         taken[offsets] = offsets_of(length)
@@ -89,7 +95,7 @@ def _joined_people(parts: Sequence[PopulationArrays]) -> PopulationArrays:
     joined: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in ("slots", "value")
     }
-    for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
+    for offsets, contents in _CONTENTS.items():
         joined[offsets] = offsets_of(np.concatenate([np.diff(getattr(part, offsets)) for part in parts]))
         joined[contents] = np.concatenate([getattr(part, contents) for part in parts])
     return PopulationArrays(**joined)
@@ -249,6 +255,14 @@ class Population:
         return len(self.location_names)
 
     @property
+    def shares_places(self) -> bool:
+        """Whether states of somebody share a place."""
+        places, start = self.arrays.places, self.arrays.places_start
+        is_same = places[1:] == places[:-1]
+        is_same[start[1:-1][(start[1:-1] > 0) & (start[1:-1] < places.size)] - 1] = False
+        return bool(is_same.any())
+
+    @property
     def accounted(self) -> Population:
         """The chains whose risk is computed: the drawn ones, or the priors."""
         return self if self.drawn is None else self.drawn
@@ -321,8 +335,9 @@ class Population:
         digest = hashlib.sha256()
         for names in (self.location_names, self.people):
             digest.update(json.dumps(names).encode())
-        for array in self.arrays:
-            digest.update(array.tobytes())
+        for name, array in self.arrays._asdict().items():
+            if name != "label_start" or self.arrays.label.size:
+                digest.update(array.tobytes())
         if self.weights is not None:
             digest.update(self.weights.tobytes())
         return digest.hexdigest()

@@ -122,9 +122,10 @@ def explain(
     if code == BAD_PLACES:
         limit = "" if location_names is None else f" below {len(location_names)}"
         return PriorError(
-            f"places of person {person!r} must be increasing location indices{limit}",
+            f"places of person {person!r} must be increasing location indices{limit}, repeated only where "
+            "states share a place",
             f"{int(own[where])} at position {where}",
-            "sort them, drop repeats and use the indices of the list of locations",
+            "sort them and use the indices of the list of locations",
         )
     if code == BAD_ROW:
         slot, x = divmod(where, own.size)
@@ -179,10 +180,13 @@ class Triplets(NamedTuple):
 class MovementPrior:
     """One person's Markov chain on ``K`` own places, with one matrix or a cycle of ``C`` of them.
 
-    ``places`` (K,) are increasing location indices; ``transitions[k]`` (K, K) moves from slot ``k`` of the
-    cycle to ``k + 1``; ``initial`` (K,) is the law of the first step, None for the (cyclo-)stationary start.
-    Rows may miss a sum of one by 1e-6 and are then renormalised. :class:`~models.exceptions.PriorError` names
-    the person, the slot, the row and what to do.
+    Strictly, on ``K`` *states*, each at one place: several may share one, as stages of a stay, the place one
+    came from, an activity, or a kind of day that nobody sees. What is to be guessed is the place even then.
+
+    ``places`` (K,) are location indices that increase, repeated where states share a place;
+    ``transitions[k]`` (K, K) moves from slot ``k`` of the cycle to ``k + 1``; ``initial`` (K,) is the law of
+    the first step, None for the (cyclo-)stationary start. Rows may miss a sum of one by 1e-6 and are then
+    renormalised. :class:`~models.exceptions.PriorError` names the person, the slot, the row and what to do.
     """
 
     person: str
@@ -219,7 +223,10 @@ class MovementPrior:
         places: ArrayLike | None = None,
         initial: ArrayLike | None = None,
     ) -> MovementPrior:
-        """A prior from one matrix (K, K) or a cycle of them (C, K, K)."""
+        """A prior from one matrix (K, K) or a cycle of them (C, K, K).
+
+        States that share a place may come in any order; they are sorted by place.
+        """
         dense = np.asarray(matrices, dtype=np.float64)
         stack = dense[np.newaxis] if dense.ndim == 2 else dense
         if stack.ndim != 3 or stack.shape[1] != stack.shape[2]:
@@ -229,6 +236,10 @@ class MovementPrior:
         start = None if initial is None else real(person, "initial", initial)
         if len(stack) and own.size != size:
             raise _shape_error(person, stack.shape[1:], own.size)
+        if np.unique(own).size < own.size:
+            order = np.argsort(own, kind="stable")
+            own, stack = own[order], stack[:, order][:, :, order]
+            start = start[order] if start is not None and start.size == size else start
         slot, row, column = (part.astype(np.int32) for part in np.nonzero(stack))
         moves = _of_one(slot, row, column, stack[slot, row, column])
         prior = object.__new__(

@@ -86,6 +86,8 @@ def _unroll(
     places, at = chain.places.size, 0
     for t in range(slot.size):
         unrolled.start[t] = chain.start[slot[t]]
+        if chain.label.shape[0] > 0:
+            unrolled.label[t] = chain.label[slot[t]]
         unrolled.column_start[t, 0] = at
         if start[t + 1] - start[t] == 1:
             column = chain.column_start[by[start[t]]]
@@ -157,6 +159,7 @@ def unrolled_arrays(
     places = np.diff(arrays.places_start)
     distribution_start, column_start_start = offsets_of(places * steps), offsets_of((places + 1) * steps)
     entry_start = offsets_of(entries)
+    label_start = offsets_of(np.where(np.diff(arrays.label_start) > 0, (places + 1) * steps, 0))
     unrolled = arrays._replace(
         slots=np.full(arrays.slots.size, steps, dtype=np.int32),
         distribution_start=distribution_start,
@@ -166,6 +169,8 @@ def unrolled_arrays(
         entry_start=entry_start,
         row=np.empty(entry_start[-1], dtype=np.int32),
         value=np.empty(entry_start[-1]),
+        label_start=label_start,
+        label=np.empty(label_start[-1], dtype=np.int32),
     )
     _unroll_all(arrays, cycle, stretch, unrolled)
     return unrolled
@@ -233,6 +238,7 @@ def chain_on_the_clock(
         np.empty((steps, places + 1), dtype=np.int32),
         np.empty(entries, dtype=np.int32),
         np.empty(entries),
+        np.empty((steps if len(chain.label) else 0, places + 1), dtype=np.int32),
     )
     _unroll(chain, moves.slot, moves.start, moves.by, unrolled)
     return ChainOnTheClock(unrolled, 0)

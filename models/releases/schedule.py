@@ -87,6 +87,30 @@ class CountingWindow:
 
 @checked(SensorError)
 @dataclass(frozen=True, slots=True)
+class PerDay:
+    """How often one person is counted in a day at most; None where nothing is declared.
+
+    ``own`` counts by this sensor, ``counts`` by all sensors of the deployment together, and by ``sensors`` of
+    them. A day is a date of the local clock. Differential privacy rests on it, ceilings do not need it.
+    """
+
+    own: int | None = None
+    counts: int | None = None
+    sensors: int | None = None
+
+    def __post_init__(self) -> None:
+        """:class:`SensorError` for impossible values."""
+        declared = [each for each in (self.own, self.counts, self.sensors) if each is not None]
+        if not declared or min(declared) < 1:
+            raise SensorError(
+                "a bound over a day must be at least 1",
+                (self.own, self.counts, self.sensors),
+                "leave out what is not known",
+            )
+
+
+@checked(SensorError)
+@dataclass(frozen=True, slots=True)
 class Sensor:
     """One device. ``locations`` are indices into the deployment's locations, increasing, without repeats.
 
@@ -98,7 +122,7 @@ class Sensor:
     from the start. ``position`` is a point on a plane, east and north in any unit, for maps only. ``window``
     is what a count covers where that is not presence in one step; ``most_counts`` is then for the window, and
     ``locations`` are all that the moves leave or reach. Sensors with one ``region`` are processed together
-    until their release, and share a noise key.
+    until their release, and share a noise key. ``per_day`` bounds how often one person is counted in a day.
     """
 
     name: str
@@ -110,6 +134,7 @@ class Sensor:
     corrections: int = 0
     window: CountingWindow | None = None
     region: str | None = field(default=None, compare=False)
+    per_day: PerDay | None = None
 
     def __post_init__(self) -> None:
         """:class:`SensorError` for impossible values."""
@@ -191,16 +216,19 @@ class SensorRegistry:
     def accounted_facts(self) -> list[list[object]]:
         """The facts about each sensor that accounts and noise depend on, as JSON values, for comparison.
 
-        ``most_counts``, ``corrections``, windows and regions are listed only where there are any, so that
-        records of versions without them compare equal.
+        ``most_counts``, ``corrections``, windows, bounds over a day and regions are listed only where there
+        are any, so that records of versions without them compare equal.
         """
         found: list[list[object]] = []
         for each in self.sensors:
             again = [each.most_counts] if each.most_counts > 1 else []
             more = [{"corrections": each.corrections}] if each.corrections else []
             window = [{"window": asdict(each.window)}] if each.window is not None else []
+            a_day = [{"per_day": asdict(each.per_day)}] if each.per_day is not None else []
             region = [{"region": each.region}] if self.regions else []
-            found.append([each.name, list(each.locations), each.group, *again, *more, *window, *region])
+            found.append(
+                [each.name, list(each.locations), each.group, *again, *more, *window, *a_day, *region]
+            )
         return found
 
     def most_at_one_place(self) -> int:
@@ -215,6 +243,11 @@ class SensorRegistry:
         """The names of the regions in order; none where all sensors are in one."""
         found = sorted({sensor.region for sensor in self.sensors if sensor.region is not None})
         return tuple(found) if len(found) > 1 else ()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is declared of any sensor how often it counts a person in a day."""
+        return any(each.per_day is not None for each in self.sensors)
 
     def of_region(self, region: str) -> SensorRegistry:
         """The sensors of one region."""

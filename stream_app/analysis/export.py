@@ -8,7 +8,8 @@ import json
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.run_folder.description import description_in
 from stream_app.setup.run_folder.durable import make_folder, parsed_line, replace_file, whole_lines
 from stream_app.setup.run_folder.run_settings import load_run
+from stream_app.setup.total_levels import Level
+from stream_app.steps import Intervals, Total, complete_totals
 from stream_app.watching.prior_notes import basis_note
 from stream_app.wire import RiskSummary
 
@@ -45,6 +48,8 @@ _TYPES = {
     "epsilon": pa.float64(),
     "value": pa.int64(),
     "version": pa.int64(),
+    "low": pa.int64(),
+    "high": pa.int64(),
 }
 
 
@@ -65,6 +70,35 @@ def parquet_bytes(rows: Sequence[ReleasedRow]) -> bytes:
     arrays = [pa.array(column, kind) for column, kind in zip(columns, _TYPES.values(), strict=True)]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(dict(zip(_TYPES, arrays, strict=True))), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def totals_csv(totals: Sequence[Total]) -> bytes:
+    """A header line and a line for each total."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(field.name for field in fields(Total))
+    for each in totals:
+        writer.writerow(astuple(replace(each, place=safe_cell(each.place))))
+    return text.getvalue().encode()
+
+
+def totals_parquet(totals: Sequence[Total]) -> bytes:
+    """The same table."""
+    kinds = {
+        **dict.fromkeys((field.name for field in fields(Total)), pa.int64()),
+        **dict.fromkeys(("level", "place"), pa.string()),
+        "sigma": pa.float64(),
+        **dict.fromkeys(("start", "end"), pa.timestamp("s", "UTC")),
+    }
+    arrays = [
+        pa.array(
+            [datetime.fromisoformat(one) if name in ("start", "end") else one for one in column], kinds[name]
+        )
+        for name, column in zip(kinds, zip(*map(astuple, totals), strict=True), strict=True)
+    ]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(dict(zip(kinds, arrays, strict=True))), sink)
     return bytes(sink.getvalue().to_pybytes())
 
 
@@ -118,17 +152,20 @@ def geojson(rows: Sequence[ReleasedRow], places: Places) -> dict[str, Any]:
 
 
 def crowd_flow(
-    rows: Sequence[ReleasedRow], deployment: str, places: Places, verdict: Mapping[str, Any]
+    rows: Sequence[ReleasedRow], deployment: str, places: Places, verdict: Mapping[str, Any], level: float
 ) -> list[dict[str, Any]]:
     """An entity a sensor, normalized; one that published nothing has no ``peopleCount``.
 
+    Values have the ends of their interval at ``level``.
     Each says what the ``verdict`` on the run is, as it may be read alone.
     """
     said = {"privacyVerdict": _property(verdict["answer"])}
-    return [{**_entity(row, deployment, places.get(row.sensor)), **said} for row in rows]
+    return [{**_entity(row, deployment, places.get(row.sensor), level), **said} for row in rows]
 
 
-def _entity(row: ReleasedRow, deployment: str, place: tuple[float, float] | None) -> dict[str, Any]:
+def _entity(
+    row: ReleasedRow, deployment: str, place: tuple[float, float] | None, level: float
+) -> dict[str, Any]:
     name = f"{quote(deployment, safe='')}:{quote(row.sensor, safe='')}"
     entity: dict[str, Any] = {
         "id": f"urn:ngsi-ld:CrowdFlowObserved:{name}",
@@ -142,6 +179,9 @@ def _entity(row: ReleasedRow, deployment: str, place: tuple[float, float] | None
         entity["peopleCount"] = _property(row.value)
         if row.sigma is not None:
             entity["peopleCount"]["sigma"] = _property(row.sigma)
+        if row.high is not None:
+            ends = {"low": row.low, "high": row.high, "confidence": level}
+            entity["peopleCount"] |= {name: _property(value) for name, value in ends.items()}
     if place is not None:
         entity["location"] = {"type": "GeoProperty", "value": {"type": "Point", "coordinates": list(place)}}
     return {**entity, "@context": _CONTEXT}
@@ -200,7 +240,7 @@ def run_verdict(folder: Path) -> dict[str, Any]:
             "sentence": "no ceiling of persons was computed, so no rule was kept by it",
         }
     verdict = verdict_of(replace(log, beyond=None))
-    return {"answer": verdict.answer.value, "sentence": verdict_in_words(verdict, log)}
+    return {"answer": verdict.answer.value, "sentence": verdict_in_words(verdict, log, says_who=False)}
 
 
 def _last_summary(path: Path, last_step: int) -> RiskSummary | None:
@@ -216,6 +256,15 @@ def _last_summary(path: Path, last_step: int) -> RiskSummary | None:
 
 
 # ``datapackage.json``: what the files of an export hold, as Frictionless Data describes tables.
+
+INTERVALS = (
+    "Noise was added to protect people, so a value is not the count. With a probability of {level:g} % the "
+    "count was from low to high: of 100 such intervals about {level:g} hold their count, and which ones "
+    "nobody can tell. Where low is 0 nobody may have been there. Two values whose intervals overlap need not "
+    "differ. A value that was not published is no 0: its low is 0 and its high empty, as nothing is known. "
+    "Intervals tell how far noise moves a value, not how well the device counts."
+)
+"""For readers of what was exported."""
 
 _FIELDS: tuple[dict[str, Any], ...] = (
     {"name": "step", "type": "integer", "description": "number of the step, from 0"},
@@ -251,8 +300,71 @@ _FIELDS: tuple[dict[str, Any], ...] = (
         "type": "integer",
         "description": "1, or 2 and above for a further value of the same count, with noise of its own",
     },
+    {
+        "name": "low",
+        "type": "integer",
+        "unit": "people",
+        "description": "the count is from low to high with the probability that intervals.confidence says",
+    },
+    {
+        "name": "high",
+        "type": "integer",
+        "unit": "people",
+        "description": "see low; empty = nothing is known",
+    },
 )
 _REQUIRED = ("step", "start", "end", "sensor", "mechanism", "version")
+_KEY = ["step", "sensor", "version"]
+
+_TOTALS_NAME = "totals"
+_TOTAL_FIELDS: tuple[dict[str, Any], ...] = (
+    {"name": "level", "type": "string", "description": "what is added up: a time by a space"},
+    {"name": "place", "type": "string", "description": "sensor or district; all = the city"},
+    {"name": "first_step", "type": "integer", "description": "first step of the total"},
+    {"name": "last_step", "type": "integer", "description": "last step of the total"},
+    {"name": "start", "type": "datetime", "description": "beginning of the first step, UTC, inclusive"},
+    {"name": "end", "type": "datetime", "description": "end of the last step, UTC, exclusive"},
+    {"name": "cells", "type": "integer", "description": "counts that were published and are added up"},
+    {
+        "name": "of",
+        "type": "integer",
+        "description": "counts that there are: with fewer cells something is missing, which is no 0",
+    },
+    {
+        "name": "value",
+        "type": "integer",
+        "unit": "people",
+        "description": "sum of the published values with their noise, so it may be negative; right on "
+        "average, and it adds up over places and times. Whoever was counted twice counts twice",
+    },
+    {
+        "name": "people",
+        "type": "integer",
+        "unit": "people",
+        "description": "the value, or 0 where it is negative: a number that people can have, too large on "
+        "average, which does not add up",
+    },
+    {
+        "name": "sigma",
+        "type": "number",
+        "unit": "people",
+        "description": "standard deviation of the noise in the value",
+    },
+    {
+        "name": "low",
+        "type": "integer",
+        "unit": "people",
+        "description": "the sum is from low to high with the probability that intervals.confidence says",
+    },
+    {
+        "name": "high",
+        "type": "integer",
+        "unit": "people",
+        "description": "see low; empty where a cell is missing or its noise is not known",
+    },
+)
+_TOTAL_REQUIRED = ("level", "place", "first_step", "last_step", "start", "end", "cells", "of")
+_TOTAL_KEY = ["level", "place", "first_step"]
 
 
 def data_package(
@@ -262,6 +374,7 @@ def data_package(
     ceiling: dict[str, Any],
     verdict: dict[str, Any],
     about: dict[str, str],
+    level: float,
 ) -> dict[str, Any]:
     """The descriptor of these files; ``about`` holds title, licence and publisher, as far as declared."""
     title = about.get("title") or f"People counts of {deployment}"
@@ -275,6 +388,7 @@ def data_package(
         "citation": f"{publisher}: {title}. Counts with noise; cite sigma with every value, and the ceiling "
         "with its condition.",
         "step_seconds": step_seconds,
+        "intervals": {"confidence": level, "meaning": INTERVALS.format(level=100.0 * level)},
         "ceiling": ceiling,
         "verdict": verdict,
     }
@@ -284,15 +398,19 @@ def data_package(
 
 
 def _resource(name: str) -> dict[str, Any]:
+    is_totals = name.startswith(f"{_TOTALS_NAME}.")
+    columns, required, key = (
+        (_TOTAL_FIELDS, _TOTAL_REQUIRED, _TOTAL_KEY) if is_totals else (_FIELDS, _REQUIRED, _KEY)
+    )
     stem, _, kind = name.rpartition(".")
     mediatype = "text/csv" if kind == "csv" else "application/vnd.apache.parquet"
     schema = {
         "fields": [
-            {**field, **({"constraints": {"required": True}} if field["name"] in _REQUIRED else {})}
-            for field in _FIELDS
+            {**field, **({"constraints": {"required": True}} if field["name"] in required else {})}
+            for field in columns
         ],
         "missingValues": [""],
-        "primaryKey": ["step", "sensor", "version"],
+        "primaryKey": key,
     }
     found = {"name": _slug(f"{stem}-{kind}"), "path": name, "format": kind, "mediatype": mediatype}
     return {**found, **({"encoding": "utf-8"} if kind == "csv" else {}), "schema": schema}
@@ -315,6 +433,7 @@ class ExportFormat(StrEnum):
 
 
 _TABLES = {ExportFormat.CSV: csv_bytes, ExportFormat.PARQUET: parquet_bytes}
+_TOTALS = {ExportFormat.CSV: totals_csv, ExportFormat.PARQUET: totals_parquet}
 
 
 @dataclass(frozen=True)
@@ -327,21 +446,30 @@ class Exported:
     not_published: int
     ceiling: Mapping[str, Any]
     verdict: Mapping[str, Any]
+    totals: int = 0
 
 
 def export_run(
-    run: Path, folder: Path, formats: Collection[ExportFormat], places: Places, about: dict[str, str]
+    run: Path,
+    folder: Path,
+    formats: Collection[ExportFormat],
+    places: Places,
+    about: dict[str, str],
+    level: float | None = None,
+    totals: Sequence[Level] | None = None,
 ) -> Exported:
     """Write the releases of a run for the public; files of the same name are replaced, each as a whole.
 
+    Intervals are at ``level``; None for the run's own confidence. ``totals`` of these levels are written,
+    too, for an empty list those that the run declares.
     :class:`OutputError` for a folder that is none of a run or has released nothing.
     """
-    times = RunTimes(run)
+    times, intervals = RunTimes(run), Intervals.of_run(run, level)
     make_folder(folder)
     tables: list[str] = []
     days = values = empty = 0
     last: list[ReleasedRow] = []
-    for day, rows in released_days(run):
+    for day, rows in released_days(run, intervals):
         for kind, made in _TABLES.items():
             if kind in formats:
                 tables.append(f"counts-{day:%Y-%m-%d}.{kind}")
@@ -350,20 +478,32 @@ def export_run(
         published = sum(row.value is not None for row in rows)
         values, empty = values + published, empty + len(rows) - published
         last = [row for row in rows if row.step == rows[-1].step]
+    sums = [] if totals is None else complete_totals(run, totals, level)
+    for kind, made_of in _TOTALS.items() if sums else ():
+        if kind in formats:
+            tables.append(f"{_TOTALS_NAME}.{kind}")
+            replace_file(folder / tables[-1], made_of(sums))
     if not last:
         raise OutputError(f"{run} must have released something", "nothing", "export it once a step is closed")
     ceiling, verdict = period_ceiling(run, last[-1].step), run_verdict(run)
     files = [*tables]
     if ExportFormat.GEOJSON in formats:
-        collection = {**geojson(last, places), "ceiling": ceiling, "verdict": verdict}
+        collection = {
+            **geojson(last, places),
+            "confidence": intervals.level,
+            "ceiling": ceiling,
+            "verdict": verdict,
+        }
         files.append(_write(folder, "last-step.geojson", collection))
     if ExportFormat.NGSI_LD in formats:
-        entities = crowd_flow(last, times.deployment, places, verdict)
+        entities = crowd_flow(last, times.deployment, places, verdict, intervals.level)
         files.append(_write(folder, "last-step.jsonld", entities))
     if tables:
-        described = data_package(times.deployment, times.step_seconds, tables, ceiling, verdict, about)
+        described = data_package(
+            times.deployment, times.step_seconds, tables, ceiling, verdict, about, intervals.level
+        )
         files.append(_write(folder, "datapackage.json", described))
-    return Exported(tuple(files), days, values, empty, ceiling, verdict)
+    return Exported(tuple(files), days, values, empty, ceiling, verdict, len(sums))
 
 
 def _write(folder: Path, name: str, document: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,9 @@ from accounting.ledgers import (
     read_reconstruction,
 )
 from accounting.ledgers.bayesian import Declared, read_bayesian
+from accounting.ledgers.units import Unit, read_units
 from accounting.settings import HorizonSettings
+from models.calendar import Days
 from models.exceptions import TallyguardError
 from models.priors import Population
 from models.releases import SensorRegistry, in_single_steps, schedule_in_single_steps
@@ -36,7 +39,7 @@ from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.settings import Settings
 from stream_app.steps import first_slot_of
 from stream_app.watching.prior_notes import basis_note
-from stream_app.watching.wording import why_no_epsilon
+from stream_app.watching.wording import unit_in_words, why_no_epsilon
 from stream_app.wire import StepDecision, schedule_of
 
 # The release log of a finished or running run, or of a planned schedule, for the ledgers to read.
@@ -76,6 +79,8 @@ def first_slot_of_log(path: Path, registry: SensorRegistry, settings: Settings) 
 
 
 Document = dict[str, object]
+UNIT_HOURS = (24.0, 1.0)
+"""Hours of any consecutive steps, and of a visit, unless others are asked about."""
 
 _NO_PURE_EPSILON = (
     "Exact counts and Gaussian noise have no pure epsilon, which this privacy adds up; tiers have one"
@@ -95,13 +100,17 @@ def ledger_document(
     priors_check: PriorsVerdict | None = None,
     sensors: SensorRegistry | None = None,
     run: Path | None = None,
+    days: Days | None = None,
+    hours: tuple[float, float] = UNIT_HOURS,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Document:
     """Every guarantee of a log; a guarantee that was refused has ``refused`` and ``remedy`` instead.
 
     Without ``secret`` nothing is asked about a series; ``oracle`` asks dp_accounting, too. ``sensors`` say
     how counts over windows are brought to single steps; None where there are none. ``run`` is the folder that
-    the log is of, which says what the people are where ``population`` has none.
+    the log is of, which says what the people are where ``population`` has none. ``days`` are the dates of its
+    steps: differential privacy then is by unit, too, for any so many consecutive ``hours`` and a visit of so
+    many, and counts on bounds over the day.
     """
     note = basis_note(len(population), population.assumed, priors_check, population.draws)
     remedy = "give --priors, fitted or assumed"
@@ -112,10 +121,12 @@ def ledger_document(
     document: Document = {
         "steps": len(log.steps),
         "releases": dict(sorted(log.releases_by_mechanism().items())),
-        "differential_privacy": [_differential(log, delta, kind) for kind in Neighbours],
+        "differential_privacy": [_differential(log, delta, kind, days) for kind in Neighbours],
         "differential_privacy_by_group": {
-            group: _differential(log.of_group(group), delta, Neighbours.ADD_REMOVE) for group in log.groups()
+            group: _differential(log.of_group(group), delta, Neighbours.ADD_REMOVE, days)
+            for group in log.groups()
         },
+        **({} if days is None else {"differential_privacy_by_unit": _by_unit(log, delta, days, hours)}),
         "note": note,
         "bayesian": _answer(lambda: _bayesian(log, delta, independent_people)),
         "reconstruction": _answer(
@@ -163,11 +174,39 @@ def _answer(read: Callable[[], Document]) -> Document:
         return {"refused": f"{error.must}, got {error.got}", "remedy": error.remedy}
 
 
-def _differential(log: ReleaseLog, delta: float, neighbours: Neighbours) -> Document:
-    return _answer(lambda: dp_document(read_differential_privacy(log, delta, neighbours)))
+def _differential(log: ReleaseLog, delta: float, neighbours: Neighbours, days: Days | None) -> Document:
+    return {
+        "unit": Unit.LOG.value,
+        **_answer(lambda: dp_document(read_differential_privacy(log, delta, neighbours, days))),
+    }
+
+
+def unit_widths(step_seconds: int, hours: tuple[float, float]) -> tuple[int, int]:
+    """How many steps so many hours can meet: one more than they have, as they need not begin with a step."""
+    any_hours, visit = (ceil(each * 3600 / step_seconds) + 1 for each in hours)
+    return any_hours, visit
+
+
+def _by_unit(log: ReleaseLog, delta: float, days: Days, hours: tuple[float, float]) -> list[Document]:
+    """What each unit is, what it covers, and its guarantee."""
+    return [
+        {
+            "unit": found.unit.value,
+            "covers": unit_in_words(found, hours, log.is_bounded),
+            **dp_document(found.statement),
+        }
+        for found in read_units(log, delta, days, *unit_widths(days.step_seconds, hours))
+    ]
 
 
 def _bayesian(log: ReleaseLog, delta: float, independent_people: bool) -> Document:
+    if not independent_people:
+        return {
+            "refused": "what single releases reveal adds up only if people move independently of each other; "
+            "of those who move together two releases of epsilon 1.565 and 1.476 can give away 3.203",
+            "remedy": "vouch for it with --independent-people, or go by epsilon and the ceilings; a joint "
+            "account of people who move together is not made here",
+        }
     statement = read_bayesian(log, Declared(independent_tuples=independent_people), delta)
     return {
         "epsilon": finite(statement.epsilon),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from accounting.audit.calibration import GroupedCheck, PriorsCheck
+from stream_app.analysis.accuracy import Accuracy, Choice
 from stream_app.analysis.planning import ReleasePlan, expected_error
 from stream_app.exceptions import OutputError
 from stream_app.setup.release_settings import CROWD, INFORMED
+from stream_app.watching.wording import epsilon_in_words
 
 _LINES = (("highest", 1.0, "#D55E00"), ("99 of 100", 0.99, "#E69F00"), ("median", 0.5, "#0072B2"))
 
@@ -86,6 +89,30 @@ def _draw_errors(plan: ReleasePlan, axes: Any, figure: Any) -> None:
     axes.set_yticks(range(len(few)), few)
     axes.invert_yaxis()
     axes.set_ylabel("sensor (x: nothing released)")
+
+
+def draw_choices(choices: Sequence[Choice], target: Accuracy, output: Path) -> None:
+    """Accuracy against added risk: less and more noise, the schedule's own, and what was wanted (PNG)."""
+    figure, axes = pyplot_for_files().subplots(figsize=(7.5, 5), layout="constrained")
+    known = [(each.within, each) for each in choices if each.within is not None]
+    curve = sorted(((x, each.mean_added) for x, each in known if each.name != "as in the schedule"))
+    axes.plot([x for x, _ in curve], [y for _, y in curve], color="#999999", linewidth=1)
+    for x, each in known:
+        colour, marker = _MARKS.get(each.name, ("#0072B2", "o"))
+        axes.plot([x], [each.mean_added], marker, color=colour, markersize=9, label=each.name)
+        epsilon = epsilon_in_words(each.units[0].statement.epsilon)
+        axes.annotate(f"epsilon {epsilon}", (x, each.mean_added), (6, 5), textcoords="offset points", size=8)
+    axes.set(
+        xlabel=f"within so many people, {100.0 * target.level:g} times in 100 ({target.period.value})",
+        ylabel="highest mean added risk",
+        title="What accuracy costs (epsilon: whole log)",
+        ylim=(0, None),
+    )
+    axes.legend()
+    save_figure(figure, output)
+
+
+_MARKS = {"as wanted": ("#D55E00", "*"), "as in the schedule": ("#009E73", "s")}
 
 
 def pyplot_for_files() -> Any:

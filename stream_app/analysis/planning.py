@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,13 @@ from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.given_priors import facts_of
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.release_settings import CROWD, INFORMED, AdversaryName
+from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts, Plan, follow_schedule, make_plan
 from stream_app.steps.policy import BudgetPolicy, Decided, undecided_step
 from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.watching.prior_notes import basis_note
+from stream_app.watching.view import ABOUT_NOTHING, About, Moment, View
 from stream_app.watching.wording import habits_warning
 
 
@@ -119,6 +122,18 @@ class ReleasePlan:
     personas: SharesOfPeople | None = None  # None where everybody stands for themselves
     crowd: PlannedCrowd | None = None
     adversary: AdversaryName = INFORMED
+    about: About = ABOUT_NOTHING
+
+    @cached_property
+    def view(self) -> View:
+        """Every figure that is shown of the plan; none where nobody's risk is computed."""
+        found, crowd = View(self.about), self.other_ceilings
+        for index, step in enumerate(self.steps if self.people else ()):
+            guess, ceilings = step.risks.mean_baseline, self.ceilings[index]
+            in_crowd = crowd[index].mean_risk if crowd and self.adversary == INFORMED else None
+            moment = Moment.planned(ceilings, step.attack, in_crowd)._replace(guess=guess)
+            found.note(moment, None, step.decided.why)
+        return found
 
     @property
     def ceilings(self) -> tuple[RiskSummary, ...]:
@@ -133,6 +148,11 @@ class ReleasePlan:
         if self.crowd is None:
             return ()
         return self.crowd.informed if self.adversary == CROWD else self.crowd.steps
+
+    @property
+    def schedule(self) -> Schedule:
+        """What was decided, without the slot of its first step."""
+        return Schedule(tuple(step.decided.schedule for step in self.steps))
 
     def sensors(self) -> tuple[SensorPlan, ...]:
         """Each sensor's share, in the order of their first announcement."""
@@ -159,6 +179,7 @@ class ReleasePlan:
             "sensors": [vars(sensor) for sensor in self.sensors()],
             "alternatives": [each.as_json() for each in self.alternatives],
             "personas": None if self.personas is None else _shares(self.personas),
+            "figures": self.view.as_json(),
         }
 
 
@@ -184,6 +205,13 @@ def plan_schedule(settings: Settings, schedule: Schedule, population: Population
     registry = SensorRegistry(population.location_names, sensors_of(schedule))
     refuse(Runner.PLAN, replace(facts_of(settings, population), registry=registry))
     return _decided(settings, follow_schedule(settings, schedule, registry), population)
+
+
+def plan_steps(settings: Settings, schedule: Schedule, population: Population) -> ReleasePlan:
+    """The same of the deployment's sensors, without the attack that is tried on drawn people."""
+    registry = load_registry(settings.sensors, population.location_names)
+    quiet = settings.model_copy(update={"attack_draws": 0})
+    return _decided(quiet, follow_schedule(quiet, schedule, registry), population)
 
 
 def sensors_of(schedule: Schedule) -> tuple[Sensor, ...]:
@@ -234,7 +262,10 @@ def _decided(
     warning = habits_warning(accountant)
     found = ReleasePlan(population.everybody, tuple(steps), as_run, warning, note, varied, personas)
     planned = None if so_far is None else so_far.planned()
-    return replace(found, crowd=planned, adversary=settings.adversary)
+    about = About.of(settings)
+    if planned is not None and settings.adversary == CROWD:
+        about = replace(about, condition=f"{about.condition}, and {planned.condition}")
+    return replace(found, crowd=planned, adversary=settings.adversary, about=about)
 
 
 def expected_error(mechanism: Mechanism) -> float | None:

@@ -23,7 +23,7 @@ from models.releases import Counts, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.embedded import prepared as prepared_run
 from stream_app.exceptions import SettingsError
 from stream_app.setup.combinations import ON_KAFKA, WORKERS, Facts, Runner, refusals
-from stream_app.setup.declared import require_most_counts, require_strangers
+from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, load_exclusions
 from stream_app.setup.given_priors import as_set, facts_of, location_names, population_of
 from stream_app.setup.keys import (
@@ -32,6 +32,7 @@ from stream_app.setup.keys import (
     require_private_panel,
 )
 from stream_app.setup.release_settings import CROWD, load_recipients
+from stream_app.setup.run_folder.facts import per_day_in_words
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry, regions_by_sensor
 from stream_app.setup.settings import Settings
@@ -147,6 +148,7 @@ def _about_files(
     known = registry
     if settings is not None:
         preflight.load(str(path or "sensors"), lambda: require_most_counts(known, settings.connect.scaled))
+        preflight.load(str(path or "sensors"), lambda: bounded_days(settings, known))
     if settings is not None and not settings.late and any(each.corrections for each in registry.sensors):
         preflight.findings.append(
             Finding(
@@ -549,6 +551,13 @@ def _about_counts(subject: str, registry: SensorRegistry) -> Iterator[Finding]:
             subject,
             f"{passing:,} sensors count passages, one person up to {most} times in a step; ceilings hold if "
             "no person is counted more often, or at two places in one step",
+        )
+    for bound in sorted({per_day_in_words(sensor.per_day) for sensor in registry.sensors if sensor.per_day}):
+        yield Finding(
+            "ok",
+            subject,
+            f"one person is counted at most {bound}: differential privacy rests on it, ceilings do not; it "
+            "holds if the devices, or a rule of yours, enforce it",
         )
     if registry.windowed:
         longest = max(sensor.window.steps for sensor in registry.windowed if sensor.window is not None)

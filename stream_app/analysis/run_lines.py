@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.setup.run_folder.run_settings import load_run
-from stream_app.steps import public_release
+from stream_app.steps import Intervals, public_release
 from stream_app.wire import SensorValue, StepRelease
 
 # The public releases of a run as rows, a day at a time.
@@ -20,7 +20,8 @@ class ReleasedRow(NamedTuple):
     """What a sensor published of a step; ``value`` None where nothing was published, which is no 0.
 
     ``sigma`` is the noise's standard deviation in people, ``epsilon`` the privacy level of a tier in nats,
-    ``version`` 2 and above for a corrected value.
+    ``version`` 2 and above for a corrected value. The count is from ``low`` to ``high`` with the declared
+    probability; of what was suppressed there is no upper end.
     """
 
     step: int
@@ -32,6 +33,8 @@ class ReleasedRow(NamedTuple):
     epsilon: float | None
     value: int | None
     version: int = 1
+    low: int | None = None
+    high: int | None = None
 
 
 class RunTimes:
@@ -48,13 +51,13 @@ class RunTimes:
         return self._origin + timedelta(seconds=step * self.step_seconds)
 
 
-def released_days(folder: Path) -> Iterator[tuple[date, list[ReleasedRow]]]:
+def released_days(folder: Path, intervals: Intervals) -> Iterator[tuple[date, list[ReleasedRow]]]:
     """The days (UTC) of a run with what was released in each, in order, read while the run may go on.
 
     Of tiered releases only the public values.
     """
     times = RunTimes(folder)
-    rows = (row for release in public_releases(folder) for row in rows_of(release, times))
+    rows = (row for release in public_releases(folder) for row in rows_of(release, times, intervals))
     for day, of_day in groupby(rows, lambda row: row.start.date()):
         yield day, list(of_day)
 
@@ -81,7 +84,7 @@ def _revised(folder: Path) -> dict[int, tuple[SensorValue, ...]]:
     return found
 
 
-def rows_of(release: StepRelease, times: RunTimes) -> Iterator[ReleasedRow]:
+def rows_of(release: StepRelease, times: RunTimes, intervals: Intervals) -> Iterator[ReleasedRow]:
     """The rows of one step."""
     for entry in release.releases:
         yield ReleasedRow(
@@ -94,4 +97,5 @@ def rows_of(release: StepRelease, times: RunTimes) -> Iterator[ReleasedRow]:
             entry.epsilon,
             entry.value,
             entry.version or 1,
+            *intervals.of(entry),
         )

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from itertools import zip_longest
 from math import pi, sqrt
 from pathlib import Path
@@ -22,12 +23,21 @@ from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BUDGET, BudgetSettings, CrowdSettings
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
+from stream_app.setup.run_folder.facts import bounds_of
 from stream_app.setup.run_folder.record import Entry, held, periods
-from stream_app.setup.run_folder.run_settings import calendar_of_run, designs_of_run, load_account, load_run
+from stream_app.setup.run_folder.run_settings import (
+    calendar_of_run,
+    days_of_run,
+    designs_of_run,
+    load_account,
+    load_run,
+    question_of_run,
+)
 from stream_app.setup.settings import Settings
 from stream_app.steps import condition_of
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
-from stream_app.watching.wording import spent_in_words, step_in_words
+from stream_app.watching.view import About, Figure, Moment, View, errors, spent
+from stream_app.watching.wording import StepTimes, spent_in_words
 from stream_app.wire import (
     DecisionReason,
     RiskSummary,
@@ -51,7 +61,7 @@ class SensorLog:
 
     ``kinds`` says how often each mechanism, with its parameters, was decided; of ``releases`` steps a value
     was ``published`` in so many, ``exact`` of them without noise; ``error`` is the mean over these of the
-    error to expect from the noise.
+    error to expect from the noise, ``typical`` that of the public values.
     """
 
     sensor: str
@@ -60,6 +70,7 @@ class SensorLog:
     exact: int
     kinds: Mapping[str, int]
     error: float | None  # in people; None where nothing is published
+    typical: float | None  # the mean of what was published; None where nothing was
     epsilon: float  # nats at the delta of the run; inf where there is none
     spent: str  # the same in words, with what left none
 
@@ -249,23 +260,51 @@ class RunLog:
 
     @property
     def worst(self) -> RiskSummary:
-        """The step at which the releases added most on average."""
-        return max(self.summaries, key=lambda summary: summary.mean_added)
+        """The step that the headline is of: at which the releases added most on average."""
+        step = self.view.figure("headline.added").over.last
+        return next(each for each in self.summaries if each.step == step)
 
     @property
     def most_added(self) -> float:
         """The highest added risk over all people and steps."""
-        return max(summary.added["1.0"] for summary in self.summaries)
+        return self.view.value("most.added")
 
     @property
     def most_risk(self) -> float:
         """The highest ceiling over all people and steps."""
-        return max(summary.risk["1.0"] for summary in self.summaries)
+        return self.view.value("most.ceiling")
+
+    @property
+    def times(self) -> StepTimes:
+        """When steps began, by the deployment's clock."""
+        origin = int(datetime.fromisoformat(self.settings["origin"]).timestamp())
+        return StepTimes(origin, self.settings["step_seconds"], self.settings.get("timezone"))
 
     def when(self, step: int) -> str:
         """When a step began, in words."""
-        origin = datetime.fromisoformat(self.settings["origin"])
-        return step_in_words(step, int(origin.timestamp()), self.settings["step_seconds"])
+        return self.times.when(step)
+
+    @cached_property
+    def view(self) -> View:
+        """Every figure that is shown of the run."""
+        found = View(About(self.condition, self.times, self.limit, self.is_raised))
+        for summary in self.summaries:
+            found.note(Moment.of(summary), summary.over_limit, self.reasons.get(summary.step))
+        return found
+
+    @property
+    def errors(self) -> Mapping[str, Figure]:
+        """By how many people each sensor's counts are off, and what part of a count that is."""
+        last = max(0, self.checked.released - 1)
+        found = errors([(each.sensor, each.error, each.typical) for each in self.sensors], 0, last)
+        return {each.name.removeprefix("error."): each for each in found}
+
+    @property
+    def spent(self) -> tuple[Figure, ...]:
+        """Epsilon of everything published so far, by group of sensors."""
+        if self.account is None:
+            return ()
+        return spent(self.account.spends, self.delta, self.account.steps)
 
     def horizon(self) -> HorizonSettings:
         """What the run's accountant was set to, with work enough for the few that are looked at again."""
@@ -279,6 +318,7 @@ class RunLog:
             sharpen_above=stored.get("sharpen_above"),
             within_nats=self.within_nats,
             calendar=calendar_of_run(stored),
+            question=question_of_run(stored),
         )
 
 
@@ -363,6 +403,7 @@ class _Sensors:
         self.beyond: CountedBeyond | None = None
         self._people = int(settings.get("people", 1))
         self._delta = float(settings.get("delta", _DELTA))
+        self._days = days_of_run(settings)
         self._held = held(entries) or [(0, settings)]
         counted = [each.about[COUNTED] for each in entries if COUNTED in each.about]
         self._counted = (
@@ -371,6 +412,7 @@ class _Sensors:
         self._designs = designs
         self._kinds: dict[str, Counter[str]] = defaultdict(Counter)
         self._errors: dict[str, list[float]] = defaultdict(list)
+        self._values: Counter[str] = Counter()  # the sum of what was published
         self._spent: dict[str, ZcdpSpend] = defaultdict(ZcdpSpend)
 
     def add(self, step: StepDecision, release: StepRelease | None) -> None:
@@ -380,19 +422,26 @@ class _Sensors:
         counted, variance = 0.0, 0.0
         facts = next((own for first, own in reversed(self._held) if first <= step.step), self._held[0][1])
         again = facts.get("counted_again") or {}
+        bounds = bounds_of(facts)
         for decision in step.decisions:
             name, own = decision.sensor, again.get(decision.sensor, {})
             mechanism = parse(decision.mechanism, decision.parameters, self._designs)
             sensor = Sensor(
-                name, (0,), most_counts=own.get("most_counts", 1), corrections=own.get("corrections", 0)
+                name,
+                (0,),
+                most_counts=own.get("most_counts", 1),
+                corrections=own.get("corrections", 0),
+                per_day=bounds.get(name),
             )
-            self._spent[name].add([SensorRelease(sensor, mechanism)])
+            days = self._days if bounds else None
+            self._spent[name].add([SensorRelease(sensor, mechanism)], step.step, days)
             self.mechanisms[decision.mechanism] += 1
             entry = published.get(name)
             self._kinds[name][_kind(decision, is_missing=mechanism.is_released and entry is None)] += 1
             if entry is None or entry.value is None:
                 continue
             self._errors[name].append(mechanism.expected_absolute_error())
+            self._values[name] += entry.value
             spread = _spread(entry, mechanism)
             self._note_beyond(step.step, entry.value, spread, sensor.most_counts)
             counted, variance = counted + entry.value, variance + spread**2
@@ -416,6 +465,7 @@ class _Sensors:
                 sum(error == 0.0 for error in errors),
                 kinds,
                 sum(errors) / len(errors) if errors else None,
+                self._values[name] / len(errors) if errors else None,
                 self._spent[name].epsilon(self._delta),
                 spent_in_words(self._spent[name], self._delta),
             )

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 from typing import NamedTuple
 
 from accounting.bounds.radius import budget_within
 from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
 from stream_app.analysis.run_log import CeilingKind, RulePeriod, RunLog
-from stream_app.watching.wording import EXACT, ceiling_in_words, in_a_hundred, in_points, sentence_case
+from stream_app.setup.run_folder.manifest import is_no_looser
+from stream_app.watching.wording import EXACT, in_a_hundred, in_points, sentence_case
 from stream_app.wire import DecisionReason, OverLimitCounts, RiskSummary
 
 
@@ -276,12 +278,16 @@ def _steps(first: int, until: int) -> str:
     return f"step {first:,}" if until == first + 1 else f"steps {first:,} to {until - 1:,}"
 
 
-def verdict_in_words(verdict: RunVerdict, log: RunLog) -> str:
-    """Yes or no in one sentence for each rule, with its condition, and what stands against it."""
+def verdict_in_words(verdict: RunVerdict, log: RunLog, *, says_who: bool = True) -> str:
+    """Yes or no in one sentence for each rule, with its condition, and what stands against it.
+
+    ``says_who`` changed a rule, and why: not for the public.
+    """
     if len(verdict.parts) == 1:
         said = _answer_in_words(verdict.parts[0][1], log, verdict.parts[0][0])
     else:
-        said = "The rule was changed while the run went on."
+        changes = "; ".join(_changes_of_rule([each for each, _ in verdict.parts], says_who=says_who))
+        said = f"The rule was changed while the run went on: {changes}."
         for period, part in verdict.parts:
             steps = sentence_case(_steps(period.first, period.until))
             said += f" {steps} ({period_rule_in_words(period)}): {_answer_in_words(part, log, period)}"
@@ -298,6 +304,20 @@ def verdict_in_words(verdict: RunVerdict, log: RunLog) -> str:
     return said
 
 
+def _changes_of_rule(parts: Sequence[RulePeriod], *, says_who: bool) -> Iterable[str]:
+    """Whether each change relaxed the rule, from which step on, and who said so and why."""
+    for before, after in pairwise(parts):
+        is_kept = before.decides <= after.decides and before.adversary == after.adversary
+        how = "made stricter" if is_kept and is_no_looser(before.limit, after.limit) else "relaxed"
+        if before.entry is None or after.entry is None:
+            how = "not known from the record"
+        who = ""
+        if says_who and after.entry is not None:
+            why = f" ({after.entry.reason})" if after.entry.reason else ""
+            who = f" by {after.entry.by}{why}"
+        yield f"{how} from step {after.first:,} on{who}"
+
+
 def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> str:
     by = "by priors that were refuted" if log.is_raised else log.condition
     if verdict.at is None or verdict.limit is None:
@@ -306,7 +326,7 @@ def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> s
         return (
             f"No rule was chosen for this run, so this report says neither yes nor no: {by}, the added risk "
             f"of the most affected of {log.summaries[-1].people:,} people is at most "
-            f"{ceiling_in_words(log.most_added)}."
+            f"{log.view.figure('most.added').shown}."
         )
     condition = log.condition_against(period.adversary)
     when, may = log.when(verdict.at.step), f"{verdict.at.allowed:,} of {verdict.at.people:,} people may be"

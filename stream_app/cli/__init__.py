@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Run ``tallyguard``: 0 is well, 1 a problem that was found and named, 2 wrong usage."""
-    from stream_app.cli.app import program
-    from stream_app.cli.shared import exit_on_known_errors
+    try:
+        from stream_app.cli.app import program
+        from stream_app.cli.shared import exit_on_known_errors
+    except ModuleNotFoundError as missing:
+        wanted = "the command needs the packages of the engine"
+        sys.exit(f"tallyguard: {wanted}, and {missing.name} is missing: pip install 'tallyguard[engine]'")
 
     with exit_on_known_errors():
         program()

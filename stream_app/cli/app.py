@@ -25,6 +25,7 @@ from stream_app.cli.plan_command import plan
 from stream_app.cli.priors_command import priors
 from stream_app.cli.report_command import report
 from stream_app.cli.run_command import backfill, run
+from stream_app.cli.serve_command import serve
 from stream_app.cli.verify_command import verify
 
 
@@ -79,7 +80,7 @@ def _options(
 
 COMMANDS: Mapping[str, tuple[typer.Typer | Callable[..., None], ...]] = {
     "Start here": (demo, explain, init, connect, check, config),
-    "Decide": (priors, plan),
+    "Decide": (priors, plan, serve),
     "Run": (run, backfill, report, ledger, export, verify, keys),
     "Kafka": (topics, persons, worker, produce, tail, replay, rejected),
     "Research": (audit, noise),

@@ -26,11 +26,13 @@ from accounting.bounds.radius import Radius
 from accounting.exposure import Exposure
 from accounting.exposure.crowd import CrowdAdversary
 from models.prior_files import load_evidence
-from models.priors import Evidence, Population
+from models.priors import PLACE, Evidence, Population
+from models.priors import Question as AskedQuestion
 from models.releases import Schedule, schedule_in_single_steps
 from stream_app.analysis.crowd import crowd_document
 from stream_app.cli.shared import INFORMED, add_numbers, new_table, progress, say, stdout
 from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.setup.settings import Settings
 from stream_app.watching.hindsight import SHARED_NOISE, Hindsight, PastHorizon, hindsight
 from stream_app.watching.people import NATS_PER_BIT
 from stream_app.watching.prior_notes import basis_note, check_note, posterior_note, radius_note
@@ -53,6 +55,7 @@ def audit_people(
     effort: Effort,
     attacks: AttackSettings | None,
     adversary: CrowdAdversary | None,
+    asked: AskedQuestion,
 ) -> list[Audit]:
     """Every bound, and every attack where they are to be tried, for each chosen person."""
     with progress() as bar:
@@ -66,9 +69,30 @@ def audit_people(
                 effort=effort,
                 attacks=attacks,
                 adversary=adversary,
+                asked=asked,
                 progress=lambda done: bar.update(task, completed=done),
             )
         )
+
+
+def questions_asked(
+    names: Sequence[str] | None, at: Sequence[str] | None, settings: Settings | None, *, is_one: bool
+) -> list[AskedQuestion]:
+    """What ``--question`` and ``--at`` ask, each once; which place where nothing is said.
+
+    A usage error for an unknown one, and for several where ``is_one`` is all that can be asked.
+    """
+    found = [] if not at else [AskedQuestion(" or ".join(at), {" or ".join(at): tuple(at)})]
+    for name in dict.fromkeys(names or ([] if at else [PLACE])):
+        if name != PLACE and (settings is None or name not in settings.questions):
+            known = ", ".join([PLACE, *(() if settings is None else settings.questions)])
+            raise typer.BadParameter(
+                f"--question must be one of {known}, got {name}; define it in [questions] of --config"
+            )
+        found.append(AskedQuestion() if settings is None else settings.asked(name))
+    if len(found) > 1 and is_one:
+        raise typer.BadParameter("--hindsight, --why and --posterior take one question; ask them in turn")
+    return found
 
 
 def documents(
@@ -83,6 +107,9 @@ def documents(
 ) -> list[dict[str, Any]]:
     """One object a person, with what each option adds to it where it was asked for."""
     found: list[dict[str, Any]] = [each.model_dump(mode="json") for each in audits]
+    if all(each.question == PLACE for each in audits):
+        for document in found:
+            del document["question"], document["asked"]
     for document, explanation in zip(found, explanations, strict=False):
         document["why"] = _why_document(explanation, radius)
     for document, past in zip(found, later, strict=False):
@@ -117,26 +144,26 @@ def print_audits(
     crowd: CrowdAdversary | None,
     population: Population,
     verdict: PriorsVerdict | None,
+    asked: Sequence[AskedQuestion],
 ) -> None:
-    """A table for people, with what its figures are and under which conditions they hold."""
+    """A table for people and question, with what its figures are and under which conditions they hold."""
+    for each in asked if audits else ():
+        _print_table([audit for audit in audits if audit.question == each.name], radius, each)
     if audits:
-        _print_table(audits, radius)
+        _print_legend(audits, radius)
     if crowd is not None:
         say(f"In the crowd: {crowd_document(crowd, population)['condition']}.")
     if (note := basis_note(len(population), population.assumed, verdict)) is not None:
         say(f"Note: {note}.")
 
 
-def _print_table(audits: Sequence[Audit], radius: Radius | None) -> None:
-    right = audits[0].steps - audits[0].mistakes
+def _print_table(audits: Sequence[Audit], radius: Radius | None, asked: AskedQuestion) -> None:
+    right = audits[0].asked - audits[0].mistakes
     console = stdout()
-    console.print(f"Chance of telling where a person was in at least {right} of {audits[0].steps} steps:")
+    console.print(f"Chance of telling {asked.sentence(right, audits[0].asked)}:")
     table = new_table()
     table.add_column("Person", overflow="fold", min_width=len("Person"))
-    in_crowd = audits[0].adversary != INFORMED
-    # 80 columns have room for one of these three.
-    last = "Informed" if in_crowd else "Paper's" if radius is None else heading(radius)
-    add_numbers(table, "Guess", "Best attack", "Ceiling", last)
+    add_numbers(table, "Guess", "Best attack", "Ceiling", _last_column(audits, radius))
     table.add_column("By", no_wrap=True)
     for each in audits:
         tried = (attack for attack in (each.attacks or {}).values() if attack is not None)
@@ -151,11 +178,26 @@ def _print_table(audits: Sequence[Audit], radius: Radius | None) -> None:
             each.certified_by,
         )
     console.print(table)
+
+
+def _last_column(audits: Sequence[Audit], radius: Radius | None) -> str:
+    """80 columns have room for one of three."""
+    if audits[0].adversary != INFORMED:
+        return "Informed"
+    return "Paper's" if radius is None else heading(radius)
+
+
+def _print_legend(audits: Sequence[Audit], radius: Radius | None) -> None:
+    last = _last_column(audits, radius)
     say(
         "Guess: the best guess without any release, exact. Ceiling, and by which bound: if habits are as "
         "the prior says, no method does better."
         + (" Paper's: the ceiling of the paper's own bound." if last == "Paper's" else "")
-        + (" Informed: the ceiling against whoever knows where everybody else is." if in_crowd else "")
+        + (
+            " Informed: the ceiling against whoever knows where everybody else is."
+            if last == "Informed"
+            else ""
+        )
     )
     if radius is not None:
         say(f"{heading(radius)}: {radius_note(radius)}.")
@@ -388,6 +430,7 @@ def posterior_of_people(
     chosen: Sequence[int],
     posterior: PosteriorDraws | None,
     effort: Effort,
+    asked: AskedQuestion,
 ) -> list[PosteriorCeiling]:
     """Each chosen person's ceilings over the draws; none where they were not asked for."""
     if posterior is None:
@@ -395,7 +438,9 @@ def posterior_of_people(
     draws, evidence = posterior
     with progress() as bar:
         return [
-            posterior_ceiling(population, person, planned, mistakes, evidence, draws=draws, effort=effort)
+            posterior_ceiling(
+                population, person, planned, mistakes, evidence, draws=draws, effort=effort, asked=asked
+            )
             for person in bar.track(chosen, description="drawing chains")
         ]
 

@@ -84,8 +84,22 @@ def audit(
     config: Annotated[
         Path | None,
         typer.Option(
-            help="Settings whose table of exclusions is left out of the schedule; with their origin and "
-            "step_seconds."
+            help="Settings whose table of exclusions is left out of the schedule; with their origin, "
+            "step_seconds and questions."
+        ),
+    ] = None,
+    question: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="<str>",
+            help="What is to be guessed: place, or one of [questions] in --config; may be repeated.",
+        ),
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="<str>",
+            help="Ask whether a person was at this place, or at any of several; may be repeated.",
         ),
     ] = None,
     adversary: AdversaryOption = None,
@@ -108,6 +122,8 @@ def audit(
       tallyguard audit priors.json --schedule schedule.json --hindsight 0:4
       tallyguard audit priors.json --schedule schedule.json --radius 0.1
       tallyguard audit priors.json --schedule schedule.json --adversary crowd --known 10
+      tallyguard audit priors.json --schedule schedule.json --at clinic --at shelter
+      tallyguard audit priors.json --schedule schedule.json --config settings.toml --question district
       tallyguard audit priors.json --schedule schedule.json --posterior 50 --evidence evidence.parquet
       tallyguard audit priors.json --schedule schedule.json --check check.json --evidence evidence.parquet
       tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
@@ -125,8 +141,7 @@ def audit(
     settings = None if config is None else settings_of(config)
     crowd = crowd_adversary(adversary, known, companions, alone, least, settings)
     informed_only = {"why": why, "radius": radius is not None, "posterior": posterior, "check": check}
-    given = [f"--{name}" for name, value in informed_only.items() if value]
-    if crowd is not None and given:
+    if crowd is not None and (given := [f"--{name}" for name, value in informed_only.items() if value]):
         raise typer.BadParameter(
             f"{', '.join(given)} cannot be combined with --adversary crowd; ask with --adversary informed"
         )
@@ -136,22 +151,28 @@ def audit(
     planned = load_schedule(schedule, registry)
     if settings is not None:
         planned = load_exclusions(settings, registry).without(planned)
+    is_one = hindsight is not None or why or posterior is not None
+    asked = answers.questions_asked(question, at, settings, is_one=is_one)
     chosen = [population.position(name) for name in person or ()] or list(range(len(population)))
-    verdict = None if check is None else load_priors_check(check)
-    if verdict is not None:
+    if (verdict := None if check is None else load_priors_check(check)) is not None:
         verdict.require(population)
     drawn_chains = answers.posterior_draws(posterior, evidence, verdict)
     within = answers.radius_of(radius, len(planned.steps), verdict)
     past = None if hindsight is None else answers.past_horizon(hindsight, planned, mistakes)
     limits = Effort(order=order, patterns=effort, draws=draws, seed=seed, confidence=confidence)
     trials = AttackSettings(draws=draws or _ATTACK_DRAWS, seed=seed) if attacks else None
-    audits = answers.audit_people(population, planned, mistakes, chosen, limits, trials, crowd)
+    audits = [
+        audit
+        for each in asked
+        for audit in answers.audit_people(population, planned, mistakes, chosen, limits, trials, crowd, each)
+    ]
+    population = asked[0].asked_of(population)
     explanations = answers.explain_people(population, planned, mistakes, chosen, limits) if why else []
     drawn = Effort(draws=draws, seed=seed, confidence=confidence)  # else as report and page compute it
-    later = []
-    if past is not None:
-        later = answers.people_in_hindsight(population, planned, past, chosen, drawn, crowd)
-    sure = answers.posterior_of_people(population, planned, mistakes, chosen, drawn_chains, limits)
+    later = (
+        [] if past is None else answers.people_in_hindsight(population, planned, past, chosen, drawn, crowd)
+    )
+    sure = answers.posterior_of_people(population, planned, mistakes, chosen, drawn_chains, limits, asked[0])
     if json:
         document = answers.documents(audits, explanations, later, within, sure, verdict, crowd, population)
         if adversary is None:
@@ -159,7 +180,7 @@ def audit(
                 del one["adversary"], one["certified_informed"]
         print_json(document)
         return
-    answers.print_audits(audits, within, crowd, population, verdict)
+    answers.print_audits(audits, within, crowd, population, verdict, asked)
     for each, explanation in zip(audits, explanations, strict=False):  # without --why there are none
         answers.print_explanation(each.person, explanation, within)
     if past is not None:

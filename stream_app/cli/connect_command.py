@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_app.cli.shared import (
+    COUNT_FILES,
+    Channels,
     ConfigOption,
     JsonOption,
     command_group,
@@ -195,20 +196,13 @@ connect = command_group("connect", "Bring in counts as your city has them, and s
 _MEGABYTE = 1e6
 
 
-class Channels(StrEnum):
-    """What several channels of a sensor are."""
-
-    SUM = "sum"
-    APART = "apart"
-
-
 connect.command()(mqtt)
 connect.command()(sensorthings)
 
 
 @connect.command()
 def files(
-    counts: Annotated[list[Path], typer.Argument(help="Counts, .csv (also .gz) or .parquet.")],
+    counts: Annotated[list[Path], typer.Argument(help=COUNT_FILES)],
     output: Annotated[
         Path,
         typer.Option(
@@ -282,6 +276,38 @@ def files(
 
 
 connect.command()(http)
+
+
+@connect.command()
+def guess(
+    counts: Annotated[Path, typer.Argument(help=COUNT_FILES)],
+    config: ConfigOption = None,
+    preset: Annotated[str | None, setting_option("connect.files.preset")] = None,
+    timezone: Annotated[str | None, setting_option("connect.files.timezone")] = None,
+    channels: Annotated[Channels | None, setting_option("connect.files.channels")] = None,
+) -> None:
+    """Propose the mapping of a file, with the reason for each key.
+
+    Prints TOML to be read, corrected and kept: `--preset mine.toml` of `init` and `connect files` takes it.
+    What the file raises as a question stands in it as a comment, with the keys that answer it. Nothing else
+    is written, and no count is shown.
+
+    \b
+    Examples:
+      tallyguard connect guess counts.xlsx > mine.toml
+      tallyguard connect guess export.csv --timezone Europe/Berlin > mine.toml
+    """
+    from stream_app.starting.connect.guess import proposal
+
+    settings = settings_of(
+        config,
+        {
+            "connect.files.preset": preset,
+            "connect.files.timezone": timezone,
+            "connect.files.channels": channels and channels.value,
+        },
+    )
+    typer.echo(proposal(counts, settings.connect.files.model_dump(exclude_unset=True)), nl=False)
 
 
 @connect.command()

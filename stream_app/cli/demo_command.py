@@ -76,10 +76,11 @@ def demo(
 
 def report_json(report: DemoReport) -> dict[str, Any]:
     """The report as one JSON object; paths as text."""
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
-    document = asdict(report)
+    document = asdict(replace(report, view=None))  # type: ignore[arg-type]
     document["origin"] = report.origin.isoformat()
+    document["view"] = report.view.as_json()
     document["scenario"] = {"folder": str(report.scenario.folder)}
     return document
 
@@ -96,30 +97,42 @@ def print_report(console: Console, report: DemoReport) -> None:
 
 
 def _print_question(console: Console, report: DemoReport) -> None:
-    from stream_app.watching.wording import DISTANCE, ceiling_in_words, in_a_hundred, in_interval
+    from stream_app.watching.wording import DISTANCE
 
-    attack = report.mean_attack
-    tried = "not measured" if attack is None else in_interval(attack.success, attack.low, attack.high)
     how_many = f"at least {report.horizon_steps - report.mistakes}" if report.mistakes else "each"
     counts = f"{report.releases:,} counts of {report.people:,} people were published in {report.steps} hours"
+    headline, means = report.view.group("headline"), report.view.group("mean")
+    at = headline[0].over
     console.print(
         f"""
 [bold]{counts}[/], raw, but
 with noise of sigma 1 at homes. Could somebody who sees every count, knows a
 person's habits and where everybody else is, tell where that person was in
 {how_many} of the last {report.horizon_steps} hours?
-
-  [bold]Guess[/]    how often the best guess without any count is right: on average
-           {in_a_hundred(report.mean_baseline)}. Habits alone give that much away.
-  [bold]Attack[/]   how often one method that sees the counts is right, tried on drawn
-           people: on average {tried}.
-  [bold]Ceiling[/]  if habits are as assumed, no method is right more often, given all
-           counts published so far: on average {ceiling_in_words(report.mean_risk)}.
-  [bold]Added[/]    the ceiling minus the guess: at most this much is due to the counts.
-
-{DISTANCE}""",
+""",
         soft_wrap=True,
     )
+    table = new_table(show_header=False)
+    for each in headline:
+        table.add_row(
+            f"[bold]{each.label}[/]",
+            each.shown,
+            _HEADLINE_WORDS[each.kind.name].format(condition=each.condition),
+        )
+    console.print(table)
+    over_all = ", ".join(f"{each.kind.word} {each.shown}" for each in means)
+    console.print(
+        f"Means over {at.people:,} people at {report.view.about.times.when(at.last)},\n"
+        f"where releases added most. Over all {report.steps} hours the means are:\n{over_all}.\n\n{DISTANCE}"
+    )
+
+
+_HEADLINE_WORDS = {
+    "guess": "of the best guess without any count",
+    "attack": "of one method that sees the counts, tried",
+    "ceiling": "no method does better, {condition}",
+    "added": "due to the counts",
+}
 
 
 def _print_exposed(console: Console, report: DemoReport) -> None:
@@ -158,17 +171,17 @@ def _chance(mean: float | None, to: str | None = None) -> str:
 
 
 def _print_alternatives(console: Console, report: DemoReport) -> None:
-    from stream_app.watching.wording import UP
+    from stream_app.watching.wording import UP, significant
 
     names = ("Guess", "Attack", "Ceiling", "Ceiling 50+", "Added 10+", "Error")
     table = _table(
-        f"What noise would do to {report.compared_people:,} of them (mean chances in 100; people in 100 who\n"
-        "ever get there; how many people a count is off by)",
+        f"What noise would do to {report.compared_people:,} of them (means over all hours, in 100; people\n"
+        "in 100 who ever get there; by how many people a count is off on average)",
         ("Published",),
         names,
     )
     for row in report.alternatives:
-        error = "-" if row.mean_error is None else f"{row.mean_error:.1f}"
+        error = "-" if row.mean_error is None else significant(row.mean_error, 2)
         at_risk, added = (
             _chance(number / report.compared_people, UP) for number in (row.people_at_risk, row.people_added)
         )
@@ -194,7 +207,7 @@ def _print_next(console: Console, report: DemoReport) -> None:
 
 The report to read or file: {files.report}
 What the public sees: {files.output}/releases.jsonl
-Everybody's risk, by pseudonym: {files.output}/risks.jsonl
+Risks by pseudonym, whenever somebody crosses a threshold: {files.output}/risks.jsonl
 Change {files.settings} (more noise?) and run the same messages again, under another name:
 these people are simulated. Of real counts that is a second look, which no
 account adds to the first.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_app.cli.shared import JsonOption, print_json, say, stdout
+
+if TYPE_CHECKING:
+    from stream_app.setup.total_levels import Level
 
 
 class FileKind(StrEnum):
@@ -34,6 +37,17 @@ def export(
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the data.")] = None,
     publisher: Annotated[str | None, typer.Option(help="Who is to be cited.")] = None,
+    level: Annotated[
+        float | None,
+        typer.Option(min=0.5, max=0.9999, help="Probability of intervals; the run's confidence if left out."),
+    ] = None,
+    totals: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Also totals: "day by district", hour, day or week by sensor, district or city; '
+            '"declared" for those of the setting totals. May be repeated.'
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Write what a run has released as open data.
@@ -41,12 +55,14 @@ def export(
     Made from releases only: tables by day (UTC) with a Frictionless datapackage.json, which states units,
     noise, how to cite, the ceiling of the period with its condition, and whether the rule of the run was
     kept, as its report says; the last step as GeoJSON and as NGSI-LD CrowdFlowObserved. What was not
-    published is empty, never 0. Of tiered releases only what everybody may read is written. Run it again
+    published is empty, never 0. Each value has the ends of an interval in which the count is with the
+    probability --level. Of tiered releases only what everybody may read is written. Run it again
     whenever there is more: files are replaced as a whole.
 
     \b
     Examples:
       tallyguard export out --output open-data --licence CC-BY-4.0
+      tallyguard export out --output open-data --totals "day by district" --totals "week by city"
       tallyguard export out --output open-data --format geojson --format ngsi-ld
     """
     from stream_app.analysis.export import ExportFormat, export_run, places_of_run
@@ -56,12 +72,13 @@ def export(
     said = {"licence": licence, "title": title, "publisher": publisher}
     about = {name: text for name, text in said.items() if text}
     places = places_of_run(run, None if sensors is None else sensor_degrees(sensors))
-    found = export_run(run, output, formats, places, about)
+    found = export_run(run, output, formats, places, about, level, _levels(totals))
     if json:
         print_json({**vars(found), "output": str(output)})
         return
+    sums = f"{found.totals:,} totals; " if found.totals else ""
     say(
-        f"{found.values:,} values of {found.days:,} days, {found.not_published:,} not published; "
+        f"{found.values:,} values of {found.days:,} days, {found.not_published:,} not published; {sums}"
         f"{len(found.files):,} files in {output}."
     )
     from stream_app.watching.wording import UP, significant
@@ -73,3 +90,15 @@ def export(
     if found.verdict["answer"] == "no":
         stdout().print("The verdict on this run is No: publishing these files breaks its rule.")
     say(f"May this be published? {found.verdict['sentence']}", markup=False)
+
+
+def _levels(given: list[str] | None) -> list[Level] | None:
+    """The levels that are asked for; an empty list for the run's own."""
+    from stream_app.setup.total_levels import Level
+
+    if given is None:
+        return None
+    try:
+        return [Level.of(each) for each in given if each != "declared"]
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.shared import (
+    COUNT_FILES,
+    Channels,
+    PeriodChoice,
     add_numbers,
     new_table,
     own_command,
     print_sensors,
     progress,
     say,
+    setting_option,
     stderr,
     stdout,
 )
@@ -48,9 +52,10 @@ class HabitsChoice(StrEnum):
 
 
 def init(
-    counts: Annotated[Path, typer.Argument(help="Counts, .csv (also .gz) or .parquet.")],
+    counts: Annotated[Path, typer.Argument(help=COUNT_FILES)],
     output: Annotated[Path, typer.Option(help="New folder for the files.")],
     sensors: Annotated[Path | None, typer.Option(help="List of sensors (CSV) with name, lat, lon.")] = None,
+    preset: Annotated[str | None, setting_option("connect.files.preset")] = None,
     time_column: Annotated[str | None, typer.Option(help="Column of times.")] = None,
     sensor_column: Annotated[str | None, typer.Option(help="Column of sensors, in a long file.")] = None,
     count_column: Annotated[str | None, typer.Option(help="Column of counts, in a long file.")] = None,
@@ -69,8 +74,10 @@ def init(
         typer.Option(help="Sensor that counts people of its own, though it looks like a total; repeatable."),
     ] = None,
     kind: Annotated[
-        CountKindChoice, typer.Option(help="What a count is: of its interval, or since the counter began.")
-    ] = CountKindChoice.PERIODIC,
+        CountKindChoice | None,
+        typer.Option(help="What a count is: of its interval (the default), or since the counter began."),
+    ] = None,
+    channels: Annotated[Channels | None, setting_option("connect.files.channels")] = None,
     thousands: Annotated[str | None, typer.Option(help="What stands between thousands, as in 1.234.")] = None,
     decimal: Annotated[str | None, typer.Option(help="The decimal mark: a point or a comma.")] = None,
     missing: Annotated[
@@ -97,50 +104,68 @@ def init(
     sigma: Annotated[
         float | None, typer.Option(min=0.05, help="Noise in people, instead of --epsilon.")
     ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(help="Instead of --epsilon: the most noise with which a total is so many people off."),
+    ] = None,
+    often: Annotated[float, typer.Option("--in", help="How often in 100 it is to be within that.")] = 95.0,
+    period: Annotated[
+        PeriodChoice, typer.Option("--for", help="What --within is about: a sensor's total of so long.")
+    ] = PeriodChoice.STEP,
     habits: Annotated[
         HabitsChoice | None, typer.Option(help="Account for nobody, or for invented people.")
     ] = None,
 ) -> None:
     """Make a deployment from counts and nothing else.
 
-    Reads a file as cities have it: a column a sensor, or time, sensor and count in each row. An empty cell
-    is "not counted", never 0. Writes sensors, locations, schedule, settings and messages to a new folder,
-    and says what it could not know. The noise is the least with which all of it together costs --epsilon.
-    Without habits of people, run accounts differential privacy only; --habits assumed adds invented
-    people, and shows how much the answer depends on what was assumed. Forms of the file:
-    docs/reference/file-formats.md.
+    Reads a file as cities have it: a column a sensor, or time, sensor and count in each row. What is not said
+    is found out, by a preset that knows the file or column by column; `connect guess` prints what was found,
+    to be corrected and given as --preset. An empty cell is "not counted", never 0. Writes sensors, locations,
+    schedule, settings and messages to a new folder, and says what it could not know. The noise is the least
+    with which all of it together costs --epsilon. Without habits of people, run accounts differential privacy
+    only; --habits assumed adds invented people, and shows how much the answer depends on what was assumed.
+    Forms of the file: docs/reference/file-formats.md.
 
     \b
     Examples:
       tallyguard init counts.csv --sensors sensors.csv --timezone Europe/Vienna --output city
+      tallyguard init counts.csv --within 50 --in 95 --for day --output city
       tallyguard init counts.parquet --time-column time --habits assumed --days 7 --output city
     """
-    from stream_app.starting.counts import NewDeployment, read_counts, write_deployment
+    from stream_app.starting.connect.guess import read_counts
+    from stream_app.starting.counts import NewDeployment, write_deployment
     from stream_app.starting.counts.deployment_files import least_sigma, require_new, sensor_places
-    from stream_app.starting.counts.tables import Written
 
     require_new(output)
     timezone = timezone or _prompted("Time zone of the times, if they show the clock on the wall", "")
     read = read_counts(
         counts,
-        time_column=time_column,
-        sensor_column=sensor_column,
-        count_column=count_column,
+        most_counts=_most_counts(most_counts),
+        preset=preset,
+        start=None if time_column is None else [time_column],
+        sensor=None if sensor_column is None else [sensor_column],
+        count=None if count_column is None else [count_column],
         timezone=timezone or None,
         time_format=time_format,
-        wall_clock=wall_clock,
-        ignore=ignore or (),
-        keep=keep or (),
-        kind="total" if kind is CountKindChoice.TOTAL else "periodic",
-        written=Written(thousands, decimal, tuple(missing or ())),
-        drop_repeated=drop_repeated,
-        skip_missing_hour=skip_missing_hour,
-        most_counts=_most_counts(most_counts),
+        wall_clock=wall_clock or None,
+        ignore=ignore,
+        keep=keep,
+        kind=kind and kind.value,
+        channels=channels and channels.value,
+        thousands=thousands,
+        decimal=decimal,
+        missing=missing,
+        repeated="drop" if drop_repeated else None,
+        nonexistent="drop" if skip_missing_hour else None,
     )
     taken = read.last_days(days)
     places = sensor_places(sensors, taken.sensors)
     deployment = NewDeployment(output.resolve().name, taken, places, sigma or 1.0)
-    if sigma is None:
+    if within is not None:
+        if sigma is not None:
+            raise typer.BadParameter("--within and --sigma both choose the noise: give one of them")
+        deployment = replace(deployment, sigma=_sigma_for(within, often, period, taken.step_seconds))
+    elif sigma is None:
         least = least_sigma(deployment.steps_with_releases, epsilon, _DELTA, taken.most_counts)
         deployment = replace(deployment, sigma=least)
     if habits is None:
@@ -152,6 +177,24 @@ def init(
     if table:
         _print_dependence(table)
     _print_next(output, population is not None)
+
+
+def _sigma_for(within: str, often: float, period: PeriodChoice, step_seconds: int) -> float:
+    """The most noise for an accuracy in people."""
+    from stream_app.analysis.accuracy import Accuracy, Period, sigma_within
+
+    target = Accuracy.of(within, often, Period(period.value))
+    sigma = None
+    if not target.is_relative:
+        sigma = sigma_within(int(target.within), target.level, target.steps(step_seconds))
+    if sigma is None:
+        raise InputError(
+            "the accuracy of a new deployment must be in people, 1 or more: nobody knows how many to expect",
+            within,
+            "write --within 5; with priors, tallyguard plan --within 10% chooses by sensor and hour",
+        )
+    say(f"Sigma {sigma:g}: {target.in_words()}.")
+    return sigma
 
 
 def _assumed(deployment: NewDeployment) -> tuple[Population, tuple[Dependence, ...]]:
@@ -217,7 +260,7 @@ def _print_reading(deployment: NewDeployment, steps: int) -> None:
 
 def _print_unknown(deployment: NewDeployment) -> None:
     from models.mechanisms import Gaussian
-    from stream_app.watching.wording import duration
+    from stream_app.watching.wording import WHOLE_LOG, duration
 
     error, change = Gaussian(deployment.sigma).expected_absolute_error(), deployment.counts.clock_change
     stdout().print("\nWhat the file cannot say, and what was assumed:")
@@ -230,7 +273,8 @@ def _print_unknown(deployment: NewDeployment) -> None:
         "has less protection than priors and epsilon say: count in shorter intervals, or add noise.",
         _again(deployment.counts.most_counts),
         f"Noise of sigma {deployment.sigma:g} people on every count: off by {error:.2g} people on "
-        f"average. In differential privacy, all these releases together cost {_spent(deployment)}.",
+        f"average. In differential privacy, all these releases together (the {WHOLE_LOG}) cost "
+        f"{_spent(deployment)}.",
     ]
     if change is not None:
         sentences.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -434,6 +435,7 @@ class Tailed(StrEnum):
     RISKS = "risks"
     REJECTED = "rejected"
     DECISIONS = "decisions"
+    TOTALS = "totals"
 
 
 def tail(
@@ -444,20 +446,49 @@ def tail(
 ) -> None:
     """Print messages, one JSON a line; committed ones only.
 
+    Totals are all that are complete, made of the published values as the setting totals says: those of
+    `tallyguard run`.
+
     \b
     Examples:
       tallyguard tail releases --config tallyguard.toml --last 3
       tallyguard tail risks --config tallyguard.toml --follow | grep risk_summary
       tallyguard tail rejected --config tallyguard.toml
+      tallyguard tail totals --config tallyguard.toml
     """
     from stream_app.kafka.broker.clients import consuming, recent
 
+    if what is Tailed.TOTALS:
+        _print_totals(config, follow=follow)
+        return
     topics, connection = topics_and_connection(config)
     topic: str = getattr(topics, what.value)
     with consuming(connection) as consumer:
         for record in recent(consumer, topic, last, follow=follow):
             sys.stdout.write((record.value or b"").decode("utf-8", "replace") + "\n")
             sys.stdout.flush()
+
+
+def _print_totals(config: Path | None, *, follow: bool) -> None:
+    """Those that are complete now; following them, each once, with the steps that complete them."""
+    from stream_app.kafka.broker.clients import consuming
+    from stream_app.kafka.deployment.deployment import Deployment
+    from stream_app.kafka.tools.totals import totals_on_kafka
+
+    deployment = Deployment.recorded(settings_of(config))
+    printed = 0
+    with consuming(deployment.connection) as consumer:
+        while True:
+            found = [each.line() for each in totals_on_kafka(consumer, deployment)]
+            sys.stdout.write(b"".join(found[printed:]).decode())
+            sys.stdout.flush()
+            printed = len(found)
+            if not follow:
+                return
+            time.sleep(_TOTALS_SECONDS)
+
+
+_TOTALS_SECONDS = 30.0  # all of the log is read again
 
 
 # ``tallyguard replay``: all risks computed again from the logs.

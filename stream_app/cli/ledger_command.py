@@ -14,7 +14,9 @@ from stream_app.cli.shared import (
     JsonOption,
     MistakesOption,
     PriorsOption,
+    add_numbers,
     given_designs,
+    new_table,
     print_json,
     progress,
     say,
@@ -46,6 +48,12 @@ def ledger(
     variance: Annotated[float, typer.Option(help="Of that prior, in people squared.")] = 1.0,
     order: Annotated[float, typer.Option(help="Rényi order of the loss about --secret.")] = 5.0,
     radius: Annotated[float, typer.Option(help="People by which two secrets may differ.")] = 1.0,
+    hours: Annotated[
+        float, typer.Option(min=0.0, help="Also protect what a person did in any so many hours.")
+    ] = 24.0,
+    visit: Annotated[
+        float, typer.Option(min=0.0, help="Also protect one visit of so many hours to one place.")
+    ] = 1.0,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Ask dp_accounting too, where it is installed.")
     ] = False,
@@ -53,7 +61,8 @@ def ledger(
 ) -> None:
     """Say which guarantees a log of releases keeps.
 
-    Differential, Bayesian, inferential and reconstruction privacy, read from one log.
+    Differential, Bayesian, inferential and reconstruction privacy, read from one log. Differential privacy is
+    said for several units: the whole log, a person's day, any hours on end, and one visit.
 
     Each guarantee is computed where it holds and refused with the reason where it does not. A run's folder
     says all that is needed but who the people are: give its priors, and reconstruction is answered, too. Its
@@ -67,6 +76,7 @@ def ledger(
       tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
     """
     from stream_app.analysis.ledger_document import first_slot_of_log, ledger_document, load_log
+    from stream_app.setup.declared import bounded_days, days_of
     from stream_app.setup.exclusions import NO_EXCLUSIONS, load_exclusions
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.run_folder.people_record import as_accounted
@@ -110,6 +120,8 @@ def ledger(
             priors_check=settings.priors_check,
             sensors=registry,
             run=log if log.is_dir() else None,
+            days=bounded_days(settings, registry) or days_of(settings),
+            hours=(hours, visit),
             progress=lambda done: bar.update(task, completed=done),
         )
     if json:
@@ -143,6 +155,7 @@ def _print(document: dict[str, Any]) -> None:
         say(f"Note: {document['note']}.")
     for statement in document["differential_privacy"]:
         say(_dp_sentence(statement))
+    _print_units(document["differential_privacy_by_unit"])
     say(_sentence("Bayesian privacy of whole traces", document["bayesian"]))
     say(_reconstruction_sentence(document["reconstruction"]))
     for name in ("inferential", "oracle"):
@@ -150,12 +163,31 @@ def _print(document: dict[str, Any]) -> None:
             say(_sentence(name.capitalize(), document[name]))
 
 
+def _print_units(units: list[dict[str, Any]]) -> None:
+    """Epsilon of each unit, with what it covers."""
+    from stream_app.watching.wording import epsilon_in_words
+
+    table = new_table()
+    table.add_column("Unit of privacy", no_wrap=True)
+    table.add_column("Covers", overflow="fold")
+    add_numbers(table, "Epsilon")
+    for each in units:
+        epsilon = each["epsilon"]
+        shown = "none" if epsilon is None else epsilon_in_words(epsilon)
+        table.add_row(each["unit"], each["covers"], shown)
+    stdout().print(table)
+    say(
+        "Each epsilon is for somebody who did all of the unit, or none of it; everything else may be known. "
+        "To move the person elsewhere costs at most twice the rho."
+    )
+
+
 def _dp_sentence(statement: dict[str, Any]) -> str:
     from stream_app.watching.wording import epsilon_in_words
 
     if "refused" in statement:
         return _sentence("Differential privacy", statement)
-    what = f"Differential privacy, {statement['neighbours']}"
+    what = f"Differential privacy of the {statement['unit']}, {statement['neighbours']}"
     if statement["epsilon"] is None:
         return f"{what}: no guarantee. {statement['no_guarantee']}"
     paper = statement["paper_epsilon"]

@@ -82,8 +82,7 @@ def personas(
     """
     from models.prior_files import save_population
     from stream_app.starting.aggregates import PersonaQuestions, make_personas
-    from stream_app.starting.counts import read_counts
-    from stream_app.starting.counts.doubts import BEFOREHAND
+    from stream_app.starting.connect.guess import beforehand, read_counts
 
     questions = PersonaQuestions(
         zones=zones,
@@ -91,7 +90,7 @@ def personas(
         within_km=within_km,
         activities=activities,
         flows=flows,
-        counts=None if counts is None else read_counts(counts, timezone=timezone, options=BEFOREHAND),
+        counts=None if counts is None else read_counts(counts, timezone=timezone, remedies=beforehand),
         people=people,
         slots=slots,
         week=cycle is Cycle.WEEK,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +21,7 @@ from stream_app.cli.shared import (
     KnownOption,
     LeastOption,
     MistakesOption,
+    PeriodChoice,
     PriorsOption,
     VaryOption,
     add_numbers,
@@ -35,9 +38,12 @@ from stream_app.cli.shared import (
 
 if TYPE_CHECKING:
     from accounting.continuous import SharesOfPeople
+    from models.priors import Population
     from models.releases import StepSchedule
+    from stream_app.analysis.accuracy import Accuracy, Choice
     from stream_app.analysis.crowd import PlannedCrowd
     from stream_app.analysis.planning import ReleasePlan
+    from stream_app.setup.settings import Settings
 
 
 def plan(
@@ -58,7 +64,23 @@ def plan(
     companions: CompanionsOption = 0,
     alone: AloneOption = 1.0,
     least: LeastOption = 1.0,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the plan (PNG).")] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            help="Choose the noise by how far off a total may be: 5 people, or 10% of those expected."
+        ),
+    ] = None,
+    often: Annotated[float, typer.Option("--in", help="How often in 100 it is to be within that.")] = 95.0,
+    period: Annotated[
+        PeriodChoice, typer.Option("--for", help="What --within is about: a sensor's total of so long.")
+    ] = PeriodChoice.STEP,
+    write: Annotated[
+        Path | None, typer.Option(help="Write the schedule with the noise that --within chose.")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Also draw the plan; with --within accuracy against added risk (PNG)."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Decide a whole schedule in advance.
@@ -67,7 +89,9 @@ def plan(
     and how everybody's risk will develop. Decisions need no counts: a run on the same files decides the same.
     A run splits people by pseudonym, so name the same pseudonym key as the run where a budget decides.
     A budget is kept against the adversary of the settings, or of --adversary, as in a run.
-    Without --priors nobody's risk is computed; in a crowd the plan still shows what declared strangers hide.
+    With --within the noise is chosen for an accuracy, and what it costs in ceilings and epsilon is shown
+    beside what the schedule's own noise does. Without --priors nobody's risk is computed; in a crowd the plan
+    still shows what declared strangers hide.
 
     \b
     Examples:
@@ -76,6 +100,7 @@ def plan(
       tallyguard plan tomorrow.json --priors priors.json --risk 0.5 --look-ahead 24 --json
       tallyguard plan tomorrow.json --priors priors.json --vary radius=0.1
         --vary "survey 2019=priors-2019.json"
+      tallyguard plan tomorrow.json --priors priors.json --within 5 --in 95 --for day --write nearer.json
       tallyguard plan tomorrow.json --priors priors.json --adversary crowd --known 10
       tallyguard plan tomorrow.json --priors priors.json --added 0.1 --adversary crowd
     """
@@ -83,6 +108,10 @@ def plan(
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.release_settings import BUDGET
 
+    if within is None and write is not None:
+        raise typer.BadParameter("--write is for the noise that --within chooses")
+    if within is not None and vary:
+        raise typer.BadParameter("--vary is for a plan without --within: plan what --write wrote")
     if priors is None and (vary or plot is not None):
         raise typer.BadParameter("--vary and --plot need --priors: without them nobody's risk is computed")
     crowd = crowd_adversary(adversary, known, companions, alone, least, None)  # strangers: by the settings
@@ -109,6 +138,9 @@ def plan(
         },
     )
     population = population_of(settings, priors)
+    if within is not None:
+        _for_accuracy(settings, schedule, population, (within, often, period), write, plot, json=json)
+        return
     with progress() as bar:
         task = bar.add_task("planning", total=None)
         planned = plan_releases(
@@ -126,6 +158,97 @@ def plan(
         print_json(planned.as_json())
     else:
         _print_plan(planned)
+
+
+def _for_accuracy(
+    settings: Settings,
+    schedule: Path,
+    population: Population,
+    target: tuple[str, float, PeriodChoice],
+    write: Path | None,
+    plot: Path | None,
+    *,
+    json: bool,
+) -> None:
+    """The noise for an accuracy, and what it costs."""
+    from stream_app.analysis.accuracy import (
+        Accuracy,
+        Period,
+        choices,
+        sigmas_by_hour,
+        write_schedule,
+    )
+    from stream_app.analysis.plan_figure import draw_choices
+    from stream_app.setup.schedule_files import load_schedule
+    from stream_app.setup.sensor_files import load_registry
+    from stream_app.steps import first_slot_of
+
+    wanted = Accuracy.of(target[0], target[1], Period(target[2].value))
+    announced = load_schedule(schedule, load_registry(settings.sensors, population.location_names))
+    first_slot = first_slot_of(settings, announced)
+    found = choices(settings, announced, wanted, population, first_slot, compare=plot is not None)
+    slots = max(1, 86_400 // settings.step_seconds)
+    sigmas = sigmas_by_hour(found[0].plan.schedule, first_slot, slots)
+    if write is not None:
+        write_schedule(replace(announced, steps=found[0].plan.schedule.steps), write)
+    if plot is not None:
+        draw_choices(found, wanted, plot)
+    if json:
+        print_json(
+            {
+                "target": wanted.in_words(),
+                "sigma": {
+                    sensor: {str(slot): own for slot, own in by.items()} for sensor, by in sigmas.items()
+                },
+                "choices": [each.as_json() for each in found],
+                "plan": found[0].plan.as_json(),
+            }
+        )
+        return
+    _print_choices(found, wanted, sigmas)
+    if write is not None:
+        say(f"The schedule with this noise is in {write}.", markup=False)
+
+
+def _print_choices(
+    found: tuple[Choice, ...], wanted: Accuracy, sigmas: Mapping[str, Mapping[int, float | None]]
+) -> None:
+    from stream_app.watching.wording import UP, epsilon_in_words, shortened
+
+    console = stdout()
+    say(f"Wanted: {wanted.in_words()}.")
+    table = new_table()
+    table.add_column("Sensor", overflow="fold", min_width=len("Sensor"))
+    add_numbers(table, "Least sigma", "Most", "Hours without a value")
+    for sensor, by_slot in sigmas.items():
+        noise = [sigma for sigma in by_slot.values() if sigma is not None]
+        ends = (f"{min(noise):g}", f"{max(noise):g}") if noise else ("-", "-")
+        table.add_row(sensor, *ends, str(len(by_slot) - len(noise)))
+    console.print(table)
+    costs = new_table()
+    costs.add_column("Noise", no_wrap=True)
+    add_numbers(costs, "Within", "Added", "Highest ceiling")
+    add_numbers(costs, *(f"Epsilon, {each.unit.value}" for each in found[0].units))
+    for each in found:
+        has_people = each.plan.people > 0
+        highest = max((risks.most_risk for risks in each.plan.ceilings), default=0.0)
+        costs.add_row(
+            each.name,
+            "not always" if each.within is None else f"{each.within:,}",
+            shortened(each.mean_added, 3, UP) if has_people else "-",
+            shortened(highest, 3, UP) if has_people else "-",
+            *(epsilon_in_words(own.statement.epsilon) for own in each.units),
+        )
+    console.print(costs)
+    say(
+        f"Within: the widest interval at {100.0 * wanted.level:g} in 100, in people; not always: something "
+        "is not published. Added: the mean added risk of the step at which it is highest. Epsilon is at "
+        f"delta {found[0].units[0].statement.delta:g}, of what each unit covers: "
+        + "; ".join(
+            f"{each['unit']}, {each['covers']}" for each in found[0].as_json()["differential_privacy_by_unit"]
+        )
+        + "."
+    )
 
 
 def _print_shares(found: SharesOfPeople) -> None:
@@ -174,13 +297,7 @@ def _print_plan(planned: ReleasePlan) -> None:
     if planned.note is not None:
         say(f"Note: {planned.note}.")
     console.print(table)
-    sensors = new_table()
-    sensors.add_column("Sensor")
-    add_numbers(sensors, "Steps", "Released", "Raw", "Mean error")
-    for sensor in planned.sensors():
-        error = "" if sensor.mean_error is None else f"{sensor.mean_error:.2f}"
-        sensors.add_row(sensor.sensor, str(sensor.steps), str(sensor.released), str(sensor.raw), error)
-    console.print(sensors)
+    _print_sensors(planned)
     say(
         "Error: mean expected absolute error of what is released, in people. Forecast: people over the limit "
         "of the risk budget after the decision, or later if nothing more is released, mostly by the fast "
@@ -189,6 +306,8 @@ def _print_plan(planned: ReleasePlan) -> None:
         f"Highest: the highest certified risk. {_attack_in_words(planned) if crowd is None else ''}".rstrip()
         + (f" {DISTANCE}" if crowd is None else "")
     )
+    for each in planned.view.group("headline"):
+        say(each.sentence)
     if crowd is not None:
         _print_crowd(crowd)
     if planned.personas is not None:
@@ -208,6 +327,17 @@ def _print_plan(planned: ReleasePlan) -> None:
             f"Planned without the run's pseudonym_key. {why_otherwise} Name the key to plan what the run "
             "does."
         )
+
+
+def _print_sensors(planned: ReleasePlan) -> None:
+    """How often each sensor is released, and by how many people its counts are off."""
+    sensors = new_table()
+    sensors.add_column("Sensor")
+    add_numbers(sensors, "Steps", "Released", "Raw", "Mean error")
+    for sensor in planned.sensors():
+        error = "" if sensor.mean_error is None else f"{sensor.mean_error:.2f}"
+        sensors.add_row(sensor.sensor, str(sensor.steps), str(sensor.released), str(sensor.raw), error)
+    stdout().print(sensors)
 
 
 def _print_alternatives(planned: ReleasePlan) -> None:

@@ -92,10 +92,17 @@ def check(
         --held-out-windows 336 --horizon 10
     """
     from accounting.audit.calibration import CheckSettings
+    from models.exceptions import PriorError
     from models.prior_files import load_population
     from stream_app.analysis.priors_against_traces import WindowOptions, check_files
 
     population = load_population(priors)
+    if population.shares_places:
+        raise PriorError(
+            "priors that are held against traces must have one state for each place",
+            "states that share a place",
+            "check the priors of places that these were made from; traces do not show states",
+        )
     zone, days = clock_of(timezone, holidays, config)
     windows = WindowOptions(
         window_seconds,

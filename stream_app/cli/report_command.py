@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
     from stream_app.setup.settings import Settings
 
 
+class ReportKind(StrEnum):
+    """What a report is for."""
+
+    DECISION = "decision"
+    DPIA = "dpia"
+
+
 def report(
     source: Annotated[Path, typer.Argument(help="Output folder of a run, or the JSON of `audit --json`.")],
     output: Annotated[Path, typer.Option(help="File to write: HTML, or a PDF where it ends in .pdf.")] = Path(
@@ -51,6 +59,18 @@ def report(
     alone: AloneOption = 1.0,
     least: LeastOption = 1.0,
     most_exposed: Annotated[int, typer.Option(min=0, help="People listed, by pseudonym.")] = 10,
+    kind: Annotated[
+        ReportKind,
+        typer.Option(
+            "--for", help="dpia: the annex of a data protection impact assessment.", show_default=False
+        ),
+    ] = ReportKind.DECISION,
+    public: Annotated[
+        bool, typer.Option("--public", help="With --for dpia: without persons and names, to be published.")
+    ] = False,
+    purpose: Annotated[str | None, typer.Option(help="With --for dpia: what the counts are for.")] = None,
+    decides: Annotated[str | None, typer.Option(help="With --for dpia: who decides, by office.")] = None,
+    review: Annotated[str | None, typer.Option(help="With --for dpia: when it is looked at again.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Write a report that can be read, printed and filed.
@@ -62,10 +82,14 @@ def report(
     most exposed people, and what noise or silence there would do. A PDF needs WeasyPrint
     (pip install 'tallyguard[pdf]') and Pango.
 
+    With --for dpia it is the annex of a data protection impact assessment: purpose and data flow, whether a
+    person can be singled out, linked or inferred about, what risk remains, who decides, and the review date.
+
     \b
     Examples:
       tallyguard report out --output report.html
       tallyguard report out --pdf report.pdf
+      tallyguard report out --for dpia --purpose "opening hours" --decides "Mobility" --review 2027-03-01
       tallyguard report out --priors priors.parquet --config tallyguard.toml
       tallyguard report out --priors priors.parquet --vary radius=0.1 --vary "2019=priors-2019.json"
       tallyguard report out --priors priors.parquet --adversary crowd --known 10
@@ -73,10 +97,22 @@ def report(
       tallyguard report audit.json --output audit.html
     """
     from models.prior_files import load_population
-    from stream_app.analysis.report import check_can_print, is_pdf, load_priors, make_report, save_report
+    from stream_app.analysis.report import (
+        Asked,
+        check_can_print,
+        is_pdf,
+        load_priors,
+        make_annex,
+        make_report,
+        save_report,
+    )
     from stream_app.setup.given_priors import as_set
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
+    if kind is ReportKind.DPIA and not source.is_dir():
+        raise typer.BadParameter("--for dpia needs the output folder of a run")
+    if kind is ReportKind.DECISION and (public or purpose or decides or review):
+        raise typer.BadParameter("--public, --purpose, --decides and --review belong to --for dpia")
     crowd = crowd_adversary(adversary, known, companions, alone, least, settings_of(config))
     outputs = [output] if pdf is None or pdf == output else [output, pdf]
     if pdf is not None and not is_pdf(pdf):
@@ -96,7 +132,12 @@ def report(
         raise typer.BadParameter("--vary and --adversary crowd need the run's --priors")
     varied = () if run_priors is None else _varied(source, run_priors, settings, vary or [])
     beside = None if crowd is None or run_priors is None else _in_crowd(source, run_priors, settings, crowd)
-    made = make_report(source, most_exposed, priors=run_priors, designs=designs, varied=varied, crowd=beside)
+    if kind is ReportKind.DPIA:
+        made = make_annex(source, Asked(purpose, decides, review), is_public=public, designs=designs)
+    else:
+        made = make_report(
+            source, most_exposed, priors=run_priors, designs=designs, varied=varied, crowd=beside
+        )
     sizes = [save_report(made, path) for path in outputs]
     if json:
         written = dict(zip(map(str, outputs), sizes, strict=True))

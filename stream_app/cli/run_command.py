@@ -154,7 +154,7 @@ def run(
         effective_from=effective_from,
         new_priors=None if new_priors is None else people_record.NewPriors(new_priors.value),
     )
-    report = run_watched(settings, options, priors)
+    report = run_watched(settings, options, priors, config=config)
     print_report(report, output, settings.delta, json)
     if report.closed_no_step and not (keep_open and not report.rejected):
         why = mostly_refused(report.lines, report.rejected) or "the input held no message that closes a step"
@@ -163,10 +163,20 @@ def run(
 
 
 def run_watched(
-    settings: Settings, options: RunOptions, priors: Path | None, more: Observer | None = None
+    settings: Settings,
+    options: RunOptions,
+    priors: Path | None,
+    more: Observer | None = None,
+    config: Path | None = None,
 ) -> RunReport:
-    """Run the engine, with its page and metrics; ``more`` hears of everything, too."""
+    """Run the engine, with its page and metrics; ``more`` hears of everything, too.
+
+    Plans that are taken on the page are written beside the settings file ``config``.
+    """
+    from functools import partial
+
     from stream_app import embedded
+    from stream_app.analysis.served import answer_of_run, plans_of_run
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.sensor_files import load_registry
     from stream_app.watching.events import Observers
@@ -175,7 +185,9 @@ def run_watched(
     options.check_input()
     population = population_of(settings, priors)
     registry = load_registry(settings.sensors, population.location_names)
-    with watching(settings, registry.sensors) as watch:
+    plans = plans_of_run(options.output, settings, population, config) if len(population) else None
+    answer = partial(answer_of_run, options.output)
+    with watching(settings, registry.sensors, answer=answer, planner=plans) as watch:
         if watch.address:
             stderr().print(f"watch it at {watch.address} (metrics at {watch.address}metrics)")
         observer = watch.observer if more is None else Observers([watch.observer, more])
@@ -212,14 +224,14 @@ def _print_spent(output: Path, delta: float) -> None:
 
     from accounting.ledgers import EVERY_GROUP
     from stream_app.setup.run_folder.run_settings import load_account
-    from stream_app.watching.wording import epsilon_in_words, why_no_epsilon
+    from stream_app.watching.wording import WHOLE_LOG, epsilon_in_words, why_no_epsilon
 
     account = load_account(output)
     if account is not None:
         spend = account.spends[EVERY_GROUP]
         epsilon = spend.epsilon(delta)
         said = (
-            "Differential privacy of all that was published so far: "
+            f"Differential privacy of all that was published so far ({WHOLE_LOG}): "
             f"epsilon {epsilon_in_words(epsilon)} at delta {delta:g}"
             if isfinite(epsilon)
             else f"No differential privacy guarantee: {why_no_epsilon(spend, delta)}"

@@ -35,6 +35,15 @@ if TYPE_CHECKING:
 _MOST_SENSORS, _DAY = 12, 86_400
 
 
+class PeriodChoice(StrEnum):
+    """What an accuracy is for."""
+
+    STEP = "step"
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+
+
 # Arguments and options that several commands share.
 
 
@@ -120,6 +129,16 @@ ReasonOption = Annotated[
     str | None,
     typer.Option(help="Why, for the record; needed for a change that may weaken what was promised."),
 ]
+
+
+COUNT_FILES = "Counts: CSV (also .gz), Excel, JSON, JSON lines, GeoJSON or Parquet."
+
+
+class Channels(StrEnum):
+    """What several channels of a sensor are."""
+
+    SUM = "sum"
+    APART = "apart"
 
 
 class NewPriors(StrEnum):

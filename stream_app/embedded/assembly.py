@@ -19,6 +19,7 @@ from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.shadow import Shadow, recent_step_count
 from accounting.ledgers import PrivacyAccount
+from models.calendar import Days
 from models.exceptions import TallyguardError
 from models.priors import Population
 from models.releases import in_single_steps
@@ -26,10 +27,11 @@ from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.panel import panel_observer
 from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
+from stream_app.embedded.totals_file import TotalsFile
 from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
 from stream_app.setup.combinations import Runner
-from stream_app.setup.declared import require_most_counts
-from stream_app.setup.given_priors import drawn_from
+from stream_app.setup.declared import bounded_days, require_most_counts
+from stream_app.setup.given_priors import PRIORS_REST_ON, drawn_from, rests_on
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, design_files
@@ -49,7 +51,7 @@ from stream_app.setup.run_folder.people_record import (
 from stream_app.setup.run_folder.record import DESCRIPTION, Author
 from stream_app.setup.run_folder.run_settings import (
     counted_again,
-    facts_of_clock,
+    facts_if_set,
     mechanisms_of_windows,
     recorded_network,
     sensors_fingerprint,
@@ -75,6 +77,7 @@ from stream_app.steps import (
     TierContinuation,
     make_plan,
     snapshot_basis,
+    totals_of_run,
 )
 from stream_app.steps.policy import BudgetPolicy, Policy
 from stream_app.steps.policy.people_shards import new_shadow
@@ -220,16 +223,18 @@ def restore_account(
     journal: Journal,
     observer: Observer,
     attack: Shadow | None = None,
+    days: Days | None = None,
 ) -> PrivacyAccount:
     """Apply the decisions before the last commit that the accountant lacks; what all of them have spent.
 
+    ``days`` are those of bounds over a day.
     :class:`OutputError` where the commit's account is not that of the logged steps.
     """
     accountant, commit = accounts.informed, journal.last_commit
     recent = max(0, commit.next_step - accountant.settings.horizon)
     account = _carried(commit)
-    charged = PrivacyAccount(registries.groups) if account is None else account
-    charged.open(registries.groups)
+    charged = PrivacyAccount(registries.groups, days) if account is None else account
+    charged.open(registries.groups, days)
     first = 0 if account is None else min(recent, accountant.next_step)
     if attack is not None:
         first = min(first, max(0, commit.next_step - recent_step_count(accountant.settings.horizon)))
@@ -341,6 +346,7 @@ def prepared(
     require_private_panel(settings)
     plan = make_plan(settings, schedule, population, Runner.RUN, known=known)
     require_most_counts(plan.registry, settings.connect.scaled)
+    bounded_days(settings, plan.registry)
     if schedule is None:
         require_lines(plan.registry)
     return plan
@@ -397,6 +403,7 @@ def run(
         about={
             **people.about(),
             "priors_file": options.priors,
+            PRIORS_REST_ON: rests_on(population),
             "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
@@ -428,7 +435,8 @@ def run(
         ):
             if warning is not None:
                 logger.warning("%s", warning)
-        account = restore_account(accounts, plan.policy, registries, journal, observer, attack)
+        days = bounded_days(settings, plan.registry)
+        account = restore_account(accounts, plan.policy, registries, journal, observer, attack, days)
         publisher = KeyedPublisher.of(settings, keys.noise, registries.regions)
         engine = restore_engine(settings, plan, accounts, publisher, journal, registries, attack, devices)
         if dropped := engine.intake.window.drop(network.removed):
@@ -448,6 +456,7 @@ def run(
             stop_on_signals() as request,
             _open(options, request, chunks, journal.last_commit, wait_seconds) as lines,
         ):
+            totals = [TotalsFile(options.output, totals_of_run(options.output))] if settings.totals else []
             panel = panel_observer(settings, population, accounts.informed.settings, observer)
             runner = EmbeddedRunner(
                 engine,
@@ -458,7 +467,7 @@ def run(
                 PeopleView(population, accounts.informed, pseudonyms, note=note, crowd=accounts.crowd),
                 clock=clock,
                 step_clock=step_clock,
-                observer=Observers([observer, panel]),
+                observer=Observers([observer, panel, *totals]),
                 most_exposed=settings.most_exposed,
                 limit=limit,
                 decides_in_crowd=settings.adversary == CROWD,
@@ -546,8 +555,8 @@ def make_manifest(
 ) -> dict[str, Any]:
     """What must not change while an output folder is continued: values and fingerprints, no secret."""
     population = people.population
-    said = {*ACCOUNTED_WITH, "release", "priors_check"} - {"timezone", "holidays"}
-    fixed = settings.model_dump(mode="json", include=said) | facts_of_clock(settings)
+    said = {*ACCOUNTED_WITH, "release", "priors_check"} - {"timezone", "holidays", "question", "questions"}
+    fixed = settings.model_dump(mode="json", include=said) | facts_if_set(settings)
     schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
     windows = mechanisms_of_windows(plan.registry)
     crowd = None

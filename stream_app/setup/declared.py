@@ -11,9 +11,37 @@ from collections.abc import Iterable
 from math import ceil
 from typing import Literal, Protocol
 
+from models.calendar import DAY, Days
 from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import CrowdSettings
+from stream_app.setup.settings import Settings
+
+_TWO_YEARS = 731 * DAY  # each change of clocks, twice
+
+
+def days_of(settings: Settings) -> Days:
+    """The dates of the deployment's clock, for bounds over a day; UTC where no timezone is set."""
+    return Days(settings.origin_seconds, settings.step_seconds, settings.timezone)
+
+
+def bounded_days(settings: Settings, registry: SensorRegistry) -> Days | None:
+    """The days that bounds of sensors are of; None where no sensor has one.
+
+    :class:`SettingsError` for steps that do not fill the days: it could not be said in which of two somebody
+    was counted.
+    """
+    if not registry.is_bounded:
+        return None
+    days, whole = days_of(settings), settings.step_seconds
+    if DAY % whole or not days.fill_days(min(_TWO_YEARS // whole, 2 * 8_784)):
+        raise SettingsError(
+            "with bounds over a day each step must lie within one date of the local clock",
+            f"steps of {whole} s from {settings.origin.isoformat()}, {settings.timezone or 'UTC'}",
+            "set origin to a local midnight and step_seconds to a part of a day, or leave "
+            "most_counts_per_day and most_sensors_per_day out of the sensors file",
+        )
+    return days
 
 
 def require_strangers(registry: SensorRegistry, crowd: CrowdSettings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from models.prior_files import load_evidence, load_population
@@ -50,6 +51,20 @@ def population_of(settings: Settings, priors: Path | None) -> Population:
     refuse(Runner.RUN, Facts(settings, people=0))
     remedy = "name a file of location names, one a line (`tallyguard init` writes it), or give --priors"
     return Population.pack([], location_names(settings, "where no priors are given", remedy))
+
+
+PRIORS_REST_ON = "priors_rest_on"
+"""In the ``about`` of an entry of the record: what the priors rest on, in words."""
+
+
+def rests_on(population: Population) -> str | None:
+    """What measured priors rest on, with its date; None where nobody is accounted or it is assumed."""
+    if not len(population) or population.assumed is not None:
+        return None
+    if population.fitted is None:
+        return "their file does not say what they were fitted to"
+    until = datetime.fromtimestamp(population.fitted.until_seconds, UTC)
+    return f"fitted to traces until {until:%Y-%m-%d}"
 
 
 def as_set(settings: Settings, population: Population) -> Population:

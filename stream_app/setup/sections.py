@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, date, datetime
+from math import ceil, floor
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import (
     BaseModel,
@@ -23,6 +24,9 @@ from pydantic_settings import NoDecode
 
 from models.private_files import readable_by_others
 from stream_app.setup.option_settings import OPTION_SETTINGS
+
+if TYPE_CHECKING:
+    from models.priors import Question
 
 # What all sections of the settings share: nothing unknown in them, lists and secrets as people give them.
 
@@ -43,6 +47,79 @@ class Section(BaseModel):
     """A table of the settings file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_DAY_SECONDS = 86_400
+
+
+class QuestionSettings(Section):
+    """A question about people: what must not be told of them, and when."""
+
+    at: NameList = Field(
+        default=(),
+        description="whether a person was at one of these places: clinics, places of worship, shelters",
+    )
+    groups: dict[str, NameList] = Field(
+        default={},
+        description="in which of these groups of places a person was: names of places by district; places in "
+        "none are elsewhere",
+    )
+    from_hour: float | None = Field(
+        default=None,
+        ge=0,
+        lt=24,
+        description="only in steps from this hour of the day that begins with slot 0",
+    )
+    until_hour: float | None = Field(
+        default=None, gt=0, le=24, description="until when; needs from_hour, and may be past midnight"
+    )
+    weights: tuple[int, ...] = Field(
+        default=(),
+        description="what a wrong guess costs in each slot of the cycle, 0 where nothing is asked; instead "
+        "of hours",
+    )
+
+    @model_validator(mode="after")
+    def _is_one(self) -> QuestionSettings:
+        if self.at and self.groups:
+            raise ValueError("at and groups are two questions; give each a name of its own")
+        if (self.from_hour is None) != (self.until_hour is None):
+            raise ValueError("from_hour and until_hour belong together; give both")
+        if self.from_hour is not None and self.weights:
+            raise ValueError("weights and hours say the same; give one of the two")
+        return self
+
+    def asked(self, name: str, step_seconds: int) -> Question:
+        """The question as accounts take it; ``ValueError`` where no whole step lies between the hours."""
+        from models.exceptions import TallyguardError
+        from models.priors import Question
+
+        groups = {name: self.at} if self.at else self.groups
+        weights = self.weights or self._of_hours(step_seconds)
+        try:
+            return Question(name, groups, weights or None)
+        except TallyguardError as error:
+            raise ValueError(str(error)) from None
+
+    def _of_hours(self, step_seconds: int) -> tuple[int, ...]:
+        """1 for each step of a day that lies between the hours; none where all are asked about."""
+        if self.from_hour is None or self.until_hour is None:
+            return ()
+        cycle = _DAY_SECONDS // step_seconds
+        if cycle * step_seconds != _DAY_SECONDS:
+            raise ValueError(
+                f"step_seconds must divide a day where hours are asked about, got {step_seconds}"
+            )
+        first, until = (hour * 3600 / step_seconds for hour in (self.from_hour, self.until_hour))
+        if until <= first:
+            until += cycle
+        asked = {step % cycle for step in range(ceil(first), floor(until))}
+        if not asked:
+            raise ValueError(
+                f"a whole step of {step_seconds} seconds must lie between from_hour and until_hour, "
+                f"got {self.from_hour:g} to {self.until_hour:g}"
+            )
+        return tuple(int(step in asked) for step in range(cycle))
 
 
 _LEAST_CHARACTERS, _LEAST_DIFFERENT = 16, 6  # of a token; random ones of 16 have 12 or more different ones
@@ -394,6 +471,10 @@ class SensorThingsSettings(Section):
         default_factory=dict,
         description="datastreams of our own: sensor, and the id that receives its releases",
     )
+    totals: dict[str, str] = Field(
+        default_factory=dict,
+        description="datastreams of our own: a total, like day by district/centre, and the id that gets it",
+    )
     since: datetime | None = Field(
         default=None, description="start of the first interval that is read, with time zone; none = origin"
     )
@@ -479,10 +560,45 @@ class FilesMap(Section):
     """What stands where in files of counts; a preset has the same keys. What is undecided is refused."""
 
     preset: str | None = OPTION_SETTINGS["connect.files.preset"].field()
+    header: int | None = Field(
+        default=None,
+        ge=1,
+        description="line (or row of a sheet) with the names of the columns; none = the first that is as "
+        "full as the lines below it",
+    )
+    header_lines: int = Field(
+        default=1,
+        ge=1,
+        le=9,
+        description="how many lines name the columns, down to `header`: they are joined by a space, and a "
+        "cell of the upper ones holds for empty ones behind it",
+    )
+    footer: int = Field(default=0, ge=0, description="lines at the end that are no rows")
+    encoding: str | None = Field(
+        default=None, description="of a CSV or JSON file; none = UTF-8 or as its mark says, else windows-1252"
+    )
+    separator: Literal[",", ";", "\t", "|"] | None = Field(
+        default=None, description="what parts the cells of a CSV file; none = what parts its lines evenly"
+    )
+    sheet: str | None = Field(default=None, description="sheet of a workbook; none = the only one with cells")
+    records: str | None = Field(
+        default=None,
+        description="path of the list of records in a JSON file, like data.items; none = the longest one",
+    )
+    where: dict[str, NameList] = Field(
+        default_factory=dict,
+        description="rows that are taken: what a column must say, one of these; * stands for anything, ! "
+        "before all of them for none of these",
+    )
     start: NameList = Field(
         default=(),
         description="column of the intervals' starts; of several names the one that is there. Several that "
-        "are there (a date and an hour) are joined by a space, if time_format says how they are written",
+        "are there (a date and an hour) are joined by a space",
+    )
+    times_are: Literal["start", "end"] | None = Field(
+        default=None,
+        description="what the times of `start` are: the beginning of an interval, or its end; none = the "
+        "beginning, and days from 01:00 to 24:00 are refused",
     )
     end: str | None = Field(default=None, description="column of the intervals' ends")
     ends: Literal["recognise", "exclusive", "inclusive"] = Field(
@@ -498,10 +614,10 @@ class FilesMap(Section):
     wall_clock: bool = Field(
         default=False, description="times that are numbers show the clock on the wall, and are no instants"
     )
-    ambiguous: Literal["refuse", "earlier", "later", "in_order"] = Field(
+    ambiguous: Literal["refuse", "earlier", "later", "in_order", "pairs"] = Field(
         default="refuse",
-        description="times that the clock shows twice in autumn: of the earlier or the later hour, or in the "
-        "order of the file",
+        description="times that the clock shows twice in autumn: of the earlier or the later hour, in the "
+        "order of the file, or (pairs) so that one that stands once is not counted",
     )
     nonexistent: Literal["refuse", "drop"] = Field(
         default="refuse", description="times that the clock skips in spring: drop takes them as not counted"
@@ -519,7 +635,8 @@ class FilesMap(Section):
     )
     columns: dict[str, str] = Field(
         default_factory=dict,
-        description="wide files: sensor of each column; several of one are its channels",
+        description="wide files: sensor of each column; several of one are its channels. A name may have * "
+        "for anything",
     )
     column_pattern: str | None = Field(
         default=None,
@@ -533,7 +650,7 @@ class FilesMap(Section):
         default_factory=dict, description="the deployment's name for a sensor of the file"
     )
     lookup_file: Path | None = Field(
-        default=None, description="table (CSV or Parquet) with names or sites for the sensors of the file"
+        default=None, description="table (as the files) with names or sites for the sensors of the file"
     )
     lookup_key: str | None = Field(default=None, description="its column of what the file says")
     lookup_name: str | None = Field(

@@ -4,7 +4,9 @@ JSON: ``{"sensors": [{"name": "s1", "locations": [3, "harbour"], "group": "centr
 CSV: columns ``name``, ``locations`` (several with ``;`` between) and optionally ``group``, ``x`` and ``y``.
 What sensors count is declared for all (``{"counts": "passages", "most_counts": 4, "most_sensors": 1,
 "sensors": [...]}``) or for each, by the fields or columns ``counts``, ``most_counts``, ``window`` and
-``miscounts``; and so are ``corrections``, how many more values of one step are published at most. In JSON a
+``miscounts``; and so are ``corrections``, how many more values of one step are published at most.
+``most_counts_per_day`` of a sensor is how often that device counts one person in a day at most; in JSON it
+stands next to ``sensors`` for all of them together, as does ``most_sensors_per_day``. In JSON a
 sensor has ``moves`` (``[["office", "station"]]``) in place of locations. ``region`` names the part of the
 city whose counts are taken in together, for all sensors or none. Locations by index or by name. ``x`` and
 ``y`` (east and north in any unit), or ``lat`` and ``lon`` in degrees, place a sensor on the page's map and do
@@ -23,18 +25,23 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 from models.exceptions import SensorError
-from models.releases import CountingWindow, Counts, MoveSensor, Sensor, SensorRegistry
+from models.releases import CountingWindow, Counts, MoveSensor, PerDay, Sensor, SensorRegistry
 from models.text import parse_json
 
 _PLANE, _GLOBE = ("x", "y"), ("lat", "lon")
 _FOR_ALL = ("counts", "most_counts", "corrections", "window", "miscounts")
-_KEYS = ("name", "locations", "group", "region", *_FOR_ALL, "moves", *_PLANE, *_GLOBE)
+_TOGETHER = (
+    "most_sensors",
+    "most_counts_per_day",
+    "most_sensors_per_day",
+)  # declared for all of them at once
+_KEYS = ("name", "locations", "group", "region", *_FOR_ALL, "most_counts_per_day", "moves", *_PLANE, *_GLOBE)
 MOST_WINDOW_STEPS = 48
 """Steps before a horizon that are followed one by one, so a window has no more."""
 
 _MOST_CORRECTIONS = 10
 _WRITE_MOVES = 'write "moves": [["office", "station"], ["station", "office"]], a third entry for how often'
-_NUMBERS = ("most_counts", "corrections", "window")
+_NUMBERS = ("most_counts", "corrections", "window", "most_counts_per_day")
 _MOST_DIGITS = 10  # of a location's index
 _MERCATOR_ENDS = 85.0  # degrees of latitude; the projection has no poles
 _MOVES_EXAMPLE = '{"sensors": [{"name": "bridge", "moves": [["office", "station"]], "most_counts": 1}]}'
@@ -63,8 +70,14 @@ def registry_of(
     """The sensors of a document (:func:`read_sensors`); ``where`` names it in a :class:`SensorError`."""
     index_of = {name: index for index, name in enumerate(location_names)}
     for_all = {key: value for key, value in document.items() if key != "sensors"}
+    together = _bounds(where, for_all, "most_counts_per_day", "most_sensors_per_day")
+    for_each = {
+        key: value
+        for key, value in for_all.items()
+        if key not in ("most_counts_per_day", "most_sensors_per_day")
+    }
     sensors = [
-        _sensor(where, number, _with_declared(for_all, row), index_of)
+        _sensor(where, number, _with_declared(for_each, row), index_of, together)
         for number, row in enumerate(document["sensors"], start=1)
     ]
     try:
@@ -117,7 +130,7 @@ def _json_rows(path: Path) -> tuple[Sequence[object], Mapping[str, object]]:
         return rows, {}
     if "moves" in document:
         raise SensorError(f"moves in {path} must be those of one sensor", "moves of all", _MOVES_EXAMPLE)
-    return rows, {key: value for key, value in document.items() if key in (*_FOR_ALL, "most_sensors")}
+    return rows, {key: value for key, value in document.items() if key in (*_FOR_ALL, *_TOGETHER)}
 
 
 def _with_declared(for_all: Mapping[str, object], row: object) -> object:
@@ -185,7 +198,26 @@ def _as_numbers(fields: Mapping[str, object]) -> dict[str, object]:
     return numbers
 
 
-def _sensor(document: str, number: int, row: object, index_of: Mapping[str, int]) -> Sensor:
+def _bounds(where: str, row: Mapping[str, object], *keys: str) -> tuple[int | None, ...]:
+    """Bounds over a day, as they are declared by these keys."""
+    for key in keys:
+        if key in row and not (_is_whole(row[key]) and row[key] >= 1):  # type: ignore[operator]  # an int
+            raise SensorError(
+                f"{where} must declare {key} as a whole number of 1 or more",
+                row[key],
+                "say how often one person is counted in a day of the local clock at most; leave it out where "
+                "nobody enforces that",
+            )
+    return tuple(row.get(key) for key in keys)  # type: ignore[misc]
+
+
+def _sensor(
+    document: str,
+    number: int,
+    row: object,
+    index_of: Mapping[str, int],
+    together: tuple[int | None, ...],
+) -> Sensor:
     """One sensor, checked."""
     where = f"sensor {number} of {document}"
     if not isinstance(row, dict) or not isinstance(row.get("name"), str) or not row["name"]:
@@ -200,6 +232,7 @@ def _sensor(document: str, number: int, row: object, index_of: Mapping[str, int]
     counting = _counting(where, row, locate)
     if not isinstance(group, str) or not (counting.locations or isinstance(row.get("locations"), list)):
         raise SensorError(f"{where} must have a list of locations and a group in words", row, _EXAMPLE)
+    bounds = (*_bounds(where, row, "most_counts_per_day"), *together)
     indices = counting.locations
     if indices is None:
         indices = tuple(sorted(map(locate, row["locations"])))
@@ -213,6 +246,7 @@ def _sensor(document: str, number: int, row: object, index_of: Mapping[str, int]
         counting.corrections,
         counting.window,
         region,
+        PerDay(*bounds) if any(bounds) else None,
     )
 
 

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from models.calendar import Calendar, dates_of
 from models.exceptions import CalendarError, TallyguardError
-from models.priors import MOST_DRAWS
+from models.priors import MOST_DRAWS, PLACE, Question
 from stream_app.setup.option_settings import OPTION_SETTINGS
 from stream_app.setup.priors_verdict import PriorsCheckSetting
 from stream_app.setup.release_settings import (
@@ -33,12 +33,14 @@ from stream_app.setup.sections import (
     NameList,
     NumberList,
     QualitySettings,
+    QuestionSettings,
     Section,
     refuse_login,
     require_private_key,
     require_token,
     take_secret,
 )
+from stream_app.setup.total_levels import Level
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
@@ -192,6 +194,14 @@ class Settings(BaseSettings):
         "the broker's: a count of an interval that is not over is refused. For clocks that differ; raise it "
         "where times are simulated",
     )
+    question: str = Field(
+        default=PLACE,
+        description="what must not be told of people: place = which place they were at in each step; or one "
+        "of [questions]. Ceilings, thresholds and the risk budget are about it",
+    )
+    questions: dict[str, QuestionSettings] = Field(
+        default={}, description="further questions by name, for question and for `audit --question`"
+    )
     horizon: int = OPTION_SETTINGS["horizon"].field()
     mistakes: int = OPTION_SETTINGS["mistakes"].field()
     thresholds: NumberList = Field(
@@ -257,6 +267,11 @@ class Settings(BaseSettings):
     snapshot_key_secret: SecretStr | None = Field(
         default=None, description="the snapshot key, in hexadecimal"
     )
+    totals: NameList = Field(
+        default=(),
+        description="totals of published values that are made of each hour, day or week, by sensor, district "
+        "(group of sensors) or city: day by sensor, week by city",
+    )
     sensors: Path | None = Field(
         default=None, description="file of sensors; without it each location has a sensor of its name"
     )
@@ -308,6 +323,12 @@ class Settings(BaseSettings):
         description="names by which browsers and scrapers call it, beside localhost and addresses; requests "
         "by any other name are refused",
     )
+    map_tiles: str = Field(
+        default="",
+        pattern=r"^$|^(https?://[\w.:\[\]-]+)?/.*\{z\}.*\{x\}.*\{y\}",
+        description="address of map tiles under the page's sensors, with {z}, {x} and {y}, on your own "
+        "server; sensors then need lat and lon; empty = no streets",
+    )
     page_token: SecretStr | None = Field(
         default=None,
         description="access token to see people by pseudonym on the page, at least 16 characters; "
@@ -356,6 +377,11 @@ class Settings(BaseSettings):
             raise ValueError("must rise, without repeats")
         return thresholds
 
+    @field_validator("totals")
+    @classmethod
+    def _levels_exist(cls, totals: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(str(Level.of(each)) for each in totals)
+
     @model_validator(mode="after")
     def _token_of_file(self) -> Settings:
         take_secret(self, "page_token")
@@ -371,6 +397,27 @@ class Settings(BaseSettings):
         except TallyguardError as error:
             raise ValueError(str(error)) from None
         return self
+
+    @model_validator(mode="after")
+    def _question_exists(self) -> Settings:
+        if PLACE in self.questions:
+            raise ValueError(
+                f"questions must have names other than {PLACE}, which is the one without a table"
+            )
+        if self.question != PLACE and self.question not in self.questions:
+            known = ", ".join([PLACE, *self.questions])
+            raise ValueError(
+                f"question must be one of {known}, got {self.question}; define it in [questions]"
+            )
+        for name in self.questions:
+            self.asked(name)
+        return self
+
+    def asked(self, name: str) -> Question:
+        """The question of this name; :class:`KeyError` for one that is not defined."""
+        if name == PLACE:
+            return Question()
+        return self.questions[name].asked(name, self.step_seconds)
 
     @model_validator(mode="after")
     def _mistakes_fit(self) -> Settings:
@@ -425,6 +472,7 @@ class Settings(BaseSettings):
             decided=self.refined_limit,
             within_nats=0.0 if self.priors_check is None else self.priors_check.within_nats,
             calendar=self.calendar(first_slot),
+            question=None if self.question == PLACE else self.asked(self.question),
         )
 
     def masked(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -36,8 +36,8 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.events import Observer, RunStarted
 from stream_app.watching.people import PeopleView
+from stream_app.watching.view import View
 from stream_app.watching.web import watching
-from stream_app.wire import RiskSummary
 
 # The files of a demo deployment, as an operator has them: priors, sensors, messages, settings, keys.
 
@@ -167,7 +167,7 @@ ALTERNATIVES: tuple[
     ("all sigma 1", "gaussian", {"sigma": 1.0}),
     ("all sigma 3", "gaussian", {"sigma": 3.0}),
     ("all sigma 10", "gaussian", {"sigma": 10.0}),
-    ("nothing", "suppressed", {}),
+    ("nothing: habits", "suppressed", {}),
 )
 
 
@@ -208,15 +208,6 @@ class UnderOtherNoise:
 
 
 @dataclass(frozen=True)
-class MeanOfRun:
-    """A mean over all hours of the run, with the mean of its intervals' ends."""
-
-    success: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class DemoReport:
     """Everything the demo ends with."""
 
@@ -225,9 +216,7 @@ class DemoReport:
     origin: datetime
     releases: int
     compared_people: int
-    mean_baseline: float
-    mean_attack: MeanOfRun | None
-    mean_risk: float
+    view: View
     horizon_steps: int
     mistakes: int
     exposed: tuple[ExposedPerson, ...]
@@ -325,7 +314,6 @@ def _sum_up(
     """What the run itself says of its people, and its log once more under other noise."""
     pseudonyms = load_keys(settings, scenario.output).pseudonyms
     steps = read_decisions(scenario.output / "decisions.jsonl", city.registry)
-    summaries = read_run(scenario.output).summaries
     worst = people.standing().worst
     ranked = np.argsort(-worst.added, kind="stable")
     horizon = settings.horizon_settings(settings.first_slot)
@@ -335,9 +323,7 @@ def _sum_up(
         origin=settings.origin,
         releases=sum(len(step.releases) for step in steps),
         compared_people=min(COMPARED_PEOPLE, len(city.population)),
-        mean_baseline=float(np.mean([summary.mean_baseline for summary in summaries])),
-        mean_attack=_attack(summaries),
-        mean_risk=float(np.mean([summary.mean_risk for summary in summaries])),
+        view=read_run(scenario.output).view,
         horizon_steps=settings.horizon,
         mistakes=settings.mistakes,
         exposed=tuple(_exposed(city, pseudonyms, worst, ranked[:MOST_EXPOSED])),
@@ -348,15 +334,6 @@ def _sum_up(
         scenario=scenario,
         run=report,
     )
-
-
-def _attack(summaries: Sequence[RiskSummary]) -> MeanOfRun | None:
-    """What the run itself says of the attack, hour by hour."""
-    attacks = [summary.attack for summary in summaries if summary.attack is not None]
-    if not attacks or len(attacks) < len(summaries):
-        return None
-    means = np.mean([(attack.success, attack.low, attack.high) for attack in attacks], axis=0)
-    return MeanOfRun(*means.tolist())
 
 
 def _exposed(

@@ -50,7 +50,12 @@ def compile_audit() -> None:
     places = np.arange(2, dtype=np.int32)
     columns = np.array([[0, 2, 4]], dtype=np.int32)
     chain = ChainView(
-        places, np.full((1, 2), 0.5), columns, np.array([0, 1, 0, 1], dtype=np.int32), np.full(4, 0.5)
+        places,
+        np.full((1, 2), 0.5),
+        columns,
+        np.array([0, 1, 0, 1], dtype=np.int32),
+        np.full(4, 0.5),
+        np.empty((0, 3), dtype=np.int32),
     )
     for schedule in (Schedule.raw([[1]] * 3), Schedule.gaussian([[1]] * 3, 2.0)):
         observations = tuple(observe(step, 2) for step in schedule.steps)

@@ -12,6 +12,7 @@ from stream_app.steps.engine import (
     risk_records,
 )
 from stream_app.steps.intake import Intake, refuse_waiting
+from stream_app.steps.intervals import Interval, Intervals, around, noise_of
 from stream_app.steps.plan import (
     Accounts,
     KeyedPublisher,
@@ -42,6 +43,14 @@ from stream_app.steps.risk_output import (
     with_worst,
 )
 from stream_app.steps.ticks import Backlog, StepClock
+from stream_app.steps.totals import (
+    RunTotals,
+    Total,
+    Totals,
+    TotalsWithReleases,
+    complete_totals,
+    totals_of_run,
+)
 from stream_app.steps.window import ClosedCounts, OpenStep, Origin, RevisedCount, StepWindow, first_free_step
 
 __all__ = [
@@ -51,6 +60,8 @@ __all__ = [
     "ClosedStep",
     "DeviceWatch",
     "Intake",
+    "Interval",
+    "Intervals",
     "JsonlRisks",
     "KeyedPublisher",
     "OpenStep",
@@ -62,11 +73,17 @@ __all__ = [
     "RiskFormat",
     "RiskRecords",
     "RiskWriter",
+    "RunTotals",
     "StepClock",
     "StepEngine",
     "StepWindow",
     "StoredStep",
     "TierContinuation",
+    "Total",
+    "Totals",
+    "TotalsWithReleases",
+    "around",
+    "complete_totals",
     "condition_of",
     "crowd_message",
     "first_free_step",
@@ -74,6 +91,7 @@ __all__ = [
     "follow_schedule",
     "is_activations",
     "make_plan",
+    "noise_of",
     "policy_of_schedule",
     "public_release",
     "refuse_unaccounted",
@@ -86,6 +104,7 @@ __all__ = [
     "summary_message",
     "tier_file",
     "tiers_of",
+    "totals_of_run",
     "with_continued",
     "with_windows",
     "with_worst",

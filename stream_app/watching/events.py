@@ -56,13 +56,15 @@ class StepClosed:
 class RunStarted:
     """A run begins, or continues at ``next_step`` after an earlier one on the same output.
 
-    ``view`` answers questions about the people accounted for, where this process holds their priors.
+    ``view`` answers questions about the people accounted for, where this process holds their priors; ``note``
+    is what must be said of the priors where it does not, though it knows.
     """
 
     people: int
     next_step: int
     sensors: tuple[str, ...] = field(repr=False)
     view: PeopleView | None = field(default=None, repr=False)
+    note: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
-"""The words of this project, each explained once: for `tallyguard explain`, report and documentation."""
+"""The words of this project, each explained once: all stand in ``templates/glossary.toml``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib.resources import files
 
 from models.exceptions import TallyguardError
+from models.text import parse_toml
 
 
 class GlossaryError(TallyguardError):
@@ -28,218 +30,15 @@ class Entry:
         return ", ".join((self.word, *self.also))
 
 
-GLOSSARY = (
-    Entry(
-        "ceiling",
-        ("risk", "certified risk"),
-        "If habits are as assumed, no method finds out where a person was more often than this, given all "
-        "counts published so far. A ceiling of 30 in 100: at most 30 of 100 such attempts succeed.",
-        "explanation/guarantees.md",
-    ),
-    Entry(
-        "guess",
-        ("baseline",),
-        "How often the best guess without any count is right. Habits alone give that much away, whether "
-        "counts are published or not.",
-        "explanation/guarantees.md",
-    ),
-    Entry(
-        "added",
-        ("added risk",),
-        "Ceiling minus guess: at most this much is due to the published counts.",
-        "explanation/guarantees.md",
-    ),
-    Entry(
-        "in hindsight",
-        ("hindsight",),
-        "The ceiling for past steps, given also what was released after them: a person who is seen at the "
-        "station at noon was near it at eleven. Like every ceiling it holds if habits are as assumed.",
-        "explanation/continuous-accounting.md",
-    ),
-    Entry(
-        "horizon",
-        ("T",),
-        "How many of the latest steps an observer tries to reconstruct. A longer horizon is harder to "
-        "reconstruct in full.",
-        "how-to/choose-horizon-and-budget.md",
-    ),
-    Entry(
-        "mistakes",
-        ("s",),
-        "How many steps of the horizon an observer may get wrong and still count as right. With many, habits "
-        "alone decide and what counts add hardly shows.",
-        "how-to/choose-horizon-and-budget.md",
-    ),
-    Entry(
-        "habits",
-        ("prior", "movement prior"),
-        "What an observer knows of a person beforehand: how likely each place is after another, and at which "
-        "hour of the day or week if that matters. Every ceiling rests on it.",
-        "explanation/movement-priors.md",
-    ),
-    Entry(
-        "radius",
-        ("within a radius",),
-        "How far a person's habits may be from the assumed ones, in nats over all steps together, counted "
-        "from the first step of the first horizon, which lies before the run. The ceiling within a radius "
-        "holds for every person whose habits are no further away; a radius of 0 gives the ceiling itself.",
-        "explanation/sure-ceilings.md",
-    ),
-    Entry(
-        "credible ceiling",
-        ("posterior mean", "mean ceiling"),
-        "For habits fitted to few data: with a probability of 90 % the ceiling of the person's true habits "
-        "is not above it. The mean ceiling is the average over all habits that the data leave open. Both are "
-        "estimates, not certificates.",
-        "explanation/sure-ceilings.md",
-    ),
-    Entry(
-        "panel",
-        ("volunteers", "refuted"),
-        "Volunteers whose true places are compared with the priors while the engine runs. The priors are "
-        "refuted if guesses are right significantly more often than they say: ceilings are then too low.",
-        "explanation/prior-quality.md",
-    ),
-    Entry(
-        "adversary",
-        ("observer",),
-        "Somebody who tries to find out where a person was. The adversary is assumed to know the person's "
-        "habits, where everybody else is, the schedule, and every count ever published.",
-        "explanation/guarantees.md",
-    ),
-    Entry(
-        "fast bound",
-        (),
-        "The bound that is computed for every person at every step. It is valid, but often higher than "
-        "necessary. It is the ceiling of each person for whom no refined bound is computed.",
-        "explanation/continuous-accounting.md",
-    ),
-    Entry(
-        "refined bound",
-        ("tighter bound", "sharpen"),
-        "The slower, tighter bound. It is computed for people whose fast bound reaches the lowest threshold, "
-        "those with the highest added risk first, as far as sharpen_operations allows. The setting sharpen "
-        "switches it on (the default) or off. The lower of the two bounds is the ceiling.",
-        "explanation/continuous-accounting.md",
-    ),
-    Entry(
-        "attack",
-        (),
-        "How often a named method finds out where a person was. Never above the ceiling if habits are "
-        "as assumed, often far below it.",
-        "explanation/ceiling-and-attack.md",
-    ),
-    Entry(
-        "step",
-        (),
-        "The unit of time, for example an hour. Each sensor gives at most one count for a step, and a step "
-        "is published once, as a whole.",
-        "explanation/steps.md",
-    ),
-    Entry(
-        "sensor",
-        (),
-        "A device that counts the people at one location or at several.",
-        "how-to/place-sensors.md",
-    ),
-    Entry(
-        "activation",
-        (),
-        "The message that says which sensors count in a step. It comes before the counts.",
-        "explanation/steps.md",
-    ),
-    Entry(
-        "schedule",
-        (),
-        "Which sensors are active in which step and how their counts are released. Known before any count, "
-        "so risk can be known before, too.",
-        "explanation/decisions.md",
-    ),
-    Entry(
-        "release",
-        (),
-        "What is published of a step: for each active sensor a count, exact or with noise, or nothing.",
-        "explanation/noise.md",
-    ),
-    Entry("raw", (), "Published exactly as counted.", "explanation/noise.md"),
-    Entry(
-        "suppressed",
-        (),
-        "Not published: the release says only that the sensor was active.",
-        "explanation/noise.md",
-    ),
-    Entry(
-        "sigma",
-        ("expected error", "noise"),
-        "The spread of the noise added to a count, in people. With sigma 1 a count is off by 0.7 people on "
-        "average, with sigma 10 by 8.",
-        "explanation/noise.md",
-    ),
-    Entry(
-        "risk budget",
-        ("budget",),
-        "A limit on the ceiling or the added risk, and the share of people who may be over it. Under a "
-        "budget each step is released with the least noise that keeps it.",
-        "explanation/decisions.md",
-    ),
-    Entry(
-        "over the limit",
-        ("over now", "ever over", "forecast"),
-        "Three numbers of people. Now: those whose ceiling or added risk is over the limit after the last "
-        "step, by the bound that decides. Ever: those who were over it after any step so far. Forecast: "
-        "those whom the decision expected over it, in its step or if nothing is released after it; mostly by "
-        "the fast bound, so more people than are over the limit.",
-        "explanation/decisions.md",
-    ),
-    Entry(
-        "record",
-        ("record of a run",),
-        "It says under which rule each step was published, since which step, who decided so and why. Its "
-        "entries are chained by digests, so that a change is noticed. `tallyguard verify` checks it.",
-        "how-to/restart-and-recover.md",
-    ),
-    Entry(
-        "epsilon",
-        ("rho", "differential privacy"),
-        "Differential privacy spent so far: the worst case for any observer with any knowledge. It only "
-        "grows, and a single exact count leaves no guarantee.",
-        "explanation/guarantees.md",
-    ),
-    Entry(
-        "delta",
-        (),
-        "The small chance with which the promise of epsilon may fail: one in a million unless set otherwise.",
-        "explanation/guarantees.md",
-    ),
-    Entry(
-        "tier",
-        ("tiers",),
-        "A group of recipients who get the same counts with the same noise; other tiers get them with more "
-        "or less noise.",
-        "explanation/tiers.md",
-    ),
-    Entry(
-        "pseudonym",
-        (),
-        "A keyed code that stands for a person. It cannot be turned back without the deployment's key.",
-        "how-to/watch.md",
-    ),
-    Entry(
-        "noise key",
-        ("key",),
-        "The secret from which all noise is drawn, so that the same reading always gets the same noise. "
-        "Anybody who has it can remove the noise.",
-        "explanation/noise.md",
-    ),
-    Entry(
-        "dead letter",
-        ("rejected",),
-        "A message that was refused. It is kept, with the reason and a hint, in rejected.jsonl.",
-        "reference/output.md",
-    ),
+GLOSSARY = tuple(
+    Entry(word, tuple(said.get("also", ())), said["meaning"], said["page"])
+    for word, said in parse_toml(
+        (files("stream_app.watching") / "templates" / "glossary.toml").read_text(encoding="utf-8")
+    ).items()
 )
 REPORT_WORDS = (
-    *("ceiling", "guess", "added", "in hindsight", "horizon", "mistakes", "pseudonym", "sigma", "epsilon"),
+    *("ceiling", "guess", "attack", "added", "in hindsight", "horizon", "mistakes", "pseudonym", "sigma"),
+    *("expected error", "bits", "over now", "forecast", "ever over", "share", "epsilon"),
 )
 
 

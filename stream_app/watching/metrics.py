@@ -32,6 +32,7 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import own_version
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView, Standing
+from stream_app.watching.view import ABOUT_NOTHING, About, Moment, View
 from stream_app.wire import (
     PRIVATE_REASONS,
     ClockOff,
@@ -339,6 +340,7 @@ class EngineMetrics(Observer):
         self._budget = BudgetMetrics(registry, settings)
         self._priors = PriorMetrics(registry, None if settings is None else settings.priors_check)
         self._crowd = CrowdMetrics(registry, sensors, settings)
+        self._figures = View(About.of(settings) if settings else ABOUT_NOTHING)
         self._show_state(registry)
         self._show_noise(registry, sensors, () if settings is None else tuple(settings.release.tiers))
         self._show_risks(registry, [label(level) for level in thresholds])
@@ -446,6 +448,14 @@ class EngineMetrics(Observer):
                 "tallyguard_highest_added_risk", "Highest added risk of any person at any step so far"
             ),
         }
+        self._headline = gauge(
+            "tallyguard_headline",
+            "The headline of page, report and terminal: mean guess, attack, ceiling and added risk over "
+            "people at the step where releases added most since this process started; +Inf where none was "
+            "measured",
+            ["figure"],
+        )
+        self._headline_step = gauge("tallyguard_headline_step", "The step that the headline is of")
         self._not_reached = gauge(
             "tallyguard_people_not_reached",
             "People for whom only the fast, larger bound was computed because the work of the step "
@@ -461,8 +471,10 @@ class EngineMetrics(Observer):
         for gauge in (self._risk, self._added, self._baseline):
             _set_all(gauge, dict.fromkeys(map(label, QUANTILES), 0.0))
         means, most = self._means.values(), self._most.values()
-        for gauge in (*means, *most, *self._attack.values(), self._not_reached):
+        for gauge in (*means, *most, *self._attack.values(), self._not_reached, self._headline_step):
             gauge.set(0.0)
+        for name in HEADLINE:
+            self._headline.labels(name).set(0.0)
         self._budget.show_nobody()
         self._crowd.show_nobody(self._levels)
         for name in self._sensors:
@@ -474,12 +486,14 @@ class EngineMetrics(Observer):
         gauge = partial(Gauge, registry=registry)
         self._rho = gauge(
             "tallyguard_dp_rho",
-            "zCDP rho spent since the log began, adding or removing one person; +Inf after a raw count",
+            "zCDP rho spent since the log began, adding or removing one person: the unit of privacy is the "
+            "whole log; +Inf after a raw count",
             ["group"],
         )
         self._epsilon = gauge(
             "tallyguard_dp_epsilon",
-            "Differential-privacy epsilon certified at the deployment's delta; +Inf: nothing is promised",
+            "Differential-privacy epsilon certified at the deployment's delta: the unit of privacy is the "
+            "whole log; +Inf: nothing is promised",
             ["group"],
         )
         self._error = gauge(
@@ -559,6 +573,7 @@ class EngineMetrics(Observer):
         self._crowd.closed(event)
         if event.summary is not None:
             self._show_summary(event.summary)
+            self._show_headline(event.summary)
         if not event.is_replayed:
             self._count_step(event)
 
@@ -604,6 +619,15 @@ class EngineMetrics(Observer):
             self._rho.labels(group).set(spend.rho_value())
             self._epsilon.labels(group).set(spend.epsilon(self._delta))
 
+    def _show_headline(self, summary: RiskSummary) -> None:
+        if not summary.people:
+            return
+        self._figures.note(Moment.of(summary))
+        for each in self._figures.group("headline"):
+            if each.kind.name in HEADLINE:
+                self._headline.labels(each.kind.name).set(inf if each.value is None else each.value)
+            self._headline_step.set(each.over.last)
+
     def _show_summary(self, summary: RiskSummary) -> None:
         _set_all(self._at_risk, summary.at_risk)
         _set_all(self._at_added, summary.at_added_risk)
@@ -643,6 +667,10 @@ def _show_configuration(registry: CollectorRegistry, settings: Settings) -> None
     }
     text = "Constant 1; the labels say what the risks refer to"
     gauge("tallyguard_config_info", text, list(shown)).labels(**shown).set(1)
+
+
+HEADLINE = ("guess", "attack", "ceiling", "added")
+"""The figures of the headline that are metrics."""
 
 
 def label(number: float | str) -> str:

@@ -110,7 +110,7 @@ class PeopleView:
         """
         settings = accountant.settings
         self._crowd = crowd
-        self._population = population
+        self._population = population = settings.asked_of(population)
         self._note = note
         self.accountant = accountant
         self._settings = settings

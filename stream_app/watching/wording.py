@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from math import ceil, floor, inf, isfinite, log, log10
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import BudgetReason
 from accounting.ledgers import DpStatement, ZcdpSpend
+from accounting.ledgers.units import Unit, UnitStatement
 from stream_app.wire import Attack, DecisionReason, OverLimitCounts, RiskSummary
 
 HABITS_DECIDE = 0.8
@@ -117,10 +120,14 @@ def _plain(value: Decimal) -> str:
     return f"{value.normalize():f}"
 
 
+NO_GUARANTEE = "no guarantee"
+"""An infinite epsilon. "None" would read as nothing spent, "no limit" as nothing to fear."""
+
+
 def epsilon_in_words(epsilon: float) -> str:
-    """An epsilon that is certified, rounded up: "0.0104", "4.16", "5,385"; "none" where there is none."""
+    """An epsilon that is certified, rounded up: "0.0104", "4.16", "5,385"; infinite, it promises nothing."""
     if not isfinite(epsilon):
-        return "none"
+        return NO_GUARANTEE
     if epsilon >= 100.0 or epsilon <= 0.0:
         return f"{ceil(epsilon):,}"
     unit = 10.0 ** (floor(log10(epsilon)) - 2)
@@ -128,10 +135,29 @@ def epsilon_in_words(epsilon: float) -> str:
     return f"{ceil(epsilon / unit * (1.0 - 1e-12)) * unit:.3g}"
 
 
+WHOLE_LOG = "whole log"
+"""The unit of privacy of every epsilon that is told without another."""
+
+
+def unit_in_words(found: UnitStatement, hours: tuple[float, float], is_bounded: bool) -> str:
+    """What a unit of privacy covers: what one person did in it may as well not have been."""
+    any_hours, visit = (f"{each:g} hour{'s' if each != 1 else ''}" for each in hours)
+    if found.unit is Unit.LOG:
+        often = ", counted no more often a day than is declared" if is_bounded else ", counted at every one"
+        return f"all that a person did in all {found.steps:,} steps{often}"
+    if found.unit is Unit.DAY:
+        return "all that a person did on any one date"
+    if found.unit is Unit.STEPS:
+        return f"all that a person did in any {any_hours} ({found.steps:,} steps)"
+    return f"one visit to one place, of at most {visit} ({found.steps:,} steps)"
+
+
 def spent_in_words(spend: ZcdpSpend | DpStatement, delta: float) -> str:
-    """Epsilon of what was released, or "none", and which releases left none: for a cell of a table."""
+    """Epsilon of what was released, or that there is no guarantee, and which releases left none."""
     epsilon = spend.epsilon(delta) if isinstance(spend, ZcdpSpend) else spend.epsilon
-    return epsilon_in_words(epsilon) if isfinite(epsilon) else f"none: {why_no_epsilon(spend, delta)}"
+    return (
+        epsilon_in_words(epsilon) if isfinite(epsilon) else f"{NO_GUARANTEE}: {why_no_epsilon(spend, delta)}"
+    )
 
 
 def why_no_epsilon(spend: ZcdpSpend | DpStatement, delta: float) -> str:
@@ -171,15 +197,34 @@ def in_points(difference: float, to: str = NEAREST) -> str:
     return f"{in_a_hundred(difference, to).removesuffix(' in 100')} percentage points"
 
 
-def step_in_words(step: int, origin_seconds: int, step_seconds: int) -> str:
-    """When a step begins: "2026-03-02 17:00 UTC (step 17)", or its number where no origin is set."""
-    if origin_seconds == 0:
-        return f"step {step:,}"
-    try:
-        begin = datetime.fromtimestamp(origin_seconds + step * step_seconds, UTC)
-    except (ValueError, OverflowError, OSError):  # beyond the calendar
-        return f"step {step:,}"
-    return f"{begin:%Y-%m-%d %H:%M} UTC (step {step:,})"
+class StepTimes(NamedTuple):
+    """When steps begin, by the clock of the deployment's time zone; UTC where it has none.
+
+    Without an origin steps have numbers only.
+    """
+
+    origin_seconds: int
+    step_seconds: int
+    timezone: str | None = None
+
+    def when(self, step: int) -> str:
+        """When a step begins: "2026-03-02 17:00 CET (step 17)", or its number where no origin is set."""
+        if self.origin_seconds == 0:
+            return f"step {step:,}"
+        zone = UTC if self.timezone is None else ZoneInfo(self.timezone)
+        try:
+            begin = datetime.fromtimestamp(self.origin_seconds + step * self.step_seconds, zone)
+        except (ValueError, OverflowError, OSError):  # beyond the calendar
+            return f"step {step:,}"
+        name = f"{begin:%Z}"  # zones without letters of their own have an offset: +03
+        return f"{begin:%Y-%m-%d %H:%M} {'UTC' if name[:1] in '+-' else ''}{name} (step {step:,})"
+
+    def span(self, first: int, last: int) -> str:
+        """Steps in words: "steps 0 to 47, from 2026-03-02 00:00 UTC"; one step as :meth:`when` says it."""
+        if first == last:
+            return self.when(first)
+        begin = self.when(first).rpartition(" (")[0]
+        return f"steps {first:,} to {last:,}{f', from {begin} on' if begin else ''}"
 
 
 def duration(seconds: float) -> str:
@@ -197,9 +242,9 @@ def not_reached_in_words(people: int) -> str | None:
         return None
     of_whom = "1 person" if people == 1 else f"{people:,} people"
     return (
-        f"only the fast bound was computed for {of_whom}, so the ceiling is higher than necessary: the work "
-        "that sharpen_operations allows for a step was spent on people with more added risk; raise it to "
-        "refine every bound"
+        f"the ceilings of {of_whom} are higher than they need be, and none is too low: only the fast bound "
+        "was computed for them, as the work allowed for a step went to people with more added risk. A "
+        "larger sharpen_operations lowers them, and takes longer"
     )
 
 

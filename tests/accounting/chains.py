@@ -50,6 +50,7 @@ def chain_of(matrices: Floats, start: Floats | None = None) -> ChainView:
         column_start,
         np.concatenate(columns).astype(np.int32),
         np.concatenate(values),
+        np.empty((0, places + 1), dtype=np.int32),
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from models.numerics.kernel_cache import WANTED
+from models.numerics.shipped import VARIABLE
 from tests import ROOT
 from tests.volume import DAY, PARTS
 
@@ -64,6 +65,7 @@ def checked(*arguments: str | Path, cache: Path) -> subprocess.CompletedProcess[
         "NUMBA_OPT": "1",  # compiling takes longer than running
         "EXAMPLE_PARTS": "16",  # which places an array has does not depend on the numbers in it
         "NUMBA_CACHE_DIR": str(cache),
+        VARIABLE: "",
         "PYTHONPATH": str(ROOT),
     }
     return subprocess.run(

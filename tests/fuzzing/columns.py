@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from models.fitting import FitOptions, fit_priors, read_checkins
 from models.prior_files import load_evidence, load_population, save_evidence, save_population
 from models.priors import Evidence, FittedWindows, Lists, posterior_draws
-from stream_app.starting.counts import read_counts
+from stream_app.starting.connect.guess import read_counts
 from tests.fuzzing.check import COUNT, PERSON, Target
 from tests.fuzzing.files import memory_folder
 from tests.stream_app.engine_support import population
@@ -177,7 +177,7 @@ def counts() -> pa.Table:
 
 def use_counts(path: Path) -> None:
     """Counts as a deployment is made from them, by columns and by rows."""
-    counts = read_counts(path, timezone="Europe/Vienna", drop_repeated=True)
+    counts = read_counts(path, timezone="Europe/Vienna", repeated="drop")
     assert counts.slots >= 1
     assert counts.first_slot >= 0
     counts.last_days(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,11 +23,13 @@ RISING = ("public", "press", "partner")
 
 
 def test_everybody_and_each_tier_read_their_own_value_of_one_chain(kafka: Broker, tmp_path: Path) -> None:
-    """However the settings are written, and when the release worker is killed in between."""
+    """However the settings are written, and when the release worker is killed in between; totals, too."""
     population, sensors, messages = small_city(20)
     lines = messages(STEPS)
     release = {"mechanism": "tiered", **BEST_FIRST}
-    with OnKafka(tmp_path / "tiers", kafka.address, population, sensors, release=release) as deployment:
+    levels = ["hour by sensor", "day by city"]
+    given: dict[str, Any] = {"release": release, "totals": levels}
+    with OnKafka(tmp_path / "tiers", kafka.address, population, sensors, **given) as deployment:
         deployment.load_people()
         deployment.start("account")
         first = deployment.start("release")
@@ -38,6 +41,11 @@ def test_everybody_and_each_tier_read_their_own_value_of_one_chain(kafka: Broker
         deployment.wait_for_steps(STEPS)
         check_views(deployment, lines)
         assert deployment.person_risks() == deployment.embedded(lines)[1]
+        tail = deployment.command("tail", "totals")
+        assert tail.ended() == 0, tail.text
+        own = (deployment.folder / "embedded" / "totals.jsonl").read_text()
+        assert [line for line in tail.text.splitlines() if '"total"' in line] == own.splitlines()
+        assert own.count("hour by sensor") > STEPS
         pooled = {tier: values(deployment.values(deployment.topics.tier(tier))) for tier in RISING}
         for key, count in counts(lines).items():
             assert {tier: pooled[tier][key] for tier in RISING} == chain(*key, count)

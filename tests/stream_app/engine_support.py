@@ -154,6 +154,7 @@ def settings(**changed: object) -> Settings:
         "mistakes": 1,
         "risk_every": 5,
         "attack_draws": 640,
+        "sharpen_operations": 2_000_000,  # all that a run affords takes twenty times as long
         "noise_key_secret": NOISE_SECRET,
         "pseudonym_key_secret": PSEUDONYM_SECRET,
         "release": {"mechanism": "gaussian", "sigma": 2.0, "sensors": {"B": {"mechanism": "raw"}}},

@@ -14,11 +14,15 @@ from frictionless import system
 from typer.testing import CliRunner
 
 from models.exceptions import SensorError, TallyguardError
+from models.mechanisms import Gaussian, half_width
 from stream_app.analysis.export import ExportFormat, export_run
 from stream_app.cli.app import app
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.sensor_files import sensor_degrees
+from stream_app.starting.connect.mqtt import one_value
+from stream_app.starting.connect.released import PublishedLog
+from stream_app.starting.connect.sensorthings import observation
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
     NAMES,
@@ -172,3 +176,39 @@ def test_a_folder_that_released_nothing_is_refused(out: Path, tmp_path: Path) ->
     (tmp_path / "run.json").write_bytes((out / "run.json").read_bytes())
     with pytest.raises(OutputError, match="released something"):
         exported(tmp_path, tmp_path / "open")
+
+
+def test_every_value_says_how_far_off_it_may_be_and_what_was_suppressed_is_no_zero(
+    out: Path, tmp_path: Path
+) -> None:
+    """One interval in tables, NGSI-LD, SensorThings and MQTT; at the run's confidence or as asked."""
+    places = {name: PLACES[name] for name in NAMES}
+    package = exported(out, tmp_path)
+    assert package["intervals"]["confidence"] == 0.95
+    for words in ("a value is not the count", "95 %", "is no 0"):
+        assert words in package["intervals"]["meaning"]
+    rows = [row for path in sorted(tmp_path.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    for row in rows:
+        if row["value"] is None:
+            assert (row["low"], row["high"]) == (0, None)
+        else:
+            width = 0 if row["sigma"] is None else half_width([Gaussian(row["sigma"])], 0.95)
+            assert (row["low"], row["high"]) == (max(0, row["value"] - width), max(0, row["value"] + width))
+    assert {row["value"] is None for row in rows} == {True, False}
+    export_run(out, tmp_path / "ngsi", [ExportFormat.NGSI_LD], places, {}, 0.8)
+    entities = json.loads((tmp_path / "ngsi" / "last-step.jsonld").read_text())
+    counted = [entity["peopleCount"] for entity in entities if "peopleCount" in entity]
+    assert {each["confidence"]["value"] for each in counted} == {0.8}
+    assert all(each["low"]["value"] <= max(0, each["value"]) <= each["high"]["value"] for each in counted)
+    log = PublishedLog(out, None)
+    sent = []
+    while (release := log.next()) is not None:
+        for entry in release.releases:
+            quality = observation(log.times, release.step, entry, log.intervals)["resultQuality"]
+            value = json.loads(one_value(log.times, release.step, entry, log.intervals))
+            ends = (value.get("low", 0), value.get("high"))
+            assert (quality.get("low", 0), quality.get("high")) == ends
+            sent.append((release.step, entry.sensor, *ends))
+    assert sorted(sent, key=str) == sorted(
+        ((row["step"], row["sensor"], row["low"], row["high"]) for row in rows), key=str
+    )

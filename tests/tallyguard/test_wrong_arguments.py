@@ -135,6 +135,7 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
             "effort": None,
             "radius": None,
             "evidence": None,
+            "question": None,
         },
     ),
     "certify": (
@@ -146,9 +147,15 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
             "person": None,
             "effort": None,
             "adversary": None,
+            "question": None,
         },
     ),
-    "explain": (tg.explain, {"people": ADA, "schedule": SCHEDULE, "mistakes": 0, "person": None}),
+    "explain": (
+        tg.explain,
+        {"people": ADA, "schedule": SCHEDULE, "mistakes": 0, "person": None, "question": None},
+    ),
+    "Question": (tg.Question, {"name": "q", "groups": {"a": ["1"]}, "weights": [1]}),
+    "Question.asked_of": (tg.Question("q", {"a": ["1"]}).asked_of, {"population": PEOPLE}),
     "attack": (
         tg.attack,
         {"people": ADA, "schedule": SCHEDULE, "mistakes": 0, "person": None, "draws": 10, "seed": 0},
@@ -247,6 +254,7 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
             "schedule": SCHEDULE,
             "mistakes": 0,
             "horizon": 2,
+            "question": None,
             "added": 0.5,
             "risk": None,
             "share": 0.0,

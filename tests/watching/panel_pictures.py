@@ -23,6 +23,15 @@ WIDTH, ROW_HEIGHT, HEAD = 12.0, 0.36, 0.7  # inches: a sheet, one row of the gri
 COLOURS = ("#0063a0", "#c45500", "#5c6b2f", "#8a3ea8", "#16202a", "#b8860b", "#0f8a7d", "#a8200d")
 DASHES = ("-", "--", ":", "-.")
 QUIET = "#4d5a66"
+NAMED = {  # Grafana's colours by name, as page and report have them
+    "blue": "#0063a0",
+    "purple": "#7a2d8f",
+    "orange": "#a84300",
+    "red": "#a8200d",
+    "light-red": "#c9574a",
+    "green": "#17693a",
+    "text": "#16202a",
+}
 
 
 class Unit(NamedTuple):
@@ -103,7 +112,7 @@ def draw_panel(
     title = f"{panel.title}, {unit.name}" if unit.name else panel.title
     figure.text(left + 0.006, top - 0.19 / height, title, fontsize=9, va="center")
     if panel.kind == "stat":
-        draw_numbers(frame, last_values(panel, address, unit))
+        draw_numbers(frame, last_values(panel, address, unit), panel)
         return
     answers = (
         last_values(panel, address, unit)
@@ -117,36 +126,41 @@ def draw_panel(
     )
     axes.tick_params(labelsize=7, length=2, color=QUIET)
     axes.spines[["top", "right"]].set_visible(False)
-    (draw_bars if panel.kind == "bargauge" else draw_lines)(axes, answers)
+    (draw_bars if panel.kind == "bargauge" else draw_lines)(axes, answers, panel)
 
 
-def draw_numbers(frame: Any, answers: list[Answer]) -> None:
+def draw_numbers(frame: Any, answers: list[Answer], panel: Panel) -> None:
     """The last value of each series, side by side; several have their names below."""
     for number, answer in enumerate(answers):
         place = (number + 0.5) / len(answers)
-        said = say(answer.values[-1])
-        frame.text(place, 0.45, said, fontsize=22, color=COLOURS[0], ha="center", va="center")
+        value = answer.values[-1]
+        said = next((text for most, text in panel.said if value <= most), say(value))
+        colour = NAMED.get(panel.threshold(value), panel.threshold(value))
+        frame.text(place, 0.45, said, fontsize=22, color=colour, ha="center", va="center")
         if len(answers) > 1:
             frame.text(place, 0.15, answer.name, fontsize=7, color=QUIET, ha="center", va="center")
 
 
-def draw_bars(axes: Any, answers: list[Answer]) -> None:
+def draw_bars(axes: Any, answers: list[Answer], panel: Panel) -> None:
     """One bar a series with its value; the first on top."""
     values = [answer.values[-1] for answer in answers][::-1]
-    axes.barh([answer.name for answer in answers][::-1], values, color=COLOURS[0], height=0.62)
-    axes.set_xlim(0, max([*values, 1e-9]) * 1.18)
+    colours = [NAMED.get(panel.threshold(value), panel.threshold(value)) for value in values]
+    axes.barh([answer.name for answer in answers][::-1], values, color=colours, height=0.62)
+    axes.set_xlim(0, panel.most or max([*values, 1e-9]) * 1.18)
     for place, value in enumerate(values):
         axes.text(value, place, f" {say(value)}", fontsize=7, va="center")
 
 
-def draw_lines(axes: Any, answers: list[Answer]) -> None:
+def draw_lines(axes: Any, answers: list[Answer], panel: Panel) -> None:
     """Lines told apart by colour and dash; those that stay at 0 or are infinite are said in words."""
     shown = [answer for answer in answers if any(0.0 < value < math.inf for value in answer.values)]
     shown.sort(key=lambda answer: -answer.values[-1])
     highest = 1e-9
     for number, answer in enumerate(shown):
         then = ", then infinite" if math.isinf(answer.values[-1]) else ""
-        style = {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
+        own = panel.colour(answer.name)
+        colour = COLOURS[number % len(COLOURS)] if own is None else NAMED[own]
+        style = {"color": colour, "linestyle": DASHES[number % len(DASHES)]}
         axes.plot(answer.seconds, answer.values, label=answer.name + then, linewidth=1.4, **style)
         highest = max(highest, *(value for value in answer.values if value < math.inf))
     axes.set(xlim=(0, SECONDS + 3), ylim=(0.0, 1.08 * highest if shown else 1.0))

@@ -36,7 +36,7 @@ def main(folder: Path = FOLDER) -> None:
                 ("page-phone", "light", PHONE),
             ):
                 watched = WatchedPage(browser, engine.address, color_scheme=scheme, **device)
-                watched.page.wait_for_selector("#spread svg")
+                watched.page.wait_for_selector("#spread .uplot")
                 watched.page.screenshot(path=folder / f"{name}.png", full_page=name == "page-light")
                 if name == "page-light":
                     show_people(watched, engine)
@@ -86,8 +86,9 @@ def show_people(watched: WatchedPage, engine: LiveEngine) -> None:
     """Give the token, and ask why for the person to whom the releases added most."""
     page = watched.page
     page.fill("#token", TOKEN)
-    page.select_option("#threshold", value="0.5")
     page.click("#token-form button[type=submit]")
+    page.wait_for_selector("#exposed button")
+    page.select_option("#threshold", value="0.5")
     page.wait_for_selector("#exposed button")
     page.locator("#exposed button").first.click()
     page.wait_for_selector("#why h3", timeout=60_000)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from stream_app.analysis.report.page import LOOKS
 from stream_app.watching.wording import DISTANCE
 from tests import ROOT
 from tests.watching.boards import COLUMNS, DASHBOARDS, FOLDER, Dashboard, Panel, Query
@@ -55,7 +56,14 @@ def test_a_query_follows_the_linters_rules(panel: Panel) -> None:
 
 def test_prometheus_reads_every_query_and_each_metric_exists(tmp_path: Path) -> None:
     """``promtool`` parses the queries as recording rules; a renamed metric would leave a panel empty."""
+    notes = [
+        Query(each["expr"], each["name"])
+        for dashboard in DASHBOARDS
+        for each in dashboard.document["annotations"]["list"]
+    ]
     queries = [with_everything(query) for panel in ALL_PANELS for query in panel.queries]
+    queries += map(with_everything, notes)
+    assert {each.legend for each in notes} == {"Rule changed", "Priors or people changed", "Software changed"}
     assert {name for query in queries for name in METRIC.findall(query)} <= known_metrics()
     rules = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries)]
     (tmp_path / "rules.yml").write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
@@ -67,6 +75,41 @@ def test_the_gap_between_attack_and_ceiling_is_explained_as_everywhere() -> None
     described = [panel.description for panel in ALL_PANELS if panel.title == "Guess, attack and ceiling"]
     assert len(described) == len(DASHBOARDS)
     assert all(DISTANCE in description for description in described)
+
+
+def test_the_panels_answer_an_officers_questions_in_their_order() -> None:
+    """May we go on? Who is at risk? Which sensor? Can habits be trusted? No bar of a 1, no line a sensor."""
+    privacy = DASHBOARDS[0].document["panels"]
+    rows = [panel["title"] for panel in privacy if panel["type"] == "row"]
+    assert rows[:4] == ["May we go on?", "Who is at risk?", "Which sensor?", "Can habits be trusted?"]
+    assert privacy[1]["title"] == "May we go on?"
+    for panel in ALL_PANELS:
+        assert not (panel.kind == "bargauge" and any("_info{" in query.promql for query in panel.queries))
+        assert not (
+            panel.kind == "timeseries" and any("{{sensor}}" in query.legend for query in panel.queries)
+        )
+
+
+def test_a_colour_means_one_thing_on_page_report_and_dashboards() -> None:
+    """Ceiling, attack and guess have the page's colours in the report, and their own names in Grafana."""
+    style = (ROOT / "stream_app/watching/web/static/page.css").read_text()
+    named = {"ceiling": "blue", "attack": "purple", "guess": "orange"}
+    for name, colour in named.items():
+        assert f"--{name}: {LOOKS[name][0]};" in style
+        for panel in ALL_PANELS:
+            assert all(
+                panel.colour(query.legend) == colour
+                for query in panel.queries
+                if panel.title == "Guess, attack and ceiling" and query.legend.startswith(name)
+            )
+
+
+def test_more_people_over_the_limit_than_may_be_are_not_shown_in_a_calm_colour() -> None:
+    """103 over the limit where 4 may be is red; none too many is a green yes; without a rule neither."""
+    (go_on,) = [panel for panel in ALL_PANELS if panel.title == "May we go on?"]
+    assert [go_on.threshold(value) for value in (-4.0, 0.0, 99.0)] == ["green", "green", "red"]
+    assert go_on.said == [(0, "yes")]
+    assert go_on.defaults["noValue"] == "no rule"
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)

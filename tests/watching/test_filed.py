@@ -110,7 +110,12 @@ def test_a_relaxed_rule_is_told_with_both_rules_who_and_why(tmp_path: Path) -> N
         (6, 12, 0.9),
     ]
     words = said(folder)
-    assert words.startswith("The rule was changed while the run went on.")
+    assert words.startswith(
+        "The rule was changed while the run went on: relaxed from step 6 on by A. Officer (the trial "
+        "is over). "
+    )
+    public = verdict_in_words(verdict_of(log), log, says_who=False)
+    assert public.startswith("The rule was changed while the run went on: relaxed from step 6 on. ")
     assert "an added risk above 10 percentage points" in words
     assert "an added risk above 90 percentage points" in words
     write_report(folder, tmp_path / "report.html", now=NOON)
@@ -253,8 +258,9 @@ def test_over_now_ever_and_forecast_are_three_figures_and_the_first_is_the_accou
     assert part[1].at.least == part[1].at.most == max(now)
     write_report(folder, tmp_path / "report.html", now=NOON)
     page = text_of_page((tmp_path / "report.html").read_text())
-    for words in ("Over the limit now, after the last step", "Ever over the limit", "Forecast when deciding"):
-        assert words in page
+    figures = {each.kind.name: each for each in log.view.group("people")}
+    assert figures.keys() == {"now", "forecast", "ever", "allowed"}
+    assert all(f"{each.label} {each.sentence}" in page for each in figures.values())
 
 
 def test_verify_exits_with_1_and_a_sentence_where_something_is_missing(

@@ -53,17 +53,26 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveEngine]:
 def watched(engine: LiveEngine, browser: Any) -> Iterator[WatchedPage]:
     """A fresh page that has drawn its charts."""
     page = WatchedPage(browser, engine.address)
-    page.page.wait_for_selector("#spread svg")
+    page.page.wait_for_selector("#spread .uplot")
     yield page
     page.close()
 
 
 def test_the_page_loads_draws_and_asks_nobody_else(watched: WatchedPage, engine: LiveEngine) -> None:
-    """Figures, two charts, levels, sensors and releases; no complaint; every request goes to the engine."""
+    """Figures, charts, levels, sensors, week and releases; no complaint; all requests go to the engine."""
     assert watched.text("#state") == "Live: closing steps"
     assert watched.text("#people") == "120"
-    assert watched.page.locator("#over-time svg polyline").count() == 4
-    assert watched.page.locator("#over-time svg polygon.interval").count() == 1
+    assert watched.page.locator(".uplot canvas").count() == 3
+    assert watched.page.locator("#over-time figcaption span").all_inner_texts() == [
+        "ceiling",
+        "ceiling in the crowd",
+        "attack, with its interval",
+        "guess",
+    ]
+    watched.page.wait_for_selector("#week td")
+    released = watched.page.locator("#sensors .tile", has_not_text=re.compile(r"\b0 releases")).count()
+    assert watched.page.locator("#week tbody tr").count() == released
+    assert watched.text("#verdict-word") in {"Yes", "No", "Not shown"}
     assert watched.page.locator("#levels tbody tr").count() == 5
     assert watched.page.locator("#sensors .tile").count() == len(engine.city.registry.sensors)
     assert watched.page.locator("#releases tbody tr").count() > 0
@@ -75,14 +84,14 @@ def test_the_page_moves_by_itself_when_steps_close(watched: WatchedPage, engine:
     """Without reloading, the step and the charts follow the engine."""
     before = int(engine.metric("tallyguard_last_step"))
     assert f"step {before}" in watched.text("#step")
-    line = watched.page.get_attribute("#over-time .ceiling", "points")
+    drawn = watched.page.get_attribute("#over-time [role=img]", "aria-label")
     engine.send(4)
     watched.page.locator("#step", has_text=f"step {before + 4}").wait_for()
-    assert watched.page.get_attribute("#over-time .ceiling", "points") != line
+    assert watched.page.get_attribute("#over-time [role=img]", "aria-label") != drawn
 
 
 def test_the_map_shows_every_sensor_where_it_stands(watched: WatchedPage, engine: LiveEngine) -> None:
-    """A circle a sensor, said in words too; north is up, filled circles are those of the last step."""
+    """A circle a sensor, said in words too; north is up, dashed circles are those silent at the last step."""
     circles = watched.page.locator("#map svg circle")
     assert circles.count() == len(engine.city.registry.sensors) == watched.page.locator("#sensors li").count()
     height = {
@@ -92,8 +101,11 @@ def test_the_map_shows_every_sensor_where_it_stands(watched: WatchedPage, engine
     assert sorted(height, key=lambda name: (height[name], name)) == sorted(
         north, key=lambda name: (-round(north[name], 3), name)
     )
-    released = watched.page.locator("#releases tbody tr").count()
-    assert watched.page.locator("#map circle.active").count() == released
+    shown = watched.page.locator("#releases tbody tr").all_inner_texts()
+    for kind in ("raw", "noised"):
+        released = sum(("exact" in row) == (kind == "raw") for row in shown if "nothing" not in row)
+        assert watched.page.locator(f"#map circle.{kind}").count() == released
+        assert watched.page.locator(f"#sensors .tile.{kind}").count() == released
     said = watched.page.locator("#map svg").get_attribute("aria-label")
     assert f"Map of {len(north)} sensors. Revealing most: " in said
 
@@ -171,7 +183,7 @@ def test_every_page_says_what_is_not_known(watched: WatchedPage, engine: LiveEng
     for sentence in (DISTANCE, ATTACK[1:]):
         assert sentence in watched.text("#words-title + dl")
         assert sentence in html.unescape(plain)
-    assert DISTANCE in watched.text("#over-time-title + p")
+    assert DISTANCE in watched.text("#time-title + p")
 
 
 def test_the_page_says_chances_as_the_terminal_and_the_report_do(watched: WatchedPage) -> None:
@@ -228,10 +240,10 @@ def test_the_token_shows_people_and_which_release_did_it(watched: WatchedPage) -
     page = watched.page
     page.focus("#token")
     page.keyboard.type(TOKEN)
-    page.select_option("#threshold", index=1)
     page.focus("#token-form button[type=submit]")
     page.keyboard.press("Enter")
     page.wait_for_selector("#exposed button")
+    page.select_option("#threshold", index=1)
     assert page.input_value("#token") == "", "the token does not stay on the screen"
     page.wait_for_selector("#devices", state="hidden")
     page.locator("#exposed button").first.focus()
@@ -277,7 +289,7 @@ def test_a_wrong_token_is_said_and_shows_nothing(watched: WatchedPage) -> None:
 def test_on_a_phone_nothing_leaves_the_screen(engine: LiveEngine, browser: Any) -> None:
     """No sideways scrolling at 360 pixels; controls are large enough for a thumb."""
     phone = WatchedPage(browser, engine.address, viewport={"width": 360, "height": 740}, is_mobile=True)
-    phone.page.wait_for_selector("#spread svg")
+    phone.page.wait_for_selector("#spread .uplot")
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 360
     heights = phone.page.locator("#token-form :is(input, select, button):visible").evaluate_all(
         "all => all.map(one => one.getBoundingClientRect().height)"
@@ -302,7 +314,7 @@ def test_a_lost_engine_is_shown_as_such(browser: Any, tmp_path: Path) -> None:
         engine.send(5)
         engine.wait_for_step(2)
         page = WatchedPage(browser, engine.address)
-        page.page.wait_for_selector("#spread svg")
+        page.page.wait_for_selector("#spread .uplot")
         assert "no access token" in page.text("#exposed-note")
         assert get(engine.address + "people.json")[0] == 403
         engine.process.kill()

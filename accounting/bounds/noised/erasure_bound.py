@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.noised.levels_bound import LEVELS
+from accounting.bounds.noised.sandwich_bound import SANDWICH
 from accounting.bounds.patterns import (
     LEAST_PATTERN,
     Size,
@@ -25,7 +27,7 @@ from accounting.bounds.patterns import (
 from accounting.bounds.patterns.raw_success_kernel import RawQuestion, seen_raw, unobserved
 from accounting.bounds.patterns.registry import least_raw_success
 from accounting.bounds.protocol import Bound, Question, Scope
-from accounting.exposure import Exposure
+from accounting.exposure import Exposure, baseline
 from accounting.exposure.step_information.renewal_kernel import renewal_information
 from accounting.numerics import divergence_root
 from models.numerics.jit import jit, pjit
@@ -85,6 +87,8 @@ _MOST_WALKED = 16  # noised sensor-steps up to which each set's patterns are wal
 _MOST_OPERATIONS = 1e10  # over all kept sets, twice; some ten seconds of one core
 _MOST_FRONTIER = 4e9  # operations over all kept sets; some seconds of one core
 _MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
+_FEW_SETS = 256  # that are looked at whatever other bounds say
+_FIRST_PART = 16  # of many sets, looked at before it is asked again whether there is anything to gain
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,11 @@ def likeliest_sets(reveal: NDArray[np.float64], most: int) -> KeptSets:
 
 
 def expected_under_erasure(question: Question) -> Erasure | None:
-    """The erasure bound of one person's horizon; None when nothing noised is released, or without effort."""
+    """The erasure bound of one person's horizon; None when nothing noised is released, or without effort.
+
+    None also where it has many kept sets and can be below no other bound, whatever those say that are not
+    looked at yet.
+    """
     if question.exposure.is_raw or question.effort.patterns == 0:
         return None
     nats = float(question.exposure.renewal_nats.sum())
@@ -155,7 +163,13 @@ def expected_under_erasure(question: Question) -> Erasure | None:
     return erasure(question, guess, min(divergence_root(nats, guess), *known), nats)
 
 
-def erasure(question: Question, guess: float, raw_success: float, raw_nats: float) -> Erasure:
+def _least_of_others(question: Question, raw_success: float) -> float:
+    """The least bound that holds for the noised schedule without any kept set."""
+    others = [question.once(bound.compute) for bound in (SANDWICH, LEVELS)]
+    return min([raw_success, *(value for value in others if value is not None)])
+
+
+def erasure(question: Question, guess: float, raw_success: float, raw_nats: float) -> Erasure | None:
     """The bounds averaged over kept sets; a set that is not enumerated counts with the raw schedule's bound.
 
     ``guess`` is ``q``; ``raw_success`` and ``raw_nats`` are valid for the raw version of the whole schedule.
@@ -164,27 +178,55 @@ def erasure(question: Question, guess: float, raw_success: float, raw_nats: floa
     sensors = sensor_steps(question.exposure)
     count = sensors.reveal.size
     sets = likeliest_sets(sensors.reveal, question.effort.patterns)
-    values = _evaluate_all(question, sensors, sets, guess)
+    are_all = len(sets.probability) == 2**count
+    rest = 0.0 if are_all else max(0.0, 1.0 - float(sets.probability.sum()))
     everything = question.once_raw(trajectories)
-    if everything is not None and everything.operations * len(sets.kept) <= _MOST_ENUMERATION:
-        own_label = np.arange(1, everything.places + 1)
+    if everything is not None and everything.operations * len(sets.kept) > _MOST_ENUMERATION:
+        everything = None
+    may_stop = everything is None and len(sets.kept) > _FEW_SETS
+    stakes = _Stakes(raw_success, raw_nats, guess, rest) if may_stop else None
+    values = _evaluate_all(question, sensors, sets, guess, stakes)
+    if values is None:
+        return None
+    if everything is not None:
+        own_label = np.arange(1, question.exposure.place_count + 1)
         optima = [everything.optimum(kept_hits(sensors, which) * own_label) for which in sets.kept]
         values[:, 0] = np.minimum(values[:, 0], optima)
-    rest = max(0.0, 1.0 - float(sets.probability.sum()))
-    if len(sets.probability) == 2**count:
-        rest = 0.0
     success = float((sets.probability * np.minimum(values[:, 0], raw_success)).sum()) + rest * raw_success
     information = float((sets.probability * np.minimum(values[:, 1], raw_nats)).sum()) + rest * raw_nats
     return Erasure(min(1.0, success), information)
 
 
+class _Stakes(NamedTuple):
+    """What is known before a kept set is looked at; ``rest`` is the probability of those that never are."""
+
+    raw_success: float
+    raw_nats: float
+    guess: float  # q
+    rest: float
+
+    def least(self, question: Question, seen: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+        """The least success bound that may follow, of erasure or of what it leaves of the information.
+
+        ``seen`` (S, 2) are the values of the sets looked at, of probability ``weight`` (S,). No set's bound
+        is below the guess from the prior alone.
+        """
+        open_ = max(0.0, 1.0 - self.rest - float(weight.sum()))
+        success = float((weight * np.minimum(seen[:, 0], self.raw_success)).sum())
+        nats = float((weight * np.minimum(seen[:, 1], self.raw_nats)).sum()) + self.rest * self.raw_nats
+        without = baseline(question.exposure, question.mistakes).success
+        success += self.rest * self.raw_success + open_ * without
+        return min(success, float(divergence_root(nats, self.guess)))
+
+
 def _evaluate_all(
-    question: Question, sensors: SensorSteps, sets: KeptSets, guess: float
-) -> NDArray[np.float64]:
+    question: Question, sensors: SensorSteps, sets: KeptSets, guess: float, stakes: _Stakes | None
+) -> NDArray[np.float64] | None:
     """Success bound and information of each kept set, (S, 2): the likeliest sets at the full moment order.
 
     What is left gets the order that is affordable for all of them; a low order on every set would waste the
-    noise, for the likeliest sets keep little and are where a high order lowers the bound most.
+    noise, for the likeliest sets keep little and are where a high order lowers the bound most. With
+    ``stakes`` one part is looked at after another: None as soon as nothing can be gained any more.
     """
     exposure, mistakes, effort = question.exposure, question.mistakes, question.effort
     full = usable_order(exposure, mistakes, effort)
@@ -192,24 +234,37 @@ def _evaluate_all(
     affordable = int(_MOST_OPERATIONS / max(Size.of(exposure).operations(max(full, 1)), 1.0))
     likeliest_first = np.argsort(-sets.probability, kind="stable")
     values = np.empty((len(sets.kept), 2))
-    for chosen, order in ((likeliest_first[:affordable], full), (likeliest_first[affordable:], for_all)):
-        if chosen.size:
-            values[chosen] = _evaluate(question, sensors, sets.kept[chosen], guess, order)
+    groups = ((min(affordable, len(sets.kept)), full), (len(sets.kept), for_all))
+    done = 0
+    for end, order in groups:
+        group = likeliest_first[done:end]
+        vectors = _affordable_vectors(exposure, sensors, sets.kept[group], question) if group.size else 0
+        part = max(group.size, 1) if stakes is None else _FIRST_PART
+        while done < end:
+            if stakes is not None:
+                seen = likeliest_first[:done]
+                least = stakes.least(question, values[seen], sets.probability[seen])
+                if least >= _least_of_others(question, stakes.raw_success):
+                    return None
+            chosen = likeliest_first[done:end][:part]
+            values[chosen] = _evaluate(question, sensors, sets.kept[chosen], guess, order, vectors)
+            done, part = done + chosen.size, 2 * part
     return values
 
 
 def _evaluate(
-    question: Question, sensors: SensorSteps, kept: NDArray[np.bool_], guess: float, order: int
+    question: Question,
+    sensors: SensorSteps,
+    kept: NDArray[np.bool_],
+    guess: float,
+    order: int,
+    vectors: int,
 ) -> NDArray[np.float64]:
     """Success bound and information of each kept set, (S, 2)."""
     exposure = question.exposure
     are_many = kept.shape[1] > _MOST_WALKED
-    raw_question = RawQuestion(
-        question.mistakes,
-        order,
-        max(LEAST_PATTERN, 1.0 / question.effort.patterns) if are_many else LEAST_PATTERN,
-        _affordable_vectors(exposure, sensors, kept, question),
-    )
+    least_pattern = max(LEAST_PATTERN, 1.0 / question.effort.patterns) if are_many else LEAST_PATTERN
+    raw_question = RawQuestion(question.mistakes, order, least_pattern, vectors)
     powers = exposure.powers if order > 1 else exposure.no_powers
     values = np.empty((len(kept), 2))
     least = max(guess, 1e-300)  # ln q must stay finite

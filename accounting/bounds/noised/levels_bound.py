@@ -30,14 +30,15 @@ def levels_success(
     Of what comes after the window only ``ends`` (E, K) is seen, of ``future_ends`` as if every count were
     exact; one row of ones for nothing. That bounds any adversary who sees later counts with their noise: the
     levels of the steps, each independent of the others given the trajectory, reveal at least as much as the
-    log does, and a step's exact counts reveal at least as much as its levels. None where no count until the
-    window's end is noised, and where it is too expensive.
+    log does, and a step's exact counts reveal at least as much as its levels. None where it is too expensive,
+    and where no count until the window's end is noised unless labels are guessed: then an exact count of
+    several states is a channel of two levels.
     """
     first, last = window
     seen = exposure.under(exposure.observations[: last + 1])
     size = Size.of(window_of(exposure, first, last))
     vectors = min(wanted, _affordable(size, mistakes, len(ends)))
-    if seen.is_raw or vectors == 0:
+    if (seen.is_raw and not exposure.is_labelled) or vectors == 0:
         return None
     chain, hits, marginal = exposure.chain, seen.hits, seen.marginal
     nothing = nothing_seen_for(len(seen.observations), seen.observations[0].labels.size)

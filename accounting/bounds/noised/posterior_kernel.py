@@ -40,7 +40,7 @@ from accounting.hmm.frontier.search_kernel import (
 )
 from accounting.hmm.propagation import dot, marginals, predict, predict_rows, retreat
 from models.numerics.jit import bare_jit, inline, jit, pjit
-from models.priors.chain import ChainView, LocalChain, slot_of
+from models.priors.chain import ChainView, LocalChain, is_labelled, slot_of
 
 _NEGLIGIBLE = 1e-4  # of the posterior's mass: what a search may leave open
 _MUCH_ABOVE = 1.1  # bound to attained, where a search is far from its end
@@ -52,7 +52,7 @@ class LogHorizon(NamedTuple):
     first: int
     last: int
     mistakes: int
-    guess: NDArray[np.int64]  # (T,) own places, fixed before anything is released
+    guess: NDArray[np.int64]  # (T,) own places or labels, fixed before anything is released
     vectors: int  # expansions of a search for each step
     order: int  # of the moment bound, tried where a search leaves much open; 0: never
 
@@ -174,12 +174,21 @@ def _unmoved(horizon: LocalChain, guess: NDArray[np.int64], work: PosteriorWork)
     """``Pr[d(X, guess) <= s]`` given the outputs: the recursion over (mistakes, place)."""
     now, ahead = work.wrong, work.wrong_ahead
     rows, places = now.shape
+    by_label = is_labelled(horizon.chain)
     ahead[:] = 0.0
     for x in range(places):
         ahead[0, x] = horizon.start[x]
     for t in range(guess.size):
         if t > 0:
             predict_rows(horizon.chain, slot_of(horizon, t - 1), now, ahead, rows)
+        if by_label:
+            label = horizon.chain.label[slot_of(horizon, t)]
+            cost = label[places]
+            for m in range(rows):
+                for x in range(places):
+                    before = m if cost == 0 or label[x] == guess[t] else m - cost
+                    now[m, x] = ahead[before, x] * work.weight[t, x] if before >= 0 else 0.0
+            continue
         for m in range(rows):
             for x in range(places):
                 now[m, x] = ahead[m - 1, x] * work.weight[t, x] if m > 0 else 0.0
@@ -240,7 +249,8 @@ def success_given(
     """
     found = success_by_search(person, likelihood, horizon, work)
     is_known = found.attained > 0.0 or found.bound < 1.0
-    if horizon.order > 0 and is_known and found.bound > _MUCH_ABOVE * found.attained:
+    has_moments = horizon.order > 0 and not is_labelled(person.chain)
+    if has_moments and is_known and found.bound > _MUCH_ABOVE * found.attained:
         inside = LocalChain(person.chain, work.law, slot_of(person, horizon.first))
         found = Success(min(found.bound, _moment_bound(inside, horizon, work)), found.attained, found.unmoved)
     return found

@@ -12,8 +12,10 @@ and what is left to be estimated is what the outputs add: small, and of small va
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.bounds.noised.posterior_kernel import (
     LogHorizon,
@@ -51,13 +53,30 @@ def sampled_success(
         return None
     own = np.arange(exposure.place_count, dtype=np.int32)
     person = LocalChain(exposure.chain._replace(places=own), exposure.start, exposure.first_slot)
+    judged = judged_draws(person, exposure, horizon, effort.draws, effort.seed)
+    added = np.maximum(0.0, judged.bound - judged.unmoved)
+    return min(1.0, judged.without + upper_mean(added, 1.0 - effort.confidence) + _ROUNDING)
+
+
+class JudgedDraws(NamedTuple):
+    """What can be guessed given the outputs of each draw, (n,) each, and ``without`` any output."""
+
+    without: float  # success of a guess fixed beforehand, exact
+    bound: NDArray[np.float64]
+    attained: NDArray[np.float64]
+    unmoved: NDArray[np.float64]  # by the guess fixed beforehand
+
+
+def judged_draws(
+    person: LocalChain, exposure: Exposure, horizon: LogHorizon, draws: int, seed: int
+) -> JudgedDraws:
+    """So many trajectories and outputs, each judged; ``person`` has its own places as the locations."""
     without = fill_prior_guess(person, horizon, new_posterior_work(horizon, person.chain))
     steps = released_steps(exposure.observations)
     log = own_log(person, exposure.labels, steps, value_tables(steps.noise))
-    found = np.empty((effort.draws, 3))
-    judge_draws(found, log, horizon, effort.seed)
-    added = np.maximum(0.0, found[:, 0] - found[:, 2])
-    return min(1.0, without + upper_mean(added, 1.0 - effort.confidence) + _ROUNDING)
+    found = np.empty((draws, 3))
+    judge_draws(found, log, horizon, seed)
+    return JudgedDraws(without, found[:, 0], found[:, 1], found[:, 2])
 
 
 def _horizon(exposure: Exposure, window: tuple[int, int], mistakes: int, effort: Effort) -> LogHorizon:

@@ -52,9 +52,11 @@ def sandwich_in_log(
     """Success of any adversary who sees the log and guesses the steps of ``window`` (inclusive).
 
     Of what comes after the window only ``ends`` (E, K) is seen, of ``future_ends`` as if every count were
-    exact; one row of ones for nothing. None where no count until the window's end is noised, and where it is
-    too expensive.
+    exact; one row of ones for nothing. None where no count until the window's end is noised, where it is
+    too expensive, and where labels are guessed: parts by guess are of places.
     """
+    if exposure.is_labelled:
+        return None
     first, last = window
     seen = exposure.under(exposure.observations[: last + 1])
     size = Size.of(window_of(exposure, first, last))

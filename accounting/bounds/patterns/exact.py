@@ -14,6 +14,7 @@ from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.exposure.step_information.renewal_kernel import renewal_optimum
 from models.numerics.jit import inline, jit
+from models.priors.chain import is_labelled
 
 # The true optimum of a short horizon: every trajectory and every guess near it.
 
@@ -89,10 +90,14 @@ _ROUNDING = 1e-12  # sums of up to 2^20 probabilities, each rounded
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Every trajectory of a short horizon that is possible, (N, T), with its probability (N,)."""
+    """Every trajectory of a short horizon that is possible, (N, T), with its probability (N,).
 
-    places: int
+    ``guessed`` (N, T) is what must not be guessed of each, one of ``labels``: the places, as a rule.
+    """
+
+    labels: int
     paths: NDArray[np.int64]
+    guessed: NDArray[np.int64]
     probability: NDArray[np.float64]
     shifts: NDArray[np.int64]
 
@@ -108,7 +113,7 @@ class Trajectories:
             seen = seen * (int(row.max()) + 1) + row[self.paths[:, t]]
         order = np.argsort(seen, kind="stable")
         success = enumerated_optimum(
-            self.paths[order], self.probability[order], seen[order], self.places, self.shifts
+            self.guessed[order], self.probability[order], seen[order], self.labels, self.shifts
         )
         return min(1.0, float(success) * (1.0 + _ROUNDING))
 
@@ -118,9 +123,10 @@ def trajectories(question: Question) -> Trajectories | None:
     exposure, mistakes = question.exposure, question.mistakes
     if question.effort.patterns == 0:
         return None
-    places, steps = exposure.place_count, exposure.steps
-    near = sum(comb(steps, wrong) * (places - 1) ** wrong for wrong in range(mistakes + 1))
-    if places**steps > MOST_GUESSES:
+    places, steps, guessed = exposure.place_count, exposure.steps, exposure.guessed
+    labels = int(guessed.max()) + 1
+    near = sum(comb(steps, wrong) * (labels - 1) ** wrong for wrong in range(mistakes + 1))
+    if places**steps > MOST_GUESSES or exposure.cost.max() > 1:  # a dearer mistake is no single shift
         return None
     paths = np.flatnonzero(exposure.start > 0.0)[:, None]
     probability = exposure.start[paths[:, 0]]
@@ -131,7 +137,8 @@ def trajectories(question: Question) -> Trajectories | None:
         probability = reached[before, place]
     if float(paths.size) * near > MOST_OPERATIONS:
         return None
-    return Trajectories(places, paths, probability, guesses_near(steps, places, mistakes, near))
+    chosen = np.take_along_axis(guessed, paths.T, axis=1).T if exposure.is_labelled else paths
+    return Trajectories(labels, paths, chosen, probability, guesses_near(steps, labels, mistakes, near))
 
 
 def exact_bound(question: Question) -> float | None:
@@ -142,9 +149,9 @@ def exact_bound(question: Question) -> float | None:
     """
     exposure, mistakes = question.exposure, question.mistakes
     everything = question.once(trajectories)
-    if everything is not None and (mistakes > 0 or exposure.is_refined):
+    if everything is not None and (mistakes > 0 or exposure.is_refined or exposure.is_labelled):
         return everything.optimum(exposure.labels)
-    if mistakes > 0:
+    if mistakes > 0 or exposure.is_labelled:
         return None
     log_success = renewal_optimum(exposure.person, exposure.start[np.newaxis], exposure.hits)
     return min(1.0, exp(log_success))
@@ -152,8 +159,8 @@ def exact_bound(question: Question) -> float | None:
 
 @inline
 def exact_kernel(seen: SeenRaw, question: RawQuestion) -> float:
-    """By renewals, where no guess may be wrong."""
-    if question.mistakes > 0:
+    """By renewals, where no guess may be wrong, and it is the place that is guessed."""
+    if question.mistakes > 0 or is_labelled(seen.person.chain):
         return 1.0
     laws, shown = seen.outside.laws, seen.outside.shown
     if shown.any():

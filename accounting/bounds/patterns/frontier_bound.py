@@ -14,6 +14,7 @@ from accounting.bounds.patterns.raw_success_kernel import (
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from models.numerics.jit import inline
+from models.priors.chain import is_labelled
 
 _MOST_OPERATIONS = 1e9  # at most; a second or so of one core
 _MOST_COMPLETION_OPERATIONS = 2e9  # at most; as long
@@ -89,8 +90,11 @@ def _within_log(asked: LogQuestion) -> float | None:
 
 @inline
 def frontier_kernel(seen: SeenRaw, question: RawQuestion) -> float:
-    """Completions are not lowered: that takes longer than the search. At `s = 0` the optimum is known."""
-    if question.vectors == 0 or question.mistakes == 0:
+    """Completions are not lowered: that takes longer than the search.
+
+    At `s = 0` the optimum is known, unless labels are guessed.
+    """
+    if question.vectors == 0 or (question.mistakes == 0 and not is_labelled(seen.person.chain)):
         return 1.0
     effort = frontier_effort(question.vectors)
     return raw_frontier(seen.person, seen.hits, seen.marginal, question.mistakes, seen.outside, effort)

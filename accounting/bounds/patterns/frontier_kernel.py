@@ -55,7 +55,7 @@ from accounting.hmm.frontier.shown_once_kernel import (
 )
 from accounting.hmm.propagation import dot, retreat
 from models.numerics.jit import bare_jit, inline, jit
-from models.priors.chain import LocalChain, Rows, slot_of
+from models.priors.chain import LocalChain, Rows, is_labelled, mistake_cost, slot_of
 
 _TOLERANCE = 2.5e-3  # of success, over the square of the vectors: with 16 a segment may be off by 1e-5
 EXPANSIONS = 4096  # of one person's searches, for each vector: some ten milliseconds with 16
@@ -280,16 +280,18 @@ def _bound_segment(
     """Fill ``tools.found[m]`` with a bound on what comes to a target with at most ``m`` wrong guesses.
 
     ``mass`` comes to it in all, which is won if every guess may be wrong, ``likeliest`` on the likeliest
-    path, which is won if none may. ``share`` is the probability with which the horizon comes to the source
-    and is shown at the target: a segment matters as much as that and what is won behind say.
+    path, which is won if none may (of labels even that is searched for). ``share`` is the probability with
+    which the horizon comes to the source and is shown at the target: a segment matters as much as that and
+    what is won behind say.
     """
     found, won, memory = tools.found, target.success, tools.memory
-    steps = target.last - first + 1
+    steps, by_label = target.last - first + 1, is_labelled(person.chain)
+    cost = mistake_cost(person, first, target.last)
     for m in range(found.size - 1, -1, -1):
         matters = share * won[found.size - 1 - m]
-        if m >= steps or mass * matters <= tolerance:
+        if m >= cost or mass * matters <= tolerance:
             found[m] = mass
-        elif m == 0:
+        elif m == 0 and not by_label:
             found[m] = likeliest
         else:
             slack = tolerance / max(matters, tolerance)

@@ -21,6 +21,7 @@ from accounting.bounds.patterns.segments_kernel import (
 from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
 from models.numerics.jit import inline, jit
+from models.priors.chain import is_labelled
 
 # The moment bound: expectation over hit patterns of a union bound on what is left to be guessed.
 #
@@ -159,7 +160,12 @@ class Size:
 
 
 def usable_order(exposure: Exposure, mistakes: int, effort: Effort, most: float = MOST_OPERATIONS) -> int:
-    """The order for this exposure: at most ``T - s``, lowered where the work would be too much."""
+    """The order for this exposure: at most ``T - s``, lowered where the work would be too much.
+
+    0 where labels are guessed: beyond order 1 their moments have no product form.
+    """
+    if exposure.is_labelled:
+        return 0
     wanted = min(effort.order, exposure.steps - mistakes)
     return Size.of(exposure).affordable_order(wanted, most)
 
@@ -208,7 +214,7 @@ def moment_bound(question: Question) -> float | None:
 @inline
 def moment_kernel(seen: SeenRaw, question: RawQuestion) -> float:
     """The least over orders per number of hits and, where patterns are looked at, per pattern."""
-    if question.order == 0 or question.mistakes == 0:
+    if question.order == 0 or question.mistakes == 0 or is_labelled(seen.person.chain):
         return 1.0
     steps, polynomials, nodes = seen.hits.shape[0], seen.polynomials, seen.nodes
     bound = min(1.0, bound_by_hits(moments_by_hits(polynomials, nodes, steps), question.mistakes))

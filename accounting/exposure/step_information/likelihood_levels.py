@@ -15,7 +15,7 @@ from accounting.exposure.step_information.rays import FEW_OUTPUTS, Rays, few_ray
 from models.mechanisms import DrawnPerWindow, Mechanism, NoiseLaw, Raw
 from models.numerics.elementwise import exp, log
 from models.numerics.jit import jit
-from models.priors.chain import ChainView
+from models.priors.chain import ChainView, is_labelled
 from models.releases import SensorRelease, StepSchedule
 
 # What a run of steps shows, noise included: each sensor as a channel with a few levels of evidence.
@@ -190,6 +190,8 @@ def own_channels(
 
     Levels go to those that count the person neither rarely nor nearly always, the likeliest first: two,
     then three, until their product is ``most``. With ``most = 0`` they have two far apart, whatever it costs.
+    Where labels are guessed, an exact count of several states is carried as two levels, counted or not, as
+    far as ``most`` goes: showing the state, as it does else, is more than was seen.
     """
     time, channel, cover = _find_sensors(chain, hits, seen, first_row)
     counted = _chances(time, cover, marginal)
@@ -202,6 +204,17 @@ def own_channels(
             seen.tables.absent[channel[g], way[g]],
             seen.tables.present[channel[g], way[g]],
         )
+    if is_labelled(chain):
+        product = 1
+        for g in range(time.size):
+            product *= size[g]
+        for g in np.argsort(-counted, kind="mergesort"):
+            is_exact = size[g] == 1 and present[g, 0] == 0.0 and shown[g] == 1.0
+            if is_exact and 2 * product <= most and (cover[g] & (marginal[time[g]] > 0.0)).sum() > 1:
+                product *= 2
+                size[g], shown[g] = 2, 0.0
+                absent[g, 0], absent[g, 1] = 1.0, 0.0
+                present[g, 0], present[g, 1] = 0.0, 1.0
     return OwnChannels(time, cover, size, absent, present, shown)
 
 

@@ -14,6 +14,11 @@ that is the optimum. A prefix whose ``C`` is nowhere above that of an expanded o
 guess is never worth more, and is dropped. Best-first search (Hart, Nilsson and Raphael 1968) with that
 completion is beyond Koga et al.
 
+A chain may have labels (:class:`~models.priors.chain.ChainView`): then labels are guessed and not places. In
+a step whose mistakes cost ``c`` (0 where nothing is asked), ``C[m, x] = w[m, x] if label(x) = g else
+w[m - c, x]``; the genie still shows the state, which is more than the label; and prefixes are compared by
+``w``, whatever their last guess, since states of other labels may move alike.
+
 For example two steps, each spent at place 0 with probability 2/3 and else at 1, no mistake allowed. Guess 0
 leaves 2/3 * 2/3 = 4/9 to be won, guess 1 leaves 1/3 * 2/3 = 2/9. Behind 0, guess 0 wins 4/9: a whole guess,
 and what is open, 2/9 behind 1, is less. It is the optimum after two expansions.
@@ -39,7 +44,7 @@ from accounting.hmm.eight import (
     where_positive,
 )
 from models.numerics.jit import bare_jit, inline, jit
-from models.priors.chain import ChainView, LocalChain, Rows, rows_of, slot_of
+from models.priors.chain import ChainView, LocalChain, Rows, is_labelled, rows_of, slot_of
 
 # Memory of a search, and which of its prefixes have children still open.
 
@@ -208,11 +213,43 @@ def new_completions(mistakes: int, places: int) -> Completions:
 
 
 @bare_jit
+def _guess_label_and_be_shown(chain: ChainView, slot: int, walk: Completions) -> None:
+    """:func:`guess_and_be_shown` where a label is guessed: what the right one gains is added up over it."""
+    value, before, top = walk
+    places, column = top.size, chain.column_start[slot]
+    label = chain.label[(slot + 1) % chain.label.shape[0]]
+    cost = label[places]
+    for m in range(value.shape[0]):
+        for x in range(places):
+            top[x] = 0.0
+        for g in range(places if cost > 0 else 0):
+            for x in range(places):
+                before[m, x] = 0.0  # what this label gains
+            for y in range(places):
+                if label[y] == g:
+                    gain = max(0.0, value[m, y] - (value[m - cost, y] if m >= cost else 0.0))
+                    for j in range(column[y], column[y + 1]):
+                        before[m, chain.row[j]] += chain.value[j] * gain
+            for x in range(places):
+                top[x] = max(top[x], before[m, x])
+        for x in range(places):
+            before[m, x] = top[x]
+        for y in range(places):
+            low = value[m - cost, y] if m >= cost else 0.0
+            if low > 0.0:
+                for j in range(column[y], column[y + 1]):
+                    before[m, chain.row[j]] += chain.value[j] * low
+
+
+@bare_jit
 def guess_and_be_shown(chain: ChainView, slot: int, walk: Completions) -> None:
     """``walk.before`` from ``walk.value``: one guess, one answer of the genie.
 
     Of each place what a wrong guess leaves is added up, and what the right one gains is taken at its largest.
     """
+    if is_labelled(chain):
+        _guess_label_and_be_shown(chain, slot, walk)
+        return
     size, column = np.uint64(walk.top.size), chain.column_start[slot]
     for m in range(walk.value.shape[0]):
         walk.before[m] = 0.0
@@ -425,6 +462,103 @@ def look_far_ahead(memory: SearchMemory, slot: int, step: int, expanded: int, mi
 
 
 @inline
+def _lengthen_by_label(
+    person: LocalChain,
+    memory: SearchMemory,
+    first: int,
+    expanded: int,
+    parent: int,
+    guess: int,
+    mistakes: int,
+) -> None:
+    """:func:`lengthen` by a label."""
+    prefix, ahead, step = memory.prefix, memory.ahead, memory.length[parent]
+    places = person.start.size
+    label = person.chain.label[slot_of(person, first + step)]
+    cost = label[places]
+    for m in range(mistakes + 1):
+        for x in range(places):
+            if cost == 0 or label[x] == guess:
+                prefix[expanded, m, x] = ahead[parent, m, x]
+            else:
+                prefix[expanded, m, x] = ahead[parent, m - cost, x] if m >= cost else 0.0
+    memory.length[expanded] = step + 1
+    memory.origin[expanded, 0] = parent
+    memory.origin[expanded, 1] = guess
+
+
+@inline
+def _look_ahead_of_label(memory: SearchMemory, slot: int, step: int, expanded: int, mistakes: int) -> None:
+    """:func:`look_ahead` after a label, along the entries of each row."""
+    prefix, ahead, rows, evidence = memory.prefix, memory.ahead, memory.rows, memory.evidence
+    width = ahead.shape[2]
+    for m in range(mistakes + 1):
+        for y in range(width):
+            ahead[expanded, m, y] = 0.0
+        for x in range(rows.start.shape[1] - 1):
+            mass = prefix[expanded, m, x]
+            if mass > 0.0:
+                for j in range(np.uint64(rows.start[slot, x]), np.uint64(rows.start[slot, x + 1])):
+                    ahead[expanded, m, np.uint64(rows.column[j])] += mass * rows.value[j]
+        for y in range(width):
+            ahead[expanded, m, y] *= evidence[step, y]
+
+
+@inline
+def _is_dominated_ahead(memory: SearchMemory, expanded: int, mistakes: int) -> bool:
+    """:func:`is_dominated` by ``w``, among all of the same length."""
+    ahead, alike, newest = memory.ahead, memory.alike, memory.newest
+    _, rows, width = ahead.shape
+    here, length = expanded * rows * width, memory.length[expanded]
+    other, is_dominated = newest[length, 0], False
+    while other >= 0 and not is_dominated:
+        there, is_dominated = other * rows * width, True
+        for x in range(0, (mistakes + 1) * width, 8):
+            if is_any_above(load(ahead, here + x), load(ahead, there + x)):
+                is_dominated = False
+                break
+        other = alike[other]
+    if not is_dominated:
+        alike[expanded] = newest[length, 0]
+        newest[length, 0] = expanded
+    return is_dominated
+
+
+@inline
+def _complete_labels(
+    person: LocalChain,
+    memory: SearchMemory,
+    expanded: int,
+    gains: NDArray[np.float64],
+    at: int,
+    mistakes: int,
+) -> float:
+    """:func:`complete` by labels; a step in which nothing is asked has one child, whatever is guessed."""
+    ahead, child = memory.ahead, memory.child
+    places = person.start.size
+    label = person.chain.label[slot_of(person, at)]
+    cost, missed = label[places], 0.0
+    for m in range(mistakes - cost + 1):
+        for x in range(places):
+            missed += ahead[expanded, m, x] * gains[at, mistakes - cost - m, x]
+    for g in range(child.shape[1]):
+        child[expanded, g] = 0.0
+    if cost == 0:
+        child[expanded, 0] = missed
+        return find_best_child(memory, expanded, -1)
+    for x in range(places):
+        if ahead[expanded, mistakes, x] > 0.0:
+            more = 0.0
+            for m in range(mistakes + 1):
+                less = ahead[expanded, m - cost, x] if m >= cost else 0.0
+                more += (ahead[expanded, m, x] - less) * gains[at, mistakes - m, x]
+            if child[expanded, label[x]] == 0.0:
+                child[expanded, label[x]] = missed
+            child[expanded, label[x]] += max(0.0, more)
+    return find_best_child(memory, expanded, -1)
+
+
+@inline
 def complete(
     memory: SearchMemory, expanded: int, gains: NDArray[np.float64], step: int, mistakes: int
 ) -> float:
@@ -445,6 +579,53 @@ def complete(
             less = more
         store(where_positive(value, less), child, expanded * width + x)
     return find_best_child(memory, expanded, -1)
+
+
+@inline
+def _lengthen_by(
+    person: LocalChain,
+    memory: SearchMemory,
+    first: int,
+    expanded: int,
+    parent: int,
+    guess: int,
+    mistakes: int,
+) -> None:
+    """``C`` of the parent's guesses and this place or label, as number ``expanded``."""
+    if is_labelled(person.chain):
+        _lengthen_by_label(person, memory, first, expanded, parent, guess, mistakes)
+    else:
+        lengthen(memory, expanded, parent, guess, mistakes)
+
+
+@inline
+def _is_new(person: LocalChain, memory: SearchMemory, at: int, expanded: int, mistakes: int) -> bool:
+    """Whether the last one may be worth more than those expanded; ``w`` of step ``at`` is filled then."""
+    step, slot = memory.length[expanded], slot_of(person, at - 1)
+    if is_labelled(person.chain):
+        _look_ahead_of_label(memory, slot, step, expanded, mistakes)
+        return not _is_dominated_ahead(memory, expanded, mistakes)
+    is_new = not is_dominated(memory, expanded, mistakes)
+    if is_new and memory.full.shape[0] > 0:
+        look_ahead(memory, slot, step, expanded, mistakes)
+    elif is_new:
+        look_far_ahead(memory, slot, step, expanded, mistakes)
+    return is_new
+
+
+@inline
+def _completion(
+    person: LocalChain,
+    memory: SearchMemory,
+    expanded: int,
+    gains: NDArray[np.float64],
+    at: int,
+    mistakes: int,
+) -> float:
+    """The largest completion of the children of the last one, in step ``at``."""
+    if is_labelled(person.chain):
+        return _complete_labels(person, memory, expanded, gains, at, mistakes)
+    return complete(memory, expanded, gains, at, mistakes)
 
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
@@ -481,7 +662,8 @@ def search(
     ``expansions`` prefixes are expanded, and at least one a step; the search ends once no open prefix is
     above the best whole guess by more than ``slack``. It begins with a dive to a whole guess, always to the
     child with the largest completion, unless even that completion is within the slack: so there is a guess
-    to compare with before anything is opened. :class:`ValueError` for gains of another width.
+    to compare with before anything is opened. Of a chain with labels these are guessed, and mistakes are what
+    wrong guesses cost. :class:`ValueError` for gains of another width.
     """
     if gains.shape[2] != memory.child.shape[1]:
         raise ValueError("gains must be those of new_gains, as wide as the memory")
@@ -489,15 +671,9 @@ def search(
     expanded, open_count, is_diving = 0, 0, True
     attained, best_parent, best_guess = 0.0, -1, -1
     while True:
-        if expanded == 0 or not is_dominated(memory, expanded, mistakes):
-            step = memory.length[expanded]
-            if expanded > 0:
-                slot = slot_of(person, first + step - 1)
-                if memory.full.shape[0] > 0:
-                    look_ahead(memory, slot, step, expanded, mistakes)
-                else:
-                    look_far_ahead(memory, slot, step, expanded, mistakes)
-            completion = complete(memory, expanded, gains, first + step, mistakes)
+        step = memory.length[expanded]
+        if expanded == 0 or _is_new(person, memory, first + step, expanded, mistakes):
+            completion = _completion(person, memory, expanded, gains, first + step, mistakes)
             guess = memory.best[expanded]
             if expanded == 0 and completion <= slack:
                 memory.spent[0] += 1
@@ -519,7 +695,7 @@ def search(
                 break
             parent = memory.parent[0]
             guess, open_count = take_child(memory, open_count, attained)
-        lengthen(memory, expanded, parent, guess, mistakes)
+        _lengthen_by(person, memory, first, expanded, parent, guess, mistakes)
     memory.spent[0] += expanded
     bound = max(attained, memory.completion[0]) if open_count > 0 else attained
     return Found(bound, attained, best_parent, best_guess)

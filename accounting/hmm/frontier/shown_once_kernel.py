@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from accounting.hmm.frontier.search_kernel import SearchMemory, search
 from accounting.hmm.propagation import predict
 from models.numerics.jit import bare_jit, jit
-from models.priors.chain import LocalChain, slot_of
+from models.priors.chain import LocalChain, is_labelled, mistake_cost, slot_of
 
 _SLACK = 1e-3  # of what is left to win: a search may end so early
 
@@ -51,6 +51,47 @@ def new_first_right(places: int, mistakes: int) -> FirstRight:
 
 
 @bare_jit
+def _first_right_label(
+    person: LocalChain,
+    weight: NDArray[np.float64],
+    law: NDArray[np.float64],
+    first: int,
+    last: int,
+    gains: NDArray[np.float64],
+    bound: NDArray[np.float64],
+    work: FirstRight,
+) -> None:
+    """:func:`first_right_bound` by labels."""
+    here, ahead, _, total = work
+    places, wrong = law.size, 0
+    for x in range(places):
+        here[x] = law[x]
+    total[:] = 0.0
+    for t in range(first, last + 1):
+        label = person.chain.label[slot_of(person, t)]
+        for x in range(places):
+            here[x] *= weight[t, x]
+        for m in range(wrong, bound.size if label[places] > 0 else 0):
+            best = 0.0
+            for g in range(places):
+                won = 0.0
+                for x in range(places):
+                    if label[x] == g and here[x] > 0.0:
+                        value = 0.0
+                        for j in range(m - wrong + 1):
+                            value += gains[t, j, x]
+                        won += here[x] * value
+                best = max(best, won)
+            total[m] += best
+        wrong += label[places]
+        if t < last:
+            predict(person.chain, slot_of(person, t), here, ahead)
+            here, ahead = ahead, here
+    for m in range(min(bound.size, wrong)):
+        bound[m] = min(bound[m], total[m])
+
+
+@bare_jit
 def first_right_bound(
     person: LocalChain,
     weight: NDArray[np.float64],
@@ -65,7 +106,13 @@ def first_right_bound(
 
     ``law`` (K,) is that of step ``first`` before its evidence, ``last`` the last step guessed; ``gains`` (T,
     s + 1, W) what each mistake allowed adds to ``V``. Bounds for as many mistakes as there are steps stay.
+
+    Of a chain with labels the first right guess is a label: ``sum_t max_g sum_(x: label(x) = g) f_t(x) V(t,
+    m - what the steps u..t-1 cost, x)``, over the steps that are asked.
     """
+    if is_labelled(person.chain):
+        _first_right_label(person, weight, law, first, last, gains, bound, work)
+        return
     here, ahead, best, total = work
     for x in range(law.size):
         here[x] = law[x]
@@ -123,6 +170,9 @@ def lower_completion(
     """
     law, here, value = work.law, work.here, work.value
     mistakes, steps = value.size - 1, last - t
+    # The genie's is the optimum where no mistake is left; not of labels, which may leave the state open.
+    least = -1 if is_labelled(person.chain) else 0
+    most_wrong = min(mistakes, mistake_cost(person, t + 1, last) - 1)
     for x in range(law.size):
         if possible[x] == 0.0:
             continue
@@ -134,7 +184,7 @@ def lower_completion(
             won += gains[t, m, x]
             value[m] = won
         first_right_bound(person, weight, law, t + 1, last, gains, value, work.first_right)
-        for m in range(min(mistakes, steps - 1), 0, -1):
+        for m in range(most_wrong, least, -1):
             if expansions > 0:
                 most, slack = max(steps, expansions), _SLACK * value[m]
                 found = search(person, weight, law, t + 1, last, gains, m, most, slack, memory)

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.audit import InformationShare, information_shares
-from accounting.bounds.radius import ceilings_within
 from accounting.exposure import Exposure
 from accounting.settings import HorizonSettings
 from models.calendar import Calendar
@@ -78,11 +78,12 @@ class RevealedByRelease:
 
 @dataclass(frozen=True)
 class Change:
-    """Other decisions in every step: ceiling and added risk, means over people, each at their worst moment.
+    """Other decisions in every step: ceiling and added risk, means over people, each at one moment.
 
-    The worst moment is where most is added *then*. ``most_added`` is that of the most affected. ``error`` is
-    the expected absolute error of a changed count, in people; None where nothing would be published, or
-    nothing changes.
+    The moments are those at which most was added as it was published, the same for every change: so two
+    changes differ by what they change only. ``most_added`` is that of the most affected at any step.
+    ``error`` is the expected absolute error of a changed count, in people; None where nothing would be
+    published, or nothing changes.
     """
 
     name: str
@@ -132,7 +133,8 @@ def load_priors(
     registry = registry.with_designs(designs_of(settings.release)).with_designs(designs)
     registry = with_recorded_windows(folder, registry)
     pseudonyms = load_pseudonym_key(settings, folder).pseudonyms(population.people)
-    return Priors(as_accounted(folder, population), registry, pseudonyms)
+    asked = settings.asked(settings.question).asked_of(as_accounted(folder, population))
+    return Priors(asked, registry, pseudonyms)
 
 
 def lowering(
@@ -152,7 +154,8 @@ def lowering(
     revealed = [(number, share) for number, window in enumerate(windows) for share in window.shares()]
     shares = _by_sensor(revealed)
     exposed_people = replace(priors, population=priors.population.subset(index))
-    changes = _changes(exposed_people, steps, log.horizon(), shares)
+    moments = np.array([record.step for record in exposed])
+    changes = _changes(exposed_people, moments, steps, log.horizon(), shares)
     return Lowering(len(windows), int(log.settings["horizon"]), shares, _by_release(revealed), changes)
 
 
@@ -219,12 +222,13 @@ def _whole(revealed: Sequence[tuple[int, InformationShare]]) -> float:
 
 def _changes(
     exposed: Priors,
+    moments: NDArray[np.int64],
     steps: Sequence[StepSchedule],
     horizon: HorizonSettings,
     shares: Sequence[RevealedBySensor],
 ) -> tuple[Change, ...]:
     """As it was, less of the sensors that revealed most, and noise at all sensors."""
-    change = partial(_change, exposed, steps, horizon)
+    change = partial(_change, exposed, moments, steps, horizon)
     most = [share.sensor for share in shares[:NAMED_SENSORS]]
     rows = [change("as it was", {}, None)]
     for sensor in most:
@@ -241,6 +245,7 @@ def _changes(
 
 def _change(
     exposed: Priors,
+    moments: NDArray[np.int64],
     steps: Sequence[StepSchedule],
     horizon: HorizonSettings,
     name: str,
@@ -266,9 +271,10 @@ def _change(
     in_windows = exposed.registry.in_windows
     registry = exposed.registry.with_windows({name: less(name, own) for name, own in in_windows.items()})
     shown = (in_single_steps(less_of(step), registry) for step in steps)
-    worst = account(exposed.population, shown, horizon).worst
+    found = account(exposed.population, shown, horizon, moments=moments)
+    assert found.risk_at is not None and found.added_at is not None
     mechanism = others or next(iter(chosen.values()), None)
     is_noised = mechanism is not None and mechanism.is_released
     error = public_error(mechanism) if mechanism is not None and is_noised else None
-    ceiling = ceilings_within(horizon.within_nats, worst.risk).mean()
-    return Change(name, float(ceiling), float(worst.added.mean()), worst.most_added, error)
+    ceiling, added = float(found.risk_at.mean()), float(found.added_at.mean())
+    return Change(name, ceiling, added, found.worst.most_added, error)

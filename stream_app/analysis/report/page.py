@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from math import ceil, floor, log10
@@ -14,6 +15,7 @@ from stream_app.analysis.alternatives import EXPLAINED, VariedRisks
 from stream_app.analysis.audit_file import AuditedPerson
 from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report import sections
+from stream_app.analysis.report.dpia import Asked, annex_of
 from stream_app.analysis.report.lowering import Lowering
 from stream_app.analysis.run_log import RunLog
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
@@ -168,6 +170,13 @@ def run_report(
     rows = [each.in_words() for each in varied]
     given = {"lower": lower, "later": later, "varied": varied, "varied_rows": rows, "crowd": crowd}
     return rendered(_templates(), name, log=log, made=made, **given)
+
+
+def dpia_report(log: RunLog, made: str, asked: Asked, *, is_public: bool) -> str:
+    """The annex of a data protection impact assessment."""
+    shown = replace(log, beyond=None) if is_public else log
+    annex = annex_of(shown, asked, is_public=is_public)
+    return rendered(_templates(), "dpia.html.j2", log=shown, made=made, annex=annex)
 
 
 def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:

@@ -14,7 +14,7 @@ from models.releases import StepSchedule, in_single_steps
 from stream_app.analysis.audit_file import AuditedPerson, AuditedRadius
 from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report.lowering import NAMED_SENSORS, Change, Lowering, Priors, positions
-from stream_app.analysis.run_log import RulePeriod, RunLog
+from stream_app.analysis.run_log import RunLog
 from stream_app.analysis.verdict import (
     PeopleOver,
     RunVerdict,
@@ -24,14 +24,19 @@ from stream_app.analysis.verdict import (
     whole_rule_in_words,
 )
 from stream_app.setup.exclusions import Exclusion
+from stream_app.setup.given_priors import PRIORS_REST_ON
 from stream_app.setup.priors_verdict import CheckedGroup, PriorsVerdict
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.description import changes_in
 from stream_app.setup.run_folder.manifest import EXCLUSIONS
+from stream_app.setup.run_folder.record import Entry
+from stream_app.setup.run_folder.run_settings import question_of_run
 from stream_app.watching.hindsight import Hindsight, PastHorizon, hindsight
 from stream_app.watching.prior_notes import ceiling_condition
+from stream_app.watching.view import ABOUT_NOTHING, Moment, View, error_in_words
 from stream_app.watching.wording import (
     DOWN,
+    NO_GUARANTEE,
     ceiling_in_words,
     duration,
     in_a_hundred,
@@ -40,7 +45,6 @@ from stream_app.watching.wording import (
     sentence_case,
     shortened,
     significant,
-    spent_in_words,
 )
 
 Rows = Iterable[Sequence[str]]
@@ -79,10 +83,12 @@ def what_the_verdict_rests_on(verdict: RunVerdict, log: RunLog) -> Rows:
         )
         if period.adversary is not None:
             yield "Kept against", "an adversary who does not know where the others are (setting adversary)"
-        yield "Most people over the limit", _most_over(part.at, log)
-        yield from _people_over(log, period)
-    yield f"Highest added risk, over all people and steps{log.by_priors}", ceiling_in_words(log.most_added)
-    yield "Highest ceiling, over all people and steps", ceiling_in_words(log.most_risk)
+        yield "Most people over the limit at a step", _most_over(part.at, log)
+        for each in log.view.group("people"):
+            yield each.label, each.sentence
+    for each in log.view.group("most"):
+        by = f", {each.condition}" if each.kind.name == "added" and log.is_raised else ""
+        yield f"{each.label}, over all people and steps{by}", each.shown
     if log.adversary is not None:
         highest = max(summary.risk["1.0"] for summary in log.judged)
         yield "Highest ceiling against that adversary, over all people and steps", ceiling_in_words(highest)
@@ -94,40 +100,30 @@ def what_the_verdict_rests_on(verdict: RunVerdict, log: RunLog) -> Rows:
 
 
 def _most_over(at: PeopleOver, log: RunLog) -> str:
-    count = f"{at.least:,} to {at.most:,}" if at.least < at.most else f"{at.most:,}"
-    return f"{count} of {at.people:,}, at {log.when(at.step)}; {at.allowed:,} may be"
+    count = f"{at.most:,} of {at.people:,}"
+    if at.least < at.most:
+        count = f"between {at.least:,} and {at.most:,} of {at.people:,} (the records leave open how many)"
+    may = "nobody" if at.allowed == 0 else f"at most {at.allowed:,}"
+    return f"{count}, at {log.when(at.step)}; the rule allows {may}"
 
 
-def _people_over(log: RunLog, period: RulePeriod) -> Rows:
-    """Now, ever and forecast are three figures: by the ceilings that decide, or as a decision foresaw it."""
-    last = log.summaries[-1].over_limit
-    if last is not None:
-        yield (
-            "Over the limit now, after the last step",
-            f"{last.by_releases:,} because of releases, {last.by_habits:,} because of habits alone",
-        )
-        yield "Ever over the limit, after any step", f"{last.ever:,} people, for either reason"
-    foreseen = [why for step, why in log.reasons.items() if period.has(step) and why.people]
-    if foreseen:
-        most = max(foreseen, key=lambda why: why.over + why.natural)
-        more = " or more" if most.over > most.allowed else ""
-        yield (
-            "Forecast when deciding, at most",
-            f"{most.over:,}{more} because of releases, {most.natural:,} because of habits alone, in the "
-            "decided step or if nothing is released after it; mostly by the fast bound, so it is more people "
-            "than were over the limit",
-        )
+def headline_rows(log: RunLog) -> Rows:
+    """Guess, attack, ceiling and added risk: at the worst step, over all steps, and after the last one."""
+    scopes = [{each.kind.name: each for each in log.view.group(scope)} for scope in HEADLINE_SCOPES]
+    for name, each in scopes[0].items():
+        yield each.label, *(of_scope[name].shown if name in of_scope else "–" for of_scope in scopes)
+
+
+HEADLINE_SCOPES = ("headline", "mean", "last")
+
+
+RECORD_COLUMNS = ("From step", "Since", "By", "Why", "With")
 
 
 def record_rows(log: RunLog) -> Rows:
     """Which rule held, from which step, who said so, and why."""
     for entry, changes in zip(log.changes, changes_in(log.changes), strict=True):
         facts = entry.facts
-        habits = ", ".join(filter(None, (entry.about.get("priors_file"), facts.get("assumed_habits"))))
-        priors = (
-            f"priors {str(facts.get('priors'))[:12]} of {facts.get('people', 0):,} people"
-            f"{f' ({habits})' if habits else ''}"
-        )
         release = facts.get("release") or {}
         limit = BudgetSettings.model_validate(release.get("budget") or {}).limit
         sigma = release.get("sigma")
@@ -140,9 +136,22 @@ def record_rows(log: RunLog) -> Rows:
             entry.reason or ("begun" if entry.kind == "begun" else "no promise was weakened"),
             f"{changed}{whole_rule_in_words(limit)}; "
             f"released by {release.get('mechanism', 'gaussian')}{noise}; "
-            f"horizon {facts.get('horizon')}, mistakes {facts.get('mistakes')}; {priors}; "
+            f"horizon {facts.get('horizon')}, mistakes {facts.get('mistakes')}; {priors_of(entry)}; "
             f"tallyguard {entry.version}",
         )
+
+
+def priors_of(entry: Entry) -> str:
+    """Of an entry of the record: which priors, by digest, of how many people, and what they rest on."""
+    facts, about = entry.facts, entry.about
+    if not facts.get("people"):
+        return "no priors"
+    rests_on = facts.get("assumed_habits") or about.get(PRIORS_REST_ON)
+    habits = ", ".join(filter(None, (about.get("priors_file"), rests_on)))
+    return (
+        f"priors {str(facts.get('priors'))[:12]} of {facts['people']:,} "
+        f"people{f' ({habits})' if habits else ''}"
+    )
 
 
 # What the priors rest on, and what real traces said of them: predicted and realised, by groups of people.
@@ -187,6 +196,8 @@ def setting_rows(log: RunLog) -> Rows:
         yield "Steps", f"{log.when(steps[0])} to {log.when(steps[-1])}, {length} each"
     if log.summaries:
         yield "Horizon", f"{settings['horizon']} steps, {settings['mistakes'] or 'none'} of them may be wrong"
+        if (asked := question_of_run(settings)) is not None:
+            yield "What must not be told", f"{asked.what} (question {asked.name})"
         yield "Assumed observer", "sees every release, knows the person's habits and where everybody else is"
     for mechanism, count in sorted(log.releases.items()):
         yield f"Decided, {mechanism}", f"{count:,} sensor-steps"
@@ -211,6 +222,11 @@ def unrefined(log: RunLog) -> tuple[int, str] | None:
     worst = max(log.summaries, key=lambda summary: summary.not_reached)
     note = not_reached_in_words(worst.not_reached)
     return None if note is None else (worst.step, note)
+
+
+def exposed_columns(log: RunLog) -> Sequence[str]:
+    """The headings over :func:`exposed_rows`."""
+    return "Pseudonym", "Last step", "Guess", f"Ceiling, {log.condition}", f"Added risk{log.by_priors}"
 
 
 def exposed_rows(log: RunLog) -> Rows:
@@ -258,7 +274,10 @@ def hindsight_rows(log: RunLog, found: Sequence[Hindsight]) -> Rows:
 
 def crowd_rows(found: PlannedCrowd) -> Rows:
     """Ceilings of both adversaries at the step at which the most was added, and at the last."""
-    worst = max(range(len(found.steps)), key=lambda index: found.steps[index].mean_added)
+    view = View(ABOUT_NOTHING)
+    for each in found.steps:
+        view.note(Moment.planned(each, None))
+    worst = next(i for i, each in enumerate(found.steps) if view.worst and each.step == view.worst.step)
 
     def row(index: int, which: str) -> tuple[str, ...]:
         own: RiskSummary = found.steps[index]
@@ -300,15 +319,9 @@ def published_rows(log: RunLog) -> Rows:
             f"{entry.published:,} of {entry.releases:,}",
             f"{entry.exact:,}",
             kinds,
-            _error(entry.error),
-            entry.spent,
+            log.errors[entry.sensor].shown,
+            NO_GUARANTEE if entry.exact and not isfinite(entry.epsilon) else entry.spent,
         )
-
-
-def _error(error: float | None) -> str:
-    if error is None:
-        return "nothing published"
-    return "exact" if error == 0.0 else f"{error:.1f} people"
 
 
 def unlisted_alike(log: RunLog) -> int:
@@ -319,17 +332,14 @@ def unlisted_alike(log: RunLog) -> int:
 
 def spent_rows(log: RunLog) -> Rows:
     """Epsilon of everything published so far, by group of sensors."""
-    spends = {} if log.account is None else log.account.spends
-    has_one_group = len(spends) == 2  # which is the same as every sensor
-    for group, spend in spends.items():
-        if group == EVERY_GROUP or not has_one_group:
-            name = "all together" if group == EVERY_GROUP else group
-            yield name, spent_in_words(spend, log.delta), _odds(spend.epsilon(log.delta))
+    for each in log.spent:
+        group = each.name.removeprefix("epsilon.")
+        yield "all together" if group == EVERY_GROUP else group, each.shown, _odds(each.value or 0.0)
 
 
 def _odds(epsilon: float) -> str:
     if not isfinite(epsilon):
-        return "any factor"
+        return "no factor: nothing is promised"
     odds = exp(min(epsilon, 700.0))
     return f"{odds:,.3g}" if odds < 1000 else f"{odds:,.0f}" if odds < _MOST_ODDS else "more than a million"
 
@@ -367,7 +377,7 @@ def share_rows(found: Lowering, listed: int = 8) -> Rows:
 def change_rows(changes: Sequence[Change]) -> Rows:
     """What other decisions would have done."""
     for change in changes:
-        error = "–" if change.error is None else f"{change.error:.1f} people"
+        error = "–" if change.error is None else error_in_words(change.error)
         chances = map(ceiling_in_words, (change.ceiling, change.added, change.most_added))
         yield change.name, *chances, error
 

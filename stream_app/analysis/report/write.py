@@ -14,16 +14,18 @@ from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.alternatives import VariedRisks
 from stream_app.analysis.audit_file import read_audit
 from stream_app.analysis.crowd import PlannedCrowd
+from stream_app.analysis.report.dpia import Asked
 from stream_app.analysis.report.lowering import Priors, lowering
-from stream_app.analysis.report.page import audit_report, run_report
+from stream_app.analysis.report.page import audit_report, dpia_report, run_report
 from stream_app.analysis.report.sections import exposed_in_hindsight
-from stream_app.analysis.run_log import read_run
+from stream_app.analysis.run_log import RunLog, read_run
 from stream_app.exceptions import OutputError
 from stream_app.setup.this_process import only_errors_of, own_version
 
 # The report as a PDF to file: the same page, set by WeasyPrint, which needs Pango from the system.
 
 SUFFIX = ".pdf"
+_MOST_EXPOSED = 10
 _ARCHIVAL = "pdf/a-3u"  # fonts embedded, text that can be searched: what archives ask for
 _REMEDY = (
     "pip install 'tallyguard[pdf]', and Pango (on Debian: apt install libpango-1.0-0 libpangoft2-1.0-0 "
@@ -63,6 +65,24 @@ def write_report(
     return save_report(make_report(source, most_exposed, now, priors), output)
 
 
+def make_annex(
+    source: Path, asked: Asked, *, is_public: bool, now: datetime | None = None, designs: Designs = NO_DESIGNS
+) -> str:
+    """The annex of a data protection impact assessment about a run's folder, as HTML."""
+    log = read_run(source, 0 if is_public else _MOST_EXPOSED, designs)
+    return dpia_report(log, _made(source, now, log, is_public=is_public), asked, is_public=is_public)
+
+
+def _made(source: Path, now: datetime | None, log: RunLog | None = None, *, is_public: bool = False) -> str:
+    """When the report was made, with which version, and of what."""
+    moment, folder = now or datetime.now(UTC), source.resolve()
+    made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {own_version()} from "
+    if log is None:
+        return f"{made}the audit in {source.name}."
+    where = "" if is_public else f" in {folder.parent.name}/{folder.name}"
+    return f"{made}the run of {log.settings['deployment']}{where}."
+
+
 def make_report(
     source: Path,
     most_exposed: int = 10,
@@ -80,16 +100,15 @@ def make_report(
     their ceilings against an adversary who does not know where the others are. :class:`OutputError`
     where ``source`` is neither.
     """
-    moment = now or datetime.now(UTC)
-    made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {own_version()} from {source.name}."
-    if source.is_dir():
-        log = read_run(source, most_exposed, designs)
-        if priors is None:
-            return run_report(log, made, varied=varied, crowd=crowd)
-        steps = read_decisions(source / "decisions.jsonl", priors.registry)
-        later = exposed_in_hindsight(log, priors, steps)
-        return run_report(log, made, lowering(log, priors, steps), later, varied, crowd)
-    return audit_report(read_audit(source), made)
+    if not source.is_dir():
+        return audit_report(read_audit(source), _made(source, now))
+    log = read_run(source, most_exposed, designs)
+    made = _made(source, now, log)
+    if priors is None:
+        return run_report(log, made, varied=varied, crowd=crowd)
+    steps = read_decisions(source / "decisions.jsonl", priors.registry)
+    later = exposed_in_hindsight(log, priors, steps)
+    return run_report(log, made, lowering(log, priors, steps), later, varied, crowd)
 
 
 def save_report(html: str, output: Path) -> int:

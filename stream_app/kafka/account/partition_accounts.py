@@ -38,7 +38,7 @@ from stream_app.wire import OverLimitCounts, RiskSummary
 
 _CHECKED_AT_ONCE = 2_000
 _DRAWN = "drawn_"  # before the names of arrays of the chains that stand for people
-_DERIVED = ("distribution_start", "distribution")  # not stored: computed again from the moves
+_DERIVED = ("distribution_start", "distribution", "label_start", "label")  # not stored: computed again
 
 
 class SavedPeople(NamedTuple):
@@ -146,7 +146,11 @@ def _unpacked(
     arrays = like._replace(**{name: stored[f"{prefix}{name}"] for name in _stored_names()})
     starts = np.zeros(len(people) + 1, dtype=np.int64)
     np.cumsum(arrays.slots * np.diff(arrays.places_start), out=starts[1:])
-    arrays = arrays._replace(distribution_start=starts, distribution=np.zeros(starts[-1]))
+    arrays = arrays._replace(
+        distribution_start=starts,
+        distribution=np.zeros(starts[-1]),
+        label_start=np.zeros(len(people) + 1, dtype=np.int64),
+    )
     unchecked = Population(tuple(people), tuple(location_names), arrays)
     parts = [Population.pack((), location_names)]
     for start in range(0, len(people), _CHECKED_AT_ONCE):

@@ -41,7 +41,7 @@ from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
 from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_models
 from stream_app.setup.combinations import Facts, Runner, refuse
-from stream_app.setup.declared import require_most_counts, require_strangers
+from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.release_settings import BUDGET, CROWD, CrowdSettings, ReleaseSettings
@@ -60,7 +60,7 @@ from stream_app.setup.run_folder.record import (
     last_facts,
     next_entry,
 )
-from stream_app.setup.run_folder.run_settings import FORMS, facts_of_clock, mechanisms_of_windows
+from stream_app.setup.run_folder.run_settings import FORMS, facts_if_set, mechanisms_of_windows
 from stream_app.setup.sections import QualitySettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
@@ -311,7 +311,7 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
         basis["draws"] = settings.draws
     if registry.in_windows:  # accounted in every step, also before their windows end
         basis["windows"] = mechanisms_of_windows(registry)
-    basis |= facts_of_clock(settings)
+    basis |= facts_if_set(settings)
     check = settings.priors_check
     if check is not None and check.is_too_low:  # ceilings hold for a radius around the priors
         basis |= {"priors_check.kappa_min": check.kappa_min, "priors_check.priors": check.priors}
@@ -536,6 +536,7 @@ class Deployment:
         if registry.windowed:
             registry = with_windows(registry, policy_from(settings.release, registry))
         require_most_counts(registry, settings.connect.scaled)
+        bounded_days(settings, registry)
         require_strangers(registry, settings.crowd)
         return cls(settings, registry, Topics.of(settings), connection)
 

@@ -58,6 +58,7 @@ from stream_app.kafka.release.release_log import TransactionLog
 from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
 from stream_app.kafka.warm_up import compile_kernels
 from stream_app.kafka.worker_process import Job, stop_if_cancelled
+from stream_app.setup.declared import bounded_days
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.facts import NETWORK
 from stream_app.setup.run_folder.manifest import check_reason
@@ -521,12 +522,13 @@ class DecidingWorker(Job):
     async def _carry(self, progress: Progress) -> Progress:
         """Continue the privacy account of earlier runs; the log is read if the position does not hold it."""
         account = PrivacyAccount.load(progress.account) if progress.account else None
+        days = bounded_days(self._deployment.settings, self._deployment.registry)
         if account is None or not account.is_of_this_version:
-            account = PrivacyAccount(self._deployment.facts.registries.groups)
+            account = PrivacyAccount(self._deployment.facts.registries.groups, days)
             decisions = self._deployment.topics.decisions
             async for decision in read_steps(self._deployment.connection, decisions, 0, progress.next_step):
                 account.charge(self._deployment.schedule_of(decision))
-        account.open(self._deployment.facts.registries.groups)
+        account.open(self._deployment.facts.registries.groups, days)
         self._monitor.observer.carried(account)
         return progress.model_copy(update={"account": account.save()})
 

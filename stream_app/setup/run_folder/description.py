@@ -31,7 +31,7 @@ from models.mechanisms import Designs
 from models.noise import CorrelatedNoise
 from models.releases import Sensor, SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, first_fault
-from stream_app.setup.run_folder.facts import NETWORK, Change, Network, changes_between
+from stream_app.setup.run_folder.facts import NETWORK, Change, Network, changes_between, per_day_in_words
 from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH
 from stream_app.setup.run_folder.people_record import change_in_words
 from stream_app.setup.run_folder.record import (
@@ -222,7 +222,8 @@ def _of_the_run(settings: Settings) -> dict[str, Any]:
     secret = {
         name for name, field in Settings.model_fields.items() if SecretStr in get_args(field.annotation)
     }
-    shown: dict[str, Any] = settings.model_dump(mode="json", exclude={*_NOT_OF_THE_RUN, *secret})
+    unsaid = () if settings.totals else ("totals",)  # as descriptions of versions without them are
+    shown: dict[str, Any] = settings.model_dump(mode="json", exclude={*_NOT_OF_THE_RUN, *secret, *unsaid})
     return {name: Path(value).name if name in FILES and value else value for name, value in shown.items()}
 
 
@@ -303,5 +304,6 @@ def _in_words(sensor: Sensor, registry: SensorRegistry) -> dict[str, str]:
         "corrections": str(sensor.corrections),
         "window": "none" if window is None else f"one of {window.steps} steps",
         "kind of window": repr(window),
+        "bound over a day": per_day_in_words(sensor.per_day),
         "region": repr(sensor.region) if registry.regions else "none",
     }

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from models.releases import CountingWindow, Sensor, SensorRegistry
+from models.releases import CountingWindow, PerDay, Sensor, SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 
 NETWORK = "network"
@@ -138,6 +138,9 @@ class Network:
             if before is not None and before.most_counts != sensor.most_counts:
                 often = f"{before.most_counts} -> {sensor.most_counts}"
                 yield Change(kind="sensor", words=f"most_counts of {name} {often}")
+            if before is not None and before.per_day != sensor.per_day:
+                often = f"{per_day_in_words(before.per_day)} -> {per_day_in_words(sensor.per_day)}"
+                yield Change(kind="sensor", words=f"counts of a person by {name} {often}")
 
     def reveals_no_more_in(self, later: Network) -> bool:
         """Whether a later network has no sensor that this one lacks."""
@@ -161,6 +164,27 @@ class Network:
                     _named(now),
                     "keep the places that were there in their order, and add new ones at the end",
                 )
+
+
+def bounds_of(facts: Mapping[str, Any]) -> Mapping[str, PerDay]:
+    """The bounds over a day that recorded facts name, by sensor."""
+    return {
+        str(each["name"]): PerDay(**each["per_day"])
+        for each in facts.get(NETWORK, {}).get("sensors", ())
+        if "per_day" in each
+    }
+
+
+def per_day_in_words(bound: PerDay | None) -> str:
+    """How often a person is counted in a day at most: "4 a day, by 2 sensors a day"."""
+    if bound is None:
+        return "not bounded over a day"
+    said = {
+        "{} a day by this sensor": bound.own,
+        "{} a day": bound.counts,
+        "by {} sensors a day": bound.sensors,
+    }
+    return ", ".join(words.format(most) for words, most in said.items() if most is not None)
 
 
 def _accounted(registry: SensorRegistry, sensor: Sensor) -> Sensor:
@@ -223,6 +247,8 @@ def _saved(sensor: Sensor) -> dict[str, Any]:
         saved["corrections"] = sensor.corrections
     if sensor.window is not None:
         saved["window"] = json.loads(json.dumps(asdict(sensor.window)))
+    if sensor.per_day is not None:
+        saved["per_day"] = asdict(sensor.per_day)
     if sensor.region is not None:
         saved["region"] = sensor.region
     return saved
@@ -241,6 +267,7 @@ def _loaded(saved: Mapping[str, Any]) -> Sensor:
         corrections=int(saved.get("corrections", 0)),
         window=window,
         region=saved.get("region"),
+        per_day=PerDay(**saved["per_day"]) if "per_day" in saved else None,
     )
 
 
@@ -259,6 +286,11 @@ class Registries:
     def at(self, step: int) -> SensorRegistry:
         """The sensors that counted at a step, and all that was removed before."""
         return self._registries[max(0, bisect_right(self._starts, step) - 1)]
+
+    @property
+    def ever(self) -> dict[str, Sensor]:
+        """All sensors that count, or counted once, by name."""
+        return {each.name: each for known in self._registries for each in known.sensors}
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -326,7 +358,7 @@ def _difference(name: str, was: Any, now: Any) -> str:
         what = name
     if name in _FINGERPRINTS and was is not None and now is not None:
         return f"{what}: another one"
-    return f"{what} {_short_of(name, was)} -> {_short_of(name, now)}"
+    return f"{what} {' -> '.join(_pair(name, was, now))}"
 
 
 def differences(changed: Sequence[str], stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
@@ -344,16 +376,27 @@ def differences(changed: Sequence[str], stored: Mapping[str, Any], wanted: Mappi
 
 
 _MOST_SHOWN = 12  # settings in a sentence
+_LONGEST = 80  # characters of a value
+_BESIDE = 20  # characters of what is equal that stand before a difference
 
 
 def _was_is(name: str, was: Any, now: Any) -> str:
     if name in _FINGERPRINTS and was is not None and now is not None:
         return f"{name} was another one"
-    return f"{name} was {_short_of(name, was)}, is {_short_of(name, now)}"
+    before, after = _pair(name, was, now)
+    return f"{name} was {before}, is {after}"
 
 
-def _short_of(name: str, value: object) -> str:
-    return "another one" if name in _FINGERPRINTS and value is not None else _short(value)
+def _pair(name: str, was: object, now: object) -> tuple[str, str]:
+    """Both values, short enough for a sentence; of two long ones the part from where they differ."""
+    if name in _FINGERPRINTS:
+        before, after = (_short(each) if each is None else "another one" for each in (was, now))
+        return before, after
+    texts = [json.dumps(each) if isinstance(each, list | str) else _short(each) for each in (was, now)]
+    same = next((k for k, each in enumerate(zip(*texts, strict=False)) if len({*each}) > 1), 0)
+    skipped = max(0, same - _BESIDE) if max(map(len, texts)) > _LONGEST else 0
+    before, after = (_cut(("..." if skipped else "") + each[skipped:]) for each in texts)
+    return before, after
 
 
 def leaves(name: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -372,8 +415,11 @@ def _short(value: object) -> str:
         value = f"window of {value.steps} steps"
     if isinstance(value, Mapping) and "kappa_min" in value:  # of a check of the priors what ceilings go by
         value = {name: value.get(name) for name in ("verdict", "kappa_min")}
-    text = json.dumps(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return _cut(json.dumps(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 def _named(name: str) -> str:

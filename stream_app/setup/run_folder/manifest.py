@@ -54,6 +54,7 @@ NOT_IN_SNAPSHOTS = DECIDED | REPORTED | {NETWORK, "sensors", EXCLUSIONS}
 ACCOUNTED_WITH = (
     *("deployment", "step_seconds", "origin", "first_slot", "timezone", "holidays"),
     *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
+    *("question", "questions"),
 )
 """Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""
 
@@ -74,6 +75,10 @@ FIXED: Mapping[str, str] = {
     "`tallyguard ledger` or `plan` a schedule",
     "mistakes": "ceilings before and after would answer different questions; to ask another one, give "
     "`tallyguard ledger` or `plan` a schedule",
+    "question": "ceilings before and after would answer different questions; to ask another one, give "
+    "`tallyguard audit` or `plan` a schedule",
+    "questions": "ceilings before and after would answer different questions; give the other one a name of "
+    "its own",
     "pseudonym_key": "people would have other pseudonyms than in the records so far",
     "risk_format": "risks of the steps so far are in the other format",
     "windows": "a count over a window is accounted in each of its steps, before it is published",
@@ -295,10 +300,10 @@ def _reveals_no_more(was: Any, now: Any) -> bool:
     less_noise = was.get("sigma") != now.get("sigma") and (now.get("sigma") or 0.0) < (
         was.get("sigma") or 0.0
     )
-    return not less_noise and _is_no_looser(*limits)
+    return not less_noise and is_no_looser(*limits)
 
 
-def _is_no_looser(was: RiskBudget | None, now: RiskBudget | None) -> bool:
+def is_no_looser(was: RiskBudget | None, now: RiskBudget | None) -> bool:
     """Whether every schedule that keeps the limit now also kept the one before."""
     if was is None or was == now:
         return True

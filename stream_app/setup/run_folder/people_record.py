@@ -414,6 +414,12 @@ def law_when_told(
     begin = int(_since(before)[old])
     law = law_at(chain, before.initial(old), begin, step, clock.first_slot, clock.calendar)
     places = given.chain(new).places
+    if np.unique(chain.places).size < chain.places.size or np.unique(places).size < places.size:
+        raise RunChangedError(
+            "priors that change while a deployment lives must have one state for each place",
+            f"states of {given.people[new]!r} that share a place",
+            "give such priors from the beginning",
+        )
     found = np.zeros(places.size)
     at = np.searchsorted(places, chain.places)
     is_there = (at < places.size) & (places[np.minimum(at, places.size - 1)] == chain.places)
@@ -448,7 +454,8 @@ def with_told(population: Population, starts: Mapping[int, NDArray[np.float64] |
     )
     told = np.zeros(len(population), dtype=np.bool_)
     told[list(starts)] = True
-    return replace(population, arrays=packed.arrays, told=told)
+    asked = {"label_start": arrays.label_start, "label": arrays.label}
+    return replace(population, arrays=packed.arrays._replace(**asked), told=told)
 
 
 def _differ(before: Population, now: Population) -> NDArray[np.bool_]:

@@ -6,17 +6,17 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from accounting.ledgers import PrivacyAccount
-from models.calendar import Calendar
+from models.calendar import Calendar, Days
 from models.mechanisms import Designs, parse
 from models.prior_files import load_population
-from models.priors import Population
+from models.priors import PLACE, Population, Question
 from models.releases import Sensor, SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.given_priors import as_set, drawn_from, location_names
@@ -37,6 +37,7 @@ from stream_app.setup.run_folder.facts import NETWORK, Network, Registries, diff
 from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH, UNSAID
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.record import RECORD, held, last_facts, read_entries
+from stream_app.setup.sections import QuestionSettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 
@@ -44,7 +45,9 @@ logger = logging.getLogger(__name__)
 
 _MOST_STEP_SECONDS = 10**10  # 317 years
 _WITHOUT_CLOCK: dict[str, Any] = {"timezone": None, "holidays": []}
-"""What runs without a time zone do not record."""
+_WHICH_PLACE: dict[str, Any] = {"question": PLACE, "questions": {}}
+_UNLESS_SET = _WITHOUT_CLOCK | _WHICH_PLACE
+"""What runs without a time zone, and about places, do not record."""
 
 
 def _dates(written: Sequence[str]) -> tuple[date, ...]:
@@ -55,6 +58,9 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     "origin": datetime.fromisoformat,
     "thresholds": tuple,
     "holidays": _dates,
+    "questions": lambda stored: {
+        name: QuestionSettings.model_validate(each) for name, each in stored.items()
+    },
 }
 """How values of settings that were recorded as JSON become those of settings."""
 
@@ -113,6 +119,8 @@ class _Recorded(_Part):
     first_slot: Annotated[int, Field(ge=0)] = 0
     timezone: str | None = None
     holidays: list[Annotated[str, AfterValidator(_date)]] = []
+    question: str = PLACE
+    questions: dict[str, dict[str, Any]] = {}
     delta: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     people: Annotated[int, Field(ge=0)] = 1
     assumed_habits: str | None = None
@@ -156,11 +164,29 @@ def calendar_of_run(run: Mapping[str, Any]) -> Calendar | None:
     return None if calendar.is_regular else calendar
 
 
-def facts_of_clock(settings: Settings) -> dict[str, Any]:
-    """What a run or deployment with a time zone is recorded with, beside its other settings."""
-    if settings.timezone is None:
-        return {}
-    return settings.model_dump(mode="json", include=set(_WITHOUT_CLOCK))
+def days_of_run(run: Mapping[str, Any]) -> Days:
+    """The dates of a run's clock, from its ``run.json``."""
+    origin = datetime.fromisoformat(run["origin"]) if "origin" in run else datetime.fromtimestamp(0, UTC)
+    return Days(int(origin.timestamp()), int(run.get("step_seconds", 3600)), run.get("timezone"))
+
+
+def facts_if_set(settings: Settings) -> dict[str, Any]:
+    """What a run or deployment with a time zone, or another question, is recorded with besides."""
+    found: dict[str, Any] = {}
+    if settings.timezone is not None:
+        found |= settings.model_dump(mode="json", include=set(_WITHOUT_CLOCK))
+    if settings.question != PLACE:
+        own = settings.questions[settings.question].model_dump(mode="json", exclude_defaults=True)
+        found |= {"question": settings.question, "questions": {settings.question: own}}
+    return found
+
+
+def question_of_run(run: Mapping[str, Any]) -> Question | None:
+    """What a run's ceilings are about, from its ``run.json``; None where that is which place."""
+    name = run.get("question", PLACE)
+    if name == PLACE:
+        return None
+    return QuestionSettings.model_validate(run["questions"][name]).asked(name, run["step_seconds"])
 
 
 def load_account(folder: Path) -> PrivacyAccount | None:
@@ -183,11 +209,13 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
     run = load_run(folder)
     stored = {
         name: value
-        for name, value in (_WITHOUT_CLOCK | run).items()
+        for name, value in (_UNLESS_SET | run).items()
         if name in ACCOUNTED_WITH and not (name in UNSAID and value is None)
     }
-    values = given.model_dump(mode="json", include=set(stored))
+    values = given.model_dump(mode="json", include=set(stored)) | _WHICH_PLACE | facts_if_set(given)
     said = set(given.model_fields_set)
+    if given.question == PLACE:  # others may be defined without being asked
+        said.discard("questions")
     if given.first_slot == 0:  # says nothing: it may come from a schedule file
         said.discard("first_slot")
     for name in ACCOUNTED_WITH:
@@ -199,6 +227,7 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
                 "to ask about other settings, give a schedule instead of the run",
             )
     recorded = {name: FORMS[name](value) if name in FORMS else value for name, value in stored.items()}
+    recorded["questions"] = {**given.questions, **recorded["questions"]}
     known = priors_check_of(run)
     if given.priors_check is None:  # else what was found out since
         recorded["priors_check"] = known

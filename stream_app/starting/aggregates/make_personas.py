@@ -37,6 +37,7 @@ from stream_app.starting.aggregates.zone_files import (
     read_home_work,
     read_points,
 )
+from stream_app.starting.counts.count_table import CountTable
 from stream_app.starting.counts.deployment_files import (
     ALTERNATIVES,
     ELSEWHERE,
@@ -44,7 +45,6 @@ from stream_app.starting.counts.deployment_files import (
     assumed_population,
 )
 from stream_app.starting.counts.doubts import NOT_COUNTED
-from stream_app.starting.counts.read import CountTable
 from stream_app.starting.counts.tables import columns_in_words, read_table
 
 OUTSIDE = "outside"

@@ -23,27 +23,29 @@ from stream_app.exceptions import InputError, OutputError, SettingsError
 from stream_app.setup.declared import most_counts_of
 from stream_app.setup.run_folder.durable import make_folder
 from stream_app.setup.sections import FilesMap
-from stream_app.starting.connect.archive_file import ArchiveTable, Progress, SiteNames, column_form
+from stream_app.starting.connect.archive_file import ArchiveTable, Coded, SiteNames, column_form
 from stream_app.starting.connect.counted_windows import CountedWindows
+from stream_app.starting.counts.count_table import MOST_COUNTS, CountTable, interval_seconds
 from stream_app.starting.counts.deployment_files import announced_steps
-from stream_app.starting.counts.doubts import ABSENT, NOT_COUNTED, Answers, ask_about, differences, remarks_of
-from stream_app.starting.counts.read import MOST_COUNTS, CountTable, interval_seconds
-from stream_app.starting.counts.tables import (
-    AS_USUAL,
-    Written,
-    calendar_days,
-    check_zone,
-    count_cells,
-    local_times,
-    parse_times,
+from stream_app.starting.counts.doubts import (
+    ABSENT,
+    NOT_COUNTED,
+    Answers,
+    ask_about,
+    differences,
+    remarks_of,
+    some_of,
 )
+from stream_app.starting.counts.tables import Progress, Written, count_cells
+from stream_app.starting.counts.times import calendar_days, check_zone, local_times, parse_times
 from stream_app.wire import MAX_COUNT, Activation
 
 # When each row's interval starts: instants, also where a clock shows an hour twice or never.
 
 Integers = NDArray[np.int64]
 _MINUTE = 60
-_AMBIGUOUS = 'set ambiguous = "earlier", "later" or "in_order" in [connect.files]'
+_AMBIGUOUS = 'set ambiguous = "earlier", "later", "in_order" or "pairs" in [connect.files]'
+_WALL_CLOCK = "if they show the clock on the wall, add wall_clock = true in [connect.files]"
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class Starts:
     seconds: int | None
     dropped: int = 0
     are_inclusive: bool = False
+    are_numbers: bool = False
+    single: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class _Clock:
     early: Integers
     late: Integers
     is_real: NDArray[np.bool_]
+    are_numbers: bool = False
 
 
 def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | None) -> Starts:
@@ -77,15 +82,17 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
     ``channel`` is that of each row; None where a row has all of them (wide files).
     """
     coded = table.full(table.chosen.start, "a time")
-    clock = _clock(coded.values, table.chosen.start, mapping)
+    clock = _clock(table, table.chosen.start, coded, mapping)
     index = coded.at
     is_real = clock.is_real[index]
     if not is_real.all() and mapping.nonexistent == "refuse":
         first = datetime.fromtimestamp(int(clock.shown[index][~is_real][0]), UTC)
         raise InputError(
             f"every time must exist on a clock in {mapping.timezone}",
-            f"{int((~is_real).sum()):,} rows in an hour that it skips, the first {first:%Y-%m-%d %H:%M}",
-            'correct timezone (Etc/GMT+8 if one time is kept all year), or set nonexistent = "drop"',
+            f"{int((~is_real).sum()):,} rows in an hour that it skips in spring, the first "
+            f"{first:%Y-%m-%d %H:%M}",
+            "correct timezone (Etc/GMT+8 if one time is kept all year), or set "
+            'nonexistent = "drop" in [connect.files]',
         )
     instants = np.where(mapping.ambiguous == "later", clock.late[index], clock.early[index])
     twice = np.flatnonzero((clock.early != clock.late)[index] & is_real)
@@ -96,9 +103,14 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
             f"{twice.size:,} rows in an hour that the clock shows twice, the first {first:%Y-%m-%d %H:%M}",
             _AMBIGUOUS,
         )
-    if twice.size and mapping.ambiguous == "in_order":
-        later = twice[_is_second(twice, clock.shown[index], channel)]
-        instants[later] = clock.late[index[later]]
+    single = 0
+    if twice.size and mapping.ambiguous in ("in_order", "pairs"):
+        is_second, is_alone = _seconds_of_pairs(twice, clock.shown[index], channel)
+        instants[twice[is_second]] = clock.late[index[twice[is_second]]]
+        if mapping.ambiguous == "pairs":
+            is_real = is_real.copy()
+            is_real[twice[is_alone]] = False
+            single = int(is_alone.sum())
     length, are_inclusive = mapping.interval_seconds, False
     if table.chosen.end is not None:
         length = _length(table, clock, index[is_real], is_real, mapping)
@@ -119,7 +131,11 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
         if mapping.ends == "inclusive":
             length += max(shortest, 1)
         length += are_inclusive
-    return Starts(instants, is_real, length, int((~is_real).sum()), are_inclusive)
+    if mapping.times_are == "end":
+        length = length or interval_seconds(instants[is_real])
+        instants = instants - length
+    dropped = int((~is_real).sum()) - single
+    return Starts(instants, is_real, length, dropped, are_inclusive, clock.are_numbers, single)
 
 
 def _short_by(starts: Integers, shown: Integers, length: int) -> int:
@@ -137,26 +153,41 @@ def _short_by(starts: Integers, shown: Integers, length: int) -> int:
     return 0
 
 
-def _is_second(rows: Integers, shown: Integers, channel: Integers | None) -> NDArray[np.bool_]:
-    """Which of these rows are the second of their channel and time; newest-first files are read backwards."""
+def _seconds_of_pairs(
+    rows: Integers, shown: Integers, channel: Integers | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which of these rows are the second of their channel and time, and which have no second.
+
+    Newest-first files are read backwards.
+    """
     place = -rows if shown[0] > shown[-1] else rows
     of = np.zeros_like(rows) if channel is None else channel[rows]
     order = np.lexsort((place, of, shown[rows]))
     same = (np.diff(shown[rows][order]) == 0) & (np.diff(of[order]) == 0)
-    found = np.zeros(rows.size, dtype=bool)
-    found[order[1:]] = same
-    return found
+    second, alone = np.zeros(rows.size, dtype=bool), np.zeros(rows.size, dtype=bool)
+    second[order] = np.append(False, same)
+    alone[order] = ~np.append(False, same) & ~np.append(same, False)
+    return second, alone
 
 
-def _clock(values: pa.Table, name: str, mapping: FilesMap) -> _Clock:
-    times = parse_times(values, name, mapping.time_format, mapping.wall_clock)
+def _clock(table: ArchiveTable, name: str, coded: Coded, mapping: FilesMap) -> _Clock:
+    what, where = table.what(name), table.where(coded)
+    cells = coded.values.column(0).combine_chunks()
+    times = parse_times(cells, what, mapping.time_format, mapping.wall_clock, where)
+    if times.are_ends and name == table.chosen.start and mapping.times_are is None:
+        raise InputError(
+            f"{what} must be the beginnings of intervals",
+            "days from 1 to 24 o'clock without midnight at 0: they look like the ends",
+            'set times_are = "end" in [connect.files], or times_are = "start" if they are none',
+        )
     if not times.is_local:
-        return _Clock(times.seconds, times.seconds, times.seconds, np.ones(times.seconds.size, dtype=bool))
+        everywhere = np.ones(times.seconds.size, dtype=bool)
+        return _Clock(times.seconds, times.seconds, times.seconds, everywhere, times.are_numbers)
     if mapping.timezone is None:
         raise InputError(
-            f"the time zone of column {name!r} must be known, as its times are those of a clock on the wall",
+            f"the time zone of {what} must be known, as its times are those of a clock on the wall",
             "nothing",
-            'set timezone = "Europe/Vienna" in [connect.files], or give --timezone; UTC if they are of it',
+            'set timezone = "Europe/Vienna" in [connect.files]; UTC if they are of it',
         )
     check_zone(mapping.timezone)
     days = calendar_days(times.seconds, mapping.timezone)
@@ -172,7 +203,7 @@ def _length(
     """The one length of all intervals, by the clock or as time passes: they differ twice a year."""
     name = str(table.chosen.end)
     coded = table.full(name, "a time")
-    ends, at = _clock(coded.values, name, mapping), coded.at[is_kept]
+    ends, at = _clock(table, name, coded, mapping), coded.at[is_kept]
     shown = ends.shown[at] - starts.shown[index]
     usual = int(np.bincount(shown[shown > 0]).argmax()) if (shown > 0).any() else 0
     fits = (
@@ -200,28 +231,33 @@ def _length(
 
 
 def whole_counts(
-    table: ArchiveTable, name: str, decimals: Literal["refuse", "round"], written: Written = AS_USUAL
+    table: ArchiveTable, name: str, decimals: Literal["refuse", "round"], written: Written
 ) -> tuple[NDArray[np.int64], int]:
     """The count of each row, :data:`NOT_COUNTED` where a cell is empty, and how many were rounded."""
     coded = table.coded(name)
-    text = count_cells(coded.values, name, written)
+    text = count_cells(coded.values.column(0).combine_chunks(), table.what(name), written, table.where(coded))
     form = r"^[0-9]{1,13}(\.0+)?$" if decimals == "refuse" else r"^[0-9]{1,13}(\.[0-9]{1,20})?$"
     good = np.asarray(pc.fill_null(pc.match_substring_regex(text, form), True), dtype=bool)
     if not good.all():
         row = np.flatnonzero((coded.at >= 0) & ~good[coded.at])
-        has_decimals = bool(pc.any(pc.match_substring_regex(text, r"^[0-9]+\.[0-9]+$")).as_py())
+        if decimals == "refuse" and pc.any(pc.match_substring_regex(text, r"^[0-9]+\.[0-9]+$")).as_py():
+            remedy = 'set decimals = "round" and largest_factor in [connect.files] if they were scaled'
+        elif pc.any(pc.match_substring_regex(text, r"^-[0-9]+(\.0*)?$")).as_py():
+            mark = "-1" if pc.any(pc.match_substring_regex(text, r"^-1(\.0*)?$")).as_py() else "-999"
+            remedy = f'if it marks what was not counted, set missing = "{mark}" in [connect.files]'
+        else:
+            remedy = "correct it, or name it in ignore of [connect.files]"
         raise InputError(
-            f"column {name!r} of {table.path} must hold whole counts of 0 or more, or nothing where nobody "
-            "counted",
-            f"something else in {row.size:,} rows, the first is row {int(row[0]) + 1}",
-            'set decimals = "round" and largest_factor in [connect.files] if they were scaled'
-            if has_decimals and decimals == "refuse"
-            else "correct the file or the mapping",
+            f"{table.what(name)} must hold whole counts of 0 or more, or nothing where nobody counted",
+            f"something else in {row.size:,} rows, the first is {table.place(int(row[0]))}",
+            remedy,
         )
     exact = np.asarray(pc.fill_null(pc.cast(text, pa.float64()), NOT_COUNTED), dtype=np.float64)
     values = np.floor(exact + 0.5).astype(np.int64)
     if values.size and values.max() > MAX_COUNT:
-        raise InputError(f"column {name!r} must hold counts up to {MAX_COUNT}", "a larger one", "correct it")
+        raise InputError(
+            f"{table.what(name)} must hold counts up to {MAX_COUNT}", "a larger one", "correct it"
+        )
     none = coded.at < 0
     values, rounded = np.append(values, NOT_COUNTED), np.append(values != exact, False)
     at = np.where(none, values.size - 1, coded.at)
@@ -237,11 +273,7 @@ def least_share(table: ArchiveTable, name: str, least: float) -> NDArray[np.bool
     except pa.ArrowException:
         share = np.array([np.nan])
     if not ((share >= 0) & (share <= 1)).all():
-        raise InputError(
-            f"column {name!r} of {table.path} must hold shares from 0 to 1",
-            "something else",
-            "correct it",
-        )
+        raise InputError(f"{table.what(name)} must hold shares from 0 to 1", "something else", "correct it")
     return np.append(share >= least, False)[np.where(coded.at < 0, share.size, coded.at)]
 
 
@@ -271,6 +303,7 @@ class _Cells:
     count: Integers
     seconds: int | None
     remarks: tuple[str, ...]
+    are_numbers: bool = False
 
 
 def read_archive(
@@ -300,6 +333,7 @@ def read_archive(
         np.concatenate([part.count for part in parts]),
         lengths.pop(),
         tuple(remark for part in parts for remark in part.remarks),
+        any(part.are_numbers for part in parts),
     )
     interval = cells.seconds or interval_seconds(cells.instants)
     early = (cells.instants + interval > latest_seconds) & (cells.count != NOT_COUNTED)
@@ -319,12 +353,14 @@ def read_archive(
     rows_seconds = _row_seconds(grid, interval, names.sensors)
     table, dropped = _by_interval(cells, replace(grid, step_seconds=rows_seconds), interval, names, mapping)
     are_totals = mapping.kind == "total"
-    ask_about(table, names.texts, Answers(names.answered(mapping.keep), are_totals))
+    ask_about(
+        table, names.texts, Answers(names.answered(mapping.keep), are_totals, by_place=not mapping.sensor)
+    )
     if are_totals:
         table, unknown = differences(table)
         remarks_of_totals = (
             unknown,
-            "differences of totals are unknown: a reset, or a total that is missing",
+            "differences are not known: a reset, or a total that is missing",
         )
     else:
         remarks_of_totals = (0, "")
@@ -351,7 +387,13 @@ def read_archive(
         remarks.append(
             f"One person moves a count by up to {most}: the sensors declare most_counts of {most}."
         )
-    return CountTable(names.sensors, table, origin, grid.step_seconds, zone, tuple(remarks), most)
+    ever = (table != NOT_COUNTED).any(axis=0)
+    sensors = tuple(name for name, counts in zip(names.sensors, ever.tolist(), strict=True) if counts)
+    if not ever.all():
+        silent = [name for name in names.sensors if name not in sensors]
+        remarks.append(f"{len(silent):,} sensors have no count at all, and are left out: {some_of(silent)}.")
+        table = table[:, ever]
+    return CountTable(sensors, table, origin, grid.step_seconds, zone, tuple(remarks), most)
 
 
 def _row_seconds(grid: ArchiveSteps, interval: int, sensors: Sequence[str]) -> int:
@@ -410,7 +452,7 @@ def check_mapping(mapping: FilesMap) -> int:
 
 def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
     chosen = table.chosen
-    remarks: list[str] = []
+    remarks = table.remarks
     point = "." if mapping.decimals == "round" and mapping.thousands is None else None
     written = Written(mapping.thousands, mapping.decimal or point, mapping.missing)
     kept = np.ones(table.rows, dtype=bool)
@@ -450,7 +492,7 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
             values[row].ravel(),
         )
     remarks += _remarks(table, starts, rounded)
-    return _Cells(*cells, starts.seconds, tuple(remarks))
+    return _Cells(*cells, starts.seconds, tuple(remarks), starts.are_numbers)
 
 
 def _remarks(table: ArchiveTable, starts: Starts, rounded: int) -> list[str]:
@@ -464,6 +506,15 @@ def _remarks(table: ArchiveTable, starts: Starts, rounded: int) -> list[str]:
         remarks.append(
             f"Intervals of {table.path.name} end just before the next one begins: their ends are taken as "
             f'inclusive (ends = "exclusive" in [connect.files] takes them as they are).'
+        )
+    if starts.are_numbers:
+        remarks.append(
+            f"Numbers of {table.what(table.chosen.start)} are taken as unix seconds; {_WALL_CLOCK}."
+        )
+    if starts.single:
+        remarks.append(
+            f"{starts.single:,} rows of {table.path.name} stand once where the clock shows the hour twice, "
+            "and may be of either hour or of both: taken as not counted."
         )
     if starts.dropped:
         remarks.append(
@@ -509,7 +560,8 @@ def _by_interval(
         raise InputError(
             "each channel must be counted once in an interval",
             f"{int(again.sum()):,} that have several counts, the first at {at:%Y-%m-%d %H:%M} UTC",
-            'name the column of directions or lanes as channel, or set repeated = "drop" in [connect.files]',
+            'name the column of directions or lanes as channel, or set repeated = "drop" in [connect.files]'
+            + (f"; {_WALL_CLOCK}" if cells.are_numbers else ""),
         )
     table = np.full(rows * names.channels, ABSENT, dtype=np.int64)
     table[flat] = NOT_COUNTED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stream_app.exceptions import InputError, SettingsError
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.counts.tables import (
-    UNREADABLE,
+    Layout,
+    Progress,
     column_in_words,
+    columns_in_words,
     is_named,
     named_columns,
-    no_table,
     opened_table,
     read_table,
     text_column,
 )
+from stream_app.starting.counts.times import joined_cells
 
 # What must not be taken in: single people, images, addresses of devices. The names of columns tell.
 
@@ -105,7 +105,7 @@ def wide_columns(path: Path, names: Sequence[str], mapping: FilesMap) -> tuple[W
     """The columns of counts; :class:`InputError` for one that is neither mapped nor ignored."""
     others = [name for name in names if not is_named(name, mapping.ignore)]
     if mapping.columns:
-        found = [WideColumn(name, mapping.columns[name], name) for name in others if name in mapping.columns]
+        found = _declared(others, mapping.columns)
     elif mapping.column_pattern is not None:
         found = _matching(others, mapping.column_pattern)
     else:
@@ -125,6 +125,19 @@ def wide_columns(path: Path, names: Sequence[str], mapping: FilesMap) -> tuple[W
             "add them to columns or to ignore in [connect.files]; a total counts people a second time",
         )
     return tuple(each for each in found if each.name not in totals)
+
+
+def _declared(names: Sequence[str], columns: Mapping[str, str]) -> list[WideColumn]:
+    """The columns by name, else by the first pattern that fits."""
+    patterns = [key for key in columns if "*" in key]
+    meant = {name: name for name in names if name in columns} | {
+        name: pattern
+        for name in names
+        if name not in columns
+        for pattern in [next((each for each in patterns if is_named(name, [each])), None)]
+        if pattern is not None
+    }
+    return [WideColumn(name, columns[meant[name]], name) for name in names if name in meant]
 
 
 def column_form(pattern: str) -> re.Pattern[str]:
@@ -152,11 +165,6 @@ def _matching(names: Sequence[str], pattern: str) -> list[WideColumn]:
         for name, match in matches
         if match is not None
     ]
-
-
-_BLOCK_BYTES = 4 << 20
-_BATCH_ROWS = 1 << 18
-Progress = Callable[[int], None]
 
 
 class Coded(NamedTuple):
@@ -199,12 +207,6 @@ def choose(path: Path, names: Sequence[str], mapping: FilesMap) -> Chosen:
     table = pa.table({name: pa.array([], pa.string()) for name in names})
     one = _Columns(path, table)
     starts = one.there("start", mapping.start)
-    if len(starts) > 1 and mapping.time_format is None:
-        raise InputError(
-            f"the start of an interval must be in one column of {path}, or in several that are joined",
-            " and ".join(map(repr, starts)),
-            'name one as start; or say how both are written together: time_format = "%d/%m/%Y %H:%M"',
-        )
     sensor = one.first("sensor", mapping.sensor) if mapping.sensor else None
     count = one.there("count", mapping.count) if mapping.count else ()
     if (sensor is None) != (not count):
@@ -253,12 +255,31 @@ class _Columns:
         found = tuple(name for name in dict.fromkeys(usual) if name in self._table.column_names)
         if not found:
             close = get_close_matches(usual[0], named_columns(self._table), n=1)
-            named = ", ".join(named_columns(self._table)[:20])
-            hint = f"did you mean {close[0]!r}?" if close else f"the file has {named or 'no header line'}"
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {columns_in_words(self._table)}"
             raise InputError(
                 f"{self._path} must have the column of `{key}`", f"no {' or '.join(map(repr, usual))}", hint
             )
         return found
+
+
+def layout_of(mapping: FilesMap) -> Layout:
+    """How a mapping says that files are laid out."""
+    return Layout(
+        mapping.header,
+        mapping.header_lines,
+        mapping.footer,
+        mapping.encoding,
+        mapping.separator,
+        mapping.sheet,
+        mapping.records,
+    )
+
+
+def said_by(texts: Iterable[str | None], wanted: Sequence[str]) -> NDArray[np.bool_]:
+    """Which texts are one of those that are wanted; none of these, where the first begins with ``!``."""
+    names = [each.removeprefix("!") for each in wanted]
+    fits = [text in names if not text else is_named(text, names) for text in ((each or "") for each in texts)]
+    return np.array(fits, dtype=bool) != (bool(wanted) and wanted[0].startswith("!"))
 
 
 class ArchiveTable:
@@ -267,20 +288,67 @@ class ArchiveTable:
     def __init__(self, path: Path, mapping: FilesMap, progress: Progress = lambda size: None) -> None:
         """``progress`` is given how many bytes of the file more were read."""
         self.path = path
-        opened = opened_table(path)
+        opened = opened_table(path, layout_of(mapping))
         self.chosen = choose(path, opened.names, mapping)
-        self._table = _read(path, opened.separator, self.chosen.names, progress)
+        self.remarks = list(opened.remarks)
+        self._first_line = opened.first_line
+        unknown = [name for name in mapping.where if name not in opened.names]
+        if unknown:
+            raise InputError(
+                f"{path} must have the columns of `where`",
+                f"no {unknown[0]!r}",
+                "correct where of the mapping",
+            )
+        batches = list(opened.batches(list(dict.fromkeys((*self.chosen.names, *mapping.where))), progress))
+        if not batches:
+            raise InputError(f"{path} must hold counts", "no row", "give a file with counts")
+        self._table = pa.Table.from_batches(batches)
+        self._rows: NDArray[np.int64] | None = None
+        if mapping.where:
+            self._take(mapping.where)
         if self.chosen.joined:
-            texts: list[Any] = [
-                pc.utf8_trim_whitespace(text_column(self._table, name)) for name in self.chosen.joined
-            ]
-            together: Any = pc.binary_join_element_wise(*texts, " ")
+            together = joined_cells([text_column(self._table, name) for name in self.chosen.joined])
             self._table = self._table.append_column(self.chosen.start, together)
         self.rows = self._table.num_rows
+
+    def _take(self, where: Mapping[str, Sequence[str]]) -> None:
+        """Only the rows whose cells are what ``where`` says."""
+        kept = np.ones(self._table.num_rows, dtype=bool)
+        for name, wanted in where.items():
+            coded = self.coded(name)
+            kept &= said_by([*coded.texts, None], wanted)[coded.at]
+        self._rows = np.flatnonzero(kept)
+        if not self._rows.size:
+            raise InputError(
+                f"`where` must leave rows of {self.path}",
+                "none",
+                "correct where of the mapping: it names cells",
+            )
+        self._table = self._table.take(self._rows)
+        left = kept.size - self._rows.size
+        self.remarks += [f"{left:,} rows of {self.path.name} are left out by `where`."] if left else []
+
+    def what(self, name: str) -> str:
+        """A column in words."""
+        if self.chosen.joined and name == self.chosen.start:
+            return f"columns {' and '.join(map(repr, self.chosen.joined))}"
+        return column_in_words(self._table, name)
+
+    def place(self, row: int) -> str:
+        """Where a row stands in the file."""
+        own = int(row if self._rows is None else self._rows[row])
+        line = f" (line {own + self._first_line} of {self.path.name})" if self._first_line else ""
+        return f"row {own + 1}{line}"
+
+    def where(self, coded: Coded) -> Callable[[int], str]:
+        """Where the first of each different cell stands."""
+        return lambda index: self.place(int(np.flatnonzero(coded.at == index)[0]))
 
     def coded(self, name: str) -> Coded:
         """A column with each different cell once; blank ones are none."""
         column: Any = self._table[name]
+        if not (pa.types.is_dictionary(column.type) or pa.types.is_temporal(column.type)):
+            column = text_column(self._table, name)
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         whole: Any = column.unify_dictionaries().combine_chunks()
@@ -299,43 +367,11 @@ class ArchiveTable:
         empty = np.flatnonzero(coded.at < 0)
         if empty.size:
             raise InputError(
-                f"{column_in_words(self._table, name)} of {self.path} must have {what} in each row",
-                f"an empty cell in row {int(empty[0]) + 1}",
-                "fill or drop it",
+                f"{self.what(name)} must have {what} in each row",
+                f"{empty.size:,} empty cells, the first in {self.place(int(empty[0]))}",
+                "fill or drop them; for lines at the end that are no rows, set footer = 1 in [connect.files]",
             )
         return coded
-
-
-def _read(path: Path, separator: str | None, names: list[str], progress: Progress) -> pa.Table:
-    """The named columns: texts of a CSV as dictionaries, those of Parquet as they are."""
-    batches = []
-    with path.open("rb") as file:
-        read_bytes = 0
-        if separator is None:
-            source = pq.ParquetFile(file)
-            reader: Any = source.iter_batches(_BATCH_ROWS, columns=names)
-        else:
-            unpacked: Any = pa.CompressedInputStream(file, "gzip") if path.suffix.lower() == ".gz" else file
-            reader = pa_csv.open_csv(
-                unpacked,
-                pa_csv.ReadOptions(block_size=_BLOCK_BYTES),
-                pa_csv.ParseOptions(delimiter=separator),
-                pa_csv.ConvertOptions(
-                    include_columns=names,
-                    column_types=dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string())),
-                    strings_can_be_null=True,
-                ),
-            )
-        try:
-            for batch in reader:
-                batches.append(batch)
-                progress(file.tell() - read_bytes)
-                read_bytes = file.tell()
-        except UNREADABLE as error:
-            raise no_table(path, error) from None
-    if not batches:
-        raise InputError(f"{path} must hold counts", "no row", "give a file with counts")
-    return pa.Table.from_batches(batches).select(names)
 
 
 # Sensors and their channels, by what files call them and what the deployment does.
@@ -412,7 +448,7 @@ class SiteNames:
             raise InputError(
                 "it must be declared what several channels of a sensor are",
                 f"{len(several):,} sensors with several, such as {several[0]!r}",
-                'set channels = "sum" (one count) or "apart" (a sensor each), or give --channels',
+                'set channels = "sum" in [connect.files] for one count, channels = "apart" for a sensor each',
             )
         return {name: found[name] for name in sorted(found)}
 

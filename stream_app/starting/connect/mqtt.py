@@ -25,7 +25,8 @@ from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.sections import MqttSettings
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect.intake import Pauses, Stop, client_tls
-from stream_app.starting.connect.released import PublishedLog, StepTimes
+from stream_app.starting.connect.released import PublishedLog, StepTimes, interval_in
+from stream_app.steps import Intervals, TotalsWithReleases
 from stream_app.wire import SensorValue, StepRelease
 
 # Where an MQTT broker is, how to connect to it, and which client we are there: settings that were checked.
@@ -591,7 +592,8 @@ class _Message(NamedTuple):
 class RetainedReleases:
     """Publishes each step of a run's releases, each sensor's value under a topic of its own, then the step.
 
-    Late and corrected values stand under topics of their own, so that none hides a sensor's last value.
+    Late and corrected values stand under topics of their own, so that none hides a sensor's last value, and
+    so do totals.
     What waits, waits in the run's log: no more is read of it than the broker takes at a time. ``place`` is
     the file that says how far the broker has acknowledged them; a restart goes on there. What was sent and
     not acknowledged is sent again, so a reader may see a step twice, and by its number.
@@ -599,7 +601,7 @@ class RetainedReleases:
 
     def __init__(self, session: BrokerSession, under: str, run: Path, place: Path) -> None:
         self._session, self._under = session, under
-        self._log = PublishedLog(run, place)
+        self._log, self._totals = PublishedLog(run, place), TotalsWithReleases(run)
         self._unsent: deque[_Message] = deque()
         self._sent: deque[tuple[_Message, Sent | None]] = deque()
         self._pauses = Pauses(_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS, at_once=True)
@@ -666,16 +668,21 @@ class RetainedReleases:
         is_late = self._log.is_late
         under = f"{self._under}/{'revised' if is_late else 'releases'}"
         for entry in release.releases:
-            payload = one_value(self._log.times, release.step, entry)
+            payload = one_value(self._log.times, release.step, entry, self._log.intervals)
             yield _Message(f"{under}/{topic_level(entry.sensor)}", payload, None, is_late)
+        for total in () if is_late else self._totals.with_step(release.step):
+            where = f"{self._under}/totals/{topic_level(total.level)}/{topic_level(total.place)}"
+            document = json.loads(total.line()) | {"confidence": self._log.intervals.level}
+            yield _Message(where, json.dumps(document).encode(), None, is_late)
         yield _Message(under, release.line().rstrip(), self._log.reached, is_late)
 
 
-def one_value(times: StepTimes, step: int, entry: SensorValue) -> bytes:
-    """What one sensor publishes of a step, by itself: with the interval that it is of."""
+def one_value(times: StepTimes, step: int, entry: SensorValue, intervals: Intervals) -> bytes:
+    """What one sensor publishes of a step, by itself: with when it is of, and how far off it may be."""
     start, end = times.start(entry.first_step(step)), times.end(step)
     document: dict[str, Any] = {"v": 1, "step": step, "start": start, "end": end}
-    return json.dumps(document | entry.model_dump(mode="json", exclude_none=True)).encode()
+    document |= entry.model_dump(mode="json", exclude_none=True) | interval_in(entry, intervals)
+    return json.dumps(document).encode()
 
 
 # Counts from a broker's topics, and releases to them: one connection, one thread, until asked to stop.

@@ -14,7 +14,7 @@ from stream_app.exceptions import InputError, SettingsError
 from stream_app.setup.declared import most_counts_of
 from stream_app.setup.sections import SENSOR, PayloadSettings
 from stream_app.starting.connect import is_address_name, refuse_addresses, refuse_personal_columns
-from stream_app.starting.counts.tables import check_zone
+from stream_app.starting.counts.times import check_zone
 from stream_app.wire import MAX_COUNT
 
 # Paths into JSON: ``time_info.start``, ``lines[0].in``, ``['a.b']``; from the whole payload with ``$.``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
@@ -13,8 +13,11 @@ from pydantic import ValidationError
 from models.text import parse_toml
 from stream_app.exceptions import SettingsError
 from stream_app.setup.sections import FilesMap, PayloadSettings, Section
+from stream_app.starting.counts.tables import is_named
 
 _ABOUT = "about"
+_RECOGNISE = "recognise"
+"""Columns (with * for anything) that only files of the preset have."""
 _SUFFIX = ".toml"
 _KINDS: Mapping[type[Section], str] = {FilesMap: "files", PayloadSettings: "payloads"}
 Map = TypeVar("Map", bound=Section)
@@ -34,6 +37,16 @@ def preset_text(name: str, kind: type[Section] = FilesMap) -> str:
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
         raise SettingsError("a preset must be one of the package, or a .toml file", repr(name), hint)
     return str(file.read_text(encoding="utf-8"))
+
+
+def recognised_preset(names: Sequence[str]) -> tuple[str, str] | None:
+    """The preset of which a file has all the columns that it is told by, and what it is for."""
+    for name in _names(FilesMap):
+        values = parse_toml(preset_text(name))
+        told = values.get(_RECOGNISE, [])
+        if told and all(any(is_named(each, [column]) for each in names) for column in told):
+            return name, str(values[_ABOUT])
+    return None
 
 
 def resolved_map(given: Map) -> Map:
@@ -73,6 +86,7 @@ def _preset(name: str, kind: type[Section]) -> dict[str, Any]:
         if isinstance(values.get("lookup_file"), str):
             values["lookup_file"] = path.parent / values["lookup_file"]
     values.pop(_ABOUT, None)
+    values.pop(_RECOGNISE, None)
     return values
 
 

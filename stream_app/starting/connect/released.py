@@ -12,8 +12,8 @@ from typing import Any
 from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder.durable import load_document, parsed_line, replace_file
 from stream_app.setup.run_folder.run_settings import load_run
-from stream_app.steps import public_release
-from stream_app.wire import LineReader, StepRelease
+from stream_app.steps import Intervals, public_release
+from stream_app.wire import LineReader, SensorValue, StepRelease
 
 # The releases of an output folder, followed while a run continues, from where an earlier process stopped.
 
@@ -79,6 +79,7 @@ class PublishedLog:
             saved = {_RELEASES: saved}
         self._logs = {name: FollowedReleases(folder, saved.get(name), name) for name in (_RELEASES, _REVISED)}
         self._place, self._at = place, _RELEASES
+        self.intervals = Intervals.of_run(folder)
 
     @property
     def times(self) -> StepTimes:
@@ -108,6 +109,14 @@ class PublishedLog:
         """Keep the place behind the last one that was given out, or behind an earlier one."""
         if self._place is not None:
             replace_file(self._place, json.dumps(reached or self.reached).encode())
+
+
+def interval_in(entry: SensorValue, intervals: Intervals) -> dict[str, float | int]:
+    """The interval of a published value and its probability; nothing where none is known."""
+    low, high = intervals.of(entry)
+    if low is None or high is None:
+        return {}
+    return {"low": low, "high": high, "confidence": intervals.level}
 
 
 class _Growing:

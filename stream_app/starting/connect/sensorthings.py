@@ -28,7 +28,8 @@ from stream_app.setup.settings import Settings
 from stream_app.starting.connect import resolved_map
 from stream_app.starting.connect.intake import Pauses, Stop, client_tls
 from stream_app.starting.connect.payloads import iso_duration
-from stream_app.starting.connect.released import PublishedLog, StepTimes
+from stream_app.starting.connect.released import PublishedLog, StepTimes, interval_in
+from stream_app.steps import Intervals, Total, TotalsWithReleases
 from stream_app.wire import SensorValue, StepRelease
 
 # ``phenomenonTime``: an instant or interval of ISO 8601 (OGC 18-088, table 12), as text and in seconds.
@@ -496,15 +497,36 @@ _OF_ALL = frozenset({"sensor", "value", "tiers", "version"})
 _Key = tuple[float, float, int | None]  # the start of an interval, the value, and its version
 
 
-def observation(times: StepTimes, step: int, entry: SensorValue) -> dict[str, Any]:
-    """One published value: how it was noised stands in ``resultQuality``."""
+def observation(times: StepTimes, step: int, entry: SensorValue, intervals: Intervals) -> dict[str, Any]:
+    """One published value: how it was noised, and how far off it may be, stands in ``resultQuality``."""
     quality = entry.model_dump(mode="json", exclude_none=True, exclude=set(_OF_ALL))
+    quality |= interval_in(entry, intervals)
     version = {} if entry.version is None else {"version": entry.version}
     return {
         "phenomenonTime": f"{times.start(entry.first_step(step))}/{times.end(step)}",
         "result": entry.value,
         "resultQuality": quality,
         "parameters": {"deployment": times.deployment, "step": step, **version},
+    }
+
+
+_TOTAL = "total "  # before the name of one, which a sensor could have, too
+
+
+def _of_totals(datastreams: Mapping[str, str]) -> dict[str, str]:
+    return {f"{_TOTAL}{name}": identity for name, identity in datastreams.items()}
+
+
+def observation_of_total(times: StepTimes, total: Total, level: float) -> dict[str, Any]:
+    """One total: of how many counts it is, and how far off it may be, stands in ``resultQuality``."""
+    quality = {"cells": total.cells, "of": total.of, "sigma": total.sigma, "people": total.people}
+    if total.high is not None:
+        quality |= {"low": total.low, "high": total.high, "confidence": level}
+    return {
+        "phenomenonTime": f"{total.start}/{total.end}",
+        "result": total.value,
+        "resultQuality": {name: value for name, value in quality.items() if value is not None},
+        "parameters": {"deployment": times.deployment, "level": total.level, "place": total.place},
     }
 
 
@@ -526,17 +548,17 @@ class ObservationWriter:
                 'set them in [connect.sensorthings.releases]: "sensor" = "id"',
             )
         self._service, self._page = service, str(settings.page)
-        self._log = PublishedLog(run, place)
+        self._log, self._totals = PublishedLog(run, place), TotalsWithReleases(run)
         self._paths = {
-            sensor: f"{entity('Datastreams', identity)}/Observations"
-            for sensor, identity in settings.releases.items()
+            name: f"{entity('Datastreams', identity)}/Observations"
+            for name, identity in {**settings.releases, **_of_totals(settings.totals)}.items()
         }
         self._last: dict[str, float] = {}  # start of the last interval that each datastream has
         self._there: dict[
             str, tuple[float, set[_Key]]
         ] = {}  # what it has from a start on, where that was asked
         self._pending: StepRelease | None = None
-        self._silent = set(self._paths)
+        self._silent = set(settings.releases)
         self.steps = self.values = self.sent = 0
 
     @property
@@ -581,7 +603,19 @@ class ObservationWriter:
             start = PhenomenonTime.parse(times.start(entry.first_step(release.step))).start
             key = (start, float(entry.value), entry.version)
             if not await self._is_there(entry.sensor, key):
-                await self._write_one(entry.sensor, key, observation(times, release.step, entry))
+                await self._write_one(
+                    entry.sensor, key, observation(times, release.step, entry, self._log.intervals)
+                )
+                self.sent += 1
+        for total in () if self._log.is_late else self._totals.with_step(release.step):
+            name = f"{_TOTAL}{total.level}/{total.place}"
+            if name not in self._paths or total.value is None:
+                continue
+            values += 1
+            key = (PhenomenonTime.parse(total.start).start, float(total.value), None)
+            if not await self._is_there(name, key):
+                level = self._log.intervals.level
+                await self._write_one(name, key, observation_of_total(times, total, level))
                 self.sent += 1
         self.values += values
 

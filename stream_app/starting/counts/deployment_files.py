@@ -23,8 +23,8 @@ from models.private_files import OPEN_FOLDER, new_file, private_file
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.run_folder.durable import PUBLIC_MODE, make_folder, replace_file
+from stream_app.starting.counts.count_table import CountTable
 from stream_app.starting.counts.doubts import NOT_COUNTED
-from stream_app.starting.counts.read import CountTable
 from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, numbers, read_table, texts, usual
 from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 from stream_app.wire import Activation, Reading

@@ -39,32 +39,16 @@ _LONG_SECONDS, _LONG_STEPS = 18 * 3600, 6
 class Answers(NamedTuple):
     """What whoever brings the file has said: channels to ``keep``, although they look like totals or are 0.
 
-    ``are_totals`` says that counts are running totals, ``by_place`` that names are those of columns;
-    ``options`` names the answers, as on the command line.
+    ``are_totals`` says that counts are running totals, ``by_place`` that names are those of columns.
     """
 
     keep: Sequence[str] = ()
     are_totals: bool = False
     by_place: bool = False
-    options: tuple[str, str, str] = (
-        "name it in ignore of [connect.files], or in keep if it counts people of its own",
-        'set kind = "total" in [connect.files], or name it in keep if it counts anew in each interval',
-        "name it in ignore of [connect.files], or in keep",
-    )
 
 
-ON_COMMAND_LINE = (
-    "leave it out with --ignore and its name, or say --keep and its name if it counts people of its own",
-    "say --kind total, or --keep and its name if it counts anew in each interval",
-    "leave it out with --ignore and its name, or say --keep and its name",
-)
-
-
-BEFOREHAND = (
-    "bring it in with `tallyguard connect files` first, and name it there in ignore or in keep",
-    'bring it in with `tallyguard connect files` first, and kind = "total" in [connect.files]',
-    "bring it in with `tallyguard connect files` first, and name it there in ignore or in keep",
-)
+_IGNORE = "name it in ignore of [connect.files], or name it in keep if it counts people of its own"
+_TOTAL = 'set kind = "total" in [connect.files], or name it in keep if it counts anew in each interval'
 
 
 def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) -> None:
@@ -78,33 +62,33 @@ def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) 
     states = [names[each] for each in doubtful if _is_state(names[each], names)]
     if states:
         raise InputError(
-            "each column must count people", f"{_some(states)}, which say how others are", answers.options[2]
+            "each column must count people", f"{some_of(states)}, which say how others are", _IGNORE
         )
     if not answers.are_totals:
         running = [names[each] for each in doubtful if never_falls(table[:, each])]
         if running:
             raise InputError(
                 "counts must be of people in an interval",
-                f"those of {_some(running)}, which never fall: they look like totals since the counter began",
-                answers.options[1],
+                f"those of {some_of(running)}, which never fall: they look like totals since a counter began",
+                _TOTAL,
             )
         found = [(total, parts) for total, parts in totals(table, names) if total in doubtful]
         if found:
             raise InputError(
                 "each person must be counted in one place",
                 "; ".join(
-                    f"{names[total]!r}, the sum of {_some([names[part] for part in parts])}"
+                    f"{names[total]!r}, the sum of {some_of([names[part] for part in parts])}"
                     for total, parts in found[:_NAMED]
                 )
                 + (f"; and {len(found) - _NAMED} more such sums" if len(found) > _NAMED else ""),
-                answers.options[0],
+                _IGNORE,
             )
     silent = [names[each] for each in doubtful if _is_silent(table[:, each])]
     if silent:
         raise InputError(
             "each channel must have counted somebody",
-            f"nothing but zeros of {_some(silent)}, in {_DAY} intervals or more",
-            answers.options[2],
+            f"nothing but zeros of {some_of(silent)}, in {_DAY} intervals or more",
+            _IGNORE,
         )
 
 
@@ -119,7 +103,8 @@ def _is_silent(counts: NDArray[np.int64]) -> bool:
     return bool(counted.size >= _DAY and not counted.any())
 
 
-def _some(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str]) -> str:
+    """The first of many names."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(map(repr, names[:_NAMED])) + more
 

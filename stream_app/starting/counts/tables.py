@@ -1,15 +1,20 @@
-"""Tables from files as cities have them: CSV with any usual separator, also packed, and Parquet."""
+"""Tables from files as cities have them: CSV, Excel, JSON, JSON lines, GeoJSON and Parquet."""
 
 from __future__ import annotations
 
+import codecs
+import csv
+import io
+import json
 import re
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
+import string
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +25,483 @@ from numpy.typing import NDArray
 
 from stream_app.exceptions import InputError
 
+# How a file is laid out, and what its columns are called.
+
 _HEAD_BYTES = 65_536
-_KINDS_OF_FAULT = {"UnicodeDecodeError": "another encoding", "ArrowInvalid": "no table, or another encoding"}
-UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+_HEAD_ROWS = 200
+_BLOCK_BYTES = 4 << 20
+_BATCH_ROWS = 1 << 18
+UNREADABLE = (pa.ArrowException, OSError, UnicodeError, EOFError)
 """What reading a file that is no table raises."""
-_EMPTY_CELLS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "-", "–", "ND", "k.A.")
-"""How cells without a count are written."""
-_THOUSANDS = "^[0-9]{1,3}([., '\u00a0\u202f][0-9]{3})+$"
+_SEPARATORS = ",;\t|"
+_FALLBACK = "windows-1252"
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _DIGIT = re.compile(r"\d")
+Progress = Callable[[int], None]
+
+
+class Layout(NamedTuple):
+    """How a table stands in its file; what is None is found by looking at the file's beginning.
+
+    ``header`` is the number of the line (or row of a sheet) that names the columns, 1 for the first; of
+    several ``header_lines`` the last. ``footer`` lines at the end are no rows. ``sheet`` is that of a
+    workbook, ``records`` the path of the list in a JSON document, with dots.
+    """
+
+    header: int | None = None
+    header_lines: int = 1
+    footer: int = 0
+    encoding: str | None = None
+    separator: str | None = None
+    sheet: str | None = None
+    records: str | None = None
+
+
+AS_FOUND = Layout()
+
+
+@dataclass(frozen=True)
+class OpenedTable:
+    """A file whose columns are known, before it is read. Its first row is in ``first_line``, or 0."""
+
+    path: Path
+    names: list[str]
+    first_line: int = 0
+    encoding: str = "utf-8"
+    separator: str | None = None
+    footer: int = 0
+    rows: pa.Table | None = None
+    remarks: tuple[str, ...] = ()
+    _cells: list[str] = field(default_factory=list)
+
+    def batches(
+        self, names: Sequence[str], progress: Progress = lambda size: None
+    ) -> Iterator[pa.RecordBatch]:
+        """The columns, texts of a CSV as dictionaries; ``progress`` is given the bytes that were read."""
+        try:
+            if self.rows is not None:
+                yield from self.rows.select(list(names)).to_batches()
+                progress(self.path.stat().st_size)
+                return
+            with self.path.open("rb") as file:
+                reader = self._reader(file, list(names))
+                read_bytes = 0
+                for batch in reader:
+                    yield batch
+                    progress(file.tell() - read_bytes)
+                    read_bytes = file.tell()
+        except UNREADABLE as error:
+            raise self._fault(error) from None
+
+    def _reader(self, file: Any, names: list[str]) -> Any:
+        if self.path.suffix.lower() == ".parquet":
+            return pq.ParquetFile(file).iter_batches(_BATCH_ROWS, columns=names)
+        content: Any = pa.CompressedInputStream(file, "gzip") if self.path.suffix.lower() == ".gz" else file
+        if self.footer:
+            lines = content.read().rstrip(b"\r\n").split(b"\n")
+            content = pa.BufferReader(b"\n".join(lines[: -self.footer]) + b"\n")
+        kind = pa.dictionary(pa.int32(), pa.string())
+        return pa_csv.open_csv(
+            content,
+            pa_csv.ReadOptions(
+                block_size=_BLOCK_BYTES,
+                skip_rows=self.first_line - 1,
+                column_names=self._cells,
+                encoding=self.encoding.replace("utf-8-sig", "utf-8"),
+            ),
+            pa_csv.ParseOptions(delimiter=self.separator or ","),
+            pa_csv.ConvertOptions(
+                include_columns=names, column_types=dict.fromkeys(names, kind), strings_can_be_null=True
+            ),
+        )
+
+    def _fault(self, error: Exception) -> InputError:
+        """What to say of a file that cannot be read on: which line has other cells, or what it is not."""
+        if "Expected" not in str(error) or self.separator is None:
+            return no_table(self.path, error)
+        with pa.input_stream(str(self.path), compression="detect") as content:
+            text = io.TextIOWrapper(
+                io.BytesIO(content.read()), encoding=self.encoding, errors="replace", newline=""
+            )
+            reader = csv.reader(text, delimiter=self.separator)
+            for cells in reader:
+                is_row = reader.line_num >= self.first_line and bool(cells)
+                if is_row and len(cells) != len(self._cells):
+                    return InputError(
+                        f"each line of {self.path} must have the {len(self._cells)} cells of its header",
+                        f"line {reader.line_num} with {len(cells)}",
+                        "correct that line; lines at the end that are no counts are told by footer = 1 in "
+                        "[connect.files]",
+                    )
+        return no_table(self.path, error)
+
+
+def opened_table(path: Path, layout: Layout = AS_FOUND) -> OpenedTable:
+    """The columns of a file; :class:`InputError` where it is no table."""
+    if not path.is_file():
+        raise InputError(f"file {path} must exist", "nothing", "check the path")
+    kind = path.suffix.lower()
+    try:
+        if kind == ".parquet":
+            with pq.ParquetFile(path) as file:
+                opened = OpenedTable(path, list(file.schema_arrow.names))
+        elif kind in (".xlsx", ".xlsm", ".xls", ".ods"):
+            opened = _opened_cells(path, *_sheet_rows(path, layout), layout)
+        elif kind in (".json", ".jsonl", ".ndjson", ".geojson"):
+            opened = _opened_records(path, layout)
+        else:
+            opened = _opened_csv(path, layout)
+    except UNREADABLE as error:
+        raise no_table(path, error) from None
+    twice = [name for name, times in Counter(opened.names).items() if times > 1]
+    if twice:
+        raise InputError(
+            f"columns of {path} must have different names",
+            "a name twice" if _DIGIT.search(twice[0]) else f"{twice[0]!r} twice",
+            "rename one; if lines above say of what they are, set header_lines = 3 in [connect.files]",
+        )
+    return opened
+
+
+def _opened_csv(path: Path, layout: Layout) -> OpenedTable:
+    with pa.input_stream(str(path), compression="detect") as content:
+        head = content.read(_HEAD_BYTES)
+    encoding, remarks = layout.encoding or _encoding(head), []
+    if encoding == _FALLBACK and layout.encoding is None:
+        remarks.append(f"{path.name} is not UTF-8: its names are read as {_FALLBACK}.")
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(head)
+    except LookupError:
+        raise InputError(
+            "encoding must be one that is known", repr(encoding), 'set encoding = "utf-8" in [connect.files]'
+        ) from None
+    lines = io.StringIO(text if len(head) < _HEAD_BYTES else text[: text.rfind("\n") + 1], newline="")
+    separator = layout.separator or _separator(text)
+    reader = csv.reader(lines, delimiter=separator)
+    numbered = []
+    for cells in reader:
+        if len(cells) > 1 or (cells and cells[0].strip()):
+            numbered.append((reader.line_num, cells))
+        if len(numbered) == _HEAD_ROWS:
+            break
+    if not numbered:
+        raise InputError(f"{path} must hold counts", "no row", "give a file with counts")
+    line, names = _header(path, numbered, layout)
+    own = [name or f"\0{place}" for place, name in enumerate(names)]
+    named = [name for name in own if not name.startswith("\0")]
+    if line > 1 and layout.header is None:
+        remarks.append(f"Lines 1 to {line - 1} of {path.name} stand before the names of its columns.")
+    return OpenedTable(path, named, line + 1, encoding, separator, layout.footer, None, tuple(remarks), own)
+
+
+def _encoding(head: bytes) -> str:
+    """That of a file's beginning: by its mark, or UTF-8 where it is that."""
+    for mark, name in _MARKS:
+        if head.startswith(mark):
+            return name
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return _FALLBACK
+    return "utf-8"
+
+
+def _separator(text: str) -> str:
+    """What parts most lines into the same number of cells, and into most of them."""
+    lines = text.splitlines()[:_HEAD_ROWS]
+    if lines and re.fullmatch("sep=[,;\t|]", lines[0]):
+        return lines[0][4]
+
+    def evenness(separator: str) -> tuple[int, int]:
+        cells = Counter(len(row) for row in csv.reader(lines, delimiter=separator))
+        width, times = max(cells.items(), key=lambda each: (each[0] > 1, each[1], each[0]), default=(1, 0))
+        return (times, width) if width > 1 else (0, 1)
+
+    return max(_SEPARATORS, key=evenness)
+
+
+def _header(
+    path: Path, numbered: Sequence[tuple[int, Sequence[str]]], layout: Layout
+) -> tuple[int, list[str]]:
+    """The line of the names of columns, and these; of several lines they are joined, the upper spread out.
+
+    Above it stands what has fewer cells than most lines, or hardly one that is filled.
+    """
+    widths = Counter(len(cells) for _, cells in numbered)
+    width = max(widths, key=lambda each: widths[each])
+    filled = Counter(
+        sum(bool(cell.strip()) for cell in cells) for _, cells in numbered if len(cells) == width
+    )
+    usual = max(filled, key=lambda each: filled[each])
+    if layout.header is not None:
+        found = [place for place, (line, _) in enumerate(numbered) if line == layout.header]
+        if not found:
+            raise InputError(
+                f"{path} must name its columns in line {layout.header}",
+                "an empty line, or none",
+                "correct header in [connect.files]: 1 is the first line",
+            )
+        place = found[0]
+    else:
+        place = next(
+            number
+            for number, (_, cells) in enumerate(numbered)
+            if len(cells) == width and 5 * sum(bool(cell.strip()) for cell in cells) >= 3 * usual
+        )
+    line, names = numbered[place]
+    joined = [" ".join(name.split()) for name in names]
+    are_twice = len({name for name in joined if name}) < sum(map(bool, joined))
+    # "In", "Out", "In", "Out": the line above says of what.
+    more = max(layout.header_lines, 2 if are_twice else 1) - 1
+    for _, upper in reversed(numbered[max(0, place - more) : place]):
+        above = ""
+        for column in range(len(joined)):
+            cell = upper[column].strip() if column < len(upper) else ""
+            above = cell or above
+            joined[column] = f"{above} {joined[column]}".strip()
+    return line, joined
+
+
+def _sheet_rows(path: Path, layout: Layout) -> tuple[list[tuple[int, list[str]]], tuple[str, ...]]:
+    """The rows of a workbook's sheet as texts; blank ones are left out."""
+    try:
+        import python_calamine
+    except ImportError:
+        raise InputError(
+            f"reading {path.suffix} files needs a package that is not installed",
+            "no python-calamine",
+            "pip install python-calamine, or save the sheet as CSV",
+        ) from None
+    try:
+        book = python_calamine.load_workbook(str(path))
+        sheets = {
+            name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names
+        }
+    except (python_calamine.CalamineError, python_calamine.ZipError, python_calamine.PasswordError) as error:
+        raise InputError(
+            f"{path} must be a workbook that can be opened",
+            type(error).__name__,
+            "save it again as .xlsx or CSV",
+        ) from None
+    if layout.sheet is not None and layout.sheet not in sheets:
+        raise InputError(
+            f"{path} must have the sheet {layout.sheet!r}", f"{', '.join(sheets)}", "correct sheet"
+        )
+    full = {
+        name: rows for name, rows in sheets.items() if any(any(cell != "" for cell in row) for row in rows)
+    }
+    if layout.sheet is None and len(full) > 1:
+        raise InputError(
+            f"it must be known which sheet of {path} holds the counts",
+            f"{len(full)} with cells: {', '.join(list(full)[:10])}",
+            f'say sheet = "{next(iter(full))}" in [connect.files]',
+        )
+    rows = sheets[layout.sheet] if layout.sheet is not None else next(iter(full.values()), [])
+    texts = [(number, [_cell(each) for each in row]) for number, row in enumerate(rows, start=1)]
+    return [(number, row) for number, row in texts if any(row)], ()
+
+
+def _cell(value: object) -> str:
+    """A cell of a workbook or a value of JSON as a CSV has it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    if isinstance(value, datetime):
+        if value.microsecond:  # workbooks count days: 13:00 may be half a millisecond early
+            value = (value + timedelta(milliseconds=500)).replace(microsecond=0)
+        return value.isoformat(sep=" ")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        seconds = round(value.total_seconds())
+        return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return str(value).strip()
+
+
+def _opened_cells(
+    path: Path, numbered: list[tuple[int, list[str]]], remarks: tuple[str, ...], layout: Layout
+) -> OpenedTable:
+    if not numbered:
+        raise InputError(f"{path} must hold counts", "no row", "give a file with counts")
+    line, names = _header(path, numbered[:_HEAD_ROWS], layout)
+    below = [cells for number, cells in numbered if number > line]
+    below = below[: len(below) - layout.footer]
+    columns = {
+        name: pa.array([cells[place] or None if place < len(cells) else None for cells in below], pa.string())
+        for place, name in enumerate(names)
+        if name
+    }
+    named = [name for name in names if name]
+    table = pa.table(columns) if len(columns) == len(named) else None
+    return OpenedTable(path, named, line + 1, rows=table, remarks=remarks)
+
+
+# Documents: a list of records, wherever it stands; what holds of all of them is a column, too.
+
+Records = list[dict[str, Any]]
+_SHAPES = ("geometry", "coordinates", "bbox")
+
+
+def _opened_records(path: Path, layout: Layout) -> OpenedTable:
+    text = path.read_bytes().decode(layout.encoding or "utf-8-sig")
+    try:
+        if path.suffix.lower() in (".jsonl", ".ndjson"):
+            document: Any = [json.loads(line) for line in text.splitlines() if line.strip()]
+        else:
+            document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path} must be JSON, or JSON lines by the name .jsonl",
+            f"something else in line {error.lineno}, column {error.colno}",
+            "correct it there",
+        ) from None
+    found = _lists(document, "")
+    if layout.records is not None:
+        chosen = found.get(layout.records)
+        if not chosen:
+            raise InputError(
+                f"{path} must have a list of records at {layout.records!r}",
+                ", ".join(map(repr, found)) or "no list of records",
+                "correct records in [connect.files]",
+            )
+    else:
+        most = max(map(len, found.values()), default=0)
+        largest = [name for name, records in found.items() if len(records) == most]
+        largest = [name for name in largest if name] or largest
+        if not most or len(largest) > 1:
+            raise InputError(
+                f"{path} must have one list of records that are counts",
+                ", ".join(map(repr, largest)) if most else "no list of records",
+                f'say records = "{largest[0]}" in [connect.files]' if most else "give a file of such a list",
+            )
+        chosen = found[largest[0]]
+    names = list(dict.fromkeys(name for record in chosen for name in record))
+    table = pa.table(
+        {name: pa.array([_cell(each.get(name)) or None for each in chosen], pa.string()) for name in names}
+    )
+    return OpenedTable(path, names, rows=table.slice(0, max(0, len(table) - layout.footer)))
+
+
+def _lists(node: Any, path: str) -> dict[str, Records]:
+    """Every list of records of a document by its path; a record has its single values, with dots."""
+    found: dict[str, Records] = {}
+    if (
+        isinstance(node, dict)
+        and not any(isinstance(each, dict | list) for each in node.values())
+        and not path
+    ):
+        return {"": [node]}
+    items = node if isinstance(node, list) else [node]
+    records = [_flat(each) for each in items if isinstance(each, dict)]
+    if isinstance(node, list) and items and all(isinstance(each, list) for each in items):
+        rows = [dict(zip(map(str, items[0]), each, strict=False)) for each in items[1:]]
+        return (
+            {path: rows}
+            if all(isinstance(each, str) and not _DIGIT.search(each) for each in items[0])
+            else {path: _by_place(items)}
+        )
+    if isinstance(node, list) or not path:
+        found[path] = records
+    for own, each in zip(records, (each for each in items if isinstance(each, dict)), strict=True):
+        for name, value in each.items():
+            if name in _SHAPES:
+                continue
+            if isinstance(value, list) or (isinstance(value, dict) and _has_records(value)):
+                for below, inner in _lists(value, f"{path}.{name}".strip(".")).items():
+                    around = {f"{name}": cell for name, cell in own.items()}
+                    found.setdefault(below, []).extend({**around, **record} for record in inner)
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def _by_place(items: Sequence[Sequence[Any]]) -> Records:
+    return [dict(zip(string.ascii_lowercase, each, strict=False)) for each in items]
+
+
+def _has_records(value: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(each, list) and each and isinstance(each[0], dict | list) for each in value.values()
+    )
+
+
+def _flat(node: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """The single values of a record, those of records in it by dots; NGSI's ``{"value": 3}`` is 3."""
+    found: dict[str, Any] = {}
+    for name, value in node.items():
+        if isinstance(value, dict):
+            if "value" in value and not isinstance(value["value"], dict | list):
+                found[f"{before}{name}"] = value["value"]
+            elif name == "properties":  # of a feature of GeoJSON
+                found |= _flat(value, before)
+            elif name not in _SHAPES:
+                found |= _flat(value, f"{before}{name}.")
+        elif not isinstance(value, list):
+            found[f"{before}{name}"] = value
+    return found
+
+
+def read_table(path: Path, layout: Layout = AS_FOUND) -> pa.Table:
+    """A table; the cells of a CSV as text. :class:`InputError` names file and remedy, and quotes no cell."""
+    opened = opened_table(path, layout)
+    batches = list(opened.batches(opened.names))
+    empty = pa.table({name: pa.array([], pa.string()) for name in opened.names})
+    table = pa.Table.from_batches(batches) if batches else empty
+    texts = {
+        name: pc.cast(table[name], pa.string()) if pa.types.is_dictionary(table[name].type) else table[name]
+        for name in opened.names
+    }
+    return pa.table(texts)
+
+
+def no_table(path: Path, error: Exception) -> InputError:
+    """What to say of a file that cannot be read as a table."""
+    is_text = isinstance(error, UnicodeError) or "UTF8" in str(error)
+    return InputError(
+        f"{path} must be a table: CSV with a header line, Excel, JSON or Parquet",
+        "another encoding than at its beginning" if is_text else "something that cannot be read",
+        'say encoding = "windows-1252" in [connect.files], or whichever it is'
+        if is_text
+        else "save it so, the same number of cells in each line",
+    )
+
+
+# Cells: texts and counts as they are written.
+
+_EMPTY_CELLS = (
+    "",
+    "NA",
+    "N/A",
+    "n/a",
+    "#N/A",
+    "NaN",
+    "nan",
+    "null",
+    "NULL",
+    "None",
+    "none",
+    "-",
+    "--",
+    "–",
+    "—",
+    "ND",
+    "N.D.",
+    "n.d.",
+    "k.A.",
+    "k. A.",
+    "KA",
+    "*",
+    "...",
+    "#",
+    "?",
+    "missing",
+    "Missing",
+    "N.B.",
+    "s.d.",
+)
+"""How cells without a count are written."""
+_THOUSANDS = "^[0-9]{1,3}([., '\u2019\u00a0\u202f][0-9]{3})+$"
 
 
 class Written(NamedTuple):
@@ -41,67 +515,6 @@ class Written(NamedTuple):
 AS_USUAL = Written()
 
 
-class OpenedTable(NamedTuple):
-    """What a file shows before it is read: its columns, and what separates cells; None in Parquet."""
-
-    names: list[str]
-    separator: str | None
-
-
-def opened_table(path: Path) -> OpenedTable:
-    """The columns of a file; :class:`InputError` where it is no table."""
-    if not path.is_file():
-        raise InputError(f"file {path} must exist", "nothing", "check the path")
-    try:
-        if path.suffix.lower() == ".parquet":
-            with pq.ParquetFile(path) as file:
-                opened = OpenedTable(list(file.schema_arrow.names), None)
-        else:
-            with pa.input_stream(str(path), compression="detect") as content:
-                head = content.read(_HEAD_BYTES).decode("utf-8-sig", errors="replace").split("\n")[0]
-            separator = max(",;\t", key=head.count)
-            with pa_csv.open_csv(path, parse_options=pa_csv.ParseOptions(delimiter=separator)) as reader:
-                opened = OpenedTable(list(reader.schema.names), separator)
-    except UNREADABLE as error:
-        raise no_table(path, error) from None
-    if len(set(opened.names)) < len(opened.names):
-        raise InputError(f"columns of {path} must have different names", "a name twice", "rename one")
-    return opened
-
-
-def read_table(path: Path) -> pa.Table:
-    """A table; the cells of a CSV as text. :class:`InputError` names file and remedy, and quotes no cell."""
-    opened = opened_table(path)
-    try:
-        if opened.separator is None:
-            with pq.ParquetFile(path) as file:
-                return file.read()
-        kinds = dict.fromkeys(opened.names, pa.string())
-        return pa_csv.read_csv(
-            path,
-            parse_options=pa_csv.ParseOptions(delimiter=opened.separator),
-            convert_options=pa_csv.ConvertOptions(column_types=kinds, strings_can_be_null=True),
-        )
-    except UNREADABLE as error:
-        raise no_table(path, error) from None
-
-
-def no_table(path: Path, error: Exception) -> InputError:
-    """What to say of a file that cannot be read as a table."""
-    cells = re.search(r"Expected (\d+) columns, got (\d+)", str(error))
-    row = re.search(r"Row #(\d+)", str(error))
-    if cells is not None:
-        where = f"line {row[1]} with {cells[2]}" if row else f"a line with {cells[2]}"
-        return InputError(
-            f"each line of {path} must have the {cells[1]} cells of its header", where, "correct that line"
-        )
-    return InputError(
-        f"{path} must be a table: CSV in UTF-8 with a header line, or Parquet",
-        _KINDS_OF_FAULT.get(type(error).__name__, "something that cannot be read"),
-        "save it so, the same number of cells in each line",
-    )
-
-
 def text_column(table: pa.Table, name: str) -> pa.ChunkedArray[Any]:
     """A column as text; :class:`InputError` where its cells are none, such as lists."""
     try:
@@ -112,29 +525,37 @@ def text_column(table: pa.Table, name: str) -> pa.ChunkedArray[Any]:
         ) from None
 
 
-def count_cells(table: pa.Table, name: str, written: Written = AS_USUAL) -> Any:
-    """The cells of a column of counts as trimmed text with a decimal point, None where nobody counted.
+def count_cells(
+    cells: Any,
+    what: str,
+    written: Written = AS_USUAL,
+    where: Callable[[int], str] = lambda index: f"row {index + 1}",
+) -> Any:
+    """Cells of counts as trimmed text with a decimal point, None where nobody counted.
 
     :class:`InputError` for 1.234, which is one or a thousand, unless it is said how numbers are ``written``.
+    ``what`` names the column and ``where`` the place of one cell, as a person finds it.
     """
-    is_text = pa.types.is_string(table.schema.field(name).type)
-    text: Any = pc.utf8_trim_whitespace(text_column(table, name))
+    is_text = pa.types.is_string(cells.type)
+    text: Any = pc.utf8_trim_whitespace(cells if is_text else pc.cast(cells, pa.string()))
     none = pa.array([*_EMPTY_CELLS, *written.missing])
     text = pc.if_else(pc.is_in(text, value_set=none), None, text)
     if not is_text:
         return text
     if written.thousands is not None:
-        grouped = rf"^[0-9]{{1,3}}(?:{re.escape(written.thousands)}[0-9]{{3}})+(?:[.,][0-9]+)?$"
+        mark = "[ \u00a0\u202f]" if written.thousands == " " else f"[{re.escape(written.thousands)}]"
+        mark = "['\u2019]" if written.thousands == "'" else mark
+        grouped = rf"^[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(?:[.,][0-9]+)?$"
         is_grouped = pc.match_substring_regex(text, grouped)
-        text = pc.if_else(is_grouped, pc.replace_substring(text, written.thousands, ""), text)
+        text = pc.if_else(is_grouped, pc.replace_substring_regex(text, mark, ""), text)
     elif written.decimal is None:
         several = pc.fill_null(pc.match_substring_regex(text, _THOUSANDS), False)
         if pc.any(several).as_py():
             raise InputError(
-                f"{column_in_words(table, name)} must hold numbers that can be read in one way",
-                f"digits in groups of three, which may be thousands or decimals, first in row "
-                f"{pc.index(several, True).as_py() + 1}",
-                'say which: thousands = "." or decimal = "." in [connect.files], --thousands or --decimal',
+                f"{what} must hold numbers that can be read in one way",
+                "digits in groups of three, which may be thousands or decimals, first in "
+                + where(pc.index(several, True).as_py()),
+                'say which: thousands = "." or decimal = "." in [connect.files]',
             )
     return pc.replace_substring(text, ",", ".") if written.decimal == "," else text
 
@@ -213,169 +634,3 @@ def numbers(path: Path, table: pa.Table, name: str, otherwise: float | None = No
             )
         found[row] = value
     return found
-
-
-# Times as cities write them: instants, or what the clock on the wall shows (two odd nights a year).
-
-_FORMATS = (
-    *("%Y-%m-%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"),
-    *("%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M"),
-    *("%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%B %d, %Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p"),
-    *("%b %d, %Y %I:%M %p", "%b %d, %Y %I:%M:%S %p", "%d-%b-%Y %H:%M", "%d %b %Y %H:%M"),
-    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d"),
-)
-_UNIX, _HOURS = "%s", "%Y%m%d%H"
-_DIGITS_ONLY = re.compile("(%[YymdHMSj])+")
-_OFFSET = r"(\d) ?([+-]\d{2}):?(\d{2})$"
-_DAY = 86_400
-_END_OF_DAY = r"([T ])24:00((:00([.,]0+)?)?([Z+-].*)?)$"
-_EARLIEST, _LATEST = -30_610_224_000, 221_845_392_000  # years that every calendar here knows, in any zone
-
-
-class Times(NamedTuple):
-    """Unix seconds of each row; where ``is_local``, what the clock on the wall shows, as if in UTC.
-
-    ``are_numbers`` where nothing in the file says which of the two.
-    """
-
-    seconds: NDArray[np.int64]
-    is_local: bool
-    are_numbers: bool = False
-
-
-def check_zone(name: str) -> None:
-    """:class:`InputError` for a time zone nobody knows."""
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        known = sorted(available_timezones())
-        near = get_close_matches(name, known, n=1) or [zone for zone in known if name.title() in zone][:1]
-        hint = f"did you mean {near[0]}?" if near else "write it like Europe/Vienna"
-        raise InputError("--timezone must be a name of the IANA database", repr(name), hint) from None
-
-
-def parse_times(table: pa.Table, name: str, form: str | None, wall_clock: bool) -> Times:
-    """The times of a column; :class:`InputError` where they are none we know."""
-    column = table[name]
-    if column.null_count:
-        raise InputError(
-            f"{column_in_words(table, name)} must have a time in each row", "an empty cell", "fill or drop it"
-        )
-    if pa.types.is_timestamp(column.type):
-        return Times(_seconds(column), column.type.tz is None)
-    if not pa.types.is_string(column.type):
-        column = text_column(table, name)
-    are_digits = bool(pc.all(pc.match_substring_regex(column, "^[0-9]{9,11}$")).as_py())
-    if are_digits and form is None and not wall_clock:
-        hours: Any = pc.strptime(column, format=_HOURS, unit="s", error_is_null=True)
-        if not hours.null_count and pc.all(pc.match_substring_regex(column, "^[0-9]{10}$")).as_py():
-            raise _not_one_way(table, name, "unix seconds, or year, month, day and hour", _HOURS, _UNIX)
-    if are_digits and (form in (None, _UNIX) or not _DIGITS_ONLY.fullmatch(str(form))):
-        return Times(np.asarray(pc.cast(column, pa.int64())), wall_clock, form != _UNIX)
-    column, days = _without_24_hours(column)
-    if form is None:
-        if pc.all(pc.match_substring_regex(column, _OFFSET)).as_py():
-            column = pc.replace_substring_regex(column, _OFFSET, r"\1\2:\3")
-        for kind, is_local in ((pa.timestamp("us"), True), (pa.timestamp("us", "UTC"), False)):
-            try:
-                return Times(_seconds(pc.cast(column, kind)) + days, is_local)
-            except pa.ArrowInvalid:
-                continue
-    forms = _FORMATS if form is None else (form,)
-    found = [pc.strptime(column, format=each, unit="s", error_is_null=True) for each in forms]
-    read = [times for times in found if not times.null_count]
-    if not read or any(not times.equals(read[0]) for times in read):
-        raise _not_one_way(table, name, "several ways" if read else "none", "%d/%m/%Y %H:%M")
-    is_local = form is None or "%z" not in form  # a time with its offset is an instant
-    return Times(_seconds(read[0]) + days, is_local)
-
-
-def _not_one_way(table: pa.Table, name: str, found: str, *forms: str) -> InputError:
-    return InputError(
-        f"{column_in_words(table, name)} must hold times that can be read in one way",
-        found,
-        f"say how with --time-format, e.g. {' or '.join(map(repr, forms))}",
-    )
-
-
-def _without_24_hours(column: Any) -> tuple[Any, Any]:
-    """Times as text, the end of a day (24:00) as its beginning, and the seconds that it is later."""
-    is_end = pc.match_substring_regex(column, _END_OF_DAY)
-    if not pc.any(is_end).as_py():
-        return column, 0
-    begins = pc.replace_substring_regex(column, _END_OF_DAY, r"\100:00\2")
-    return begins, np.asarray(pc.cast(is_end, pa.int64())) * _DAY
-
-
-class LocalTimes(NamedTuple):
-    """The two instants (unix seconds) that each of many times on the clock on the wall may mean.
-
-    They differ in the hour that the clock shows twice in autumn. ``is_shown`` is False in the hour that it
-    skips in spring.
-    """
-
-    early: NDArray[np.int64]
-    late: NDArray[np.int64]
-    is_shown: NDArray[np.bool_]
-
-
-def local_times(local: NDArray[np.int64], zone: str) -> LocalTimes:
-    """What times mean that a clock in a time zone shows; ``local`` is in seconds, as if in UTC."""
-    naive: Any = pa.array(local, pa.timestamp("s"))
-    early = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
-    late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
-    # "latest" moves a skipped time forward: the clock then shows another one.
-    is_shown = np.asarray(pc.equal(pc.local_timestamp(late), naive))
-    first, second = (np.asarray(pc.cast(each, pa.int64())) for each in (early, late))
-    return LocalTimes(first, second, is_shown)
-
-
-def calendar_days(local: NDArray[np.int64], zone: str) -> NDArray[np.int64] | None:
-    """When the steps of daily counts begin: a day each, from midnight by standard time; None for any others.
-
-    A calendar day has 23 or 25 hours where the clock changes, and stays one step.
-    """
-    times = np.unique(local)
-    if times.size < 2 or (np.diff(times) % _DAY).any():
-        return None
-    first = datetime.fromtimestamp(int(times[0]), UTC).replace(tzinfo=ZoneInfo(zone))
-    summer = first.dst() or timedelta(0)
-    offset = (first.utcoffset() or timedelta(0)) - max(summer, timedelta(0))
-    return local - int(offset.total_seconds())
-
-
-def to_instants(
-    local: NDArray[np.int64], repeat: NDArray[np.int64], zone: str
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Instants of local times, and which of them stand once in an hour that comes twice.
-
-    ``repeat`` is 1 where a row is a sensor's second one of that time, behind the first: it is of the later of
-    the two hours.
-    """
-    times = local_times(local, zone)
-    skipped = local[~times.is_shown]
-    if skipped.size:
-        first = datetime.fromtimestamp(int(skipped[0]), UTC)
-        raise InputError(
-            f"every time must exist on a clock in {zone}",
-            f"{skipped.size} that the clock skips in spring, the first {first:%Y-%m-%d %H:%M}",
-            "correct --timezone, name one without daylight saving such as Etc/GMT+8 if the counter keeps "
-            "one time all year, or drop the rows with --skip-missing-hour",
-        )
-    twice = times.early != times.late
-    has_second = np.append(repeat[1:] == 1, False) if repeat.size else np.zeros(0, dtype=bool)
-    is_single = twice & (repeat == 0) & ~has_second
-    return np.where(repeat == 1, times.late, times.early), is_single
-
-
-def _seconds(column: Any) -> NDArray[np.int64]:
-    kind = pa.timestamp("s", column.type.tz)
-    seconds = np.asarray(pc.cast(pc.cast(column, kind, safe=False), pa.int64()))
-    beyond = (seconds < _EARLIEST) | (seconds >= _LATEST)
-    if beyond.any():
-        raise InputError(
-            "counts must be of the years 1000 to 8999",
-            f"another year in {int(beyond.sum()):,} rows, the first is row {int(beyond.argmax()) + 1}",
-            "correct the file, or name --time-format",
-        )
-    return seconds

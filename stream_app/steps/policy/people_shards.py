@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.shadow import Shadow, drawn_parts
@@ -18,25 +19,39 @@ from stream_app.setup.settings import Settings
 LEAST_SHARES = 64
 """Shares of the work at least, so that up to so many partitions refine the same people."""
 
-_SEED, _MIX, _WORD = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
+_SEED, _MIX = 0x9747B28C, np.uint32(0x5BD1E995)
 
 
 def partition_of(key: str, partitions: int) -> int:
     """The partition a broker's clients put a key in: Austin Appleby's MurmurHash2 of its bytes, modulo."""
-    return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions
+    return int(partitions_of([key], partitions)[0])
 
 
-def murmur2(data: bytes) -> int:
-    """MurmurHash2, 32 bits, with the seed that Kafka's clients use."""
-    value = (_SEED ^ len(data)) & _WORD
-    whole = len(data) - len(data) % 4
-    for at in range(0, whole, 4):
-        word = int.from_bytes(data[at : at + 4], "little") * _MIX & _WORD
-        word = (word ^ (word >> 24)) * _MIX & _WORD
-        value = (value * _MIX & _WORD) ^ word
-    if whole < len(data):
-        value = (value ^ int.from_bytes(data[whole:], "little")) * _MIX & _WORD
-    value = (value ^ (value >> 13)) * _MIX & _WORD
+def partitions_of(keys: Sequence[str], partitions: int) -> NDArray[np.int64]:
+    """:func:`partition_of` of many keys, (N,)."""
+    encoded = [key.encode() for key in keys]
+    hashed = np.empty(len(encoded), dtype=np.uint32)
+    sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
+    for size in np.unique(sizes).tolist():
+        own = np.flatnonzero(sizes == size)
+        together = encoded if own.size == len(encoded) else [encoded[k] for k in own]
+        hashed[own] = murmur2(np.frombuffer(b"".join(together), np.uint8).reshape(own.size, size))
+    return (hashed & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
+
+
+def murmur2(data: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """MurmurHash2, 32 bits, of each row of bytes, with the seed that Kafka's clients use."""
+    rows, size = data.shape
+    value = np.full(rows, _SEED ^ size, dtype=np.uint32)
+    whole = size - size % 4
+    for word in np.ascontiguousarray(data[:, :whole]).view("<u4").astype(np.uint32).T:
+        mixed = word * _MIX
+        value = (value * _MIX) ^ ((mixed ^ (mixed >> 24)) * _MIX)
+    if whole < size:
+        last = np.zeros((rows, 4), dtype=np.uint8)
+        last[:, : size - whole] = data[:, whole:]
+        value = (value ^ last.view("<u4").astype(np.uint32)[:, 0]) * _MIX
+    value = (value ^ (value >> 13)) * _MIX
     return value ^ (value >> 15)
 
 
@@ -45,8 +60,8 @@ def people_shares(pseudonyms: Sequence[str], partitions: int) -> PeopleShares:
     count = partitions * -(-LEAST_SHARES // partitions)
     return PeopleShares(
         count,
-        np.array([partition_of(name, count) for name in pseudonyms], dtype=np.int64),
-        np.array([_rank(name) for name in pseudonyms], dtype=np.int64),
+        partitions_of(pseudonyms, count),
+        np.fromiter(map(_rank, pseudonyms), np.int64, len(pseudonyms)),
     )
 
 

@@ -1,5 +1,6 @@
 """What people see while the engine runs: metrics, health, readiness and a page, on an address of choice."""
 
+from stream_app.watching.web.answers import Planner, Site
 from stream_app.watching.web.server import (
     HEADERS,
     Connections,
@@ -15,6 +16,8 @@ __all__ = [
     "HEADERS",
     "Connections",
     "PeopleBoard",
+    "Planner",
+    "Site",
     "Status",
     "StatusBoard",
     "WebServer",

@@ -5,22 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from jinja2 import Environment
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from models.exceptions import TallyguardError
+from models.priors import PLACE
 from stream_app.setup.settings import Settings
 from stream_app.watching.html_pages import rendered, templates_of
 from stream_app.watching.metrics import HiddenLine
 from stream_app.watching.prior_notes import ceiling_condition
-from stream_app.watching.web.status import PeopleBoard, Status, StatusBoard, StepLine
+from stream_app.watching.view import ABOUT_NOTHING, About, error_in_words
+from stream_app.watching.web.status import AT_MOST, PeopleBoard, Status, StatusBoard, StepLine
 from stream_app.watching.wording import (
     DOWN,
     EXACT,
@@ -28,26 +31,34 @@ from stream_app.watching.wording import (
     in_a_hundred,
     not_reached_in_words,
     significant,
-    step_in_words,
 )
 from stream_app.wire import RiskSummary
 
 # The state of a running engine as one JSON document: what the page draws. It names no person.
 
 
-def state_json(status: Status, about: Settings | None, *, has_people: bool) -> str:
-    """The document; ``has_people`` says whether there is a token to ask for single people with."""
+def state_json(
+    status: Status, about: Settings | None, *, has_people: bool, more: Mapping[str, Any] | None = None
+) -> str:
+    """The document; ``has_people`` says whether there is a token to ask for single people with.
+
+    ``more`` is what only a server knows: other runs, whether there is an answer, and what may be asked.
+    """
     document = {
         **vars(status),
+        "figures": [each.as_json() for each in status.figures],
         "history": [vars(line) for line in status.history],
         "distribution": vars(status.distribution) if status.distribution else None,
         "sensors": [vars(line) for line in status.sensors.values()],
-        "releases": [vars(line) for line in status.releases],
+        "releases": [
+            {**vars(each), "off": error_in_words(each.error, each.value)} for each in status.releases
+        ],
         "hidden": [vars(line) for line in status.hidden],
         "summary": _summary(status.summary),
         "not_reached": not_reached_in_words(status.summary.not_reached) if status.summary else None,
         "about": _about(about),
         "has_people": has_people,
+        **(more or {}),
     }
     try:
         return _text(document)
@@ -56,8 +67,9 @@ def state_json(status: Status, about: Settings | None, *, has_people: bool) -> s
 
 
 def _summary(summary: RiskSummary | None) -> dict[str, Any] | None:
-    """The last summary, without the single draws."""
-    return None if summary is None else summary.model_dump(mode="json", exclude={"attack": {"parts"}})
+    """A summary, without the single draws, and without people."""
+    hidden: Any = {"attack": {"parts"}, "worst": True}
+    return None if summary is None else summary.model_dump(mode="json", exclude=hidden)
 
 
 def _text(document: dict[str, Any]) -> str:
@@ -72,12 +84,15 @@ def _about(settings: Settings | None) -> dict[str, Any] | None:
         "deployment": settings.deployment,
         "step_seconds": settings.step_seconds,
         "origin_seconds": settings.origin_seconds,
+        "timezone": settings.timezone,
         "horizon": settings.horizon,
         "mistakes": settings.mistakes,
+        **({} if settings.question == PLACE else {"question": settings.asked(settings.question).what}),
         "delta": settings.delta,
         "thresholds": list(settings.thresholds),
         "condition": ceiling_condition(settings.priors_check, settings.draws),
         "is_raised": settings.priors_check is not None and settings.priors_check.is_too_low,
+        "tiles": settings.map_tiles,
     }
 
 
@@ -106,9 +121,8 @@ def render(status: Status, about: Settings | None = None) -> str:
 
     Steps are shown by their time where ``about`` knows the deployment's origin, else by number.
     """
-    origin = (0, 1) if about is None else (about.origin_seconds, about.step_seconds)
-    when = partial(step_in_words, origin_seconds=origin[0], step_seconds=origin[1])
-    condition = ceiling_condition(*((None,) if about is None else (about.priors_check, about.draws)))
+    refers_to = About.of(about) if about else ABOUT_NOTHING
+    when, condition = refers_to.times.when, refers_to.condition
     summary = status.summary
     return rendered(
         _templates(),
@@ -182,12 +196,22 @@ _STATIC = {
     "/sensors.js": ("sensors.js", "text/javascript; charset=utf-8"),
     "/people.js": ("people.js", "text/javascript; charset=utf-8"),
     "/words.js": ("words.js", "text/javascript; charset=utf-8"),
+    "/plans.js": ("plans.js", "text/javascript; charset=utf-8"),
+    "/time.js": ("time.js", "text/javascript; charset=utf-8"),
+    "/week.js": ("week.js", "text/javascript; charset=utf-8"),
+    "/answer.js": ("answer.js", "text/javascript; charset=utf-8"),
+    "/uPlot.iife.min.js": ("uPlot.iife.min.js", "text/javascript; charset=utf-8"),
+    "/uPlot.min.css": ("uPlot.min.css", "text/css; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _PATHS = (
     "/",
     "/plain",
     "/state.json",
+    "/answer.json",
+    "/step.json",
+    "/week.json",
+    "/plan.json",
     "/events",
     "/people.json",
     "/devices.json",
@@ -198,10 +222,13 @@ _PATHS = (
 )
 _PEOPLE, _DEVICES = "/people.json", "/devices.json"
 _RUNBOOKS = "/runbooks/"
-PEOPLE_PATHS = (_PEOPLE, "/why.json", _DEVICES)
+_PLAN = "/plan.json"
+TAKE = "/take"
+"""Where a plan is taken: the only path that is sent something, by the holder of the token."""
+PEOPLE_PATHS = (_PEOPLE, "/why.json", _DEVICES, _PLAN, TAKE)
 _REFUSALS = {
     HTTPStatus.BAD_REQUEST: "the request cannot be read",
-    HTTPStatus.METHOD_NOT_ALLOWED: "only GET and HEAD are answered here",
+    HTTPStatus.METHOD_NOT_ALLOWED: "only GET and HEAD are answered here, and POST where a plan is taken",
     HTTPStatus.MISDIRECTED_REQUEST: "this server does not answer to this host name; add it to listen_names",
     HTTPStatus.REQUEST_TIMEOUT: "the request took too long",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "a request here has no body",
@@ -223,13 +250,27 @@ class WebAnswer(NamedTuple):
     etag: str = ""
 
 
+class Planner(Protocol):
+    """Answers what-if questions, and takes plans; for the holder of the token only."""
+
+    def answer(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """What a plan would do; a :class:`TallyguardError` says why it cannot be answered."""
+
+    def take(self, query: Mapping[str, str], by: str, reason: str) -> dict[str, Any]:
+        """Write the plan's settings and its record."""
+
+
 class Site(NamedTuple):
-    """Everything that may be shown."""
+    """Everything that may be shown; ``answer`` reads the run's verdict, ``others`` are runs beside it."""
 
     registry: CollectorRegistry
     board: StatusBoard
     people: PeopleBoard | None
     about: Settings | None
+    answer: Callable[[], Mapping[str, Any]] | None = None
+    planner: Planner | None = None
+    name: str = ""
+    others: tuple[str, ...] = ()
 
 
 def path_of(target: str) -> str | None:
@@ -240,20 +281,54 @@ def path_of(target: str) -> str | None:
         return None
 
 
-def respond(target: str, authorization: str, site: Site) -> WebAnswer:
-    """The answer to a request for ``target`` with this ``Authorization`` header."""
+def respond(target: str, authorization: str, site: Site, body: bytes = b"") -> WebAnswer:
+    """The answer to a request for ``target`` with this ``Authorization``, and the ``body`` of a POST."""
     path = path_of(target)
     if path is None:
         return refusal(HTTPStatus.BAD_REQUEST)
     if path in _STATIC:
         name, content_type = _STATIC[path]
-        body, etag = _static(name)
-        return WebAnswer(HTTPStatus.OK, content_type, body, _LIVE, etag)
+        found, etag = _static(name)
+        return WebAnswer(HTTPStatus.OK, content_type, found, _policy(site), etag)
     if path.startswith(_RUNBOOKS):
         return _runbook(path.removeprefix(_RUNBOOKS))
+    query = {name: values[0] for name, values in parse_qs(urlsplit(target).query, True).items()}
     if path in PEOPLE_PATHS:
-        return _people(path, parse_qs(urlsplit(target).query), authorization, site)
+        return _people(path, query, authorization, site, body)
+    if path == "/step.json":
+        return _step(query.get("step", ""), site.board)
+    if path == "/week.json":
+        names = list(site.board.read().sensors)
+        chosen = [names[each] for each in _indices(query.get("sensors", "")) if each < len(names)]
+        return WebAnswer(HTTPStatus.OK, _JSON, _text(site.board.week(chosen)).encode())
     return _public(path, site)
+
+
+def _policy(site: Site) -> str:
+    """What the page may load: what this server has, and pictures of streets from where the settings say."""
+    tiles = urlsplit(site.about.map_tiles) if site.about is not None and site.about.map_tiles else None
+    if tiles is None or not tiles.netloc:
+        return _LIVE
+    return _LIVE.replace("img-src 'self'", f"img-src 'self' {tiles.scheme}://{tiles.netloc}")
+
+
+def _indices(text: str) -> list[int]:
+    return [int(each) for each in text.split(",") if each.isdecimal() and len(each) < 8]
+
+
+def _step(text: str, board: StatusBoard) -> WebAnswer:
+    """One past step as the public saw it."""
+    found = board.past(int(text)) if text.isdecimal() and len(text) < 12 else None
+    if found is None:
+        return _as_json(HTTPStatus.NOT_FOUND, {"error": "this step is not kept here"})
+    document = {
+        **found,
+        "releases": [vars(line) for line in found["releases"]],
+        "distribution": vars(found["distribution"]) if found["distribution"] else None,
+        "summary": _summary(found["summary"]),
+        "figures": [each.as_json() for each in found["figures"]],
+    }
+    return WebAnswer(HTTPStatus.OK, _JSON, _text(_finite(document)).encode())
 
 
 def refusal(status: HTTPStatus) -> WebAnswer:
@@ -272,13 +347,21 @@ def _public(path: str, site: Site) -> WebAnswer:
     if path == "/plain":
         return WebAnswer(HTTPStatus.OK, _HTML, render(status, site.about).encode(), _PLAIN)
     if path == "/state.json":
-        picture = state_json(status, site.about, has_people=site.people is not None).encode()
+        more = {
+            "name": site.name,
+            "runs": site.others,
+            "has_answer": site.answer is not None,
+            "has_plans": site.planner is not None,
+        }
+        picture = state_json(status, site.about, has_people=site.people is not None, more=more).encode()
         return WebAnswer(HTTPStatus.OK, _JSON, picture, etag=_etag(picture))
+    if path == "/answer.json" and site.answer is not None:
+        return _as_json(HTTPStatus.OK, site.answer())
     return _as_json(HTTPStatus.NOT_FOUND, {"error": "nothing is here", "paths": _PATHS})
 
 
-def _people(path: str, query: dict[str, list[str]], authorization: str, site: Site) -> WebAnswer:
-    """Single people and suspected devices, for the holder of the token only."""
+def _people(path: str, query: Mapping[str, str], authorization: str, site: Site, body: bytes) -> WebAnswer:
+    """Single people, suspected devices and plans, for the holder of the token only."""
     if site.people is None:
         return _as_json(
             HTTPStatus.FORBIDDEN,
@@ -290,9 +373,11 @@ def _people(path: str, query: dict[str, list[str]], authorization: str, site: Si
         )
     if path == _DEVICES:
         return _as_json(HTTPStatus.OK, site.people.devices())
+    if path in (_PLAN, TAKE):
+        return _planned(path, query, site.planner, body)
     if path == _PEOPLE:
-        return _exposed(query.get("threshold", ["0.5"])[0], site.people)
-    explanation = site.people.why(unquote(query.get("person", [""])[0]))
+        return _exposed(query, site.people)
+    explanation = site.people.why(unquote(query.get("person", "")))
     if explanation is None:
         return _as_json(HTTPStatus.NOT_FOUND, {"error": "no person has this pseudonym"})
     return _as_json(HTTPStatus.OK, explanation)
@@ -308,14 +393,34 @@ def _runbook(name: str) -> WebAnswer:
     return WebAnswer(HTTPStatus.OK, _TEXT, runbooks[name].encode())
 
 
-def _exposed(threshold: str, people: PeopleBoard) -> WebAnswer:
+def _planned(path: str, query: Mapping[str, str], planner: Planner | None, body: bytes) -> WebAnswer:
+    """What a plan would do, or that it was taken."""
+    if planner is None:
+        return _as_json(HTTPStatus.FORBIDDEN, {"error": "what-if needs the run's priors"})
     try:
-        level = float(threshold)
+        if path == _PLAN:
+            return _as_json(HTTPStatus.OK, _finite(planner.answer(query)))
+        document = json.loads(body or b"null")
+        if not isinstance(document, dict) or not all(isinstance(each, str) for each in document.values()):
+            return _as_json(HTTPStatus.BAD_REQUEST, {"error": "send a plan as a JSON object of texts"})
+        by, reason = (document.pop(name, "") for name in ("by", "reason"))
+        return _as_json(HTTPStatus.OK, planner.take(document, by, reason))
+    except TallyguardError as error:
+        return _as_json(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error)})
+    except ValueError:
+        return _as_json(HTTPStatus.BAD_REQUEST, {"error": "what was sent must be JSON"})
+
+
+def _exposed(query: Mapping[str, str], people: PeopleBoard) -> WebAnswer:
+    try:
+        level = float(query.get("threshold", "0.5"))
     except ValueError:
         level = float("nan")
     if not 0.0 <= level <= 1.0:
         return _as_json(HTTPStatus.BAD_REQUEST, {"error": "threshold must be a number in 0..1"})
-    return _as_json(HTTPStatus.OK, people.exposed(level))
+    first = next(iter(_indices(query.get("first", ""))), 0)
+    size = next(iter(_indices(query.get("size", ""))), AT_MOST)
+    return _as_json(HTTPStatus.OK, people.exposed(level, query.get("find", "").strip().lower(), first, size))
 
 
 def _probe(is_good: bool, phase: str, reason: str) -> WebAnswer:

@@ -15,13 +15,14 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -31,7 +32,16 @@ from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import Observer, Observers
 from stream_app.watching.metrics import EngineMetrics
-from stream_app.watching.web.answers import PEOPLE_PATHS, Site, WebAnswer, path_of, refusal, respond
+from stream_app.watching.web.answers import (
+    PEOPLE_PATHS,
+    TAKE,
+    Planner,
+    Site,
+    WebAnswer,
+    path_of,
+    refusal,
+    respond,
+)
 from stream_app.watching.web.status import PeopleBoard, StatusBoard
 
 # One answer for all clients that ask for the same: made again when it is out of date, in a bounded share of
@@ -47,8 +57,15 @@ class SharedAnswer:
     ``version`` changes when there is anything new; without it, always.
     """
 
-    def __init__(self, make: Callable[[], WebAnswer], version: Callable[[], object] = object) -> None:
+    def __init__(
+        self,
+        make: Callable[[], WebAnswer],
+        version: Callable[[], object] = object,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> None:
+        """What takes long is made on a thread of the ``pool``, so that others are answered meanwhile."""
         self._make = make
+        self._pool = pool
         self._read_version = version
         self._making = asyncio.Lock()
         self._answer: WebAnswer | None = None
@@ -63,12 +80,15 @@ class SharedAnswer:
             is_fresh = self._began_seconds >= requested_seconds or self._version == self._read_version()
             if self._answer is None or not is_fresh:
                 await asyncio.sleep(self._rested_seconds - time.monotonic())
-                self._answer = self._made()
+                self._answer = await self._made()
             return self._answer
 
-    def _made(self) -> WebAnswer:
+    async def _made(self) -> WebAnswer:
         self._version, self._began_seconds = self._read_version(), time.monotonic()
-        answer = self._make()
+        if self._pool is None:
+            answer = self._make()
+        else:
+            answer = await asyncio.get_running_loop().run_in_executor(self._pool, self._make)
         ended = time.monotonic()
         self._rested_seconds = ended + min(_REST * (ended - self._began_seconds), _MOST_REST_SECONDS)
         return answer
@@ -265,6 +285,8 @@ MOST_LISTENERS = 64
 MOST_LISTENERS_OF_ONE = MOST_LISTENERS // 2  # from one address, which cannot shut out all others then
 _PIECE_BYTES = 2**16  # of an answer are held for a client that reads slowly
 _CLOSING_SECONDS = 1.0
+_SHARED = ("/state.json", "/metrics", "/answer.json")
+_MOST_BODY = 2**16  # bytes of a plan that is taken
 _REFUSED = {
     errno.EADDRINUSE: ("must be free on this machine", "choose another, or port 0 for any"),
     errno.EACCES: ("must be open to this user", "choose a port from 1024 on"),
@@ -275,10 +297,11 @@ _REFUSED = {
 class WebServer:
     """A running server; a context manager that stops it. ``address`` is what a browser takes."""
 
-    def __init__(self, listening: socket.socket, site: Site) -> None:
+    def __init__(self, listening: socket.socket, *sites: Site) -> None:
+        """The first site is at ``/``; each is at ``/name/``, too, where it has a name."""
         self._listening = listening
         self._host, self.port = listening.getsockname()[:2]
-        self._site = site
+        self._sites = sites
         self._loop = asyncio.new_event_loop()
         self._closing = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="web", daemon=True)
@@ -307,7 +330,7 @@ class WebServer:
 
     async def _serve(self) -> None:
         self._loop.set_exception_handler(_log_briefly)
-        requests = _Requests(self._site, self._closing)
+        requests = _Requests(self._sites, self._closing)
         listening = await self._loop.create_server(requests.connections, sock=self._listening)
         watching = asyncio.create_task(requests.connections.watch())
         await self._closing.wait()
@@ -320,40 +343,60 @@ class WebServer:
 class _Requests:
     """Handles the requests of all clients."""
 
-    def __init__(self, site: Site, closing: asyncio.Event) -> None:
-        self._site = site
+    def __init__(self, sites: Sequence[Site], closing: asyncio.Event) -> None:
+        self._first = sites[0]
+        self._named = {site.name: site for site in sites if site.name}
         self._closing = closing
-        self._shared = {
-            "/state.json": SharedAnswer(lambda: respond("/state.json", "", site), lambda: site.board.version),
-            "/metrics": SharedAnswer(lambda: respond("/metrics", "", site)),
-        }
-        self._listeners: Counter[str] = Counter()
         self._work = ThreadPoolExecutor(1, thread_name_prefix="web-work")
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="web-answer")
+        self._shared = {(id(site), path): self._share(site, path) for site in sites for path in _SHARED}
+        self._listeners: Counter[str] = Counter()
         self.connections = Connections(self._visit)
+
+    def _share(self, site: Site, path: str) -> SharedAnswer:
+        version = object if path == "/metrics" else lambda: site.board.version
+        return SharedAnswer(
+            lambda: respond(path, "", site), version, self._reading if path == "/answer.json" else None
+        )
+
+    def _site_of(self, target: str) -> tuple[Site, str]:
+        """The site that a target is of, and the target on it."""
+        name, slash, rest = target.removeprefix("/").partition("/")
+        site = self._named.get(unquote(name)) if slash else None
+        return (self._first, target) if site is None else (site, f"/{rest}")
 
     def close(self) -> None:
         """Cancel work that has not begun."""
-        self._work.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._work, self._reading):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     async def _visit(self, request: web.BaseRequest) -> web.StreamResponse:
         with self.connections.serving(request.protocol):
-            names = () if self._site.about is None else self._site.about.listen_names
+            site, target = self._site_of(request.path_qs)
+            names = () if site.about is None else site.about.listen_names
             if not is_own_host(request.headers.get("Host"), names):
                 return await self._send(request, refusal(HTTPStatus.MISDIRECTED_REQUEST))
-            if request.method not in ("GET", "HEAD"):
+            path = path_of(target)
+            if request.method not in ("GET", "HEAD") and not (request.method == "POST" and path == TAKE):
                 return await self._send(request, refusal(HTTPStatus.METHOD_NOT_ALLOWED))
+            if path == TAKE and request.method != "POST":
+                return await self._send(request, refusal(HTTPStatus.METHOD_NOT_ALLOWED))
+            body = b""
             if request.body_exists:
-                return await self._send(request, refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
-            path = path_of(request.path_qs)
+                if path != TAKE or (request.content_length or _MOST_BODY + 1) > _MOST_BODY:
+                    return await self._send(request, refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
+                body = await request.content.readexactly(request.content_length or 0)
             if path == "/events" and request.method == "GET":
-                return await self._listen(request)
-            return await self._send(request, await self._answer(path, request))
+                return await self._listen(request, site)
+            return await self._send(request, await self._answer(site, target, request, body))
 
-    async def _answer(self, path: str | None, request: web.BaseRequest) -> WebAnswer:
+    async def _answer(self, site: Site, target: str, request: web.BaseRequest, body: bytes) -> WebAnswer:
         """Costly answers are made once for all clients; work for one client runs on a thread of its own."""
-        if path in self._shared:
-            return await self._shared[path].get()
-        arguments = request.path_qs, request.headers.get("Authorization", ""), self._site
+        path = path_of(target)
+        shared = self._shared.get((id(site), path or ""))
+        if shared is not None and (path != "/answer.json" or site.answer is not None):
+            return await shared.get()
+        arguments = target, request.headers.get("Authorization", ""), site, body
         if path in PEOPLE_PATHS:
             return await asyncio.get_running_loop().run_in_executor(self._work, respond, *arguments)
         return respond(*arguments)
@@ -371,14 +414,14 @@ class _Requests:
             response = web.StreamResponse(status=answer.status, headers=headers)
             response.content_length = len(answer.body)
             body = b"" if request.method == "HEAD" else answer.body
-        if answer.status >= HTTPStatus.BAD_REQUEST and request.body_exists:
+        if answer.status >= HTTPStatus.BAD_REQUEST and request.can_read_body:
             response.force_close()
         await response.prepare(request)
         await self._write(request, response, body)
         await response.write_eof()
         return response
 
-    async def _listen(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _listen(self, request: web.BaseRequest, site: Site) -> web.StreamResponse:
         """Server-sent events: the state now, and again whenever it changes, until either side disconnects."""
         listener = request.remote or ""
         if self._listeners[listener] >= MOST_LISTENERS_OF_ONE:
@@ -391,19 +434,21 @@ class _Requests:
         self._listeners[listener] += 1
         try:
             await response.prepare(request)
-            await self._send_pictures(request, response)
+            await self._send_pictures(request, response, site)
         finally:
             self._listeners[listener] -= 1
         return response
 
-    async def _send_pictures(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+    async def _send_pictures(
+        self, request: web.BaseRequest, response: web.StreamResponse, site: Site
+    ) -> None:
         seen, spoke = -1, time.monotonic()
         is_last = False
         while not is_last:
             is_last = self._closing.is_set()
-            version = self._site.board.version
+            version = site.board.version
             if version != seen:
-                picture = await self._shared["/state.json"].get()
+                picture = await self._shared[id(site), "/state.json"].get()
                 await self._write(request, response, b"event: state\ndata: ", picture.body, b"\n\n")
                 seen, spoke = version, time.monotonic()
             elif time.monotonic() - spoke >= HEARTBEAT_SECONDS:
@@ -427,12 +472,15 @@ def serve(
     board: StatusBoard,
     people: PeopleBoard | None = None,
     about: Settings | None = None,
+    answer: Callable[[], Mapping[str, Any]] | None = None,
+    planner: Planner | None = None,
 ) -> WebServer:
     """Serve on ``host:port`` (port 0: any free one); :class:`SettingsError` where that is not possible.
 
-    Without ``people`` single people are not shown; ``about`` is what the page says of the deployment.
+    Without ``people`` single people are not shown; ``about`` is what the page says of the deployment,
+    ``answer`` reads the verdict of the run, ``planner`` answers what-if questions.
     """
-    return WebServer(listening_socket(listen), Site(registry, board, people, about))
+    return WebServer(listening_socket(listen), Site(registry, board, people, about, answer, planner))
 
 
 def parse_address(listen: str) -> tuple[str, int]:
@@ -489,6 +537,9 @@ def watching(
     sensors: Sequence[Sensor],
     others: Sequence[Observer] = (),
     kind: type[EngineMetrics] = EngineMetrics,
+    *,
+    answer: Callable[[], Mapping[str, Any]] | None = None,
+    planner: Planner | None = None,
 ) -> Iterator[Watch]:
     """Serve metrics, probes and page at ``settings.listen`` while the block runs; nowhere if it is empty."""
     registry, board = CollectorRegistry(), StatusBoard(tuple(sensors), settings.delta, settings)
@@ -499,5 +550,5 @@ def watching(
     if not settings.listen:
         yield Watch(observer, metrics, board, registry, None)
         return
-    with serve(settings.listen, registry, board, people, settings) as server:
+    with serve(settings.listen, registry, board, people, settings, answer, planner) as server:
         yield Watch(observer, metrics, board, registry, server.address)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -20,6 +20,8 @@ from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunSt
 from stream_app.watching.metrics import HiddenLine, adversary_of, hour_of, sigmas_of, with_step
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 from stream_app.watching.prior_notes import crowd_note, panel_note
+from stream_app.watching.view import ABOUT_NOTHING, About, Figure, Moment, View
+from stream_app.watching.web.past import PastSteps
 from stream_app.watching.wording import decision_in_words, over_limit_in_words, spent_in_words
 from stream_app.wire import DeviceFinding, Reason, RiskSummary
 
@@ -110,15 +112,29 @@ class PeopleBoard(Observer):
             ]
         }
 
-    def exposed(self, threshold: float) -> dict[str, Any]:
-        """People at or above the threshold, highest added risk first, as JSON; none before the first step."""
+    def exposed(
+        self, threshold: float, wanted: str = "", first: int = 0, size: int = AT_MOST
+    ) -> dict[str, Any]:
+        """People at or above the threshold, highest added risk first, as JSON; none before the first step.
+
+        Only those whose pseudonym begins with ``wanted``, a page of them from the ``first`` on; ``listed``
+        are how many there are on all pages.
+        """
         with self._lock:
             standing = self._standing
         if standing is None:
-            return {"step": None, "threshold": threshold, "reached": 0, "people": []}
-        rows = [_row(standing, person) for person in standing.most_exposed(threshold, AT_MOST)]
-        reached = standing.count(standing.risk >= threshold)
-        return {"step": standing.step, "threshold": threshold, "reached": reached, "people": rows}
+            return {"step": None, "threshold": threshold, "reached": 0, "first": 0, "listed": 0, "people": []}
+        order = standing.most_exposed(threshold, len(standing.pseudonyms))
+        if wanted:
+            order = order[[standing.pseudonyms[person].startswith(wanted) for person in order]]
+        return {
+            "step": standing.step,
+            "threshold": threshold,
+            "reached": standing.count(standing.risk >= threshold),
+            "first": first,
+            "listed": len(order),
+            "people": [_row(standing, person) for person in order[first : first + min(size, AT_MOST)]],
+        }
 
     def why(self, pseudonym: str) -> dict[str, Any] | None:
         """What each release of a person's last steps revealed, as JSON; None for an unknown pseudonym.
@@ -169,7 +185,7 @@ def _row(standing: Standing, person: int) -> dict[str, Any]:
 
 
 Phase = Literal["starting", "running", "stopped"]
-HISTORY = 240  # steps the page keeps
+HISTORY = 1000  # steps the page keeps: six weeks of hours
 NO_PEOPLE_HERE = "this process accounts for no people; on Kafka, the pages of account workers show risks"
 BINS = 20  # of the distribution of risk, equal widths over [0, 1]
 
@@ -181,11 +197,13 @@ class StepLine:
     step: int
     published: int
     suppressed: int
-    median_risk: float
     mean_risk: float
     mean_baseline: float
     attack: tuple[float, float, float] | None = None  # mean success with the ends of its interval
     mean_crowd: float | None = None  # mean ceiling against the crowd adversary, where it is computed
+    risk: tuple[float, ...] = ()  # ceilings that half, 9 in 10 and all people are at or below
+    baseline: tuple[float, ...] = ()  # the same of guesses
+    over: int | None = None  # people over the limit after the step
 
 
 @dataclass(frozen=True)
@@ -247,6 +265,8 @@ class Status:
     spent: Mapping[str, str] | None = None  # the same in words, with what left no epsilon
     hidden: tuple[HiddenLine, ...] = ()  # what the crowd hides, by sensor and hour
     crowd: str | None = None  # when ceilings in the crowd hold; None where they are not computed
+    first_kept: int | None = None  # the earliest step that can be looked at
+    figures: tuple[Figure, ...] = ()  # every figure of the steps since this process started
 
     @property
     def is_ready(self) -> bool:
@@ -273,10 +293,12 @@ class StatusBoard(Observer):
     ) -> None:
         """``about`` are the settings of the deployment, where they are known."""
         self._about, self._adversary = about, adversary_of(about)
+        self._figures = View(About.of(about) if about else ABOUT_NOTHING)
         self._changing = threading.Lock()
         self._version = 0
         self._view: PeopleView | None = None
         self._delta = delta
+        self._past = PastSteps(about)
         self._account: PrivacyAccount | None = None
         self._basis: str | None = None
         lines = {sensor.name: SensorLine(sensor.name, sensor.group, sensor.position) for sensor in sensors}
@@ -293,6 +315,16 @@ class StatusBoard(Observer):
         with self._changing:
             return self._version
 
+    def past(self, step: int) -> Mapping[str, Any] | None:
+        """A step as the public saw it after it closed; None where it is not kept."""
+        with self._changing:
+            return self._past.at(step)
+
+    def week(self, sensors: Sequence[str]) -> dict[str, Any]:
+        """The week of some sensors, hour by hour."""
+        with self._changing:
+            return self._past.week(sensors)
+
     def carried(self, account: PrivacyAccount) -> None:
         """What earlier runs have spent: go on from there."""
         self._account = PrivacyAccount.load(account.save())
@@ -301,7 +333,7 @@ class StatusBoard(Observer):
     def started(self, event: RunStarted) -> None:
         """The engine is ready."""
         self._view = event.view
-        self._basis = event.view.note if event.view else NO_PEOPLE_HERE
+        self._basis = event.view.note if event.view else event.note or NO_PEOPLE_HERE
         self._change(
             phase="running",
             reason="closing steps",
@@ -335,18 +367,35 @@ class StatusBoard(Observer):
         history = status.history
         if event.summary is not None:
             history = (*history, _line(event, event.summary))[-HISTORY:]
+            self._figures.note(Moment.of(event.summary), event.summary.over_limit, event.why)
+        bits = self._view.sensor_information_bits(event.schedule) if self._view else {}
+        distribution = _distribution(self._view.standing()) if self._view else None
+        releases = tuple(_release(release, event) for release in event.schedule.releases)
+        decision = _decision(event)
+        figures = self._figures.figures
+        shown = {"releases": releases, "distribution": distribution, "decision": decision, "figures": figures}
+        with self._changing:
+            self._past.note(
+                event.step,
+                event.schedule.releases,
+                event.published,
+                bits,
+                {**shown, "summary": event.summary},
+            )
         self._change(
             people=event.people,
             next_step=event.step + 1,
             lag_steps=event.lag_steps,
             summary=event.summary or status.summary,
             history=history,
-            distribution=_distribution(self._view.standing()) if self._view else None,
-            sensors=_after(status.sensors, event, self._view),
-            releases=tuple(_release(release, event) for release in event.schedule.releases),
-            decision=_decision(event),
+            distribution=distribution,
+            sensors=_after(status.sensors, event, bits),
+            releases=releases,
+            decision=decision,
+            first_kept=self._past.first,
             **self._spent(),
             hidden=self._hidden(status.hidden, event),
+            figures=figures,
         )
 
     def _hidden(self, before: tuple[HiddenLine, ...], event: StepClosed) -> tuple[HiddenLine, ...]:
@@ -393,12 +442,17 @@ def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
         step=event.step,
         published=published,
         suppressed=len(event.schedule.releases) - published,
-        median_risk=summary.risk.get("0.5", 0.0),
         mean_risk=summary.mean_risk,
         mean_baseline=summary.mean_baseline,
         attack=None if attack is None else (attack.success, attack.low, attack.high),
         mean_crowd=None if summary.crowd is None else summary.crowd.mean_risk,
+        risk=tuple(summary.risk.get(each, 0.0) for each in _MOVED),
+        baseline=tuple(summary.baseline.get(each, 0.0) for each in _MOVED),
+        over=None if summary.over_limit is None else summary.over_limit.now,
     )
+
+
+_MOVED = ("0.5", "0.9", "1.0")  # quantiles whose movement the page shows
 
 
 def _distribution(standing: Standing) -> Distribution:
@@ -410,10 +464,9 @@ def _distribution(standing: Standing) -> Distribution:
 
 
 def _after(
-    lines: Mapping[str, SensorLine], event: StepClosed, view: PeopleView | None
+    lines: Mapping[str, SensorLine], event: StepClosed, bits: Mapping[str, float]
 ) -> Mapping[str, SensorLine]:
     """The sensors' lines after a step."""
-    bits = view.sensor_information_bits(event.schedule) if view else {}
     after = dict(lines)
     for release in event.schedule.releases:
         sensor = release.sensor

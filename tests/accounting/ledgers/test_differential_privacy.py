@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from accounting.exceptions import LedgerError, StepOrderError, UnknownReleaseError
 from accounting.ledgers import DpStatement, Neighbours, ReleaseLog, oracle_epsilons, read_differential_privacy
 from accounting.ledgers.differential_privacy import (
-    Cost,
     gaussian_delta,
     gaussian_epsilon,
     paper_epsilon,
     pure_cost,
-    step_cost,
 )
+from accounting.ledgers.person_cost import Cost, step_cost
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
 from models.noise import CorrelatedNoise
 from models.releases import SensorRelease, StepSchedule

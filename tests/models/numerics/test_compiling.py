@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from models.numerics.shipped import VARIABLE
 from tests import ROOT
 
 CODE = """
@@ -56,7 +57,7 @@ def test_a_terminal_shows_a_bar(tmp_path: Path) -> None:
 
 
 def stderr_of(before: str, cache: Path, **more: str) -> str:
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)} | more
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), VARIABLE: ""} | more
     command = [sys.executable, "-c", CODE.format(before=before)]
     run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
     return run.stderr
@@ -71,7 +72,7 @@ def test_what_another_process_compiles_is_waited_for_and_loaded(tmp_path: Path) 
     index.rename(index.with_suffix(".away"))
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), VARIABLE: ""}
         command = [sys.executable, "-c", CODE.format(before="")]
         waiting = subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True)
         assert waiting.stderr is not None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from models.numerics.shipped import VARIABLE
 from tests import ROOT
 
 USE = """
@@ -43,7 +44,7 @@ def use(before: str = "", **environment: str | None) -> tuple[str, str]:
     left = {name: value for name, value in os.environ.items() if name not in environment}
     done = subprocess.run(
         [sys.executable, "-c", USE.format(before=before)],
-        env=left | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"} | own,
+        env=left | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", VARIABLE: ""} | own,
         capture_output=True,
         text=True,
         check=False,

@@ -182,7 +182,7 @@ BAD_PEOPLE = {
     "a bad slot": ({"transitions": [MATRIX, [[1]], 3]}, "'transitions[2]' of people[0]"),
     "places of another number": ({"places": [1], "transition": MATRIX}, "one row a place (1), got 2 rows"),
     "a place that is no index": ({"places": [0.5, 1], "transition": MATRIX}, "'places' of people[0]"),
-    "a place twice": ({"places": [4, 4], "transition": MATRIX}, "must be increasing location indices"),
+    "places out of order": ({"places": [4, 3], "transition": MATRIX}, "must be increasing location indices"),
     "an unknown place": (
         {"places": ["x", "y"], "transition": MATRIX},
         "the file's 'locations', got 'x'",

@@ -143,7 +143,7 @@ def test_the_page_for_people_says_what_is_guaranteed_and_what_not(
     result = tallyguard("ledger", str(plan), "--priors", str(priors), "--oracle")
     assert result.code == 0
     raw = "1 count of sensor home was published exactly"
-    assert f"Differential privacy, move one person: no guarantee. {raw}" in result.out
+    assert f"Differential privacy of the whole log, move one person: no guarantee. {raw}" in result.out
     assert "Bayesian privacy of whole traces: no guarantee" in result.out
     assert "most exposed person" in result.out
 

@@ -12,7 +12,7 @@ import pytest
 
 from accounting.exposure.crowd import CrowdAdversary, equivalent_sigma
 from accounting.settings import HorizonSettings
-from models.mechanisms import Raw
+from models.mechanisms import Raw, largest_sigma
 from models.prior_files import save_population
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, StepSchedule
@@ -40,7 +40,7 @@ def files(tmp_path: Path) -> Path:
     steps = [{"sensors": names, "mechanism": "raw"} if names else {"sensors": []} for names in chosen]
     (tmp_path / "schedule.json").write_text(json.dumps({"steps": steps}))
     (tmp_path / "settings.toml").write_text(
-        'horizon = 4\nmistakes = 1\n[release]\nmechanism = "budget"\n'
+        'horizon = 4\nmistakes = 1\nsharpen_operations = 2_000_000\n[release]\nmechanism = "budget"\n'
         "[release.budget]\nshare = 0.2\nadded = 0.25\n"
     )
     return tmp_path
@@ -211,7 +211,7 @@ def test_a_rule_on_the_ceiling_is_answered_for_each_alternative(
 ) -> None:
     """Kept as decided; within a radius more people are over the limit. The terminal says the same."""
     (files / "rule.toml").write_text(
-        'horizon = 4\nmistakes = 1\n[release]\nmechanism = "budget"\n'
+        'horizon = 4\nmistakes = 1\nsharpen_operations = 2_000_000\n[release]\nmechanism = "budget"\n'
         "[release.budget]\nshare = 0.2\nrisk = 0.9\n"
     )
     own = ("--config", files / "rule.toml", "--vary", "much=1.5")
@@ -417,3 +417,69 @@ def test_a_report_says_how_a_run_stands_among_the_others(
     assert section.count(" style=") == 2 * 1
     assert call(monkeypatch, *own[:-2], "--priors", files / "priors.json") == 0
     assert "Among the others" not in (files / "report.html").read_text()
+
+
+def test_noise_for_an_accuracy_keeps_it_and_says_what_it_costs(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sigma by sensor and hour, absolute and relative; ceilings and epsilon by unit; a schedule that runs."""
+    (files / "fast.toml").write_text("horizon = 2\nmistakes = 0\nsharpen = false\n")
+    fast = ("--config", files / "fast.toml")
+    more = (*fast, "--within", 5, "--in", 90, "--write", files / "nearer.json")
+    found = plan(files, monkeypatch, capsys, *more)
+    assert found["target"] == "each value is within 5 people, 90 times in 100"
+    noises = {sigma for by_hour in found["sigma"].values() for sigma in by_hour.values()}
+    assert noises == {3.356}  # 3.35620 of the reference, rounded down
+    wanted, today = found["choices"]
+    assert (wanted["within"], today["within"]) == (5, 0)
+    assert 0.0 < wanted["highest_mean_added"] < today["highest_mean_added"]
+    assert wanted["highest_ceiling"] < today["highest_ceiling"]
+    units = {each["unit"]: each["epsilon"] for each in wanted["differential_privacy_by_unit"]}
+    assert 0.0 < units["visit"] <= units["day"] <= units["whole log"]
+    assert {each["epsilon"] for each in today["differential_privacy_by_unit"]} == {None}
+    priors = ("--priors", files / "priors.json")
+    assert call(monkeypatch, "ledger", files / "nearer.json", *fast, *priors, "--json") == 0
+    ledger = json.loads(capsys.readouterr().out)
+    assert ledger["differential_privacy_by_unit"] == wanted["differential_privacy_by_unit"]
+
+    by_day = plan(files, monkeypatch, capsys, *fast, "--within", 5, "--for", "day")["sigma"]
+    assert {sigma for each in by_day.values() for sigma in each.values()} == {0.5846}
+    people = population()
+    expected = {
+        name: sum(
+            float(people.chain(person).start[0][people.chain(person).places.tolist().index(place)])
+            for person in range(len(people))
+            if place in people.chain(person).places
+        )
+        for place, name in enumerate(NAMES)
+    }
+    share = round(105.0 / max(expected.values()))  # others expect too few people
+    relative = plan(files, monkeypatch, capsys, *fast, "--within", f"{share}%", "--in", 80)
+    for name, by_hour in relative["sigma"].items():
+        within = int(share * expected[name] / 100.0)
+        assert set(by_hour.values()) == {None if within == 0 else largest_sigma_to_four_digits(within)}
+    assert {sigma is None for each in relative["sigma"].values() for sigma in each.values()} == {True, False}
+
+
+def largest_sigma_to_four_digits(within: int) -> float:
+    return float(f"{largest_sigma(within, 0.8) - 5e-4:.3f}")
+
+
+def test_accuracies_that_cannot_be_are_refused_in_a_sentence(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schedule = files / "schedule.json"
+    for arguments, words in (
+        (("--within", "five"), "number of people"),
+        (("--within", "5", "--in", "30"), "so often in 100"),
+        (("--within", "10%"), "give --priors"),
+    ):
+        names = ("--config", write_locations(files))
+        assert call(monkeypatch, "plan", schedule, *names, *arguments) == 1
+        assert words in " ".join(capsys.readouterr().err.split())
+
+
+def write_locations(files: Path) -> Path:
+    (files / "locations.txt").write_text("".join(f"{name}\n" for name in NAMES))
+    (files / "without.toml").write_text('locations = "locations.txt"\n')
+    return files / "without.toml"

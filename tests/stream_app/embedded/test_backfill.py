@@ -28,7 +28,7 @@ from tests.stream_app.engine_support import (
     reading,
 )
 
-STEPS, KILLS = 300, 4
+STEPS, KILLS = 100, 4
 COMMAND = "import sys; from stream_app.cli import main; sys.argv[0] = 'tallyguard'; sys.exit(main())"
 KEYS = {"TALLYGUARD_NOISE_KEY_SECRET": NOISE_SECRET, "TALLYGUARD_PSEUDONYM_KEY_SECRET": PSEUDONYM_SECRET}
 PRIORS = {
@@ -45,9 +45,8 @@ def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Settings, priors and an archive of :data:`STEPS` steps in a folder; keys in the environment."""
     for name, secret in KEYS.items():
         monkeypatch.setenv(name, secret)
-    settings = (
-        'deployment = "test"\nhorizon = 4\nlisten = ""\n[release]\nmechanism = "gaussian"\nsigma = 3.0\n'
-    )
+    settings = 'deployment = "test"\nhorizon = 4\nsharpen_operations = 2_000_000\nlisten = ""\n'
+    settings += '[release]\nmechanism = "gaussian"\nsigma = 3.0\n'
     (tmp_path / "tallyguard.toml").write_text(f"grace_seconds = 60\n{settings}")  # archives do not go by it
     (tmp_path / "priors.json").write_text(json.dumps(PRIORS))
     (tmp_path / "archive.jsonl").write_bytes(lines_of(archive_of(31)))

@@ -181,7 +181,9 @@ def test_personas_and_strangers_are_the_crowd_of_a_run(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_crowd_may_be_taken_in_later_when_its_operator_says_so(tmp_path: Path) -> None:
     """Steps before hide nobody; those after do, and the account says the least of both."""
-    plain: dict[str, object] = {"release": {"mechanism": "raw"}}
+    work = {"sharpen_operations": 500_000_000}
+    plain: dict[str, object] = {"release": {"mechanism": "raw"}, **work}
+    crowd = {**CROWD, **work}
     source = tmp_path / "out.jsonl"
     messages = lines_of(messages_of_a_day(12, 5)).splitlines(keepends=True)
     source.write_bytes(b"".join(line for line in messages if json.loads(line)["step"] < 3))
@@ -189,12 +191,12 @@ def test_a_crowd_may_be_taken_in_later_when_its_operator_says_so(tmp_path: Path)
     run(settings(**plain), options, population(), clock=TickingClock())
     source.write_bytes(b"".join(messages))
     with pytest.raises(RunChangedError, match="crowd"):
-        run(settings(**CROWD), options, population(), clock=TickingClock())
+        run(settings(**crowd), options, population(), clock=TickingClock())
     accepting = RunOptions(
         tmp_path / "out", source, keep_open=True, accept_changes=True, reason="a crowd hides people"
     )
-    run(settings(**CROWD), accepting, population(), clock=TickingClock())
-    accounts = accounts_of(settings(**CROWD), tmp_path / "out")
+    run(settings(**crowd), accepting, population(), clock=TickingClock())
+    accounts = accounts_of(settings(**crowd), tmp_path / "out")
     assert accounts.crowd is not None
     last = last_summary(tmp_path / "out")
     assert last.crowd is not None

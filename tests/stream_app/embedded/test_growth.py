@@ -27,7 +27,7 @@ from stream_app.embedded.assembly import FILE as SNAPSHOT
 from stream_app.embedded.assembly import make_manifest
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.setup.run_folder.description import changes_in
-from stream_app.setup.run_folder.facts import Network
+from stream_app.setup.run_folder.facts import Network, differences
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.record import read_entries
 from stream_app.setup.run_folder.run_settings import check_belongs, load_account
@@ -550,3 +550,10 @@ def test_ceilings_over_a_change_of_sensors_hold_against_every_trajectory(seed: i
 def _seen(sensors: Sequence[Sensor], place: int) -> int:
     """Which of the sensors count somebody there, as a number."""
     return sum(1 << number for number, each in enumerate(sensors) if place in each.locations)
+
+
+def test_of_a_long_setting_the_part_that_differs_is_shown() -> None:
+    """It was cut off before the change, and both sides read the same."""
+    levels = [number / 100 for number in range(30)]
+    said = differences(["thresholds"], {"thresholds": levels}, {"thresholds": [*levels[:-1], 0.5]})
+    assert said == "thresholds was ...0.26, 0.27, 0.28, 0.29], is ...0.26, 0.27, 0.28, 0.5]"

@@ -173,11 +173,14 @@ def test_every_place_says_which_counts_left_no_guarantee(deployment: Path) -> No
     assert f"add or remove one person: no guarantee. {reason}" in " ".join(ledger.split())
     command("report", out, "--output", deployment / "report.html")
     report = (deployment / "report.html").read_text()
-    assert f" all together none: {reason} any factor " in text_of_page(report)
+    assert f" all together no guarantee: {reason} no factor: nothing is promised " in text_of_page(report)
     board = StatusBoard((), 1e-6)
     board.carried(account)
-    assert f"none: {reason}" in PageText(render(board.read())).words
-    assert json.loads(state_json(board.read(), None, has_people=False))["spent"]["all"] == f"none: {reason}"
+    assert f"no guarantee: {reason}" in PageText(render(board.read())).words
+    assert (
+        json.loads(state_json(board.read(), None, has_people=False))["spent"]["all"]
+        == f"no guarantee: {reason}"
+    )
     for text in (said, ledger, report):
         assert "no limit" not in text
         assert "spent)" not in text

@@ -25,7 +25,8 @@ from stream_app.starting.connect import (
     resolved_map,
     write_counts,
 )
-from stream_app.starting.counts import CountTable, read_counts
+from stream_app.starting.connect.guess import read_counts
+from stream_app.starting.counts import CountTable
 from stream_app.starting.counts.doubts import NOT_COUNTED
 from stream_app.wire import Activation, Reading, parse
 from tests.shared_files import shared
@@ -43,9 +44,8 @@ def written(folder: Path, text: str, name: str = "counts.csv") -> Path:
 
 def brought(name: str, **more: object) -> CountTable:
     """A fixture by the preset of its name."""
-    return read_archive(
-        [FIXTURES / f"{name}.csv"], resolved_map(FilesMap.model_validate({"preset": name, **more}))
-    )
+    (path,) = FIXTURES.glob(f"{name}.*")
+    return read_archive([path], resolved_map(FilesMap.model_validate({"preset": name, **more})))
 
 
 def long(folder: Path, rows: str, **more: object) -> CountTable:
@@ -59,7 +59,7 @@ def columns(counts: CountTable) -> dict[str, list[int]]:
 
 
 def test_each_preset_has_a_fixture_and_says_what_it_is_for() -> None:
-    assert set(preset_names()) == {path.stem for path in FIXTURES.glob("*.csv")} - {"france_channels"}
+    assert set(preset_names()) == {path.stem for path in FIXTURES.iterdir()} - {"france_channels"}
     assert all(preset_names().values())
 
 
@@ -117,6 +117,28 @@ def test_leeds_date_and_hour_are_one_time_and_the_skipped_hour_is_none() -> None
 def test_edinburghs_channels_are_one_count_where_both_were_counted() -> None:
     """Of the hour that comes twice the first row is the first hour."""
     assert columns(brought("edinburgh")) == {"27": [3, 1, 6, NOT_COUNTED, 1]}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("crowdflow", {"urn:ngsi-ld:CrowdFlowObserved:mill": [7, 0]}),
+        ("dublin", {"Mill Street/Port": [7, NOT_COUNTED, 5]}),
+        ("golemio", {"camea-A": [4, 3]}),
+        ("hystreet", {"Mill Street": [7, 5, NOT_COUNTED, 9]}),
+        ("montreal", {"7": [3, 4, 5]}),
+        ("mta", {"A002": [30, NOT_COUNTED, 9]}),
+        ("muenster", {"Mill": [7, *[NOT_COUNTED] * 8, 9], "Port": [2, *[NOT_COUNTED] * 9]}),
+        ("paris", {"100-1": [4, 6, 5]}),
+        ("zurich", {"4241": [7, NOT_COUNTED, 5]}),
+    ],
+)
+def test_files_that_a_preset_knows_come_in_without_a_word(name: str, expected: dict[str, list[int]]) -> None:
+    """Totals beside parts, gates that began anew, autumn's hour that stands once: each by its preset."""
+    (path,) = FIXTURES.glob(f"{name}.*")
+    found = read_counts(path)
+    assert columns(found) == expected == columns(brought(name))
+    assert found.remarks[0].startswith(f"Read by the preset {name!r}")
 
 
 def test_the_real_files_come_in_as_they_are() -> None:

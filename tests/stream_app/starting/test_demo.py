@@ -125,17 +125,17 @@ def test_accounting_the_log_again_gives_the_risks_the_engine_showed(visit: Visit
     settings = load_settings(report.scenario.settings, {})
     steps = read_decisions(report.scenario.output / "decisions.jsonl", city.registry)
     again = account(city.population, steps, settings.horizon_settings(settings.first_slot))
-    assert again.mean_risk == pytest.approx(report.mean_risk, rel=1e-12)
-    assert again.mean_baseline == pytest.approx(report.mean_baseline, rel=1e-12)
+    assert again.mean_risk == pytest.approx(report.view.figure("mean.ceiling").value, rel=1e-12)
+    assert again.mean_baseline == pytest.approx(report.view.figure("mean.guess").value, rel=1e-12)
     assert sorted(again.worst.added)[-5:] == sorted(person.added for person in report.exposed)
     means = [event.summary.mean_risk for event in visitor.events if event.summary is not None]
-    assert report.mean_risk == pytest.approx(sum(means) / len(means), rel=1e-12)
+    assert report.view.figure("mean.ceiling").value == pytest.approx(sum(means) / len(means), rel=1e-12)
     assert report.run.rejected == {}
     attacks = [event.summary.attack for event in visitor.events if event.summary is not None]
-    assert report.mean_attack is not None
-    for end in ("success", "low", "high"):
-        mean = sum(getattr(attack, end) for attack in attacks) / len(attacks)
-        assert getattr(report.mean_attack, end) == pytest.approx(mean, rel=1e-12)
+    attack = report.view.figure("mean.attack")
+    for end, found in zip(("success", "low", "high"), (attack.value, *(attack.interval or ())), strict=True):
+        mean = sum(getattr(each, end) for each in attacks) / len(attacks)
+        assert found == pytest.approx(mean, rel=1e-12)
 
 
 def test_the_attack_stands_between_guess_and_ceiling_and_noise_takes_it_away(visit: Visit) -> None:

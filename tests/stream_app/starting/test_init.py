@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from accounting.ledgers import epsilon_from_zcdp
 from stream_app.cli.app import app
 from stream_app.exceptions import InputError
-from stream_app.starting.counts import read_counts
+from stream_app.starting.connect.guess import read_counts
 from stream_app.starting.counts.deployment_files import (
     ALTERNATIVES,
     TABLE_STEPS,
@@ -99,9 +99,9 @@ def test_the_hour_that_comes_twice_and_the_one_that_never_comes(tmp_path: Path) 
     turned = read_counts(written(tmp_path, newest_first), timezone="Europe/Vienna")
     assert np.array_equal(turned.table, counts.table)
     spring = written(tmp_path, "time,a\n2026-03-29 01:00,1\n2026-03-29 02:00,2\n2026-03-29 03:00,3\n")
-    with pytest.raises(InputError, match="the clock skips in spring"):
+    with pytest.raises(InputError, match="that it skips in spring"):
         read_counts(spring, timezone="Europe/Vienna")
-    skipped = read_counts(spring, timezone="Europe/Vienna", skip_missing_hour=True)
+    skipped = read_counts(spring, timezone="Europe/Vienna", nonexistent="drop")
     assert skipped.table[:, 0].tolist() == [1, 3]
 
 
@@ -225,7 +225,7 @@ def test_the_table_of_habits_begins_in_the_morning() -> None:
 def test_a_file_without_a_header_prints_no_count(tmp_path: Path) -> None:
     """Its first row is taken for names: what looks like a number is told by its place alone."""
     bare = written(tmp_path, "2026-01-01 00:00,4810397,2\n2026-01-01 01:00,3,4\n")
-    options: tuple[dict[str, Any], ...] = ({}, {"time_column": "4810396"}, {"ignore": ("48",)})
+    options: tuple[dict[str, Any], ...] = ({}, {"start": "4810396"}, {"ignore": ("48",)})
     for given in options:
         with pytest.raises(InputError) as raised:
             read_counts(bare, **given)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accounting.continuous import ContinuousAccountant
 from models.priors import Population
 from models.releases import StepSchedule
 from stream_app.analysis.accounted_again import read_decisions
@@ -27,13 +28,14 @@ from tests.stream_app.engine_support import (
 )
 
 PEOPLE = 2
+WORK = {"sharpen_operations": 10**9}  # as much as the report has, so that both refine everybody
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run whose steps are noised at A, C and D, and raw at B."""
     folder = tmp_path_factory.mktemp("run")
-    run_on(folder, [lines_of(messages_of_a_day(16, 8))])
+    run_on(folder, [lines_of(messages_of_a_day(16, 8))], settings=WORK)
     return folder
 
 
@@ -78,17 +80,36 @@ def test_shares_add_up_and_the_raw_sensor_is_named_first(run: Path) -> None:
 def test_a_rerun_gives_what_was_promised(
     run: Path, tmp_path: Path, name: str, release: dict[str, object]
 ) -> None:
-    """The same messages with the settings proposed: the rerun's own report has the figures, bit for bit."""
+    """The same messages with the settings proposed: the rerun's accounts have the figures, bit for bit."""
     log, _, found = answer(run)
     promised = next(change for change in found.changes if change.name == name)
-    changed = {"release": release} if release else {}
+    changed = {**WORK, **({"release": release} if release else {})}
     run_on(tmp_path, [lines_of(messages_of_a_day(16, 8))], settings=changed)
-    chosen = {record.person for record in log.exposed[:PEOPLE]}
-    again = [record for record in read_run(tmp_path).exposed if record.person in chosen]
-    assert len(again) == PEOPLE
-    assert promised.added == pytest.approx(np.mean([record.added for record in again]), abs=1e-15)
-    assert promised.ceiling == pytest.approx(np.mean([record.risk for record in again]), abs=1e-15)
+    moments = {record.person: record.step for record in log.exposed[:PEOPLE]}
+    horizon = read_run(tmp_path).horizon()
+    accountant, found = ContinuousAccountant(population(), horizon), {}
+    names = load_keys(settings(), tmp_path).pseudonyms.pseudonyms(population().people)
+    for step in steps_of(tmp_path):
+        accountant.apply(step)
+        for person, known in enumerate(names):
+            if moments.get(known) == step.step:
+                found[known] = accountant.risk()[person], accountant.added()[person]
+    assert found.keys() == moments.keys()
+    assert promised.ceiling == pytest.approx(np.mean([risk for risk, _ in found.values()]), abs=1e-15)
+    assert promised.added == pytest.approx(np.mean([added for _, added in found.values()]), abs=1e-15)
+    again = [record for record in read_run(tmp_path).exposed if record.person in moments]
     assert promised.most_added == max(record.added for record in again)
+
+
+def test_every_row_is_about_the_same_people_and_moments(run: Path) -> None:
+    """More noise at the same sensors never has a higher ceiling; silence has the least of all."""
+    _, _, found = answer(run)
+    ceilings = {change.name: change.ceiling for change in found.changes}
+    together = next(name for name in ceilings if name.startswith("these")).split(" sensors")[0]
+    rows = [f"{together} sensors {how}" for how in ("with sigma 3", "with sigma 10", "suppressed")]
+    noised, more, silent = (ceilings[row] for row in rows)
+    assert ceilings["as it was"] >= noised >= more >= silent
+    assert ceilings["as it was"] > silent
 
 
 def test_more_noise_helps_more_and_says_what_it_costs(run: Path) -> None:

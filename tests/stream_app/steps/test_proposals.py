@@ -14,7 +14,7 @@ from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, Decided, policy_from
-from stream_app.steps.policy.people_shards import murmur2, partition_of, people_shares
+from stream_app.steps.policy.people_shards import partition_of, partitions_of, people_shares
 from stream_app.steps.policy.proposals import Answer, Negotiation, Proposal, Respondent, Source
 from stream_app.watching.wording import decision_in_words
 from tests.accounting.decisions import deciding
@@ -125,8 +125,11 @@ def test_people_are_split_as_the_brokers_clients_split_them():
 
     rng = np.random.default_rng(1)
     keys = ["".join(rng.choice(list("0123456789abcdef"), rng.integers(0, 40))) for _ in range(200)]
-    assert [murmur2(key.encode()) for key in keys] == [reference(key.encode()) & 0xFFFFFFFF for key in keys]
-    assert {partition_of(key, 5) for key in keys} == set(range(5))
+    expected = [(reference(key.encode()) & 0x7FFFFFFF) % 5 for key in keys]
+    assert partitions_of(keys, 5).tolist() == expected
+    assert [partition_of(key, 5) for key in keys] == expected
+    assert set(expected) == set(range(5))
+    assert partitions_of([], 5).size == 0
 
 
 def test_without_all_answers_nothing_is_released():

@@ -48,6 +48,8 @@ LABELS = {  # the contract: name, label and every value it may have
     "tallyguard_attack_mean_low": ("", {""}),
     "tallyguard_attack_mean_high": ("", {""}),
     "tallyguard_people_not_reached": ("", {""}),
+    "tallyguard_headline": ("figure", {"guess", "attack", "ceiling", "added"}),
+    "tallyguard_headline_step": ("", {""}),
     "tallyguard_highest_risk": ("", {""}),
     "tallyguard_highest_added_risk": ("", {""}),
 }

@@ -17,7 +17,7 @@ from stream_app.setup.priors_verdict import load_priors_check
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
-from stream_app.starting.counts import read_counts
+from stream_app.starting.connect.guess import read_counts
 from stream_app.starting.counts.deployment_files import sensor_places
 from stream_app.starting.counts.doubts import NOT_COUNTED
 from stream_app.wire.inputs import load_activations, reading_parser

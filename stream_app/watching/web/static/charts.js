@@ -1,97 +1,122 @@
-// Two charts as SVG: lines over time and bars by risk. Colours come with a dash or a fill of their own.
+// Pictures: lines and bars by uPlot, shapes of the map as SVG. A colour means one thing: ceiling, guess or attack;
+// each has a dash of its own, too. A picture says in words what it shows, and is drawn again in other colours.
 
-import { ceilingInWords, element, inAHundred, number, stepName } from "./words.js";
+import { element } from "./words.js";
 
-const WIDTH = 560, HEIGHT = 260, LEFT = 44, RIGHT = 12, TOP = 26, BOTTOM = 34;
+const HEIGHT = 250;
+const DASH = { ceiling: [], guess: [7, 4], attack: [2, 3], crowd: [9, 4], b: [10, 3] };
+const drawn = new Map(); // figures, with how to draw each again
 
-export function overTime(figure, history, about) {
-  const most = Math.max(0.01, ...history.map((line) => Math.max(line.mean_risk, line.mean_baseline)));
-  const scale = axis(most);
-  const x = (index) => LEFT + (index * (WIDTH - LEFT - RIGHT)) / Math.max(history.length - 1, 1);
-  const y = (value) => HEIGHT - BOTTOM - (value * (HEIGHT - TOP - BOTTOM)) / scale.top;
-  const path = (key) => history.map((line, index) => `${x(index).toFixed(1)},${y(line[key]).toFixed(1)}`);
-  const [risk, guess] = [path("mean_risk"), path("mean_baseline")];
-  const attacks = runs(history.map((line, index) => line.attack && [x(index), ...line.attack.map(y)]));
-  const crowd = history.every((line) => line.mean_crowd === null) ? [] : [shape("polyline", { class: "crowd", points: history.flatMap((line, index) => (line.mean_crowd === null ? [] : [`${x(index).toFixed(1)},${y(line.mean_crowd).toFixed(1)}`])).join(" ") })];
-  const first = history[0], last = history[history.length - 1];
-  draw(figure, `Mean ceiling ${ceilingInWords(last.mean_risk)}, mean attack ${last.attack ? inAHundred(last.attack[0]) : "not measured"} and mean guess ${inAHundred(last.mean_baseline)} at step ${last.step}`, [
-    ...scale.ticks.flatMap((value) => gridLine(y(value), `${+(100 * value).toPrecision(3)}`)),
-    shape("polygon", { class: "added", points: [...risk, ...guess.slice().reverse()].join(" ") }),
-    ...attacks.flatMap(attackShapes),
-    shape("polyline", { class: "guess", points: guess.join(" ") }),
-    shape("polyline", { class: "ceiling", points: risk.join(" ") }),
-    ...crowd,
-    label(LEFT, HEIGHT - 12, stepName(first.step, about), "start"),
-    label(WIDTH - RIGHT, HEIGHT - 12, stepName(last.step, about), "end"),
-    label(4, 12, "in 100", "start"),
-  ], { ...(crowd.length ? { crowd: "ceiling in the crowd" } : {}), attack: "attack, with its interval" });
+export function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-// Neighbours with a value, together: [x, mean, low, high] each.
-function runs(points) {
-  const found = [];
-  points.forEach((point, index) => {
-    if (point && !points[index - 1]) found.push([]);
-    if (point) found[found.length - 1].push(point);
-  });
-  return found;
+// A line of a chart: ``look`` names its colour; ``values`` may have gaps. ``band`` fills down to the line before it.
+export function line(label, look, values, more = {}) {
+  return { label, look, values, ...more };
 }
 
-function attackShapes(points) {
-  const along = (part) => points.map((point) => `${point[0].toFixed(1)},${point[part].toFixed(1)}`);
-  return [
-    shape("polygon", { class: "interval", points: [...along(3), ...along(2).reverse()].join(" ") }),
-    shape("polyline", { class: "attack", points: along(1).join(" ") }),
-  ];
+// Draw lines over steps. ``options``: describe, axis (of the values), format, onCursor, days (steps that begin one).
+export function lines(figure, steps, series, options = {}) {
+  redraw(figure, () => {
+    const made = {
+      width: width(figure), height: HEIGHT, legend: { show: false }, padding: [10, 12, 0, 0],
+      cursor: { drag: { x: false, y: false }, points: { size: 7 } },
+      scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(options.least ?? 0.01, high) * 1.05] } },
+      axes: [axisX(options), axisY(options)],
+      series: [{}, ...series.map(seriesOf)],
+      bands: series.flatMap((each, index) => (each.band ? [{ series: [index + 1, index], fill: colour(`${each.band}-area`) }] : [])),
+      hooks: { draw: [(plot) => marks(plot, options)], ...(options.onCursor ? { setCursor: [(plot) => plot.cursor.idx != null && plot.cursor.event && options.onCursor(steps[plot.cursor.idx])] } : {}) },
+    };
+    return { made, data: [steps, ...series.map((each) => each.values)], series };
+  }, options);
 }
 
-export function spread(figure, distribution) {
-  const bins = distribution.risk.length;
-  const scale = axis(Math.max(1, ...distribution.risk, ...distribution.baseline));
-  const width = (WIDTH - LEFT - RIGHT) / bins;
-  const y = (value) => HEIGHT - BOTTOM - (value * (HEIGHT - TOP - BOTTOM)) / scale.top;
-  const bar = (kind, inset) => (count, bin) =>
-    shape("rect", {
-      class: kind, x: LEFT + bin * width + inset, width: Math.max(width - 2 * inset, 1),
-      y: y(count), height: HEIGHT - BOTTOM - y(count),
-    });
-  const high = distribution.risk.slice(bins / 2).reduce((sum, count) => sum + count, 0);
-  draw(figure, `${number(high)} people have a ceiling of 50 in 100 or more`, [
-    ...scale.ticks.flatMap((value) => gridLine(y(value), number(value))),
-    ...distribution.risk.map(bar("ceiling", 3)),
-    ...distribution.baseline.map((count, bin) => [count, bin]).filter(([count]) => count > 0).map((pair) => bar("guess", 1)(...pair)),
-    ...[0, 0.25, 0.5, 0.75, 1].map((share) => label(LEFT + share * (WIDTH - LEFT - RIGHT), HEIGHT - 16, `${100 * share}`, "middle")),
-    label(WIDTH - RIGHT, HEIGHT - 1, "chance, in 100", "end"),
-    label(4, 12, "people", "start"),
-  ]);
+// Draw bars: ``counts`` by name over ``edges`` (one more than bars).
+export function bars(figure, edges, counts, options = {}) {
+  redraw(figure, () => {
+    const middles = edges.slice(1).map((edge, index) => (edge + edges[index]) / 2);
+    const names = Object.keys(counts);
+    const paths = (index) => window.uPlot.paths.bars({ size: [0.42, 60], align: index === 0 ? 1 : -1, gap: 0 });
+    const series = names.map((name) => line(options.names?.[name] ?? name, name, counts[name]));
+    const made = {
+      width: width(figure), height: HEIGHT, legend: { show: false }, padding: [10, 12, 0, 0], cursor: { show: false },
+      scales: { x: { time: false, range: () => [edges[0], edges[edges.length - 1]] }, y: { range: (_, low, high) => [0, Math.max(1, high) * 1.05] } },
+      axes: [axisX(options), axisY(options)],
+      series: [{}, ...series.map((each, index) => ({ label: each.label, stroke: colour(each.look), fill: index === 0 ? colour(each.look) : colour(`${each.look}-area`), width: 2, paths: paths(index), points: { show: false } }))],
+    };
+    return { made, data: [middles, ...series.map((each) => each.values)], series };
+  }, options);
 }
 
-// A round top and five lines or fewer.
-function axis(most) {
-  const size = 10 ** Math.floor(Math.log10(most));
-  const step = [0.2, 0.5, 1, 2].map((part) => part * size).find((candidate) => most / candidate <= 5) ?? 2 * size;
-  const count = Math.max(1, Math.ceil(most / step - 1e-9));
-  return { top: count * step, ticks: Array.from({ length: count + 1 }, (_, index) => index * step) };
+function seriesOf(each) {
+  return {
+    label: each.label, stroke: each.width === 0 ? "transparent" : colour(each.look), width: each.width ?? 2.5, dash: DASH[each.dash ?? each.look] ?? [], spanGaps: false,
+    points: { show: each.values.length < 3, size: 6 },
+  };
 }
 
-function draw(figure, description, shapes, more = {}) {
-  const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": description });
-  svg.append(...shapes);
-  const legend = element(
-    "figcaption", {},
-    element("span", { class: "ceiling" }, "ceiling"),
-    ...Object.entries(more).map(([name, text]) => element("span", { class: name }, text)),
-    element("span", { class: "guess" }, "guess"),
-  );
-  figure.replaceChildren(svg, legend);
+function axisX({ x = (value) => value, days, splits }) {
+  return {
+    stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") }, font: "12px system-ui",
+    ...(splits ? { splits: () => splits } : days?.length ? { splits: (plot) => days.filter((_, index) => index % Math.max(1, Math.ceil(days.length / Math.max(2, plot.bbox.width / devicePixelRatio / 90))) === 0) } : {}),
+    values: (_, values) => values.map(x),
+  };
 }
 
-function gridLine(y, text) {
-  return [
-    shape("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y, y2: y }),
-    label(LEFT - 6, y + 4, text, "end"),
-  ];
+function axisY({ y = (value) => value, label }) {
+  return {
+    stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, size: 48, font: "12px system-ui",
+    values: (_, values) => values.map(y), ...(label ? { label, labelSize: 16, labelFont: "12px system-ui" } : {}),
+  };
 }
+
+// The step that the page shows, as a line of its own.
+function marks(plot, { at }) {
+  if (at === undefined || at === null) return;
+  const x = plot.valToPos(at, "x", true);
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.strokeStyle = colour("ink");
+  ctx.lineWidth = 1.5 * devicePixelRatio;
+  ctx.beginPath();
+  ctx.moveTo(x, bbox.top);
+  ctx.lineTo(x, bbox.top + bbox.height);
+  ctx.stroke();
+  ctx.restore();
+}
+
+function width(figure) {
+  return Math.max(240, Math.floor(figure.getBoundingClientRect().width || 560));
+}
+
+function redraw(figure, make, options) {
+  const draw = () => {
+    if (!figure.getBoundingClientRect().width) return; // not on the page now
+    const { made, data, series } = make();
+    const target = element("div", { role: "img", "aria-label": options.describe ?? "" });
+    const legend = element("figcaption", {}, ...series.filter((each) => !each.quiet).map((each) => element("span", { class: each.dash ?? each.look, "data-look": each.look }, each.label)));
+    figure.replaceChildren(...(options.title ? [element("p", { class: "chart-title" }, options.title)] : []), target, legend);
+    new window.uPlot(made, data, target);
+    if (options.onClick) target.addEventListener("click", options.onClick);
+  };
+  drawn.set(figure, draw);
+  draw();
+}
+
+export function redrawAll() {
+  for (const draw of drawn.values()) draw();
+}
+
+for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", redrawAll);
+let resizing = 0;
+let wide = window.innerWidth;
+addEventListener("resize", () => {
+  if (window.innerWidth === wide) return; // a phone's bar that comes and goes
+  wide = window.innerWidth;
+  clearTimeout(resizing);
+  resizing = setTimeout(redrawAll, 150);
+});
 
 export function label(x, y, text, anchor) {
   const made = shape("text", { x, y, "text-anchor": anchor });

@@ -1,77 +1,103 @@
-// Sensors where they stand: a larger circle reveals more, a filled one released a count in the last step.
-// The bars below the map say the same in words, for reading aloud and by keyboard.
+// Sensors where they stand: a larger circle reveals more; its form says whether it was raw, noised or silent at the
+// step shown. Streets come from the deployment's own server, where the settings name one. The list below says the same.
 
 import { bits, element, number } from "./words.js";
 import { label, shape } from "./charts.js";
-import { meanBits } from "./sensors.js";
+import { FULL_BITS, meanBits } from "./sensors.js";
 
-const WIDTH = 640, MARGIN = 34, SMALL = 4, LARGE = 17, NAMED = 8, LETTER = 6.4, LINE = 14;
+const MARGIN = 34, SMALL = 4, LARGE = 17, NAMED = 8, LETTER = 6.4, LINE = 14, TILE = 256;
+let width = 640; // of the picture: as wide as its place, so that letters stay large enough
+const KINDS = { raw: "raw", noised: "noised", silent: "silent or not counting" };
 
-export function drawMap(figure, sensors, releases, hasNoPeople) {
+export function kindOf(release) {
+  if (!release || release.value === null) return "silent";
+  return release.error === 0 ? "raw" : "noised";
+}
+
+export function drawMap(figure, sensors, releases, hasNoPeople, tiles = "") {
   const placed = sensors.filter((line) => line.position);
+  figure.hidden = false;
+  width = Math.max(300, Math.min(640, Math.floor(figure.getBoundingClientRect().width) || 640));
   const project = projection(placed.map((line) => line.position));
   figure.hidden = project === null;
   if (project === null) return;
-  const most = Math.max(1e-12, ...placed.map(meanBits));
-  const active = new Set(releases.filter((line) => line.value !== null).map((line) => line.sensor));
+  const kinds = new Map(releases.map((line) => [line.sensor, kindOf(line)]));
   const spots = placed
     .map((line) => {
       const [x, y] = project.at(line.position);
-      return { line, x, y, bitsPerRelease: meanBits(line), radius: SMALL + (LARGE - SMALL) * Math.sqrt(meanBits(line) / most) };
+      const part = Math.sqrt(Math.min(1, meanBits(line) / FULL_BITS));
+      return { line, x, y, bitsPerRelease: meanBits(line), radius: SMALL + (LARGE - SMALL) * part, kind: kinds.get(line.name) ?? "silent" };
     })
     .sort((a, b) => b.bitsPerRelease - a.bitsPerRelease);
   const first = spots.filter((spot) => spot.bitsPerRelease > 0).slice(0, 3).map((spot) => `${spot.line.name}, ${bits(spot.bitsPerRelease)}`);
   const said = first.length ? ` Revealing most: ${first.join("; ")}.` : "";
   const svg = shape("svg", {
-    viewBox: `0 0 ${WIDTH} ${project.height}`, role: "img",
+    viewBox: `0 0 ${width} ${project.height}`, role: "img",
     "aria-label": `Map of ${number(placed.length)} sensors.${said} The list below names them.`,
   });
   svg.append(
-    ...spots.map((spot) => circle(spot, active.has(spot.line.name), hasNoPeople)),
+    ...streets(tiles, project),
+    ...spots.map((spot) => circle(spot, hasNoPeople)),
     ...names(spots.slice(0, NAMED), spots, project.height),
-    label(WIDTH - 4, 14, "north ↑", "end"),
+    label(width - 4, 14, "north ↑", "end"),
   );
   figure.replaceChildren(svg, legend(sensors.length - placed.length));
 }
 
 // From the plane to the picture, both axes alike; null where there is nothing to see.
 function projection(positions) {
-  const [east, north] = [0, 1].map((axis) => positions.map((position) => position[axis]));
-  const [left, bottom] = [Math.min(...east), Math.min(...north)];
-  const [width, tall] = [Math.max(...east) - left, Math.max(...north) - bottom];
-  if (positions.length < 2 || Math.max(width, tall) === 0) return null;
-  const inner = WIDTH - 2 * MARGIN;
-  const scale = Math.min(inner / Math.max(width, 1e-9), (0.75 * inner) / Math.max(tall, 1e-9));
+  if (positions.length < 2) return null;
+  let [left, bottom] = positions[0], [right, top] = positions[0];
+  for (const [x, y] of positions) [left, right, bottom, top] = [Math.min(left, x), Math.max(right, x), Math.min(bottom, y), Math.max(top, y)];
+  const [broad, tall] = [right - left, top - bottom];
+  if (Math.max(broad, tall) === 0) return null;
+  const inner = width - 2 * MARGIN;
+  const scale = Math.min(inner / Math.max(broad, 1e-9), (0.75 * inner) / Math.max(tall, 1e-9));
   const height = Math.max(120, tall * scale + 2 * MARGIN);
   return {
-    height,
-    at: ([x, y]) => [
-      WIDTH / 2 + (x - left - width / 2) * scale,
-      height / 2 - (y - bottom - tall / 2) * scale,
-    ],
+    height, scale,
+    at: ([x, y]) => [width / 2 + (x - left - broad / 2) * scale, height / 2 - (y - bottom - tall / 2) * scale],
+    back: ([x, y]) => [left + broad / 2 + (x - width / 2) / scale, bottom + tall / 2 - (y - height / 2) / scale],
   };
 }
 
-function circle({ line, x, y, bitsPerRelease, radius }, isActive, hasNoPeople) {
-  const made = shape("circle", { class: isActive ? "sensor active" : "sensor", cx: x.toFixed(1), cy: y.toFixed(1), r: radius.toFixed(1) });
+// Tiles of a globe unrolled by Mercator's projection: positions are degrees east, and as many to the north.
+function streets(address, project) {
+  if (!address) return [];
+  const zoom = Math.max(0, Math.min(18, Math.ceil(Math.log2((360 * project.scale) / TILE))));
+  const count = 2 ** zoom, size = 360 / count;
+  const [west, north] = project.back([0, 0]), [east, south] = project.back([width, project.height]);
+  const column = (x) => Math.floor((x + 180) / size), row = (y) => Math.floor((180 - y) / size);
+  const found = [];
+  for (let x = column(west); x <= column(east); x += 1)
+    for (let y = Math.max(0, row(north)); y <= Math.min(count - 1, row(south)); y += 1) {
+      const [left, top] = project.at([x * size - 180, 180 - y * size]);
+      const href = address.replace("{z}", zoom).replace("{x}", ((x % count) + count) % count).replace("{y}", y);
+      found.push(shape("image", { href, x: left, y: top, width: size * project.scale, height: size * project.scale, class: "street" }));
+    }
+  return found.length <= 100 ? found : [];
+}
+
+function circle({ line, x, y, bitsPerRelease, radius, kind }, hasNoPeople) {
+  const made = shape("circle", { class: `sensor ${kind}`, cx: x.toFixed(1), cy: y.toFixed(1), r: radius.toFixed(1) });
   const title = shape("title", {});
-  title.textContent = `${line.name}: ${hasNoPeople ? "" : `${bits(bitsPerRelease)} a release, `}${number(line.releases)} releases`;
+  title.textContent = `${line.name}: ${hasNoPeople ? "" : `${bits(bitsPerRelease)} a release, `}${number(line.releases)} releases, ${KINDS[kind]} at this step`;
   made.append(title);
   return made;
 }
 
 // Names of those that tell most, right or left of their circle, where there is room.
 function names(chosen, spots, height) {
-  const taken = spots.map(({ x, y, radius }) => box(x - radius, y - radius, 2 * radius, 2 * radius));
+  const taken = spots.slice(0, 1000).map(({ x, y, radius }) => box(x - radius, y - radius, 2 * radius, 2 * radius));
   const made = [];
   for (const spot of chosen) {
-    const width = LETTER * spot.line.name.length;
-    for (const [start, anchor] of [[spot.x + spot.radius + 4, "start"], [spot.x - spot.radius - 4 - width, "end"]]) {
-      const own = box(start, spot.y - LINE / 2, width, LINE);
-      const fits = own.left >= 0 && own.right <= WIDTH && own.top >= 0 && own.bottom <= height;
+    const long = LETTER * spot.line.name.length;
+    for (const [start, anchor] of [[spot.x + spot.radius + 4, "start"], [spot.x - spot.radius - 4 - long, "end"]]) {
+      const own = box(start, spot.y - LINE / 2, long, LINE);
+      const fits = own.left >= 0 && own.right <= width && own.top >= 0 && own.bottom <= height;
       if (!fits || taken.some((other) => overlap(own, other))) continue;
       taken.push(own);
-      made.push(label(anchor === "start" ? start : start + width, spot.y + 4, spot.line.name, anchor));
+      made.push(label(anchor === "start" ? start : start + long, spot.y + 4, spot.line.name, anchor));
       break;
     }
   }
@@ -87,12 +113,11 @@ function overlap(a, b) {
 }
 
 function legend(missing) {
-  const rest = missing ? [element("span", {}, `${number(missing)} without a position are in the list only`)] : [];
+  const rest = missing ? [element("span", { class: "words" }, `${number(missing)} without a position are in the list only`)] : [];
   return element(
     "figcaption", { class: "spots" },
-    element("span", { class: "active" }, "released in the last step"),
-    element("span", {}, "not released"),
-    element("span", { class: "size" }, "the larger, the more it reveals"),
+    ...Object.entries(KINDS).map(([kind, text]) => element("span", { class: kind }, text)),
+    element("span", { class: "words" }, "the larger, the more it reveals"),
     ...rest,
   );
 }

@@ -1,10 +1,13 @@
-// The live page: listens to the engine's events and draws what they say. Asks no other server than this engine.
+// The page: listens to the engine's events and draws what they say. Asks no other server than this engine.
 
-import { overTime, spread } from "./charts.js";
-import { drawMap } from "./map.js";
-import { describePeople, startPeople } from "./people.js";
-import { chooseSensors, meanBits } from "./sensors.js";
-import { EXACT, attackInWords, bits, ceilingInWords, element, inAHundred, number, stepName, table, twoDigits } from "./words.js";
+import { drawAnswer } from "./answer.js";
+import { drawMap, kindOf } from "./map.js";
+import { describePeople, startPeople, unlock } from "./people.js";
+import { openPlans, startPlans, wishPlans } from "./plans.js";
+import { FULL_BITS, chooseSensors, meanBits } from "./sensors.js";
+import { choose, drawSpread, drawTime, startTime } from "./time.js";
+import { drawWeek, startWeek } from "./week.js";
+import { EXACT, bits, element, hourOfWeek, inAHundred, number, table, twoDigits } from "./words.js";
 
 const SILENCE_MS = 12000; // two heartbeats missed: the engine is lost, whatever the connection says
 const HIDES_WELL = 8; // people of noise: the fullest colour of what the crowd hides
@@ -12,9 +15,10 @@ const by = (id) => document.getElementById(id);
 let heardAt = Date.now();
 let phase = "starting";
 let latest = null; // the state that was drawn last
+let shown = null; // the past step that is shown; null: the latest
 
 function listen() {
-  const events = new EventSource("/events");
+  const events = new EventSource("events");
   events.addEventListener("state", (event) => {
     heard();
     draw(JSON.parse(event.data));
@@ -51,29 +55,40 @@ function draw(state) {
   phase = state.phase === "stopped" && state.reason.startsWith("failure") ? "failed" : state.phase;
   const words = { starting: "Starting", running: "Live", stopped: "Ended", failed: "Failed" }[phase];
   tell(phase, `${words}: ${state.reason}`);
-  drawSetting(state);
-  drawCondition(state);
-  drawFigures(state);
-  if (state.history.length) overTime(by("over-time"), state.history, state.about);
-  if (state.distribution) spread(by("spread"), state.distribution);
-  if (state.summary) drawLevels(state.summary, state.about?.is_raised);
   const hasNoPeople = state.phase !== "starting" && state.people === 0;
-  drawMap(by("map"), state.sensors, state.releases, hasNoPeople);
-  drawLists(state);
-  drawPrivacy(state);
   for (const part of document.querySelectorAll("[data-people]")) part.hidden = hasNoPeople;
   for (const part of document.querySelectorAll("[data-crowd]")) part.hidden = hasNoPeople || !state.crowd;
-  by("question").hidden = hasNoPeople;
+  drawSetting(state);
+  drawCondition(state);
+  drawTime(state);
+  drawStep();
+  drawPrivacy(state);
   by("basis").hidden = !state.note;
   by("basis").textContent = state.note ? `Note: ${state.note}.` : "";
-  by("not-reached").hidden = !state.not_reached;
-  by("not-reached").textContent = state.not_reached ? `Note: ${state.not_reached}.` : "";
-  by("decision").hidden = !state.decision;
-  by("decision").textContent = state.decision ? `Reason: ${state.decision}` : "";
   describePeople(state);
+  drawAnswer(state);
+  openLink(state);
 }
 
-function drawSetting({ about }) {
+let isOpened = false;
+
+// The address may hold the token, the step and the plans of a view; the token is taken out of it.
+function openLink(state) {
+  if (isOpened || state.phase === "starting") return;
+  isOpened = true;
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  wishPlans(wanted);
+  if (wanted.get("step")) choose(Number(wanted.get("step")));
+  const token = wanted.get("token");
+  if (!token) return;
+  wanted.delete("token");
+  history.replaceState(null, "", `${location.pathname}${wanted.size ? `#${wanted}` : ""}`);
+  unlock(token);
+}
+
+function drawSetting({ about, runs, name }) {
+  by("runs").hidden = !runs?.length;
+  if (runs?.length) by("runs").replaceChildren(...runs.map((each) => element("a", { href: `/${encodeURIComponent(each)}/`, ...(each === name ? { "aria-current": "page" } : {}) }, each)));
   if (!about) return;
   by("deployment").textContent = about.deployment;
   by("question").textContent =
@@ -88,48 +103,74 @@ function drawCondition({ about }) {
   for (const part of document.querySelectorAll("[data-raised]")) part.hidden = (part.dataset.raised === "yes") !== about.is_raised;
 }
 
-function drawFigures({ people, next_step: next, lag_steps: lag, rejected, summary, about }) {
-  const behind = lag ? ` (${lag} behind)` : "";
+// Everything of one step: the latest, or the one that the cursor stands on.
+function drawStep() {
+  const state = shown ? { ...latest, ...shown } : latest;
+  const { people, rejected, summary, distribution, decision } = state;
+  const named = new Map(state.figures.map((each) => [each.name, each]));
+  const said = (name) => named.get(name)?.shown ?? "–";
   const figures = {
     people: number(people),
-    step: next ? stepName(next - 1, about) + behind : "none yet",
     rejected: number(rejected),
-    "mean-attack": summary ? attackInWords(summary.attack) : "–",
-    "mean-risk": summary ? ceilingInWords(summary.mean_risk) : "–",
-    "mean-baseline": summary ? inAHundred(summary.mean_baseline) : "–",
-    "mean-added": summary ? ceilingInWords(summary.mean_added) : "–",
-    "mean-crowd": summary?.crowd ? ceilingInWords(summary.crowd.mean_risk) : "–",
-    "most-added": summary ? ceilingInWords(summary.most_added) : "–",
+    "mean-attack": said("last.attack"),
+    "mean-risk": said("last.ceiling"),
+    "mean-baseline": said("last.guess"),
+    "mean-added": said("last.added"),
+    "mean-crowd": said("last.crowd"),
+    "most-added": said("most.added"),
+    "over-now": named.has("people.now") ? said("people.now") : "no rule counts",
+    headline: named.get("headline.added")?.sentence ?? "–",
   };
   for (const [id, text] of Object.entries(figures)) by(id).textContent = text;
-  document.title = next ? `tallyguard: step ${next - 1}` : "tallyguard";
+  by("headline").textContent = headline(latest.figures ?? []);
+  document.title = latest.next_step ? `tallyguard: step ${latest.next_step - 1}` : "tallyguard";
+  if (distribution) drawSpread(distribution);
+  by("spread").hidden = !distribution;
+  if (summary) drawLevels(summary, latest.about?.is_raised);
+  by("not-reached").hidden = !latest.not_reached || Boolean(shown);
+  by("not-reached").textContent = latest.not_reached ? `Note: ${latest.not_reached}.` : "";
+  by("decision").hidden = !decision;
+  by("decision").textContent = decision ? `Reason: ${decision}` : "";
+  drawLists(state);
+}
+
+// The figures that terminal, report and metrics begin with, and what they are over.
+function headline(all) {
+  const figures = all.filter(({ name }) => name.startsWith("headline."));
+  return figures.length ? `Headline: ${figures.map(({ label, shown }) => `${label.toLowerCase()} ${shown}`).join(", ")}, ${figures[0].where}.` : "";
 }
 
 function drawPrivacy({ spent, about }) {
   by("privacy").hidden = !spent;
   const groups = Object.entries(spent ?? {});
   const rows = groups.length === 2 ? groups.filter(([group]) => group === "all") : groups; // one group is all
-  const head = ["Sensors", about ? `Epsilon at delta ${about.delta.toExponential()}` : "Epsilon"];
+  const head = ["Sensors", about ? `Epsilon of the whole log at delta ${about.delta.toExponential()}` : "Epsilon of the whole log"];
   by("epsilon").replaceChildren(...table("Differential privacy spent", head, rows));
 }
 
 function drawLevels(summary, isRaised) {
   const crowd = summary.crowd;
   const rows = Object.entries(summary.at_risk).map(([level, count]) => [
-    `${inAHundred(Number(level), EXACT)} or more`, number(count), ...(crowd ? [number(crowd.at_risk[level] ?? 0)] : []), number(summary.at_baseline[level]),
-    isRaised ? "not known" : number(count - summary.at_baseline[level]), number(summary.at_added_risk[level] ?? 0),
+    `${inAHundred(Number(level), EXACT)} or more`, number(count), ...(crowd ? [number(crowd.at_risk[level] ?? 0)] : []), number(summary.at_baseline[level] ?? 0),
+    isRaised ? "not known" : number(count - (summary.at_baseline[level] ?? 0)), number(summary.at_added_risk[level] ?? 0),
   ]);
   const head = ["Level", "People by ceiling", ...(crowd ? ["People by ceiling in the crowd"] : []), "People by guess", "More because of releases", "People by added risk"];
   by("levels").replaceChildren(...table("People at or above each risk", head, rows));
 }
 
 // What has a line for each sensor.
-function drawLists({ sensors, releases, crowd, hidden, phase, people }) {
-  const choose = chooseSensors(sensors);
-  const most = Math.max(1e-12, ...sensors.map(meanBits));
-  drawSensors(choose(sensors, "name"), most, phase !== "starting" && people === 0);
-  drawReleases(choose(releases, "sensor"));
-  drawCrowd(crowd, choose(hidden, "sensor"));
+function drawLists(state) {
+  const { sensors, releases, crowd, hidden, phase: now, people, next_step: next, about } = state;
+  const hasNoPeople = now !== "starting" && people === 0;
+  const at = shown ? shown.step : next - 1;
+  const own = shown ? sensors.map((line) => ({ ...line, last_bits: shown.bits?.[line.name] ?? 0 })) : sensors;
+  const choose_ = chooseSensors(own);
+  drawMap(by("map"), own, releases, hasNoPeople, about?.tiles ?? "");
+  const listed = choose_(own, "name");
+  drawSensors(listed, new Map(releases.map((line) => [line.sensor, line])), hasNoPeople);
+  drawReleases(choose_(releases, "sensor"));
+  drawCrowd(crowd, choose_(hidden, "sensor"));
+  if (next > 0) drawWeek(listed.slice(0, 50), sensors, hasNoPeople, hourOfWeek(at, about));
 }
 
 // When ceilings in the crowd hold, and what it hides: a row a sensor, a column an hour that has come.
@@ -154,9 +195,10 @@ function heat(sigma) {
   return cell;
 }
 
-function drawSensors(sensors, most, hasNoPeople) {
+function drawSensors(sensors, released, hasNoPeople) {
+  by("scale").textContent = bits(FULL_BITS);
   const columns = [...groupBy(sensors)].map(([group, lines]) => {
-    const tiles = lines.sort((a, b) => meanBits(b) - meanBits(a)).map((line) => tile(line, meanBits(line), most, hasNoPeople));
+    const tiles = lines.sort((a, b) => meanBits(b) - meanBits(a)).map((line) => tile(line, kindOf(released.get(line.name)), hasNoPeople));
     return element("div", {}, element("h3", {}, group), element("ul", {}, ...tiles));
   });
   by("sensors").replaceChildren(...columns);
@@ -168,22 +210,24 @@ function groupBy(sensors) {
   return groups;
 }
 
-function tile(line, mean, most, hasNoPeople) {
-  const fill = element("i");
-  fill.style.width = `${(100 * mean) / most}%`;
+function tile(line, kind, hasNoPeople) {
+  const fill = element("i"), mean = meanBits(line);
+  fill.style.width = `${100 * Math.min(1, mean / FULL_BITS)}%`;
   const releases = line.releases === 1 ? "1 release" : `${number(line.releases)} releases`;
   const revealed = [element("span", {}, bits(mean)), element("span", { class: "bar", "aria-hidden": "true" }, fill)];
   return element(
-    "li", { class: "tile" },
+    "li", { class: `tile ${kind}` },
     element("span", {}, line.name), ...(hasNoPeople ? [] : revealed), // without people it is not computed, not 0
-    element("small", {}, releases),
+    element("small", {}, `${releases}; ${kind} at this step`),
   );
 }
 
 // With tiers, the error of what each recipient reads; the value beside it is the public one.
-function errorsInWords({ error, tiers }) {
-  const own = Object.entries(tiers).map(([tier, each]) => `${tier} ± ${twoDigits(each)}`);
-  return own.length ? `${own.join(", ")} people` : `± ${twoDigits(error)} people`;
+function errorsInWords({ error, tiers, value }) {
+  const own = Object.entries(tiers).map(([tier, each]) => `${tier} off by ${twoDigits(each)}`);
+  if (own.length) return `${own.join(", ")} people on average`;
+  const part = value > 0 ? (error > value ? "more than the count" : `${twoDigits((100 * error) / value)} %`) : "";
+  return `off by ${twoDigits(error)}${value > 0 ? ` of ${number(value)}` : " people"} on average${part ? ` (${part})` : ""}`;
 }
 
 function drawReleases(releases) {
@@ -193,11 +237,17 @@ function drawReleases(releases) {
     line.value === null ? "nothing" : number(line.value),
     line.error === null ? "–" : line.error === 0 ? "exact" : errorsInWords(line),
   ]);
-  by("releases").replaceChildren(...table("Published in the last step", ["Sensor", "Mechanism", "Published", "Expected error"], rows));
+  by("releases").replaceChildren(...table("Published at this step", ["Sensor", "Mechanism", "Published", "Expected error"], rows));
 }
 
-startPeople();
+startPeople((isOpen) => openPlans(isOpen, latest));
+startPlans();
+startWeek();
+startTime((past) => {
+  shown = past?.error ? { step: past.step, releases: [], figures: [], summary: null, distribution: null, decision: past.error, bits: {} } : past;
+  drawStep();
+});
 listen();
-by("find").addEventListener("input", () => latest && drawLists(latest));
+by("find").addEventListener("input", () => latest && drawStep());
 by("find-form").addEventListener("submit", (event) => event.preventDefault());
 setInterval(() => Date.now() - heardAt > SILENCE_MS && lose(), 2000);

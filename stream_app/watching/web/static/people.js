@@ -2,24 +2,31 @@
 
 import { EXACT, bits, ceilingInWords, changeInAHundred, element, inAHundred, number, stepName, table } from "./words.js";
 
+const PAGE = 25; // people on a page
 const by = (id) => document.getElementById(id);
 let token = "";
 let about = null;
+let first = 0;
+let onToken = () => {};
 
-export function startPeople() {
+export function startPeople(unlocked) {
+  onToken = unlocked;
   by("token-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    token = by("token").value;
-    show();
+    unlock(by("token").value);
   });
-  by("threshold").addEventListener("change", () => token && show());
+  by("people-form").addEventListener("submit", (event) => event.preventDefault());
+  by("threshold").addEventListener("change", () => show(0));
+  by("person").addEventListener("input", () => show(0));
   by("forget").addEventListener("click", forget);
+  by("earlier").addEventListener("click", () => show(Math.max(0, first - PAGE)));
+  by("later").addEventListener("click", () => show(first + PAGE));
 }
 
 export function describePeople(state) {
   about = state.about;
   by("token-form").hidden = !state.has_people;
-  if (!state.has_people) by("exposed-note").textContent = "Not available: this deployment has set no access token.";
+  if (!state.has_people) by("exposed-note").textContent = "What-if and single people are not available: this deployment has set no access token.";
   const levels = about ? about.thresholds : [0.5];
   if (by("threshold").options.length !== levels.length) {
     by("threshold").replaceChildren(...levels.map((level) => element("option", { value: level }, inAHundred(Number(level), EXACT))));
@@ -27,31 +34,43 @@ export function describePeople(state) {
   }
 }
 
-async function ask(path) {
-  const answer = await fetch(path, { headers: { Authorization: `Bearer ${token}` } });
+export async function ask(path, options = {}) {
+  const answer = await fetch(path, { ...options, headers: { Authorization: `Bearer ${token}` } });
   const body = await answer.json();
   if (!answer.ok) throw new Error(answer.status === 401 ? "This is not the access token." : body.error);
   return body;
 }
 
-async function show() {
+export async function unlock(given) {
+  token = given;
+  if (!(await show(0))) return;
+  by("token").value = "";
+  by("forget").hidden = false;
+  onToken(true);
+}
+
+async function show(from) {
+  if (!token) return false;
   say("");
   try {
-    list(await ask(`/people.json?threshold=${by("threshold").value}`));
-    listDevices(await ask("/devices.json"));
-    by("token").value = "";
-    by("forget").hidden = false;
+    const query = new URLSearchParams({ threshold: by("threshold").value || "0.5", find: by("person").value, first: from, size: PAGE });
+    list(await ask(`people.json?${query}`));
+    listDevices(await ask("devices.json"));
+    by("exposed-section").hidden = false;
+    return true;
   } catch (error) {
     forget();
     say(error.message);
+    return false;
   }
 }
 
 function list(found) {
   const shown = found.people.length;
+  first = found.first;
   const until = found.step === null ? "" : ` at ${stepName(found.step, about)}`;
-  const rest = shown < found.reached ? ` The ${number(shown)} with the highest added risk are listed.` : "";
-  say(`${number(found.reached)} people have a ceiling of ${inAHundred(found.threshold, EXACT)} or more${until}, those with the highest added risk first.${rest}`);
+  const rest = shown < found.listed ? ` Of ${number(found.listed)}, numbers ${number(first + 1)} to ${number(first + shown)} are listed.` : "";
+  by("exposed-said").textContent = `${number(found.reached)} people have a ceiling of ${inAHundred(found.threshold, EXACT)} or more${until}, those with the highest added risk first.${rest}`;
   const inCrowd = found.people.some((person) => person.crowd !== null);
   const rows = found.people.map((person) => [
     element("code", { title: person.person }, person.person.slice(0, 12)),
@@ -62,6 +81,9 @@ function list(found) {
   const head = ["Pseudonym", "Which release did it", "Added risk now", "Ceiling", ...(inCrowd ? ["Ceiling in the crowd"] : []), "Guess", "Highest added risk so far", "At step"];
   by("exposed").replaceChildren(element("table", {}, ...table("Most exposed people", head, rows)));
   by("exposed").hidden = shown === 0;
+  by("pages").hidden = shown === found.listed;
+  by("earlier").disabled = first === 0;
+  by("later").disabled = first + shown >= found.listed;
 }
 
 function listDevices(found) {
@@ -69,7 +91,6 @@ function listDevices(found) {
   by("devices").replaceChildren(element("h3", {}, "Devices that seem broken"), element("table", {}, ...table("Devices that seem broken", ["Device", "Seems", "Since"], rows)));
   by("devices").hidden = rows.length === 0;
 }
-
 function whyButton(person) {
   const button = element("button", { type: "button", "aria-label": `Why is ${person.slice(0, 12)} exposed` }, "Why");
   button.addEventListener("click", () => explain(person, button.closest("tr")));
@@ -79,7 +100,7 @@ function whyButton(person) {
 async function explain(person, row) {
   say("Computing what each release revealed.");
   try {
-    reason(await ask(`/why.json?person=${encodeURIComponent(person)}`), row);
+    reason(await ask(`why.json?person=${encodeURIComponent(person)}`), row);
     say("");
   } catch (error) {
     say(error.message);
@@ -118,12 +139,10 @@ function hindsight(found) {
 function forget() {
   token = "";
   by("token").value = "";
-  by("exposed").replaceChildren();
-  by("exposed").hidden = true;
-  by("devices").replaceChildren();
-  by("devices").hidden = true;
-  by("forget").hidden = true;
+  for (const id of ["exposed", "devices"]) by(id).replaceChildren();
+  for (const id of ["exposed", "devices", "forget", "exposed-section"]) by(id).hidden = true;
   say("");
+  onToken(false);
 }
 
 function say(text) {

@@ -3,6 +3,7 @@
 import { number } from "./words.js";
 
 const MOST_LISTED = 50; // a list of thousands is not read, and hides what is below it
+export const FULL_BITS = 0.1; // of a release: a full bar and the largest circle, in every city and at every time
 const by = (id) => document.getElementById(id);
 
 // How many bits one release of a sensor has revealed on average.

@@ -1,0 +1,280 @@
+"""Totals of what was published: of hours, days and weeks, by sensor, by district and of the city.
+
+A total is the sum of published values, so it reveals nothing more, and its sigma and interval follow from the
+law of that sum. It is made once no late or corrected value of its steps can come any more, of the last value
+of each count; so it follows from the logs alone, whenever and by whomever it is made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from models.calendar import Days
+from models.mechanisms import Correlated, Mechanism, half_width, sigma_of_sum
+from models.releases import Sensor
+from stream_app.exceptions import OutputError
+from stream_app.setup.run_folder.description import description_in
+from stream_app.setup.run_folder.durable import parsed_line
+from stream_app.setup.run_folder.progress import load_progress
+from stream_app.setup.run_folder.run_settings import days_of_run, load_run, registries_of
+from stream_app.setup.total_levels import Level
+from stream_app.steps.intervals import Interval, Intervals, around, noise_of
+from stream_app.steps.plan import public_release
+from stream_app.wire import SensorValue, StepRelease
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The sum of the values that were published of a place in the steps ``first_step`` to ``last_step``.
+
+    ``cells`` of ``of`` counts were published: those of the place's sensors that were announced in these
+    steps. ``value`` is the sum with its noise, which adds up over places and times, None where nothing was
+    published; ``people`` is the same as a number that people can have, which is too large on average. What
+    was counted is from ``low`` to ``high``; without all cells there is no upper end. ``sigma`` None: of a
+    noise not known here.
+    """
+
+    level: str
+    place: str
+    first_step: int
+    last_step: int
+    start: str
+    end: str
+    cells: int
+    of: int
+    value: int | None
+    people: int | None
+    sigma: float | None
+    low: int | None
+    high: int | None
+
+    def line(self) -> bytes:
+        """The total as a line of JSON; what is not known is left out."""
+        fields = {name: value for name, value in asdict(self).items() if value is not None}
+        return json.dumps({"v": 1, "type": "total", **fields}, ensure_ascii=False).encode() + b"\n"
+
+
+class Totals:
+    """Makes totals, step by step.
+
+    ``late`` is for how many steps after its close a value of a step may still come. ``sensors`` are all that
+    ever were, by name.
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[Level],
+        days: Days,
+        late: int,
+        sensors: Mapping[str, Sensor],
+        intervals: Intervals,
+    ) -> None:
+        self._levels, self._days, self._late, self._intervals = tuple(levels), days, late, intervals
+        self._sensors = sensors
+        self._groups = {name: sensor.group for name, sensor in sensors.items()}
+        self._values: dict[int, dict[str, SensorValue]] = {}  # of steps whose totals are not all made
+        self._first: int | None = None
+
+    def take(self, release: StepRelease) -> None:
+        """What was released of a step, or later of it: the last value of a count is the one that counts."""
+        known = self._values.setdefault(release.step, {})
+        if self._first is None:
+            self._first = release.step
+        for entry in release.releases:
+            before = known.get(entry.sensor)
+            if before is None or (entry.version or 1) >= (before.version or 1) or before.value is None:
+                known[entry.sensor] = entry
+
+    def closed(self, step: int) -> Iterator[Total]:
+        """The totals that are complete once this step was closed, and late values with it."""
+        last = step - self._late
+        if last < 0 or self._first is None:
+            return
+        for level in self._levels:
+            if level.period(self._days, last) != level.period(self._days, last + 1):
+                yield from self._of(level, last)
+        oldest = min(self._begin(level, last + 1) for level in self._levels)
+        for done in [each for each in self._values if each < oldest]:
+            del self._values[done]
+
+    def _begin(self, level: Level, step: int) -> int:
+        """The first step of the period of a step, from the log's first on."""
+        period, first = level.period(self._days, step), self._first or 0
+        while step > first and level.period(self._days, step - 1) == period:
+            step -= 1
+        return step
+
+    def _of(self, level: Level, last: int) -> Iterator[Total]:
+        first = self._begin(level, last)
+        entries: dict[str, list[tuple[int, SensorValue]]] = {}
+        for step in range(first, last + 1):
+            for entry in self._values.get(step, {}).values():
+                entries.setdefault(level.place(entry.sensor, self._groups), []).append((step, entry))
+        for place in sorted(entries):
+            yield self._total(level, place, first, last, entries[place])
+
+    def _total(
+        self, level: Level, place: str, first: int, last: int, entries: Sequence[tuple[int, SensorValue]]
+    ) -> Total:
+        # A count over several steps belongs to a total that has all of them.
+        own = [
+            entry for step, entry in entries if entry.value is not None and entry.first_step(step) >= first
+        ]
+        of = sum(self._windows(name, first, last) for name in {entry.sensor for _, entry in entries})
+        value = sum(entry.value for entry in own if entry.value is not None) if own else None
+        spread, ends = self._spread(first, entries, own), Interval(0, None)
+        if spread is not None and value is not None:
+            low, high = around(value, spread[1])
+            ends = Interval(low, high if len(own) == of else None)
+        return Total(
+            str(level),
+            place,
+            first,
+            last,
+            self._time(first),
+            self._time(last + 1),
+            len(own),
+            of,
+            value,
+            None if value is None else max(0, value),
+            None if spread is None else spread[0],
+            *ends,
+        )
+
+    def _spread(
+        self, first: int, entries: Sequence[tuple[int, SensorValue]], own: Sequence[SensorValue]
+    ) -> tuple[float, int] | None:
+        """Sigma and half an interval of the sum; None where the noise of a value is not known."""
+        alone: list[Mechanism] = []
+        shared: dict[tuple[str, int], list[Correlated]] = {}
+        for step, entry in entries:
+            if entry.value is None or entry.first_step(step) < first:
+                continue
+            noise = noise_of(entry, self._intervals.designs)
+            if noise is None:
+                return None
+            if isinstance(noise, Correlated):
+                shared.setdefault((entry.sensor, step - noise.position), []).append(noise)
+            else:
+                alone.append(noise)
+        if not own:
+            return None
+        windows = list(shared.values())
+        return sigma_of_sum(alone, windows), half_width(alone, self._intervals.level, windows)
+
+    def _windows(self, name: str, first: int, last: int) -> int:
+        """How many counts a sensor can have that lie within the steps."""
+        sensor = self._sensors.get(name)
+        window = None if sensor is None else sensor.window
+        if window is None:
+            return last + 1 - first
+        return sum(
+            window.ends_with(step) and window.first_of(step) >= first for step in range(first, last + 1)
+        )
+
+    def _time(self, step: int) -> str:
+        at = datetime.fromtimestamp(self._days.origin + step * self._days.step_seconds, UTC)
+        return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+# The totals of a run, beside its logs: made from them, so they are the same however often they are made.
+
+TOTALS_FILE = "totals.jsonl"
+_LOGS = ("releases.jsonl", "revised.jsonl")
+
+
+class RunTotals:
+    """The totals of a run's folder, made as its logs grow.
+
+    Of tiered releases only what everybody may read is added up.
+    """
+
+    def __init__(self, folder: Path, totals: Totals) -> None:
+        self._folder, self._totals = folder, totals
+        self._read = dict.fromkeys(_LOGS, 0)
+        self._next = 0
+
+    def until(self, next_step: int) -> Iterator[Total]:
+        """The totals that became complete with the steps before this one, since they were asked for last."""
+        for name in _LOGS:
+            for release in self._new(name):
+                self._totals.take(public_release(release, tiers_in(release)))
+        while self._next < next_step:
+            yield from self._totals.closed(self._next)
+            self._next += 1
+
+    def _new(self, name: str) -> Iterator[StepRelease]:
+        path = self._folder / name
+        if not path.exists():
+            return
+        with path.open("rb") as file:
+            file.seek(self._read[name])
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._read[name] += len(line)
+                yield parsed_line(StepRelease, path, line)
+
+
+def tiers_in(release: StepRelease) -> set[str]:
+    """The names of all tiers of a release."""
+    return {name for entry in release.releases for name in entry.tiers or ()}
+
+
+def totals_of_run(folder: Path, levels: Sequence[Level] = (), level: float | None = None) -> RunTotals:
+    """The totals of a run: of these levels, else of those that it declares; intervals at ``level``.
+
+    :class:`OutputError` where neither says any.
+    """
+    description = description_in(folder)
+    if description is None:
+        raise OutputError(
+            f"{folder} must describe its sensors for totals",
+            "a run of an earlier version",
+            "export counts only",
+        )
+    declared = levels or tuple(map(Level.of, description.settings.get("totals", ())))
+    if not declared:
+        raise OutputError(
+            f"{folder} must declare its totals, or they must be asked for",
+            "none",
+            'set totals = ["day by sensor"], or say --totals "day by sensor"',
+        )
+    sensors = registries_of(folder, description.registry()).ever
+    late = int(description.settings.get("late", 0))
+    days = days_of_run(load_run(folder))
+    return RunTotals(folder, Totals(declared, days, late, sensors, Intervals.of_run(folder, level)))
+
+
+def complete_totals(folder: Path, levels: Sequence[Level] = (), level: float | None = None) -> list[Total]:
+    """All totals of a run that are complete at its last commit."""
+    next_step = int(load_progress(folder).get("next_step", 0))
+    return list(totals_of_run(folder, levels, level).until(next_step))
+
+
+class TotalsWithReleases:
+    """For whoever sends releases on, step by step: the totals that go with each.
+
+    With a step go those that the step before completed, because of that all late values are there. A process
+    that begins later leaves out what went with earlier steps.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        description = description_in(folder)
+        has_any = description is not None and description.settings.get("totals")
+        self._totals = totals_of_run(folder) if has_any else None
+        self._has_begun = False
+
+    def with_step(self, step: int) -> list[Total]:
+        """Those that go with a step."""
+        if self._totals is None:
+            return []
+        if not self._has_begun:
+            self._has_begun = True
+            for _ in self._totals.until(step - 1):
+                pass
+        return list(self._totals.until(step))

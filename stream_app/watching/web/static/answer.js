@@ -1,0 +1,48 @@
+// The answer on top, and of each plan: three states that differ in word, form and colour.
+
+import { element } from "./words.js";
+
+const WORDS = { yes: "Yes", no: "No", "not shown": "Not shown", "no rule": "No rule" };
+const FORMS = { yes: "yes", no: "no", "not shown": "open", "no rule": "none" };
+const by = (id) => document.getElementById(id);
+
+export function showState(part, state) {
+  part.dataset.state = FORMS[state] ?? "open";
+  return WORDS[state] ?? state;
+}
+
+export async function drawAnswer(state) {
+  if (!state.has_answer) {
+    by("answer").dataset.state = "none";
+    by("verdict-word").textContent = "No answer here";
+    by("sentence").textContent = "This process holds no records of a run; its report has the answer.";
+    return;
+  }
+  const answer = await fetch("answer.json");
+  const found = await answer.json();
+  if (!answer.ok) return;
+  by("verdict-word").textContent = showState(by("answer"), found.state);
+  by("sentence").textContent = found.sentence;
+  by("rule").textContent = found.rule;
+  by("change").textContent = found.change;
+  by("covers").textContent = `${found.covers}${found.record ? ` Record ${found.record.slice(0, 12)}…` : ""}`;
+}
+
+// A plan as a card: its answer, what it is, figures.
+export function drawPlan(part, name, plan) {
+  const word = showState(part, plan.pending ? "not shown" : plan.state);
+  const figures = plan.figures ? [
+    ["Over the limit, at most", plan.most_over === null || plan.allowed === null ? "–" : `${plan.most_over.toLocaleString("en")} of ${plan.people.toLocaleString("en")}; ${plan.allowed.toLocaleString("en")} may be`],
+    ...plan.figures.filter((each) => each.value !== null).map((each) => [each.label, each.shown]),
+    ["Counts published", `${plan.published.toLocaleString("en")} of ${plan.counts.toLocaleString("en")}, ${plan.raw.toLocaleString("en")} of them raw`],
+    ["Each", plan.error],
+  ] : [];
+  part.replaceChildren(
+    element("h3", {}, name),
+    element("p", { class: "verdict" }, element("span", { class: "sign", "aria-hidden": "true" }), " ", element("strong", {}, plan.pending ? "Being decided" : word)),
+    element("p", {}, `${plan.plan.slice(0, 1).toUpperCase()}${plan.plan.slice(1)}.${plan.rule ? ` ${plan.rule}.` : ""}`),
+    element("p", {}, plan.sentence ?? ""),
+    element("p", { class: "note" }, plan.pending ? "" : `${plan.refined ? "By the refined bound." : "By the fast bound, while you choose; refined when you rest."} ${plan.change ?? ""}`),
+    element("dl", { class: "facts" }, ...figures.map(([term, text]) => element("div", {}, element("dt", {}, term), element("dd", {}, text)))),
+  );
+}

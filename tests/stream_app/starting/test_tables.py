@@ -1,0 +1,436 @@
+"""Tables as cities save them: each form of file, header, time and number is read as meant, or asked about."""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stream_app.exceptions import InputError
+from stream_app.setup.sections import FilesMap
+from stream_app.starting.connect import read_archive, resolved_map
+from stream_app.starting.connect.guess import guessed, proposal, read_counts
+from stream_app.starting.counts import CountTable
+from stream_app.starting.counts.doubts import NOT_COUNTED
+from tests.shared_files import shared
+from tests.stream_app.command_line import invoked
+
+HEADER = ["Zeit", "Straße Süd", "Hafen"]
+ROWS = [
+    ["2026-03-02 08:00", "41", "17"],
+    ["2026-03-02 09:00", "38", ""],
+    ["2026-03-02 10:00", "30", "11"],
+]
+COUNTED = {"Hafen": [17, NOT_COUNTED, 11], "Straße Süd": [41, 38, 30]}
+RECORDS = [{name: cell or None for name, cell in zip(HEADER, row, strict=True)} for row in ROWS]
+
+
+def counts_of(found: CountTable) -> dict[str, list[int]]:
+    return {name: found.table[:, place].tolist() for place, name in enumerate(found.sensors)}
+
+
+def text(separator: str = ",") -> str:
+    return "\n".join(separator.join(row) for row in (HEADER, *ROWS)) + "\n"
+
+
+def saved(folder: Path, content: str | bytes, name: str = "counts.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def taken(folder: Path, content: str | bytes, name: str = "counts.csv", **given: Any) -> CountTable:
+    return read_counts(saved(folder, content, name), **{"timezone": "Europe/Berlin", **given})
+
+
+def workbook(path: Path, *sheets: list[list[str]]) -> Path:
+    """The least that is one: texts in cells, a number where it is one."""
+
+    def cell(value: str) -> str:
+        if not value:
+            return "<c/>"
+        is_number = value.isdigit()
+        return f"<c><v>{value}</v></c>" if is_number else f'<c t="str"><v>{value}</v></c>'
+
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    links = "http://schemas.openxmlformats.org/package/2006/relationships"
+    with zipfile.ZipFile(path, "w") as book:
+        names, targets = "", ""
+        for number, rows in enumerate(sheets, start=1):
+            body = "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows)
+            file = f"worksheets/sheet{number}.xml"
+            book.writestr(
+                f"xl/{file}", f'<worksheet xmlns="{main}"><sheetData>{body}</sheetData></worksheet>'
+            )
+            names += f'<sheet name="S{number}" sheetId="{number}" r:id="r{number}"/>'
+            targets += f'<Relationship Id="r{number}" Type="{office}/worksheet" Target="{file}"/>'
+        sheets_of = f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>{names}</sheets></workbook>'
+        book.writestr("xl/workbook.xml", sheets_of)
+        relations = f'<Relationships xmlns="{links}">{targets}</Relationships>'
+        book.writestr("xl/_rels/workbook.xml.rels", relations)
+        root = f'<Relationship Id="r0" Type="{office}/officeDocument" Target="xl/workbook.xml"/>'
+        book.writestr("_rels/.rels", f'<Relationships xmlns="{links}">{root}</Relationships>')
+    return path
+
+
+def parquet(path: Path) -> Path:
+    pq.write_table(pa.Table.from_pylist(RECORDS), path)
+    return path
+
+
+def features() -> str:
+    shape = {"type": "Point", "coordinates": [7.6, 51.9]}
+    return json.dumps(
+        {
+            "type": "FeatureCollection",
+            "features": [{"type": "Feature", "geometry": shape, "properties": each} for each in RECORDS],
+        }
+    )
+
+
+FORMS: dict[str, Callable[[Path], Path]] = {
+    "UTF-8 with its mark": lambda folder: saved(folder, text().encode("utf-8-sig")),
+    "UTF-16, tabs": lambda folder: saved(folder, text("\t").encode("utf-16"), "counts.txt"),
+    "windows-1252, semicolons": lambda folder: saved(folder, text(";").encode("cp1252")),
+    "carriage returns, quotes": lambda folder: saved(
+        folder, "\r\n".join(",".join(f'"{cell}"' for cell in row) for row in (HEADER, *ROWS))
+    ),
+    "Excel's word for the separator": lambda folder: saved(folder, "sep=;\n" + text(";")),
+    "workbook": lambda folder: workbook(folder / "counts.xlsx", [HEADER, *ROWS]),
+    "workbook with a title": lambda folder: workbook(folder / "c.xlsx", [["Zählung"], [], HEADER, *ROWS]),
+    "JSON": lambda folder: saved(folder, json.dumps({"city": "x", "data": RECORDS}), "counts.json"),
+    "JSON lines": lambda folder: saved(folder, "\n".join(map(json.dumps, RECORDS)), "counts.jsonl"),
+    "GeoJSON": lambda folder: saved(folder, features(), "counts.geojson"),
+    "Parquet": lambda folder: parquet(folder / "counts.parquet"),
+    "lines before": lambda folder: saved(folder, "City of X\nfrom;2026-03-02\n\n" + text(";")),
+    "lines behind": lambda folder: saved(folder, text(";") + "Quelle: Stadt X\n"),
+    "a separator at the end": lambda folder: saved(folder, text(";").replace("\n", ";\n")),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_of_file_holds_the_same_counts(tmp_path: Path, form: str) -> None:
+    path = FORMS[form](tmp_path)
+    found = read_counts(path, timezone="Europe/Berlin")
+    names = {name.replace("type", ""): counts for name, counts in counts_of(found).items()}
+    assert {name: counts for name, counts in names.items() if name in COUNTED} == COUNTED
+    assert (f"{found.origin:%H}", found.step_seconds) == ("07", 3600)
+
+
+WRITTEN = [
+    ("Zeit", ["02.03.2026 13:00", "13.03.2026 14:00"]),
+    ("Zeit", ["2. März 2026 13:00 Uhr", "13. März 2026 14:00 Uhr"]),
+    ("Zeit", ["Mo 02. Mrz 2026 13:00", "Fr 13. Mrz 2026 14:00"]),
+    ("heure", ["lundi 2 mars 2026 13h", "vendredi 13 mars 2026 14h"]),
+    ("time", ["Mar 2, 2026 1:00 PM", "Mar 13, 2026 2:00 PM"]),
+    ("time", ["03/02/2026 01:00:00 p.m.", "03/13/2026 02:00:00 p.m."]),
+    ("time", ["02-Mar-26 13:00", "13-Mar-26 14:00"]),
+    ("fecha", ["02/03/2026 13:00 - 14:00", "13/03/2026 14:00 - 15:00"]),
+    ("czas", ["2 marca 2026 13:00", "13 marca 2026 14:00"]),
+    ("time", ["20260302 13:00", "20260313 14:00"]),
+    ("time", ["1772452800000", "1773406800000"]),
+    ("time", ["2026-03-02T13:00:00.000+0100", "2026-03-13T14:00:00.000+0100"]),
+    ("when", ["13, 02-Mar-2026", "14, 13-Mar-2026"]),
+    ("observed", ["2026-03-02T13:00:00/2026-03-02T14:00:00", "2026-03-13T14:00:00/2026-03-13T15:00:00"]),
+]
+
+
+@pytest.mark.parametrize(("name", "times"), WRITTEN, ids=[times[0] for _, times in WRITTEN])
+def test_times_are_read_in_words_of_many_languages(tmp_path: Path, name: str, times: list[str]) -> None:
+    """The second of March, one in the afternoon, and an hour of the thirteenth."""
+    found = taken(tmp_path, f"{name};a\n" + "".join(f"{time};{n}\n" for n, time in enumerate(times)))
+    assert f"{found.origin:%Y-%m-%d %H:%M}" == "2026-03-02 12:00"
+    assert found.step_seconds == 265 * 3600
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        ("Date,Hour", ["02/03/2026,{}", "13/03/2026,{}"]),
+        ("Datum,Uhrzeit", ["02.03.2026,{}:00", "13.03.2026,{}:00"]),
+        ("date,hour", ["2026-03-02,{}:00-{}:59", "2026-03-13,{}:00-{}:59"]),
+    ],
+)
+def test_a_date_and_an_hour_may_stand_apart(tmp_path: Path, header: str, rows: list[str]) -> None:
+    lines = [f"{row.format(hour, hour)},{hour}" for row in rows for hour in range(24)]
+    found = taken(tmp_path, f"{header},a\n" + "\n".join(lines) + "\n")
+    assert (f"{found.origin:%d %H}", found.step_seconds) == ("01 23", 3600)
+    assert found.table[:24, 0].tolist() == list(range(24))
+
+
+def test_hours_from_1_to_24_are_asked_about(tmp_path: Path) -> None:
+    """They are the ends of hours, or the counter never counts at midnight: nobody can tell."""
+    lines = "".join(f"2026-03-02,{hour},{hour % 7}\n" for hour in range(1, 25))
+    with pytest.raises(InputError, match='set times_are = "end" in a file for --preset'):
+        taken(tmp_path, f"date,hour,a\n{lines}")
+    found = taken(tmp_path, f"date,hour,a\n{lines}", times_are="end")
+    assert (f"{found.origin:%d %H}", found.table[:, 0].tolist()) == (
+        "01 23",
+        [hour % 7 for hour in range(1, 25)],
+    )
+
+
+def test_headers_of_two_lines_are_joined_and_pieces_of_a_site_are_named(tmp_path: Path) -> None:
+    merged = ";Hafen;;Markt;\nZeit;In;Out;In;Out\n2026-03-02 08:00;1;2;3;4\n2026-03-02 09:00;5;6;7;8\n"
+    found = taken(tmp_path, merged)
+    assert counts_of(found)["Hafen In"] == [1, 5]
+    assert counts_of(found)["Markt Out"] == [4, 8]
+    pattern = {"start": "Hafen Zeit", "column_pattern": "(?P<sensor>.+) (?P<channel>In|Out)"}
+    with pytest.raises(InputError, match="must have the column of `start`"):
+        read_archive([tmp_path / "counts.csv"], FilesMap.model_validate({**pattern, "timezone": "UTC"}))
+    mapping = FilesMap.model_validate({**pattern, "start": "Zeit", "timezone": "UTC", "channels": "sum"})
+    assert counts_of(read_archive([tmp_path / "counts.csv"], mapping)) == {"Hafen": [3, 11], "Markt": [7, 15]}
+
+
+MODES = "time,site,mode,n\n" + "".join(
+    f"2026-03-02 {hour:02}:00,mill,{mode},{n}\n"
+    for hour in range(8, 12)
+    for n, mode in enumerate(("car", "Pedestrian", "bike"), 5)
+)
+
+
+def test_rows_are_chosen_by_what_they_say(tmp_path: Path) -> None:
+    """Who is counted is asked: cars and people of one hour would have been summed."""
+    with pytest.raises(InputError, match=r"3 kinds in column 'mode': Pedestrian, bike, car.*\"Pedestrian\""):
+        taken(tmp_path, MODES)
+    people = taken(tmp_path, MODES, where={"mode": ["Ped*"]}, sensor=["site"], count=["n"])
+    assert counts_of(people) == {"mill": [6] * 4}
+    assert "8 rows of counts.csv are left out by `where`." in people.remarks
+    others = taken(tmp_path, MODES, where={"mode": ["!car", "bike"]}, sensor=["site"], count=["n"])
+    assert counts_of(others) == {"mill": [6] * 4}
+    torn = MODES.replace("08:00,mill,Pedestrian,6", "08:00,mill,Pedestrian,six")
+    with pytest.raises(InputError, match=r"the first is row 2 \(line 3 of counts.csv\)"):
+        taken(tmp_path, torn, where={"mode": ["Ped*"]}, sensor=["site"], count=["n"])
+    with pytest.raises(InputError, match="`where` must leave rows"):
+        taken(tmp_path, MODES, where={"mode": ["tram"]}, sensor=["site"], count=["n"])
+
+
+@pytest.mark.parametrize("mark", ["-", "k.A.", "ND", "n/a", "NaN", "null"])
+def test_marks_of_no_count_are_known_and_others_are_declared(tmp_path: Path, mark: str) -> None:
+    content = "time;a\n2026-03-02 08:00;7\n2026-03-02 09:00;{}\n2026-03-02 10:00;9\n"
+    assert counts_of(taken(tmp_path, content.format(mark))) == {"a": [7, NOT_COUNTED, 9]}
+    closed = content.format("-1")
+    with pytest.raises(InputError, match="if it marks what was not counted, say --missing -1"):
+        taken(tmp_path, closed)
+    assert counts_of(taken(tmp_path, closed, missing=["-1"])) == {"a": [7, NOT_COUNTED, 9]}
+
+
+def test_several_files_have_columns_that_come_and_go(tmp_path: Path) -> None:
+    """A counter that is new in April is not owed in March, one that has gone not in April."""
+    march = saved(
+        tmp_path, "time,a IN,a OUT,b IN\n2026-03-31 22:00,1,2,7\n2026-03-31 23:00,3,4,8\n", "march.csv"
+    )
+    april = saved(
+        tmp_path, "time,a IN,a OUT,c IN\n2026-04-01 00:00,5,6,9\n2026-04-01 01:00,7,8,1\n", "april.csv"
+    )
+    mapping = FilesMap.model_validate(
+        {
+            "start": "time",
+            "timezone": "UTC",
+            "column_pattern": "(?P<sensor>.) (?P<channel>.+)",
+            "channels": "sum",
+        }
+    )
+    none = NOT_COUNTED
+    assert counts_of(read_archive([march, april], mapping)) == {
+        "a": [3, 7, 11, 15],
+        "b": [7, 8, none, none],
+        "c": [none, none, 9, 1],
+    }
+
+
+def test_columns_of_words_and_of_the_calendar_are_no_counts(tmp_path: Path) -> None:
+    content = "time,weekday,Hour,weather,a,b\n" + "".join(
+        f"2026-03-02 {hour:02}:00,Monday,{hour},rain,{hour % 5},{hour % 3}\n" for hour in range(30 % 24)
+    )
+    found = taken(tmp_path, content)
+    assert found.sensors == ("a", "b")
+    assert any("weather" in remark for remark in found.remarks)
+
+
+def test_a_workbook_of_several_sheets_and_a_document_of_several_lists_are_asked_about(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "counts.xlsx", [HEADER, *ROWS], [HEADER, *ROWS])
+    with pytest.raises(InputError, match='2 with cells: S1, S2; say sheet = "S1"'):
+        read_counts(path, timezone="UTC")
+    assert counts_of(read_counts(path, timezone="UTC", sheet="S2")) == COUNTED
+    both = saved(tmp_path, json.dumps({"in": RECORDS, "out": RECORDS}), "counts.json")
+    with pytest.raises(InputError, match="'in', 'out'; say records = \"in\""):
+        read_counts(both, timezone="UTC")
+    assert counts_of(read_counts(both, timezone="UTC", records="out")) == COUNTED
+    nested = [
+        {"site": {"name": name}, "counts": [{"from": row[0], "n": n} for row in ROWS]}
+        for n, name in enumerate("ab")
+    ]
+    found = read_counts(
+        saved(tmp_path, json.dumps(nested), "c.json"), timezone="UTC", sensor="site.name", count="n"
+    )
+    assert counts_of(found) == {"a": [0] * 3, "b": [1] * 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("c.xlsx", b"PK\x03\x04 torn", "must be a workbook that can be opened"),
+        ("c.json", b'[{"a": 1},', "something else in line 1, column 11"),
+        ("c.json", b"3", "no list of records"),
+        ("c.csv", b"", "no row"),
+        ("c.parquet", b"PAR1", "must be a table"),
+        (
+            "c.csv",
+            "time;a\n2026-03-02 08:00;1\n2026-03-02 09:00;2;3\n2026-03-02 10:00;2\n2026-03-02 11:00;2\n",
+            "line 3 with 3",
+        ),
+    ],
+)
+def test_what_is_no_table_is_told_by_its_line_in_words(
+    tmp_path: Path, name: str, content: Any, words: str
+) -> None:
+    with pytest.raises(InputError, match=words) as raised:
+        taken(tmp_path, content, name)
+    assert "Arrow" not in str(raised.value)
+
+
+def test_guess_prints_a_mapping_with_reasons_that_reads_the_same(tmp_path: Path) -> None:
+    """And what is to be answered stands in it as a question, without a count."""
+    path = saved(tmp_path, "City of X\n" + text(";"))
+    said = proposal(path, {"timezone": "Europe/Berlin"})
+    assert " ".join(said.split()) == invoked("connect", "guess", path, "--timezone", "Europe/Berlin")[1]
+    own = saved(tmp_path, said, "mine.toml")
+    mapped = read_archive([path], resolved_map(FilesMap(preset=str(own))))
+    assert counts_of(mapped) == counts_of(read_counts(path, timezone="Europe/Berlin")) == COUNTED
+    assert "start = [\"Zeit\"]  # times are those of column 'Zeit'" in said
+    total = saved(
+        tmp_path,
+        "time,all,a,b\n2026-03-02 08:00,91,47,44\n2026-03-02 09:00,83,42,41\n2026-03-02 10:00,72,40,32\n",
+        "t.csv",
+    )
+    asked = proposal(total, {"timezone": "UTC"})
+    assert "# QUESTION: each person must be counted in one place, got 'all', the sum of 'a', 'b'" in asked
+    assert "91" not in asked
+    assert guessed(total, {}).keys["column_pattern"] == "(?P<sensor>.+)"
+    open_zone = proposal(path, {})
+    assert "# QUESTION: the time zone of column 'Zeit' must be known" in open_zone
+
+
+def test_from_a_workbook_to_a_checked_deployment_in_three_commands_and_an_edit(tmp_path: Path) -> None:
+    """The hour that stands once, IN and OUT, a total: what the guess asks is answered in its file."""
+    head = ["Zeit", "Hafen IN", "Hafen OUT", "Gesamt"]
+    counted = [(hour % 7, hour % 4) for hour in range(24)]
+    rows = [[f"02.03.2026 {at:02}:00", f"{a}", f"{b}", f"{a + b}"] for at, (a, b) in enumerate(counted)]
+    path = workbook(tmp_path / "counts.xlsx", [["Stadt", "X"], head, *rows])
+    said = proposal(path, {"timezone": "Europe/Berlin"})
+    assert "'Gesamt', the sum of 'Hafen IN', 'Hafen OUT'" in said
+    own = saved(tmp_path, said + 'ignore = ["Gesamt"]\n', "mine.toml")
+    city = tmp_path / "city"
+    status, said = invoked("init", path, "--preset", own, "--output", city)
+    assert status == 0, said
+    status, said = invoked(
+        "check", "--config", city / "tallyguard.toml", "--schedule", city / "schedule.json"
+    )
+    assert status == 0, said
+
+
+def cells(path: Path, separator: str = ",") -> Iterator[dict[str, str]]:
+    """The rows of a file by the csv module: another reader than ours."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        yield from csv.DictReader(file, delimiter=separator)
+
+
+def number(cell: str | None) -> int:
+    return int(float(cell)) if cell and cell.strip() else 0
+
+
+REAL: dict[str, tuple[dict[str, Any], Callable[[Path], int]]] = {
+    "01-muenster-15min-wide-spring.csv": (
+        {},
+        lambda path: sum(number(row["300037926 (Bohlweg)"]) for row in cells(path)),
+    ),
+    "01b-muenster-15min-wide-autumn.csv": (
+        {},
+        lambda path: sum(
+            number(row["300037926 (Bohlweg)"])
+            for row in cells(path)
+            if not row["Datetime"].startswith("2025-10-26 02")
+        ),
+    ),
+    "01d-muenster-no-empty-columns.csv": (
+        {},
+        lambda path: sum(number(row["300037926 (Bohlweg)"]) for row in cells(path)),
+    ),
+    "03-koeln-daily.csv": (
+        {"timezone": "Europe/Berlin"},
+        lambda path: sum(number(row["Zaehlerstand"]) for row in cells(path)),
+    ),
+    "04-leeds-date-and-hour.csv": (
+        {},
+        lambda path: sum(
+            number(row["InCount"]) for row in cells(path) if (row["Date"], row["Hour"]) != ("30/03/2014", "1")
+        ),
+    ),
+    "05-edinburgh-date-hour-channels.csv": (
+        {},
+        lambda path: sum(number(row["channel_1"]) + number(row["channel_2"]) for row in cells(path)),
+    ),
+    "13-prague-golemio-detections.json": (
+        {},
+        lambda path: sum(each["value_pedestrians"] for each in json.loads(path.read_text())),
+    ),
+    "14-moers-hystreet-hourly.csv": (
+        {},
+        lambda path: sum(
+            number(cell)
+            for row in cells(path, ";")
+            for name, cell in row.items()
+            if name.endswith("insgesamt")
+        ),
+    ),
+    "11-ngsi-crowdflow.json": ({}, lambda path: int(json.loads(path.read_text())["peopleCount"])),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_files_that_are_read_by_themselves_hold_what_another_reader_finds(name: str) -> None:
+    given, independent = REAL[name]
+    path = shared(f"data/counters/{name}")
+    table = read_counts(path, **given).table
+    assert int(table[table > 0].sum()) == independent(path)
+
+
+def test_telraams_hours_and_turnstiles_gates_hold_what_another_reader_finds() -> None:
+    """Hours of which a camera saw less than half are none; a gate's people are differences of its totals."""
+    path = shared("data/counters/08b-telraam-hourly-flat.csv")
+    hours = [row for row in cells(path) if float(row["uptime"] or 0) >= 0.5]
+    wanted = sum(int(float(row["pedestrian"]) + 0.5) for row in hours)
+    for name in ("08-telraam-hourly.json", "08b-telraam-hourly-flat.csv"):
+        table = read_counts(shared(f"data/counters/{name}")).table
+        assert int(table[table > 0].sum()) == wanted
+        assert int((table >= 0).sum()) == len(hours)
+    path = shared("data/counters/10-mta-turnstile-accumulated.txt")
+    gates: dict[tuple[str, str], list[int]] = {}
+    for row in cells(path):
+        gates.setdefault((row["C/A"], row["SCP"]), []).append(int(row["ENTRIES"]))
+    table = read_counts(path).table
+    assert int(table[table > 0].sum()) == sum(totals[-1] - totals[0] for totals in gates.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("01c-muenster-only-total-and-parts.csv", "'300037926 .Bohlweg.', the sum of"),
+        ("07-dublin-2007-week1.xlsx", "days of the week across"),
+        ("07b-dublin-2007-week1-saved-as.csv", "days of the week across"),
+        ("18-tours-ecocounter-export.csv", "'Pont Wilson Cyclist IN', the sum of"),
+        ("17-milesight-vs135-payload.json", "at least two times"),
+    ],
+)
+def test_real_files_with_a_quirk_raise_its_question(name: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read_counts(shared(f"data/counters/{name}"), timezone="Europe/Berlin")
