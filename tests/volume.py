@@ -1,5 +1,7 @@
 """How many random cases the long tests try: an eighth of them a day, all of them with ``make thorough``.
 
+Of a thousand and fewer it is a quarter, so that each day there are some of every sort.
+
 The eighth turns with the date, so that eight days in a row try all, and hypothesis draws anew each day. Where
 a test fails, the date is said: ``CASES_OF=2026-11-26 make test`` tries the cases of that day again. Where
 property tests run a second time for something else, ``EXAMPLE_PARTS`` says of how many parts one is enough.
@@ -20,6 +22,7 @@ DAY = date.fromisoformat(os.environ.setdefault("CASES_OF", date.today().isoforma
 PARTS = 1 if os.environ.get("THOROUGH") else 8
 EXAMPLE_PARTS = int(os.environ.get("EXAMPLE_PARTS", PARTS))
 _LEAST = 10
+_FEW, _PARTS_OF_FEW = 1000, 4
 
 
 def try_a_part(property_tests: Iterable[Any]) -> None:
@@ -32,8 +35,9 @@ def try_a_part(property_tests: Iterable[Any]) -> None:
 
 def some(number: int) -> range:
     """Of the cases ``0..number-1``, those of this day."""
-    part = DAY % PARTS
-    return range(number * part // PARTS, number * (part + 1) // PARTS)
+    parts = PARTS if number > _FEW else min(PARTS, _PARTS_OF_FEW)
+    part = DAY % parts
+    return range(number * part // parts, number * (part + 1) // parts)
 
 
 def randoms(seed: int, number: int) -> Iterator[np.random.Generator]:
