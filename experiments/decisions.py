@@ -33,7 +33,7 @@ from experiments.measure import write_csv
 from models.fitting import PAPER, fit_priors, read_checkins
 from models.mechanisms import Gaussian, Raw
 from models.priors import Population
-from models.releases import Sensor, SensorRegistry, StepSchedule
+from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.city import CityOptions, build_city
 from stream_app.steps import Accounts
 from stream_app.steps.policy.people_shards import people_shares
@@ -162,7 +162,7 @@ def _measure(setting: Setting, limit: RiskBudget, way: str, accounts: Accounts, 
     """Decide, account and look at everybody after each step."""
     losses, errors, most = [], [], 0
     for step, sensors in enumerate(setting.steps):
-        crowds = accounts.ask(step, sensors)
+        crowds = accounts.ask(StepSchedule(step, tuple(SensorRelease(each, Raw()) for each in sensors)))
         decided = choose(step, [_choice(sensor) for sensor in sensors], crowds)
         accounts.apply(decided, crowds)
         most = max(most, int(over_limit(accounts, setting.added).sum()))

@@ -479,10 +479,11 @@ class CrowdAccount:
             find_success_by_levels(self._accounts, people, step, self.levels, most, success)
             by[people[success < risk[people]]] = _LEVELS
             risk[people] = success
-        people = self.informed.population
-        highest = risk.reshape(-1, people.draws).argmax(axis=1) + np.arange(0, risk.size, people.draws)
-        by, is_unreached = by[highest], people.any_draw(is_unreached)
-        mean = people.mean_draw(risk)
+        population = self.population
+        first_chains = np.arange(0, risk.size, population.draws)
+        highest = first_chains + risk.reshape(-1, population.draws).argmax(axis=1)
+        by, is_unreached = by[highest], population.any_draw(is_unreached)
+        mean = population.mean_draw(risk)
         reached = self._reached(mean)
         self._risks = CrowdRisks(mean, by, reached, self._risks.reached, is_unreached)
 

@@ -188,7 +188,7 @@ def _planned(path: Path, priors: Path | None, config: Path | None) -> Source:
     steps = tuple(
         in_single_steps(policy.decide(step, announced.get(step, ()), None).schedule, registry)
         if isinstance(policy, rules.FixedPolicy)
-        else rules.undecided_step(step, [registry.get(name) for name in announced.get(step, ())])
+        else rules.undecided_step(step, announced.get(step, ()), registry)
         for step in range(first, last + 1)
     )
     return Source(path.stem, kind, settings, registry, population, None, steps, config)

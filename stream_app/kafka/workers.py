@@ -80,8 +80,8 @@ def prepared(runner: Runner, settings: Settings, schedule: Path | None = None) -
     if schedule is None:
         return Prepared(deployment, noise_key, policy=configured)
     if is_activations(schedule):  # what will be announced on the topic, for a budget that looks ahead
-        policy = policy_from(settings.release, deployment.registry, announced_in(deployment, schedule))
-        return Prepared(deployment, noise_key, policy=policy, schedule=schedule_fingerprint(schedule))
+        coming = policy_from(settings.release, deployment.registry, announced_in(deployment, schedule))
+        return Prepared(deployment, noise_key, policy=coming, schedule=schedule_fingerprint(schedule))
     known = load_schedule(schedule, deployment.vocabulary)
     refuse_unaccounted(known, deployment.registry)
     refuse(runner, replace(facts, schedule=known, tiers=tiers_of(known, configured)))

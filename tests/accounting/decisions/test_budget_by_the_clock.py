@@ -134,7 +134,7 @@ def test_no_adversary_beats_a_limit_in_hindsight(night: Callable[[np.random.Gene
 def test_no_adversary_beats_the_limit_over_windows(in_hindsight: bool):
     """Counts of windows that are decided before an hour is skipped, comes twice or is a holiday's."""
     counted = 0
-    for case, rng in enumerate(randoms(47 + in_hindsight, 96)):
+    for case, rng in enumerate(randoms(47 + in_hindsight, 48)):
         given = NIGHTS[case % len(NIGHTS)](rng)
         if in_hindsight:
             given = given._replace(holidays=())

@@ -170,7 +170,7 @@ def check(folder: Path, seed: int, number: int, patch: pytest.MonkeyPatch) -> in
 def test_a_handful_of_combinations_goes_through_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert check(tmp_path, 60, 24, monkeypatch)
+    assert check(tmp_path, 60, 12, monkeypatch)
 
 
 @pytest.mark.slow
