@@ -162,8 +162,7 @@ def _measure(setting: Setting, limit: RiskBudget, way: str, accounts: Accounts, 
     """Decide, account and look at everybody after each step."""
     losses, errors, most = [], [], 0
     for step, sensors in enumerate(setting.steps):
-        undecided = StepSchedule(step, tuple(SensorRelease(sensor, Raw()) for sensor in sensors))
-        crowds = accounts.ask(undecided)
+        crowds = accounts.ask(StepSchedule(step, tuple(SensorRelease(each, Raw()) for each in sensors)))
         decided = choose(step, [_choice(sensor) for sensor in sensors], crowds)
         accounts.apply(decided, crowds)
         most = max(most, int(over_limit(accounts, setting.added).sum()))

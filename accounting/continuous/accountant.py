@@ -600,6 +600,12 @@ class ContinuousAccountant:
         """Certified risk of each person under the prior itself, whatever the radius, (N,)."""
         return self._by_group.each(self._groups.mean_risk)
 
+    def chain_risk(self) -> NDArray[np.float64]:
+        """Certified risk by chain, (N,) times the draws, of people who are accounted apart."""
+        found = np.empty(len(self.population.accounted))
+        found[self._groups.chains()] = self._groups.figures.risk
+        return found
+
     def mean_prior_risk(self) -> float:
         """The mean of :meth:`prior_risk` over people; 0 if there are none."""
         return Ranked(self._groups.mean_risk, self._by_group.people).mean()

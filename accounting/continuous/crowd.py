@@ -306,8 +306,7 @@ class CrowdAccount:
             for seen, level in zip(self._seen, LEVELS, strict=True)
         ]
         self._lower(step.step)
-        state = self._accounts.state
-        self._worst.note(step.step, self._risks.risk, state.baseline, self._accounts.since)
+        self._worst.note(step.step, self._risks.risk, self.baseline(), self.informed.since)
         return crowds
 
     def _with_strangers(self, step: StepSchedule, crowds: StepCrowd) -> StepCrowd:
@@ -335,7 +334,7 @@ class CrowdAccount:
 
     def added(self) -> NDArray[np.float64]:
         """Upper bound on what the releases added under the prior, against the crowd adversary, (N,)."""
-        return self._risks.risk - self._accounts.state.baseline
+        return self._risks.risk - self.baseline()
 
     def information_nats(self) -> NDArray[np.float64]:
         """Bound on what everything released reveals to this adversary about the horizon, nats, (N,)."""
@@ -465,8 +464,11 @@ class CrowdAccount:
         return np.searchsorted(np.array(self.settings.thresholds), within, side="right")
 
     def _lower(self, step: int) -> None:
-        """Set each risk to the least of the three bounds; that at levels as far as the step's work goes."""
-        state, everything = self._accounts.state, self._everything.prior_risk()
+        """Set each risk to the least of the three bounds; that at levels as far as the step's work goes.
+
+        Of several chains that stand for a person, the mean; the bound is named that gave the highest.
+        """
+        state, everything = self._accounts.state, self._everything.chain_risk()
         by = np.where(state.risk < everything, _INFORMATION, _INFORMED).astype(np.int8)
         risk = np.minimum(state.risk, everything)
         chosen, is_unreached = self._chosen(risk)
@@ -477,8 +479,13 @@ class CrowdAccount:
             find_success_by_levels(self._accounts, people, step, self.levels, most, success)
             by[people[success < risk[people]]] = _LEVELS
             risk[people] = success
-        reached = self._reached(risk)
-        self._risks = CrowdRisks(risk, by, reached, self._risks.reached, is_unreached)
+        population = self.population
+        first_chains = np.arange(0, risk.size, population.draws)
+        highest = first_chains + risk.reshape(-1, population.draws).argmax(axis=1)
+        by, is_unreached = by[highest], population.any_draw(is_unreached)
+        mean = population.mean_draw(risk)
+        reached = self._reached(mean)
+        self._risks = CrowdRisks(mean, by, reached, self._risks.reached, is_unreached)
 
     def _if_exact(self, chosen: Due, step: int, everything: NDArray[np.float64]) -> NDArray[np.float64]:
         """A bound for each of the chosen if all counts were exact; the refined one for people owed it."""
@@ -494,7 +501,7 @@ class CrowdAccount:
     def _chosen(self, risk: NDArray[np.float64]) -> tuple[Due, NDArray[np.bool_]]:
         """Those whom the bound at levels could lower and the work suffices for, and the others, (N,).
 
-        Each person has an account of one chain, in the order of the people.
+        Each person has an account, in the order of the people.
         """
         state, settings = self._accounts.state, self.settings
         is_unreached = np.zeros(risk.size, dtype=np.bool_)
@@ -510,7 +517,7 @@ class CrowdAccount:
         if not settings.refines:
             is_due[:] = False
         due = Due(ChainPositions(due.chains[is_due]), is_owed[is_due])
-        payer = Payer(self.informed.people_shares, settings.operations)
+        payer = Payer(self.informed.people_shares.by_chain(self.population.draws), settings.operations)
         if not payer.is_limited or due.chains.size == 0:
             return due, is_unreached
         cost = find_operations(self._accounts, due.chains, settings.vectors, self._seen[0])

@@ -272,6 +272,13 @@ class PeopleShares:
         """The shares of some of the people, by position."""
         return PeopleShares(self.count, self.share[people], self.rank[people])
 
+    def by_chain(self, draws: int) -> PeopleShares:
+        """The shares of the chains, of which so many stand for each person."""
+        if draws == 1:
+            return self
+        rank = self.rank[:, np.newaxis] * draws + np.arange(draws)
+        return PeopleShares(self.count, np.repeat(self.share, draws), rank.reshape(-1))
+
     def join(self, others: PeopleShares) -> PeopleShares:
         """The shares of these people and of others who are split into as many shares."""
         share, rank = np.concatenate((self.share, others.share)), np.concatenate((self.rank, others.rank))

@@ -108,7 +108,7 @@ class CrowdSoFar:
         hidden = tuple(_worst(*where, crowds, adversary) for where, crowds in self._found.items())
         others = max(0, int(self._account.people_each.sum()) - 1)
         steps, informed = tuple(self._steps), tuple(self._informed)
-        of_personas = self._account.others.weights is not None
+        of_personas = self._account.informed.holders.stands_for is not None
         return PlannedCrowd(adversary, others, steps, informed, hidden, of_personas)
 
 

@@ -234,7 +234,7 @@ def _about_runners(
     said = {finding.sentence for finding in found}
     refused: dict[tuple[str, str], list[str]] = {}
     for name, ask in asks.items():
-        errors = [*_known_refusals(name, settings, population, schedule), *_refused(ask)]
+        errors = [*_known_refusals(name, settings, population), *_refused(ask)]
         for what in dict.fromkeys((f"{each.must}, got {each.got}", each.remedy) for each in errors):
             refused.setdefault(what, []).append(name)
         if not errors:
@@ -266,7 +266,7 @@ def _load_people(settings: Settings, population: Population) -> None:
 
 
 def _known_refusals(
-    runner: Runner, settings: Settings, population: Population | None, schedule: Path | None
+    runner: Runner, settings: Settings, population: Population | None
 ) -> Iterator[TallyguardError]:
     """All that the runner refuses by the list of what does not go together, not only the first."""
     registry = None
@@ -274,8 +274,7 @@ def _known_refusals(
         registry = _quietly(lambda: load_registry(settings.sensors, population.location_names))
     facts = Facts(settings) if population is None else facts_of(settings, population)
     tiers = tuple(settings.release.tiers) if runner in ON_KAFKA else ()
-    activations = schedule is not None and is_activations(schedule)
-    yield from refusals(runner, replace(facts, registry=registry, tiers=tiers, activations=activations))
+    yield from refusals(runner, replace(facts, registry=registry, tiers=tiers))
 
 
 def _refused(ask: Callable[[], object]) -> Iterator[TallyguardError]:

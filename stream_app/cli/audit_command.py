@@ -147,7 +147,7 @@ def audit(
         )
     population = load_population(priors)
     registry = load_registry(sensors, population.location_names).with_designs(given_designs(covariance))
-    refuse(Runner.AUDIT, Facts(registry=registry, in_crowd=crowd is not None))
+    refuse(Runner.AUDIT, Facts(registry=registry))
     planned = load_schedule(schedule, registry)
     if settings is not None:
         planned = load_exclusions(settings, registry).without(planned)

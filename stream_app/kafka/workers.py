@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from models.keys import NoiseKey, SnapshotKey
+from models.releases import check_window_ends
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.account_worker import AccountWorker
@@ -32,6 +33,7 @@ from stream_app.steps import DeviceWatch, is_activations, policy_of_schedule, re
 from stream_app.steps.policy import Policy, policy_from
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web import watching
+from stream_app.wire import load_activations
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +62,7 @@ def prepared(runner: Runner, settings: Settings, schedule: Path | None = None) -
             "panel: no worker reads it; `tallyguard priors watch` holds the priors against volunteers' "
             "places, with these settings, in a process of its own"
         )
-    activations = schedule is not None and is_activations(schedule)
-    facts = Facts(settings, activations=activations, tiers=tuple(settings.release.tiers))
+    facts = Facts(settings, tiers=tuple(settings.release.tiers))
     refuse(runner, facts)
     deployment = Deployment.of(settings)
     facts = replace(facts, registry=deployment.registry)
@@ -78,11 +79,23 @@ def prepared(runner: Runner, settings: Settings, schedule: Path | None = None) -
     noise_key = load_noise_key(settings) if runner is Runner.RELEASE else None
     if schedule is None:
         return Prepared(deployment, noise_key, policy=configured)
+    if is_activations(schedule):  # what will be announced on the topic, for a budget that looks ahead
+        coming = policy_from(settings.release, deployment.registry, announced_in(deployment, schedule))
+        return Prepared(deployment, noise_key, policy=coming, schedule=schedule_fingerprint(schedule))
     known = load_schedule(schedule, deployment.vocabulary)
     refuse_unaccounted(known, deployment.registry)
     refuse(runner, replace(facts, schedule=known, tiers=tiers_of(known, configured)))
     policy = policy_of_schedule(deployment.exclusions.without(known), configured)
     return Prepared(deployment, noise_key, policy=policy, schedule=schedule_fingerprint(schedule))
+
+
+def announced_in(deployment: Deployment, activations: Path) -> dict[int, tuple[str, ...]]:
+    """The sensors of each step of a CSV, without those that are excluded then."""
+    named = load_activations(activations, deployment.vocabulary)
+    for step, names in named.items():
+        for name in names:
+            check_window_ends(deployment.vocabulary.get(name), step)
+    return dict(deployment.exclusions.announced(named))
 
 
 def _require_regions(runner: Runner, deployment: Deployment) -> None:

@@ -85,8 +85,7 @@ class Facts:
 
     ``people`` are how many have a prior, ``has_personas`` whether some stand for many. ``released`` are
     sensors and the mechanisms that the settings choose for them, ``tiers`` those that any mechanism publishes
-    for, ``activations`` says whether the steps known beforehand are a CSV. ``release`` stands for settings of
-    which no more is known. ``in_crowd`` says whether the command asks for the crowd adversary.
+    for. ``release`` stands for settings of which no more is known.
     """
 
     settings: Settings | None = None
@@ -95,22 +94,15 @@ class Facts:
     people: int | None = None
     has_personas: bool = False
     schedule: Schedule | None = None
-    activations: bool = False
     tiers: tuple[str, ...] = ()
     released: Sequence[tuple[Sensor, Mechanism]] = ()
     alternatives: int = 0
-    in_crowd: bool = False
 
     @property
     def decides(self) -> bool:
         """Whether a risk budget decides how counts are released."""
         release = self.release if self.settings is None else self.settings.release
         return release is not None and release.mechanism == "budget"
-
-    @property
-    def has_crowd(self) -> bool:
-        """Whether ceilings in the crowd are computed."""
-        return self.in_crowd or (self.settings is not None and self.settings.has_crowd)
 
 
 @dataclass(frozen=True)
@@ -204,16 +196,6 @@ def _alternatives_in_crowd(facts: Facts) -> TallyguardError | None:
     )
 
 
-def _evidence_in_crowd(facts: Facts) -> TallyguardError | None:
-    if not facts.has_crowd or facts.settings is None or facts.settings.evidence is None:
-        return None
-    return SettingsError(
-        "evidence must be left out where ceilings in the crowd are computed",
-        facts.settings.evidence,
-        "crowd takes the priors as they are, and evidence stands for what they leave open: drop one",
-    )
-
-
 def _holidays_in_hindsight(facts: Facts) -> TallyguardError | None:
     settings = facts.settings
     if not facts.decides or settings is None or not settings.holidays:
@@ -225,16 +207,6 @@ def _holidays_in_hindsight(facts: Facts) -> TallyguardError | None:
         "a risk budget in hindsight must have no holidays",
         f"{len(settings.holidays)} dates",
         "leave hindsight out, or holidays",
-    )
-
-
-def _activations_on_kafka(facts: Facts) -> TallyguardError | None:
-    if not facts.activations:
-        return None
-    return SettingsError(
-        "what is known beforehand must be a schedule (JSON) on Kafka",
-        "activations (CSV)",
-        "send the activations to their topic: tallyguard produce --input",
     )
 
 
@@ -303,14 +275,6 @@ REFUSALS: tuple[Refusal, ...] = (
         _no_people,
     ),
     Refusal(
-        Feature.EVIDENCE,
-        Feature.CROWD,
-        EVERYWHERE,
-        _NOT_BUILT,
-        "a crowd takes the priors as they are, and evidence stands for what they leave open",
-        _evidence_in_crowd,
-    ),
-    Refusal(
         Feature.ALTERNATIVES,
         Feature.CROWD,
         frozenset({Runner.PLAN}),
@@ -325,14 +289,6 @@ REFUSALS: tuple[Refusal, ...] = (
         _NOT_BUILT,
         "how much later steps can tell of a place is known while habits keep their law, not on holidays",
         _holidays_in_hindsight,
-    ),
-    Refusal(
-        Feature.ACTIVATIONS,
-        None,
-        DECIDING,
-        _NOT_BUILT,
-        "steps are announced on a topic",
-        _activations_on_kafka,
     ),
     Refusal(
         Feature.SCHEDULED_TIERS,

@@ -426,8 +426,9 @@ def count_reaches(
 # what is left at the end of the cycle must then keep the tightest limit of all.
 #
 # The place of a person whose habits changed was told at a step. Horizons that begin before it have the
-# ceiling 1, and the one that begins with it shows a place, whatever is released: no decision changes that. So
-# limits hold for the horizons after it, with what is left of the place that was told.
+# ceiling 1, and the one that begins with it shows a place; for some steps more, what is left of that place
+# alone breaks the limit. No decision changes that, so limits hold for the horizons after these
+# (:func:`find_held_from`), with all that is known of them.
 #
 # For example, horizon T = 2, limit 100 units everywhere, nothing revealed yet but 60 in the last step, eta_1
 # = 1/2:
@@ -569,6 +570,34 @@ def _find_some_headroom(
         headroom.conditional[person] = max(conditional, -1)
         headroom.unconditioned[person] = max(unconditioned, -1)
         headroom.is_quiet_over[person] = is_over
+
+
+@jit
+def find_held_from(
+    accounts: Accounts,
+    limits: Limits,
+    people: NDArray[np.int64],
+    told: NDArray[np.float64],
+    most: int,
+) -> None:
+    """Set from which horizons on limits hold, of people whose place was told at their first step.
+
+    It lies at most so many steps after. ``told`` (n,) are the units that the place has.
+    """
+    outlook = new_outlook(1, most)
+    _, constants, _, _, _, (_, _, _, _, first_slot) = accounts
+    for i in range(people.size):
+        person, since = people[i], accounts.since[people[i]]
+        for each in (outlook.unconditioned, outlook.carried, outlook.line, outlook.slope):
+            each[:] = 0.0
+        outlook.unconditioned[MEMORY] = told[i]
+        limits.held_from[person] = since + 1
+        for k in range(1, most):
+            slots = constants.phase_start[person + 1] - constants.phase_start[person]
+            phase = constants.phase_start[person] + (first_slot + since + k) % slots
+            look_ahead(outlook, constants, phase, MEMORY + k, np.inf, 1.0)
+            if outlook.carried[MEMORY + k] > limits.information[phase]:
+                limits.held_from[person] = since + k + 1
 
 
 @pjit(lambda accounts, *_: accounts.since.size, least=256)

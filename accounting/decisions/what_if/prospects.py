@@ -19,6 +19,7 @@ from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import (
     HISTORY,
     NOT_ALIKE,
+    UNITS_PER_NAT,
     Accounts,
     Constants,
     Nonstationary,
@@ -32,11 +33,13 @@ from accounting.decisions.what_if.limits_kernel import (
     UNLIMITED,
     Limits,
     Reserve,
+    find_held_from,
     find_largest_guesses,
     find_reserve,
     set_limits,
 )
 from accounting.exceptions import SettingsError
+from accounting.exposure.exposure import entropy_nats
 from accounting.exposure.step_information import SensorInformation
 from accounting.settings import RiskBudget
 from models.calendar import DAY
@@ -98,11 +101,13 @@ class Prospects:
         self._started = starts_itself[:0] if has_holidays else starts_itself
         self._settled = self._with_settled_laws(accountant.settled_accounts())
         self._guesses = np.zeros(self._priors.slots.size)
+        self._held_from = np.zeros(self._priors.slots.size, dtype=np.int64)
         longest = int(self._priors.slots.max(initial=1))
         self._limits = self._find_limits(
             self._settled, self._priors.slots.astype(np.int64), np.ones(longest, np.bool_), self._guesses
         )
         self._limits.is_changed[:] = False
+        self._leave_out_what_was_told()
         self._reserve: Reserve | None = None
         if limit.in_hindsight:
             self._reserve = self._set_aside()
@@ -176,6 +181,16 @@ class Prospects:
         accounts = accounts._replace(population=arrays, constants=Constants(*copies))
         fill_constants(accounts, self._carried, 0, True)
         return accounts
+
+    def _leave_out_what_was_told(self) -> None:
+        """Of people whose place was told: horizons that it alone puts over the limit, up to a cycle after."""
+        people = np.flatnonzero(self._accountant.is_told)
+        start, initial = self._priors.initial_start, self._priors.initial
+        laws = (initial[start[person] : start[person + 1]] for person in people)
+        told = np.array([entropy_nats(law) * UNITS_PER_NAT for law in laws])
+        most = HISTORY + int(self._priors.slots.max(initial=1)) + 1
+        if people.size:
+            find_held_from(self._settled, self._limits, people, told, most)
 
     def _unrolled(self, stretch: Stretch, step: int) -> Prospect:
         """The prospect where each step has a slot of its own."""
@@ -256,7 +271,7 @@ class Prospects:
             cycle,
             np.full(people, UNLIMITED),
             is_changed,
-            np.where(self._accountant.is_told, accounts.since + 1, 0),
+            self._held_from,
         )
         lowered = budget_within(within_nats, limit)
         risk, habitual_risk, added = (

@@ -224,11 +224,11 @@ class WhatIf:
         settings, population = accountant.settings, accountant.population
         self.informed: WhatIf | None = None
         if crowd is not None:
-            # A person within the limit by the informed account is within it in the crowd, with two
+            # A person within the limit by the informed account is within it in the crowd, with three
             # exceptions. In hindsight a person who was over stays over, whichever bound said so, so the two
-            # are not mixed. And if companions move together, the informed account of one person is no bound
-            # for the group.
-            if crowd.adversary.companions == 0 and not limit.in_hindsight:
+            # are not mixed. If companions move together, the informed account of one person is no bound
+            # for the group. And of several chains each has a limit of its own.
+            if crowd.adversary.companions == 0 and not limit.in_hindsight and population.draws == 1:
                 self.informed = WhatIf(accountant, limit, has_windows=has_windows)
             accountant, settings = crowd.fast, crowd.settings
         is_owed = settings.operations is None or settings.decided == limit

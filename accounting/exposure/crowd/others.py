@@ -373,8 +373,10 @@ class _StepAnswer(NamedTuple):
 class Others:
     """All people of a population as a crowd; :meth:`apply` gives the crowd of one step after the other.
 
-    ``weights`` (N,) are how many people live like each prior, by default those of the population; ``least``
-    is the share of them that are there for certain. Half of a persona's people toss the other coin; a part of
+    Where several chains stand for a person, each is a prior of that part of a person: whoever knows which
+    chain it is does no worse, and the chance of each adds up (:meth:`_units_of` of the kernel). ``weights``
+    (N,) are how many people live like each prior, by default those of the population; ``least`` is the share
+    of them that are there for certain. Half of a persona's people toss the other coin; a part of
     a person counts as one who is there with that chance.
 
     ``since[i]`` is the first step at which person ``i`` is part of the crowd, by default ``first_step``.
@@ -397,23 +399,21 @@ class Others:
     calendar: Calendar | None = None
 
     def __post_init__(self) -> None:
-        """Toss everybody's coin. :class:`SettingsError` for drawn chains, and for too many people."""
-        if self.population.draws != 1:
-            raise SettingsError(
-                "the priors of a crowd must be taken as they are",
-                f"{self.population.draws} chains that stand for each person",
-                "leave out the evidence, or use the informed adversary",
-            )
+        """Toss everybody's coin. :class:`SettingsError` for too many people."""
+        whole, self._draws = self.population, self.population.draws
+        names = whole.people if self.names is None else self.names
+        weights = whole.weights if self.weights is None else self.weights
+        since = np.full(len(whole), self.first_step) if self.since is None else self.since
+        self.population = whole.accounted
+        self.weights = self._by_chain(weights)
+        self._since = np.repeat(since, self._draws)
         arrays = self.population.arrays
         self._next_step = self.first_step
-        if self.weights is None:
-            self.weights = self.population.weights
-        self._since = np.full(len(self.population), self.first_step) if self.since is None else self.since
         self._now, self._before = arrays.initial.copy(), arrays.initial.copy()
         self._laws_of = self.first_step
         self._last_answer: _StepAnswer | None = None
         self._index_people()
-        coins = _coins(self.population.people if self.names is None else self.names)
+        coins = np.repeat(_coins(names), self._draws)
         is_late = self._since > (self.first_step if self.log_start is None else self.log_start)
         prior, is_second = self._asked.prior, np.zeros(self._asked.prior.size, dtype=np.bool_)
         is_second[self._asked.start[:-1]] = True
@@ -452,7 +452,7 @@ class Others:
 
         For people whose prior changes now: under the old prior other steps were free.
         """
-        self._state[packed_positions(self._asked.start, people)] = FREE
+        self._state[packed_positions(self._asked.start, self._chains_of(people))] = FREE
         self._index_people()
 
     def with_people(self, newcomers: Others, population: Population) -> Others:
@@ -470,7 +470,7 @@ class Others:
 
     def of_people(self, people: NDArray[np.int64], population: Population) -> Others:
         """The crowd of some of these people, by position; ``population`` is theirs."""
-        chosen = self._of(population)
+        chosen, people = self._of(population), self._chains_of(people)
         chosen.weights = None if self.weights is None else self.weights[people]
         chosen._since = self._since[people]
         chosen._state = self._state[packed_positions(self._asked.start, people)]
@@ -499,9 +499,20 @@ class Others:
     def _of(self, population: Population) -> Others:
         """A copy for other people, to be filled in."""
         found = copy(self)
-        found.population, found.names, found.since, found.weights = population, None, None, None
+        found.population, found.names, found.since, found.weights = population.accounted, None, None, None
         found._laws_of = self._next_step
         return found
+
+    def _chains_of(self, people: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The positions of their chains."""
+        return (people[:, np.newaxis] * self._draws + np.arange(self._draws)).reshape(-1)
+
+    def _by_chain(self, weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        """How many people each chain stands for; None where each is a person's only one."""
+        if self._draws == 1:
+            return weights
+        people = np.ones(len(self.population) // self._draws) if weights is None else weights
+        return np.repeat(people / self._draws, self._draws)
 
     def _index_people(self) -> None:
         """Recompute what depends on which people there are."""

@@ -8,6 +8,7 @@ written down, and the best adversary compared with each ceiling. The truth share
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -143,9 +144,13 @@ def optimum_of(
     steps: int,
     horizon: tuple[int, int],
     mistakes: int,
+    mixed: Sequence[Sequence[tuple[Floats, Floats]]] = (),
 ) -> float | None:
-    """The best of any adversary about the first of the ``people`` who knows where none of the others is."""
-    sizes = [1 + each.most * len(people) + each.noise.size for each in shown]
+    """The best of any adversary about the first of the ``people`` who knows where none of the others is.
+
+    Each of the ``mixed`` is one more person, who moves by one of these chains with even chances.
+    """
+    sizes = [1 + each.most * (len(people) + len(mixed)) + each.noise.size for each in shown]
     if not shown or float(np.prod(np.array(sizes, dtype=np.float64))) > _MOST_CELLS:
         return None
     law = np.ones((1,) * len(shown))
@@ -156,6 +161,11 @@ def optimum_of(
             theirs = all_paths(start, matrices, steps)
             laws[like] = _law_of(shown, theirs.paths, theirs.probability)
         law = _sum_of(law, laws[like])
+    for chains in mixed:
+        each_law = [
+            _law_of(shown, own.paths, own.probability) for own in (all_paths(*c, steps) for c in chains)
+        ]
+        law = _sum_of(law, np.mean(each_law, axis=0))
     for axis, each in enumerate(shown):
         law = _sum_of(law, each.noise.reshape([-1 if k == axis else 1 for k in range(len(shown))]))
     everything = all_paths(*people[0], steps)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from decimal import Decimal, localcontext
 
 import numba
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accounting.exceptions import SettingsError, StepOrderError
+from accounting.exceptions import StepOrderError
 from accounting.exposure.crowd import Others, StepCrowd
 from accounting.exposure.crowd.others import COIN
 from accounting.exposure.crowd.variance_kernel import COLUMNS, RATES, UNITS, _exp_of_minus
@@ -250,12 +249,9 @@ def test_who_stays_where_they_are_hides_nobody() -> None:
     assert not any(Others(population.subset([0])).apply(Schedule.of([[0]], RAW).steps[0])[0].units)
 
 
-def test_drawn_chains_and_steps_out_of_order_are_refused() -> None:
-    """Chains that evidence leaves open are no people, and steps build on each other."""
+def test_steps_out_of_order_are_refused() -> None:
+    """They build on each other."""
     rng = np.random.default_rng(9)
     population = random_people(rng, 3)
     with pytest.raises(StepOrderError, match="next step must be 0"):
         Others(population).apply(StepSchedule(1, ()))
-    drawn = replace(population, drawn=random_people(rng, 6))
-    with pytest.raises(SettingsError, match="2 chains that stand for each person"):
-        Others(drawn)

@@ -131,14 +131,11 @@ def test_no_adversary_beats_a_limit_in_hindsight(night: Callable[[np.random.Gene
 
 
 @pytest.mark.parametrize("in_hindsight", [False, True])
-@pytest.mark.parametrize("night", NIGHTS)
-def test_no_adversary_beats_the_limit_over_windows(
-    night: Callable[[np.random.Generator], Night], in_hindsight: bool
-):
+def test_no_adversary_beats_the_limit_over_windows(in_hindsight: bool):
     """Counts of windows that are decided before an hour is skipped, comes twice or is a holiday's."""
-    counted, cases = 0, 16
-    for rng in randoms(47 + in_hindsight, cases):
-        given = night(rng)
+    counted = 0
+    for case, rng in enumerate(randoms(47 + in_hindsight, 48)):
+        given = NIGHTS[case % len(NIGHTS)](rng)
         if in_hindsight:
             given = given._replace(holidays=())
         population, horizon = random_prior(rng, given.cycle), int(rng.integers(1, given.steps))
@@ -182,7 +179,7 @@ def test_no_adversary_beats_the_limit_over_windows(
             if best is not None and not naturals[last]:
                 assert best <= limit.risk + 1e-9
                 counted += 1
-    assert counted or cases < 100
+    assert counted
 
 
 def people_by_the_clock(rng: np.random.Generator, count: int, own_starts: float = 0.0) -> Population:

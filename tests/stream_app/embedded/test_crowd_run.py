@@ -105,8 +105,9 @@ def last_summary(folder: Path) -> RiskSummary:
 
 def test_both_ceilings_stand_in_the_files_of_a_run(tmp_path: Path) -> None:
     """Those of the accounts, of everybody, with what is presumed; nothing of it without the setting."""
-    run_in_crowd(tmp_path / "out", 6, CROWD)
-    accounts = accounts_of(settings(**CROWD), tmp_path / "out")
+    crowd = {**CROWD, "sharpen_operations": 500_000_000}
+    run_in_crowd(tmp_path / "out", 6, crowd)
+    accounts = accounts_of(settings(**crowd), tmp_path / "out")
     assert accounts.crowd is not None
     last = last_summary(tmp_path / "out")
     assert last.crowd is not None

@@ -345,7 +345,7 @@ def test_a_budget_leaves_out_the_horizons_before_habits_changed(tmp_path: Path) 
     with pytest.raises(SettingsError, match="must be accounted without"):
         run_with(tmp_path / "hindsight", people(0, 1, renewed=[1]), day(CHANGE, STEPS), options, **hindsight)
     assert outputs_of(tmp_path / "hindsight") == past
-    budget = {"release": {"mechanism": "budget", "budget": {"share": 0.0, "risk": 0.9}}}
+    budget = {"release": {"mechanism": "budget", "budget": {"share": 0.5, "risk": 0.9}}}
     for name, stops in (("whole", [STEPS]), ("pieces", [CHANGE + 2, CHANGE + 5, STEPS])):
         begun(tmp_path / name, people(0, 1), **budget)
         for first, until in pairwise([CHANGE, *stops]):

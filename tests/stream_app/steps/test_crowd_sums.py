@@ -14,7 +14,14 @@ from accounting.decisions.what_if import WhatIf
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from models.mechanisms import Raw
 from models.priors import Population
-from models.releases import SensorRelease, StepSchedule
+from models.releases import (
+    CountingWindow,
+    Sensor,
+    SensorRegistry,
+    SensorRelease,
+    StepSchedule,
+    in_single_steps,
+)
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
@@ -22,7 +29,7 @@ from stream_app.kafka.deployment.records import parse_person, person_records
 from stream_app.kafka.release.deciding_worker import RemoteAccounts
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts, PeopleAccounts
-from stream_app.steps.policy import BudgetPolicy, policy_from
+from stream_app.steps.policy import BudgetPolicy, policy_from, undecided_step
 from stream_app.steps.policy.people_shards import partition_of
 from stream_app.steps.policy.proposals import (
     Answer,
@@ -33,7 +40,7 @@ from stream_app.steps.policy.proposals import (
     Proposal,
     Respondent,
 )
-from stream_app.wire import CROWD_SUMS, RiskSummary, SensorDecision, StepDecision
+from stream_app.wire import CROWD_SUMS, RiskSummary, SensorDecision, StepDecision, crowds_of, decision_of
 from tests.accounting.decisions import deciding
 from tests.stream_app.engine_support import NAMES, lines_of, messages_of_a_day, population, run_on, settings
 from tests.stream_app.steps.test_attack import PEOPLE, Shown, Uncounted
@@ -78,6 +85,53 @@ IN_DOUBT = Settings.model_validate(
         "crowd": {"known": 2, "least": 0.8, "strangers": {"at 1": STRANGERS}},
     }
 )
+
+
+def test_partitions_of_people_decide_over_windows_in_the_crowd_as_one_process() -> None:
+    """With what windows count in each step among the sums, also in the decisions that are kept."""
+    rng = np.random.default_rng(4)
+    sensors = (
+        *REGISTRY.sensors[:2],
+        Sensor("hall", (2,), most_counts=2, window=CountingWindow(2)),
+        Sensor("door", (1, 3), most_counts=2, window=CountingWindow(2, ((1, 3, 1),))),
+    )
+    registry = SensorRegistry(REGISTRY.location_names, sensors)
+    people = deciding.people(rng, 30, LOCATIONS)
+    horizon = SETTINGS.horizon_settings(0)
+    embedded, elsewhere = (policy_from(SETTINGS.release, registry) for _ in range(2))
+    assert isinstance(embedded, BudgetPolicy) and isinstance(elsewhere, BudgetPolicy)
+    whole, *parts = (Accounts.of(SETTINGS, horizon, each, each.people) for each in (people, *people.split(2)))
+    embedded.bind(whole.informed, whole.deciding)
+    respondents = [
+        Respondent(k, WhatIf(part.informed, elsewhere.limit, part.deciding, has_windows=True), registry, "d")
+        for k, part in enumerate(parts)
+    ]
+    hidden = 0
+    for t in range(5):
+        names = tuple(each.name for each in sensors if each.window is None or each.window.ends_with(t))
+        survey = CrowdSurvey(undecided_step(t, names, registry), 2, SOURCE)
+        assert survey.proposal is not None
+        for k, part in enumerate(parts):
+            assert part.crowd is not None
+            own = part.crowd.others.ask(survey._question.schedule(registry))
+            survey.take(CrowdAnswer.of(survey._question, k, own))
+        crowds = whole.ask(undecided_step(t, names, registry))
+        assert survey.crowds == crowds
+        negotiation = Negotiation(
+            elsewhere.decider(t, names), elsewhere.limit, 2, source=SOURCE, crowds=crowds
+        )
+        decided = negotiate(negotiation, respondents).schedule
+        assert decided == embedded.decide(t, names, crowds).schedule
+        kept = StepDecision.model_validate_json(decision_of(decided, crowds=crowds).line())
+        assert crowds_of(kept, registry) == crowds
+        hidden += any(SensorCrowd(each).units[0] > 0 for each in kept.crowd_in_windows or ())
+        for policy in (embedded, elsewhere):
+            policy.resume(decided)
+        for each in (whole, *parts):
+            each.apply(in_single_steps(decided, registry), crowds)
+        risks = np.concatenate([part.crowd.risk() for part in parts if part.crowd is not None])
+        assert whole.crowd is not None and risks.tolist() == whole.crowd.risk().tolist()
+    assert hidden
 
 
 @pytest.mark.slow
