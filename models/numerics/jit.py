@@ -71,7 +71,7 @@ def _compile_in_one_process(kernel: Any, cache: type[KernelCache]) -> None:
                 with suppress(OSError):
                     if (path := kept.lock_file(kernel.py_func.__qualname__)) is not None:
                         _wait_for(until_kept.enter_context(path.open("w")))
-                        if not kept.is_there:
+                        if isinstance(kept, KernelCache) and not kept.is_there:
                             take_shipped(kept)
             return compile_or_load(signature)
 

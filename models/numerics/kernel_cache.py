@@ -244,7 +244,7 @@ class KernelCache(Cache):
             return
         for name, data in files.items():
             if name.startswith(f"{self._impl.filename_base}."):
-                with written._open_for_write(str(Path(written._cache_path) / name)) as file:  # type: ignore[no-untyped-call]
+                with written._open_for_write(str(Path(written._cache_path) / name)) as file:
                     file.write(data)
 
     def _written(self) -> _File | None:

@@ -1,8 +1,14 @@
 """Bounds on raw counts, which follow the steps the person was counted in."""
 
 from accounting.bounds.patterns.exact import EXACT, trajectories
-from accounting.bounds.patterns.frontier_bound import FRONTIER, MOST_LAWS, affordable_vectors
-from accounting.bounds.patterns.moment import LEAST_PATTERN, MOST_OPERATIONS, Size, usable_order
+from accounting.bounds.patterns.frontier_bound import FRONTIER, MOST_LAWS
+from accounting.bounds.patterns.moment import (
+    LEAST_PATTERN,
+    MOST_OPERATIONS,
+    Size,
+    affordable_vectors,
+    usable_order,
+)
 from accounting.bounds.patterns.registry import CODES, RAW_BOUNDS
 
 __all__ = [

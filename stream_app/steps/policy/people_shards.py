@@ -42,7 +42,7 @@ def partitions_of(keys: Sequence[str], partitions: int) -> NDArray[np.int64]:
 def murmur2(data: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """MurmurHash2, 32 bits, of each row of bytes, with the seed that Kafka's clients use."""
     rows, size = data.shape
-    value = np.full(rows, _SEED ^ size, dtype=np.uint32)
+    value: NDArray[np.uint32] = np.full(rows, _SEED ^ size, dtype=np.uint32)
     whole = size - size % 4
     for word in np.ascontiguousarray(data[:, :whole]).view("<u4").astype(np.uint32).T:
         mixed = word * _MIX

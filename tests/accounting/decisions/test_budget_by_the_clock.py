@@ -157,7 +157,7 @@ def test_no_adversary_beats_the_limit_over_windows(in_hindsight: bool):
         registry = SensorRegistry(population.location_names, (sensor,))
         wishes = SensorWishes(noised=(Gaussian(0.7), Gaussian(2.0)), max_sigma=2.0)
         policy = BudgetPolicy(registry, wishes, {}, limit)
-        policy.bind(accountant)
+        deciding.bound(policy, accountant, has_windows=True)
         shown: list[Shown] = []
         seen, naturals = [], []
         for step in range(given.first, given.first + given.steps):
