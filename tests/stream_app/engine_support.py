@@ -152,6 +152,10 @@ def lines_of(messages: Iterable[Activation | Reading]) -> bytes:
     return b"".join(message.line() for message in messages)
 
 
+AFFORDED = 2_000_000
+"""Work of a step. All that a run affords (the fixture ``all_the_work``) takes twenty times as long."""
+
+
 def settings(**changed: object) -> Settings:
     """Settings of the small deployment, keys included."""
     values: dict[str, object] = {
@@ -161,7 +165,7 @@ def settings(**changed: object) -> Settings:
         "mistakes": 1,
         "risk_every": 5,
         "attack_draws": 640,
-        "sharpen_operations": 2_000_000,  # all that a run affords takes twenty times as long
+        "sharpen_operations": AFFORDED,
         "noise_key_secret": NOISE_SECRET,
         "pseudonym_key_secret": PSEUDONYM_SECRET,
         "release": {"mechanism": "gaussian", "sigma": 2.0, "sensors": {"B": {"mechanism": "raw"}}},

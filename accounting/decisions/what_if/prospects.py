@@ -101,7 +101,8 @@ class Prospects:
         self._started = starts_itself[:0] if has_holidays else starts_itself
         self._settled = self._with_settled_laws(accountant.settled_accounts())
         self._guesses = np.zeros(self._priors.slots.size)
-        self._held_from = np.zeros(self._priors.slots.size, dtype=np.int64)
+        # Horizons that begin before the first step are held to the limits, too.
+        self._held_from = np.full(self._priors.slots.size, np.iinfo(np.int64).min)
         longest = int(self._priors.slots.max(initial=1))
         self._limits = self._find_limits(
             self._settled, self._priors.slots.astype(np.int64), np.ones(longest, np.bool_), self._guesses

@@ -42,6 +42,9 @@ from tests.stream_app.engine_support import (
     settings,
 )
 
+pytestmark = pytest.mark.usefixtures("all_the_work")
+
+
 STEPS, CHANGE = 24, 12
 ACCEPTED = {"accept_changes": True, "by": "the operator", "reason": "a survey"}
 

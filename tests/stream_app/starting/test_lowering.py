@@ -27,6 +27,9 @@ from tests.stream_app.engine_support import (
     settings,
 )
 
+pytestmark = pytest.mark.usefixtures("all_the_work")
+
+
 PEOPLE = 2
 
 
