@@ -28,6 +28,8 @@ test thorough test-fast: export OPENBLAS_NUM_THREADS := 1
 # A small run waits sixty times for the disk, as long as it computes: files of tests are kept in memory where 2 GB are free.
 IN_MEMORY := $(shell test "$$(df -m --output=avail /dev/shm 2>/dev/null | tail -1)" -ge 2048 2>/dev/null && echo /dev/shm)
 test thorough test-fast: export PYTEST_DEBUG_TEMPROOT := $(IN_MEMORY)
+# Half of the slow tests a day, those of a test's name and the date, so that two days run all of them.
+test: export SLOW_PARTS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test services thorough test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
@@ -44,7 +46,7 @@ demo: $(VENV)/installed-packages ## a simulated city end to end, no broker neede
 
 # What most tests need is compiled before, by two processes; each of a dozen would compile numba's own part of it.
 # The second pass runs beside the first, which often waits for a broker; what it says comes last.
-test: install-dev services $(VENV)/warmed-up ## every test, and those that compare bits once more as a machine without AVX-512 sees them
+test: install-dev services $(VENV)/warmed-up ## every quick test, half of the slow ones, and those that compare bits once more as a machine without AVX-512 sees them
 	@said=$$(mktemp); \
 	$(BIN)/python -m tests.bits.cpus $(KEEP_FAILED) $(COMPARE_BITS) >$$said 2>&1 & bits=$$!; \
 	trap 'rm -f $$said; kill $$bits 2>/dev/null || true' EXIT; \
@@ -67,8 +69,8 @@ services: ## Prometheus, Chromium, Mosquitto, Pango, Java, Maven and faketime fr
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || echo "could not install$$missing"; \
 	elif [ -n "$$missing" ]; then echo "not installed, tests that need them are skipped:$$missing"; fi
 
-thorough: install-dev ## every test with random cases, with all of them; `make test` tries an eighth, another one each day
-	@THOROUGH=1 $(BIN)/python -m pytest $(SHARED_OUT) -m "thorough or hypothesis"
+thorough: install-dev ## every slow test, and all random cases; `make test` takes half of the tests and an eighth of the cases, others each day
+	@THOROUGH=1 $(BIN)/python -m pytest $(SHARED_OUT) -m "slow or thorough or hypothesis"
 
 test-fast: install-dev ## the tests that take less than two minutes together
 	@$(BIN)/python -m pytest $(SHARED_OUT) -m "not slow"

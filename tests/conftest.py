@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-from tests.volume import DAY, try_a_part
+from tests.volume import DAY, SLOW_PARTS, has_its_turn, try_a_part
 
 # A loaded machine is slow, which is no fault. What is drawn depends on the day alone.
 settings.register_profile("any machine", deadline=None, derandomize=False)
@@ -37,7 +37,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How to try the same random cases again, where something failed."""
+    """How many slow tests wait for another day; how to try the same random cases again, where one failed."""
+    if SLOW_PARTS > 1:
+        terminalreporter.write_line(
+            f"a part of {SLOW_PARTS} of the slow tests was run; `make thorough`: all"
+        )
     if terminalreporter.stats.get("failed"):
         day = os.environ["CASES_OF"]
         terminalreporter.write_line(f"CASES_OF={day} in the environment tries the same random cases again")
@@ -78,6 +82,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Property tests try a part of their cases. The longest tests are first, or one process would still run them
     when the others have nothing to do.
     """
+    waiting = [item for item in items if item.get_closest_marker("slow") and not has_its_turn(item.nodeid)]
+    if waiting:
+        config.hook.pytest_deselected(items=waiting)
+        items[:] = [item for item in items if item not in set(waiting)]
     try_a_part({item.obj for item in items if is_hypothesis_test(getattr(item, "obj", None))})
     for item in items:
         fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]

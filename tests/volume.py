@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from hypothesis import settings
@@ -21,6 +22,8 @@ from hypothesis import settings
 DAY = date.fromisoformat(os.environ.setdefault("CASES_OF", date.today().isoformat())).toordinal()
 PARTS = 1 if os.environ.get("THOROUGH") else 8
 EXAMPLE_PARTS = int(os.environ.get("EXAMPLE_PARTS", PARTS))
+SLOW_PARTS = 1 if os.environ.get("THOROUGH") else int(os.environ.get("SLOW_PARTS", "1"))
+"""Of how many parts of the slow tests one has its turn this day: of two with ``make test``."""
 _LEAST = 10
 _FEW, _PARTS_OF_FEW = 1000, 4
 
@@ -43,3 +46,8 @@ def some(number: int) -> range:
 def randoms(seed: int, number: int) -> Iterator[np.random.Generator]:
     """For each case of this day its own random numbers, whichever others are tried."""
     return (np.random.default_rng([seed, case]) for case in some(number))
+
+
+def has_its_turn(name: str) -> bool:
+    """Whether a slow test is run this day."""
+    return crc32(name.encode()) % SLOW_PARTS == DAY % SLOW_PARTS

@@ -163,7 +163,7 @@ def test_no_adversary_beats_the_limit_over_windows(in_hindsight: bool):
         for step in range(given.first, given.first + given.steps):
             names = ("s",) if sensor.window is not None and sensor.window.ends_with(step) else ()
             decided = policy.decide(step, names)
-            policy.accounted(decided.schedule)
+            policy.note(decided.schedule)
             accountant.apply(in_single_steps(decided.schedule, registry))
             for each in decided.schedule.releases:
                 if each.mechanism.is_released:

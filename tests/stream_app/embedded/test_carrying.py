@@ -49,7 +49,10 @@ def go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], Pri
     with monkeypatch.context() as patched:
         patched.setattr(journal, "parsed_line", watched)
         run_on(folder, [], keep_open=True, observer=observer)
-    return read, observer.account
+    assert (
+        read[0] == read[-1]
+    )  # the last one first: the commit names it
+    return read[1:], observer.account
 
 
 def of_log(folder: Path) -> PrivacyAccount:

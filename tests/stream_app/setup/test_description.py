@@ -119,7 +119,9 @@ def test_every_reader_of_a_run_needs_its_folder_only(
 
     But who the people are: the folder has the digest of their priors, not the priors.
     """
-    home, away = run_of(kind), tmp_path_factory.mktemp("away")
+    home = run_of(kind)
+    away = tmp_path_factory.mktemp("away") / home.name  # a report names the folder that a run is in
+    away.mkdir()
     everything = ("--config", "t.toml", "--covariance", "noise.npy")
     known = ledger(tallyguard, "--priors", "priors.json", *everything)
     reported = report(tallyguard, home, *everything)
@@ -450,7 +452,7 @@ def test_the_digest_that_is_shown_does_not_depend_on_refused_counts(
     """A sender who guessed somebody else's count right, or wrong, sees the same report and digest."""
     pages, heads, records = [], [], []
     for guess in (5, 6):
-        folder = _ended_with(tmp_path / str(guess) / "out", guess, settings={"release": release})
+        folder = _ended_with(tmp_path / str(guess) / "same" / "out", guess, settings={"release": release})
         shown = tallyguard("verify", str(folder), "--json").document
         heads.append(shown["head"])
         pages.append(report_of(tallyguard, folder))

@@ -101,7 +101,7 @@ def test_partitions_of_people_decide_over_windows_in_the_crowd_as_one_process() 
     embedded, elsewhere = (policy_from(SETTINGS.release, registry) for _ in range(2))
     assert isinstance(embedded, BudgetPolicy) and isinstance(elsewhere, BudgetPolicy)
     whole, *parts = (Accounts.of(SETTINGS, horizon, each, each.people) for each in (people, *people.split(2)))
-    embedded.bind(whole.informed, whole.deciding)
+    PeopleAccounts(SETTINGS, whole, has_windows=True).bind(embedded)
     respondents = [
         Respondent(k, WhatIf(part.informed, elsewhere.limit, part.deciding, has_windows=True), registry, "d")
         for k, part in enumerate(parts)
@@ -126,7 +126,7 @@ def test_partitions_of_people_decide_over_windows_in_the_crowd_as_one_process() 
         assert crowds_of(kept, registry) == crowds
         hidden += any(SensorCrowd(each).units[0] > 0 for each in kept.crowd_in_windows or ())
         for policy in (embedded, elsewhere):
-            policy.resume(decided)
+            policy.note(decided)
         for each in (whole, *parts):
             each.apply(in_single_steps(decided, registry), crowds)
         risks = np.concatenate([part.crowd.risk() for part in parts if part.crowd is not None])

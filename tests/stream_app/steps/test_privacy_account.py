@@ -150,8 +150,7 @@ def start(worker: ReleaseWorker, log: Log, progress: Progress, monkeypatch: pyte
     monkeypatch.setattr(deciding_worker, "last_decision", log.last)
 
     async def work() -> Progress:
-        await worker._check_continues(progress)
-        return await worker._carry(progress)
+        return await worker._carry(progress, await worker._check_continues(progress))
 
     return asyncio.run(work())
 

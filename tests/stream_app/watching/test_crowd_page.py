@@ -85,7 +85,8 @@ class Shown:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
-    return Shown(tmp_path_factory.mktemp("shown") / "out", **CROWD, **HOURLY)
+    all_the_work = {"sharpen_operations": OPERATIONS}  # the fixture of that name is of one test
+    return Shown(tmp_path_factory.mktemp("shown") / "out", **CROWD, **HOURLY, **all_the_work)
 
 
 def test_metrics_show_ceilings_in_the_crowd_and_what_each_sensor_hides(shown: Shown, tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_metrics_show_ceilings_in_the_crowd_and_what_each_sensor_hides(shown: Sh
         sigma = shown.metric("tallyguard_sensor_crowd_sigma", sensor=release.sensor.name)
         assert sigma == equivalent_sigma(found, adversary)
     metrics = CrowdMetrics(registry := CollectorRegistry(), REGISTRY.sensors, shown.settings)
-    off = dataclasses.replace(event, schedule=StepSchedule(event.step, ()), crowds=())
+    off = dataclasses.replace(event, schedule=StepSchedule(event.step, ()), accounted=None, crowds=())
     for each, least, most in ((event, 0.0, 99.9), (off, inf, inf)):  # 0 would be that it hides nobody
         metrics.closed(each)
         for release in event.schedule.releases:
@@ -183,6 +184,7 @@ def test_hours_keep_the_least_that_was_hidden() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("all_the_work")
 def test_a_decision_in_the_crowd_says_so(tmp_path: Path) -> None:
     """On the page, in the log, and in a watched limit's counts."""
     decided = Shown(tmp_path / "decided", 6, **BUDGET)

@@ -11,7 +11,7 @@ import pytest
 
 from models.exceptions import TallyguardError
 from models.prior_files import load_population
-from models.releases import SensorRegistry
+from models.releases import PerDay, SensorRegistry
 from stream_app.setup.given_priors import location_names
 from stream_app.setup.priors_verdict import load_priors_check
 from stream_app.setup.schedule_files import load_schedule
@@ -78,7 +78,24 @@ def test_sensors_in_both_forms_have_the_fields_of_the_table(tmp_path: Path) -> N
         assert (sensor.name, sensor.locations, sensor.group) == ("mill street", (0, 4), "centre")
         assert sensor.position is not None
     declared = {"moves", "window", "miscounts", "counts", "most_counts", "corrections"}
+    declared |= {"most_counts_per_day", "part_of"}
     assert fields("Sensors") == {"name", "locations", "group", "x", "y", "lat", "lon", *declared}
+
+
+def test_parts_of_a_device_and_what_it_counts_in_a_day_are_read_from_both_forms(tmp_path: Path) -> None:
+    """Left empty in CSV, nothing is declared, as where JSON has no such field."""
+    declared = {"part_of": "the bridge", "most_counts_per_day": 3}
+    rows = [{"name": name, "locations": ["mill"], **declared} for name in ("in", "out")]
+    as_json = json.dumps({"sensors": [*rows, {"name": "port", "locations": ["port"]}]})
+    as_csv = "name,locations,part_of,most_counts_per_day\n"
+    as_csv += "in,mill,the bridge,3\nout,mill,the bridge,3\nport,port,,\n"
+    for name, text in (("sensors.json", as_json), ("sensors.csv", as_csv)):
+        sensors = load_registry(saved(tmp_path, name, text), LOCATIONS).sensors
+        assert [each.part_of for each in sensors] == ["the bridge", "the bridge", None]
+        assert [each.per_day for each in sensors] == [PerDay(3), PerDay(3), None]
+    for wrong in ("name,locations,most_counts_per_day\nin,mill,often\n", as_csv.replace(",3", ",0")):
+        with pytest.raises(TallyguardError, match="whole number of 1 or more"):
+            load_registry(saved(tmp_path, "wrong.csv", wrong), LOCATIONS)
 
 
 @pytest.mark.parametrize(
