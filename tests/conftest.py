@@ -39,9 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """How many slow tests wait for another day; how to try the same random cases again, where one failed."""
     if SLOW_PARTS > 1:
-        terminalreporter.write_line(
-            f"a part of {SLOW_PARTS} of the slow tests was run; `make thorough`: all"
-        )
+        terminalreporter.write_line(f"a part of {SLOW_PARTS} of the slow tests was run; `make thorough`: all")
     if terminalreporter.stats.get("failed"):
         day = os.environ["CASES_OF"]
         terminalreporter.write_line(f"CASES_OF={day} in the environment tries the same random cases again")
@@ -66,6 +64,15 @@ def tmp_path(tmp_path: Path) -> Path:
     folder = tmp_path / "here"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def all_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs refine as much as they do by default."""
+    from accounting.settings import OPERATIONS
+    from tests.stream_app import engine_support
+
+    monkeypatch.setattr(engine_support, "AFFORDED", OPERATIONS)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

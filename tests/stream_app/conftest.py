@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from accounting.settings import OPERATIONS
-from tests.stream_app import engine_support
 from tests.stream_app.command_line import Result, Tallyguard
 
 
@@ -26,9 +24,3 @@ def tallyguard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
         return Result(code, *capsys.readouterr())
 
     return run
-
-
-@pytest.fixture
-def all_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs refine as much as they do by default."""
-    monkeypatch.setattr(engine_support, "AFFORDED", OPERATIONS)

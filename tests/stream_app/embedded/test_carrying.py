@@ -49,9 +49,7 @@ def go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], Pri
     with monkeypatch.context() as patched:
         patched.setattr(journal, "parsed_line", watched)
         run_on(folder, [], keep_open=True, observer=observer)
-    assert (
-        read[0] == read[-1]
-    )  # the last one first: the commit names it
+    assert read[0] == read[-1]  # the last one first: the commit names it
     return read[1:], observer.account
 
 
