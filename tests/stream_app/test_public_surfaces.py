@@ -31,6 +31,7 @@ from tests.stream_app.engine_support import NAMES, REGISTRY, activation, engine,
 
 STEPS = 5
 _VALUE = re.compile(r'"value":-?\d+')
+_OFF = re.compile(r'"off": ?"[^"]*"')  # what part of the published value its error is
 _SECRET = {Topics().rejected, Topics().progress}
 
 

@@ -99,6 +99,7 @@ def test_raw_counts_held_against_a_rule_are_not_to_be_published(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("added", [0.0, 0.03, 0.05, 0.1, 0.3, 1.0])
+@pytest.mark.usefixtures("all_the_work")
 def test_what_the_records_tell_holds_the_true_number_of_people(tmp_path: Path, added: float) -> None:
     """Between ``least`` and ``most``, at every step; exact where nobody is over, or the limit is 0."""
     folder = released(tmp_path / "run", **FIXED)
