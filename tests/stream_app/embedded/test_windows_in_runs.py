@@ -482,6 +482,7 @@ def test_a_report_with_priors_names_what_windows_revealed_and_what_less_would_do
     assert "hall suppressed" in html and "door" in html
 
 
+@pytest.mark.slow
 def test_an_audit_from_the_command_line_takes_windows(tmp_path: Path, tallyguard: Tallyguard) -> None:
     """Ceiling, attacks, shares and hindsight; a crowd is refused in one sentence."""
     deployment(tmp_path)
