@@ -86,7 +86,7 @@ def shown_of_record(folder: Path) -> tuple[str, ...]:
 
 
 def _without_values(text: str) -> str:
-    return _VALUE.sub('"value":0', text)
+    return _OFF.sub('"off":""', _VALUE.sub('"value":0', text))
 
 
 def seen_of_a_run(lines: list[bytes], caplog: pytest.LogCaptureFixture) -> dict[str, object]:

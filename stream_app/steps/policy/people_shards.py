@@ -51,8 +51,8 @@ def murmur2(data: NDArray[np.uint8]) -> NDArray[np.uint32]:
         last = np.zeros((rows, 4), dtype=np.uint8)
         last[:, : size - whole] = data[:, whole:]
         value = (value ^ last.view("<u4").astype(np.uint32)[:, 0]) * _MIX
-    value = (value ^ (value >> 13)) * _MIX
-    return value ^ (value >> 15)
+    value = np.asarray((value ^ (value >> 13)) * _MIX, dtype=np.uint32)
+    return np.asarray(value ^ (value >> 15), dtype=np.uint32)
 
 
 def people_shares(pseudonyms: Sequence[str], partitions: int) -> PeopleShares:
