@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
 
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_KINDS = {
+_KINDS: Mapping[str, Any] = {
     "gauge": Gauge,
     "counter": Counter,
     "histogram": partial(Histogram, buckets=LATENCY_BUCKETS_SECONDS),
