@@ -34,6 +34,7 @@ from stream_app.wire.messages import (
     CrowdSums,
     DecisionReason,
     DeviceFinding,
+    Exact,
     Finite,
     Name,
     Outcome,
