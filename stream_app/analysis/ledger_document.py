@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from itertools import islice
 from math import ceil
 from pathlib import Path
 
@@ -34,7 +33,7 @@ from stream_app.analysis.checked_run import NO_RECORD, check_run
 from stream_app.exceptions import OutputError, SettingsError, restoring
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions
 from stream_app.setup.priors_verdict import PriorsVerdict
-from stream_app.setup.run_folder.durable import parsed_lines, whole_lines
+from stream_app.setup.run_folder.durable import parsed_line, whole_lines
 from stream_app.setup.run_folder.run_settings import load_run, priors_in_words, registries_of
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.settings import Settings
@@ -69,7 +68,8 @@ def load_log(path: Path, registry: SensorRegistry, exclusions: Exclusions = NO_E
         )
     published = sum(1 for _ in whole_lines(path / "releases.jsonl"))
     registries = registries_of(path, registry)
-    found = islice(parsed_lines(StepDecision, decisions), published)
+    lines = zip(whole_lines(decisions), range(published), strict=False)
+    found = (parsed_line(StepDecision, decisions, line) for line, _ in lines)
     return ReleaseLog.of(schedule_of(each, registries.at(each.step)) for each in found)
 
 
