@@ -22,7 +22,7 @@ from models.mechanisms import Gaussian, Suppressed, half_width, largest_sigma
 from models.priors import Population, law_at
 from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.analysis.ledger_document import UNIT_HOURS, dp_document, unit_widths
-from stream_app.analysis.planning import ReleasePlan, plan_steps, release_document
+from stream_app.analysis.planning import ReleasePlan, plan_steps
 from stream_app.exceptions import SettingsError
 from stream_app.setup.declared import days_of
 from stream_app.setup.run_folder.durable import replace_file
@@ -242,7 +242,19 @@ def schedule_document(schedule: Schedule) -> dict[str, Any]:
     """The schedule as its file has it, a release with each sensor."""
     return {
         "first_slot": schedule.first_slot,
-        "steps": [{"releases": list(map(release_document, step.releases))} for step in schedule.steps],
+        "steps": [
+            {
+                "releases": [
+                    {
+                        "sensor": each.sensor.name,
+                        "mechanism": each.mechanism.name,
+                        **each.mechanism.parameters,
+                    }
+                    for each in step.releases
+                ]
+            }
+            for step in schedule.steps
+        ],
     }
 
 
