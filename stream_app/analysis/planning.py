@@ -17,7 +17,7 @@ from accounting.continuous import RiskSummary, SharesOfPeople, shares_of_people
 from accounting.continuous.shadow import MeanAttack
 from models.mechanisms import Mechanism, public_error
 from models.priors import Population
-from models.releases import Schedule, Sensor, SensorRegistry, in_single_steps
+from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, in_single_steps
 from stream_app.analysis.alternatives import Alternative, VariedRisks, answers, vary
 from stream_app.analysis.crowd import CrowdSoFar, PlannedCrowd
 from stream_app.setup.combinations import Runner, refuse
@@ -51,19 +51,16 @@ class PlannedStep:
         return {
             "step": self.decided.schedule.step,
             "releases": [
-                {
-                    "sensor": release.sensor.name,
-                    "mechanism": release.mechanism.name,
-                    **release.mechanism.parameters,
-                    "expected_error": expected_error(release.mechanism),
-                }
+                {**release_document(release), "expected_error": expected_error(release.mechanism)}
                 for release in self.decided.schedule.releases
             ],
             "why": None if why is None else why.model_dump(mode="json"),
             **_risks(risks),
             "mean_baseline": risks.mean_baseline if risks.people else None,
             # The attack that is tried knows where everybody else is, so it says nothing of the crowd.
-            "attack": None if self.attack is None or risks is crowd else _attack(self.attack),
+            "attack": None
+            if self.attack is None or risks is crowd
+            else {end: getattr(self.attack, end) for end in _ATTACK},
             **{name: _risks(each) for name, each in beside.items()},
         }
 
@@ -80,13 +77,13 @@ def _risks(risks: RiskSummary) -> dict[str, Any]:
     }
 
 
-def _shares(found: SharesOfPeople) -> dict[str, Any]:
-    return {"people": found.people, "at_risk": {f"{level:g}": share for level, share in found.shares.items()}}
+_ATTACK = ("success", "low", "high", "confidence", "draws")
 
 
-def _attack(attack: MeanAttack) -> dict[str, float]:
-    ends = ("success", "low", "high", "confidence", "draws")
-    return {end: getattr(attack, end) for end in ends}
+def release_document(release: SensorRelease) -> dict[str, Any]:
+    """A release as a schedule file has it."""
+    own = release.mechanism
+    return {"sensor": release.sensor.name, "mechanism": own.name, **own.parameters}
 
 
 @dataclass(frozen=True)
@@ -163,7 +160,7 @@ class ReleasePlan:
 
     def as_json(self) -> dict[str, Any]:
         """The plan as one JSON document."""
-        crowd = self.crowd
+        crowd, personas = self.crowd, self.personas
         steps = [None] * len(self.steps) if crowd is None else crowd.steps
         leads = self.adversary == CROWD
         return {
@@ -177,7 +174,12 @@ class ReleasePlan:
             ],
             "sensors": [vars(sensor) for sensor in self.sensors()],
             "alternatives": [each.as_json() for each in self.alternatives],
-            "personas": None if self.personas is None else _shares(self.personas),
+            "personas": None
+            if personas is None
+            else {
+                "people": personas.people,
+                "at_risk": {f"{level:g}": share for level, share in personas.shares.items()},
+            },
             "figures": self.view.as_json(),
         }
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from models.exceptions import TallyguardError
-from stream_app.setup.option_settings import OPTION_SETTINGS
+from stream_app.setup.option_settings import OPTION_SETTINGS, NewPriors
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -139,13 +139,6 @@ class Channels(StrEnum):
 
     SUM = "sum"
     APART = "apart"
-
-
-class NewPriors(StrEnum):
-    """What new priors of people who are there say about the steps before them."""
-
-    REDONE = "redone"
-    TOLD = "told"
 
 
 NewPriorsOption = Annotated[
