@@ -266,102 +266,83 @@ INTERVALS = (
 )
 """For readers of what was exported."""
 
-_FIELDS: tuple[dict[str, Any], ...] = (
-    {"name": "step", "type": "integer", "description": "number of the step, from 0"},
-    {"name": "start", "type": "datetime", "description": "beginning of the step, UTC, inclusive"},
-    {"name": "end", "type": "datetime", "description": "end of the step, UTC, exclusive"},
-    {"name": "sensor", "type": "string", "description": "name of the sensor"},
-    {
-        "name": "mechanism",
-        "type": "string",
-        "description": "how the value was released; suppressed = not at all",
-    },
-    {
-        "name": "sigma",
-        "type": "number",
-        "unit": "people",
-        "description": "standard deviation of the noise in the value; empty where the mechanism has none",
-    },
-    {
-        "name": "epsilon",
-        "type": "number",
-        "unit": "nats",
-        "description": "privacy level of a value released in tiers; empty otherwise",
-    },
-    {
-        "name": "value",
-        "type": "integer",
-        "unit": "people",
-        "description": "the released count, with its noise, so it may be negative; empty = not published, "
-        "which is no 0",
-    },
-    {
-        "name": "version",
-        "type": "integer",
-        "description": "1, or 2 and above for a further value of the same count, with noise of its own",
-    },
-    {
-        "name": "low",
-        "type": "integer",
-        "unit": "people",
-        "description": "the count is from low to high with the probability that intervals.confidence says",
-    },
-    {
-        "name": "high",
-        "type": "integer",
-        "unit": "people",
-        "description": "see low; empty = nothing is known",
-    },
+
+def _field(name: str, kind: str, description: str, unit: str = "") -> dict[str, Any]:
+    return {"name": name, "type": kind, **({"unit": unit} if unit else {}), "description": description}
+
+
+_FIELDS = (
+    _field("step", "integer", "number of the step, from 0"),
+    _field("start", "datetime", "beginning of the step, UTC, inclusive"),
+    _field("end", "datetime", "end of the step, UTC, exclusive"),
+    _field("sensor", "string", "name of the sensor"),
+    _field("mechanism", "string", "how the value was released; suppressed = not at all"),
+    _field(
+        "sigma",
+        "number",
+        "standard deviation of the noise in the value; empty where the mechanism has none",
+        unit="people",
+    ),
+    _field("epsilon", "number", "privacy level of a value released in tiers; empty otherwise", unit="nats"),
+    _field(
+        "value",
+        "integer",
+        "the released count, with its noise, so it may be negative; empty = not published, which is no 0",
+        unit="people",
+    ),
+    _field(
+        "version",
+        "integer",
+        "1, or 2 and above for a further value of the same count, with noise of its own",
+    ),
+    _field(
+        "low",
+        "integer",
+        "the count is from low to high with the probability that intervals.confidence says",
+        unit="people",
+    ),
+    _field("high", "integer", "see low; empty = nothing is known", unit="people"),
 )
 _REQUIRED = ("step", "start", "end", "sensor", "mechanism", "version")
 _KEY = ["step", "sensor", "version"]
 
 _TOTALS_NAME = "totals"
-_TOTAL_FIELDS: tuple[dict[str, Any], ...] = (
-    {"name": "level", "type": "string", "description": "what is added up: a time by a space"},
-    {"name": "place", "type": "string", "description": "sensor or district; all = the city"},
-    {"name": "first_step", "type": "integer", "description": "first step of the total"},
-    {"name": "last_step", "type": "integer", "description": "last step of the total"},
-    {"name": "start", "type": "datetime", "description": "beginning of the first step, UTC, inclusive"},
-    {"name": "end", "type": "datetime", "description": "end of the last step, UTC, exclusive"},
-    {"name": "cells", "type": "integer", "description": "counts that were published and are added up"},
-    {
-        "name": "of",
-        "type": "integer",
-        "description": "counts that there are: with fewer cells something is missing, which is no 0",
-    },
-    {
-        "name": "value",
-        "type": "integer",
-        "unit": "people",
-        "description": "sum of the published values with their noise, so it may be negative; right on "
-        "average, and it adds up over places and times. Whoever was counted twice counts twice",
-    },
-    {
-        "name": "people",
-        "type": "integer",
-        "unit": "people",
-        "description": "the value, or 0 where it is negative: a number that people can have, too large on "
-        "average, which does not add up",
-    },
-    {
-        "name": "sigma",
-        "type": "number",
-        "unit": "people",
-        "description": "standard deviation of the noise in the value",
-    },
-    {
-        "name": "low",
-        "type": "integer",
-        "unit": "people",
-        "description": "the sum is from low to high with the probability that intervals.confidence says",
-    },
-    {
-        "name": "high",
-        "type": "integer",
-        "unit": "people",
-        "description": "see low; empty where a cell is missing or its noise is not known",
-    },
+_TOTAL_FIELDS = (
+    _field("level", "string", "what is added up: a time by a space"),
+    _field("place", "string", "sensor or district; all = the city"),
+    _field("first_step", "integer", "first step of the total"),
+    _field("last_step", "integer", "last step of the total"),
+    _field("start", "datetime", "beginning of the first step, UTC, inclusive"),
+    _field("end", "datetime", "end of the last step, UTC, exclusive"),
+    _field("cells", "integer", "counts that were published and are added up"),
+    _field("of", "integer", "counts that there are: with fewer cells something is missing, which is no 0"),
+    _field(
+        "value",
+        "integer",
+        "sum of the published values with their noise, so it may be negative; right on average, and it "
+        "adds up over places and times. Whoever was counted twice counts twice",
+        unit="people",
+    ),
+    _field(
+        "people",
+        "integer",
+        "the value, or 0 where it is negative: a number that people can have, too large on average, "
+        "which does not add up",
+        unit="people",
+    ),
+    _field("sigma", "number", "standard deviation of the noise in the value", unit="people"),
+    _field(
+        "low",
+        "integer",
+        "the sum is from low to high with the probability that intervals.confidence says",
+        unit="people",
+    ),
+    _field(
+        "high",
+        "integer",
+        "see low; empty where a cell is missing or its noise is not known",
+        unit="people",
+    ),
 )
 _TOTAL_REQUIRED = ("level", "place", "first_step", "last_step", "start", "end", "cells", "of")
 _TOTAL_KEY = ["level", "place", "first_step"]

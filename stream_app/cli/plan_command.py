@@ -17,11 +17,13 @@ from stream_app.cli.shared import (
     CompanionsOption,
     ConfigOption,
     HorizonOption,
+    InOption,
     JsonOption,
     KnownOption,
     LeastOption,
     MistakesOption,
     PeriodChoice,
+    PeriodOption,
     PriorsOption,
     VaryOption,
     add_numbers,
@@ -70,10 +72,8 @@ def plan(
             help="Choose the noise by how far off a total may be: 5 people, or 10% of those expected."
         ),
     ] = None,
-    often: Annotated[float, typer.Option("--in", help="How often in 100 it is to be within that.")] = 95.0,
-    period: Annotated[
-        PeriodChoice, typer.Option("--for", help="What --within is about: a sensor's total of so long.")
-    ] = PeriodChoice.STEP,
+    often: InOption = 95.0,
+    period: PeriodOption = PeriodChoice.STEP,
     write: Annotated[
         Path | None, typer.Option(help="Write the schedule with the noise that --within chose.")
     ] = None,
