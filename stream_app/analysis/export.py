@@ -19,7 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from models.text import safe_cell
+from stream_app.analysis.catalogue import CATALOGUE, Address, Measured, catalogue
 from stream_app.analysis.checked_run import SUMMARY
+from stream_app.analysis.ledger_document import units_of_run
 from stream_app.analysis.run_lines import ReleasedRow, RunTimes, released_days
 from stream_app.analysis.run_log import read_run
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
@@ -438,18 +440,21 @@ def export_run(
     about: dict[str, str],
     level: float | None = None,
     totals: Sequence[Level] | None = None,
+    address: Address | None = None,
 ) -> Exported:
     """Write the releases of a run for the public; files of the same name are replaced, each as a whole.
 
     Intervals are at ``level``; None for the run's own confidence. ``totals`` of these levels are written,
-    too, for an empty list those that the run declares.
+    too, for an empty list those that the run declares. With an ``address`` there is a record for catalogues.
     :class:`OutputError` for a folder that is none of a run or has released nothing.
     """
     times, intervals = RunTimes(run), Intervals.of_run(run, level)
     make_folder(folder)
     tables: list[str] = []
     days = values = empty = 0
+    first = None
     last: list[ReleasedRow] = []
+    noise: dict[str, set[float]] = {}
     for day, rows in released_days(run, intervals):
         for kind, made in _TABLES.items():
             if kind in formats:
@@ -458,13 +463,15 @@ def export_run(
         days += 1
         published = sum(row.value is not None for row in rows)
         values, empty = values + published, empty + len(rows) - published
-        last = [row for row in rows if row.step == rows[-1].step]
+        first, last = first or rows[0], [row for row in rows if row.step == rows[-1].step]
+        for row in rows:
+            noise.setdefault(row.mechanism, set()).update(() if row.sigma is None else (row.sigma,))
     sums = [] if totals is None else complete_totals(run, totals, level)
     for kind, made_of in _TOTALS.items() if sums else ():
         if kind in formats:
             tables.append(f"{_TOTALS_NAME}.{kind}")
             replace_file(folder / tables[-1], made_of(sums))
-    if not last:
+    if first is None:
         raise OutputError(f"{run} must have released something", "nothing", "export it once a step is closed")
     ceiling, verdict = period_ceiling(run, last[-1].step), run_verdict(run)
     files = [*tables]
@@ -479,12 +486,48 @@ def export_run(
     if ExportFormat.NGSI_LD in formats:
         entities = crowd_flow(last, times.deployment, places, verdict, intervals.level)
         files.append(_write(folder, "last-step.jsonld", entities))
-    if tables:
-        described = data_package(
-            times.deployment, times.step_seconds, tables, ceiling, verdict, about, intervals.level
+    described = data_package(
+        times.deployment, times.step_seconds, tables, ceiling, verdict, about, intervals.level
+    )
+    if address is not None:
+        record = catalogue(
+            address,
+            about.get("publisher") or times.deployment,
+            described,
+            files,
+            (first.start, first.end, last[-1].end),
+            [_noise_in_words(*each) for each in sorted(noise.items())],
+            _measured(run, described),
+            [places[name] for name in sorted({row.sensor for row in last} & places.keys())],
         )
+        files.append(_write(folder, CATALOGUE, record))
+    if tables:
         files.append(_write(folder, "datapackage.json", described))
     return Exported(tuple(files), days, values, empty, ceiling, verdict, len(sums))
+
+
+def _noise_in_words(mechanism: str, sigmas: set[float]) -> str:
+    ends = sorted({f"{sigma:g}" for sigma in (min(sigmas), max(sigmas))}, key=float) if sigmas else ()
+    return f"{mechanism}, sigma {' to '.join(ends)} people" if ends else mechanism
+
+
+def _measured(run: Path, described: Mapping[str, Any]) -> list[Measured]:
+    """What a catalogue states in figures: the ceiling, epsilon by unit of privacy, and the intervals."""
+    ceiling, intervals = described["ceiling"], described["intervals"]
+    return [
+        Measured(
+            "highest ceiling", ceiling["highest"], f"highest ceiling of the period: {ceiling['condition']}"
+        ),
+        *(
+            Measured(
+                f"epsilon of the {each['unit']}",
+                each["epsilon"],
+                f"differential privacy at delta {each['delta']:g} of the {each['unit']}: {each['covers']}",
+            )
+            for each in units_of_run(run)
+        ),
+        Measured("confidence of intervals", intervals["confidence"], intervals["meaning"]),
+    ]
 
 
 def _write(folder: Path, name: str, document: object) -> str:
