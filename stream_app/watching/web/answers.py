@@ -92,6 +92,7 @@ def _about(settings: Settings | None) -> dict[str, Any] | None:
         "mistakes": settings.mistakes,
         **({} if settings.question == PLACE else {"question": settings.asked(settings.question).what}),
         "delta": settings.delta,
+        "confidence": settings.confidence,
         "thresholds": list(settings.thresholds),
         "condition": ceiling_condition(settings.priors_check, settings.draws),
         "is_raised": settings.priors_check is not None and settings.priors_check.is_too_low,
