@@ -233,8 +233,8 @@ class SensorLine:
 class ReleaseLine:
     """One sensor in the last step; ``value`` is what the public saw, ``error`` expected from its noise.
 
-    ``tiers`` are the expected errors of what each tier of recipients reads, the public's among them. The count
-    is within ``width`` of the value with the probability that the setting ``confidence`` says.
+    ``tiers`` are the expected errors of what each tier of recipients reads, the public's among them. The
+    count is within ``width`` of the value with the probability that the setting ``confidence`` says.
     """
 
     sensor: str
