@@ -285,7 +285,12 @@ _FIELDS = (
         "standard deviation of the noise in the value; empty where the mechanism has none",
         unit="people",
     ),
-    _field("epsilon", "number", "differential privacy of this count, if it is released in tiers; else empty", unit="nats"),
+    _field(
+        "epsilon",
+        "number",
+        "differential privacy of this count, if it is released in tiers; else empty",
+        unit="nats",
+    ),
     _field(
         "value",
         "integer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from accounting.ledgers import (
     read_reconstruction,
 )
 from accounting.ledgers.bayesian import Declared, read_bayesian
-from accounting.ledgers.units import Unit, read_units
+from accounting.ledgers.units import Unit, UnitStatement, read_units
 from accounting.settings import HorizonSettings
 from models.calendar import Days
 from models.exceptions import TallyguardError
@@ -208,14 +208,21 @@ def units_of_run(folder: Path) -> list[dict[str, Any]]:
 
 
 def _by_unit(log: ReleaseLog, delta: float, days: Days, hours: tuple[float, float]) -> list[dict[str, Any]]:
+    found = read_units(log, delta, days, *unit_widths(days.step_seconds, hours))
+    return units_as_json(found, hours, is_bounded=log.is_bounded)
+
+
+def units_as_json(
+    found: Sequence[UnitStatement], hours: tuple[float, float] = UNIT_HOURS, *, is_bounded: bool
+) -> list[dict[str, Any]]:
     """What each unit is, what it covers, and its guarantee."""
     return [
         {
-            "unit": found.unit.value,
-            "covers": unit_in_words(found, hours, log.is_bounded),
-            **dp_document(found.statement),
+            "unit": each.unit.value,
+            "covers": unit_in_words(each, hours, is_bounded),
+            **dp_document(each.statement),
         }
-        for found in read_units(log, delta, days, *unit_widths(days.step_seconds, hours))
+        for each in found
     ]
 
 
