@@ -150,6 +150,10 @@ NewPriorsOption = Annotated[
         show_default=False,
     ),
 ]
+InOption = Annotated[float, typer.Option("--in", help="How often in 100 it is to be within that.")]
+PeriodOption = Annotated[
+    PeriodChoice, typer.Option("--for", help="What --within is about: a sensor's total of so long.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HorizonOption = Annotated[int | None, setting_option("horizon")]
 MistakesOption = Annotated[int | None, setting_option("mistakes")]
