@@ -171,8 +171,8 @@ def _accuracy(graph: TrustGraph, owner: str) -> list[Claim]:
     process = [PrivateProcess(2, HIGHEST, stream(6, i)).at(far) for i in range(DRAWS)]
     coalition = [name for name, hops in graph.distances(owner).items() if hops >= HOPS - 1]
     alone = [
-        [PrivateProcess(2, far, stream(7, i, j)).at(far) for j in range(len(coalition))]
-        for i in range(DRAWS // 10)
+        [PrivateProcess(2, far, stream(7, draw, member)).at(far) for member in range(len(coalition))]
+        for draw in range(DRAWS // 10)
     ]
     squared = np.mean([value @ value for value in process])
     pooled = np.mean([np.mean(values, axis=0) @ np.mean(values, axis=0) for values in alone])
