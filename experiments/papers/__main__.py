@@ -36,7 +36,7 @@ def table(paper: str, claims: Sequence[Claim]) -> str:
     """The paper beside our numbers, as a page."""
     rows = [" | ".join(("", *claim, "")).strip() for claim in claims]
     head = ["| part | what | in the paper | here | agrees |", "|---|---|---|---|---|"]
-    title = f"# {paper.capitalize()}: the paper's numbers beside ours"
+    title = f"# A paper beside our numbers: {paper}"
     made = f"Made by `make papers NAME={paper}`; what follows from it is in [the papers](../papers.md)."
     return "\n".join([title, "", made, "", *head, *rows, ""])
 

@@ -13,16 +13,28 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Habit = Literal["places", "second order", "stays"]
+Kind = Literal["places", "second order", "stays"]
+WEIGHTS = 5.0, 20.0, 100.0
+"""Moves that the row of a place may count for in the rows of its contexts: what predicts best is used."""
 LONGEST_STAY = 12
 """Stays of more steps count as this long: a state for each length would cost accounting more than it says."""
 NONE = -1  # the context of a state that has none
 
 
+class Habit(NamedTuple):
+    """What the next place depends on, and how many moves the row of a place counts for beside a context's."""
+
+    kind: Kind = "places"
+    weight: float = 0.0
+
+
+PLACES = Habit()
+
+
 class States(NamedTuple):
     """The states of all people, sorted by person, place (local) and context, that without one first."""
 
-    habit: Habit
+    kind: Kind
     person: NDArray[np.int64]
     place: NDArray[np.int64]
     context: NDArray[np.int64]
@@ -45,7 +57,7 @@ class States(NamedTuple):
     def after(self, state: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.int64]:
         """The state that a move from a state to a place (local) leads to."""
         place, context = self.place[state], self.context[state]
-        if self.habit == "second order":
+        if self.kind == "second order":
             return self.find(self.person[state], target, place)
         longer = np.where(context == NONE, NONE, np.minimum(context + 1, LONGEST_STAY))
         return self.find(self.person[state], target, np.where(target == place, longer, 1))
@@ -58,7 +70,7 @@ class States(NamedTuple):
 
 
 def states_of(
-    habit: Habit,
+    kind: Kind,
     size: NDArray[np.int64],
     person: NDArray[np.int64],
     place: NDArray[np.int32],
@@ -70,18 +82,18 @@ def states_of(
     bare = np.column_stack([owner, own, np.full(owner.size, NONE)])
     seen = np.column_stack([person, place, context])
     found = np.unique(np.concatenate([bare, seen]).astype(np.int64), axis=0)
-    return States(habit, *found.T, size=size)
+    return States(kind, found[:, 0], found[:, 1], found[:, 2], size)
 
 
-def contexts_of(habit: Habit, place: NDArray[np.int64], follows: NDArray[np.bool_]) -> NDArray[np.int64]:
+def contexts_of(kind: Kind, place: NDArray[np.int64], follows: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The context of each window of people's traces, one after the other; ``place`` is local.
 
     ``follows[i]`` says that window ``i`` continues window ``i - 1`` of the same person.
     """
-    if habit == "places":
+    if kind == "places":
         return np.full(place.size, NONE)
     before = np.concatenate(([NONE], place))[:-1]
-    if habit == "second order":
+    if kind == "second order":
         return np.asarray(np.where(follows, before, NONE))
     here = np.arange(place.size)
     begins = ~follows | (place != before)

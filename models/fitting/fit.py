@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from models.arguments import checked
 from models.calendar import Calendar
 from models.exceptions import CheckinError
 from models.fitting.checkins import Checkins
-from models.fitting.contexts import NONE, Habit, States, contexts_of, states_of
+from models.fitting.contexts import NONE, PLACES, Habit, Kind, States, contexts_of, states_of
 from models.fitting.fit_options import FitOptions
 from models.fitting.windows import NOWHERE, Traces, is_in_slot, slots_of, traces
 from models.numerics import elementwise
@@ -102,7 +102,7 @@ def moves_made(
     first_slot: int,
     options: FitOptions,
     calendar: Calendar | None = None,
-    habit: Habit = "places",
+    kind: Kind = "places",
 ) -> MovesMade:
     """Moves between successive windows that are steps."""
     person, window = np.nonzero(training != NOWHERE)
@@ -111,7 +111,7 @@ def moves_made(
     if options.elsewhere == "skip":
         succeeds &= window[1:] == window[:-1] + 1
     own = places.local[person, place].astype(np.int64)
-    context = contexts_of(habit, own, np.concatenate(([False], succeeds))[: own.size])
+    context = contexts_of(kind, own, np.concatenate(([False], succeeds))[: own.size])
     succeeds &= is_in_slot(window[:-1], options.slots, calendar)
     at = np.flatnonzero(succeeds)
     mover = person[at]
@@ -151,7 +151,7 @@ class FitResult:
     dropped: dict[str, int]
     options: FitOptions
     calendar: Calendar | None = None
-    habit: Habit = "places"
+    habit: Habit = PLACES
 
     def summary(self) -> dict[str, Any]:
         """What was kept, what was dropped and why, and which choices looked ahead; for people to read."""
@@ -166,7 +166,7 @@ class FitResult:
             "training windows": self.training.shape[1],
             "held-out windows": self.held_out.shape[1],
             "places a person, median": float(np.median(sizes)) if sizes.size else 0.0,
-            **({"states a person, median": float(np.median(states))} if self.habit != "places" else {}),
+            **({"states a person, median": float(np.median(states))} if self.habit.weight else {}),
             "people with a held-out place unknown to their prior": int(self.has_unknown_place().sum()),
             "dropped": dict(self.dropped),
             "looks ahead": list(self.options.looks_ahead),
@@ -196,11 +196,11 @@ def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResu
     dropped = {**found.dropped, "people without a training window": int((~fitted).sum())}
     training, held_out = np.split(found.places[fitted], [training_windows], axis=1)
     people = [person for person, kept in zip(found.people, fitted, strict=True) if kept]
-    habit: Habit = "places"
+    habit = PLACES
     if len(options.habits) > 1:
         tried = _surprises(training, len(found.location_names), found.first_slot, options, found.calendar)
         known = {name: value for name, value in tried.items() if value is not None}
-        habit = min(known, key=known.__getitem__, default="places")
+        habit = min(known, key=known.__getitem__, default=habit)
     population, evidence = _fit(people, training, found, options, habit)
     return FitResult(
         population,
@@ -229,7 +229,7 @@ def _fit(
 ) -> tuple[Population, Evidence]:
     """The chain of each person, and the evidence it rests on."""
     places = chain_places(training, len(found.location_names), options)
-    moves = moves_made(training, places, found.first_slot, options, found.calendar, habit)
+    moves = moves_made(training, places, found.first_slot, options, found.calendar, habit.kind)
     weight = fading(training.shape[1], options.recency)[training.shape[1] - 1 - moves.window]
     blocks = free = MatrixBlocks(places.size)
     rows = _normalised(free, _count(free, moves.entry(free, moves.person), weight), options)
@@ -237,15 +237,15 @@ def _fit(
         blocks = MatrixBlocks(np.repeat(places.size, options.slots))
         in_slot = _count(blocks, moves.entry(blocks, moves.block(options.slots)), weight)
         rows = _shrunk(free, blocks, in_slot, rows.probability, options)
-    if habit == "places":
+    if habit.kind == "places":
         row, column = blocks.position()
         slot = np.resize(np.arange(options.slots, dtype=np.int32), blocks.size.size)
         of_entry = np.repeat(slot, blocks.size**2)
         packed_moves = Moves(blocks.start[:: options.slots], of_entry, row, column, rows.probability)
         own = Lists(places.start, places.locations)
     else:
-        states = states_of(habit, places.size, moves.person, moves.origin, moves.context)
-        packed_moves, rows = _in_states(states, blocks, rows, moves, weight, options)
+        states = states_of(habit.kind, places.size, moves.person, moves.origin, moves.context)
+        packed_moves, rows = _in_states(states, blocks, rows, moves, weight, options.slots, habit.weight)
         own = Lists(states.start, places.locations[places.start[states.person] + states.place])
     packed = Population.from_moves(
         people,
@@ -285,7 +285,7 @@ class _StateEntries(NamedTuple):
         first, person = self.states.start, moves.person
         row = moves.slot * np.diff(first)[person] + state - first[person]  # of the person's
         entry = self.start[person] + row * self.states.size[person] + moves.target
-        return first[person] * self.slots + row, entry
+        return np.asarray(first[person] * self.slots + row), np.asarray(entry)
 
 
 def _in_states(
@@ -294,26 +294,26 @@ def _in_states(
     of_places: _FittedRows,
     moves: MovesMade,
     weight: NDArray[np.float64],
-    options: FitOptions,
+    slots: int,
+    drawn: float,
 ) -> tuple[Moves, _FittedRows]:
     """Rows of states, drawn towards those of their places: ``(n + w p) / (sum n + w)``."""
-    laid_out = _StateEntries(states, options.slots)
+    laid_out = _StateEntries(states, slots)
     count = np.diff(states.start)
-    owner = np.repeat(np.arange(count.size), count * options.slots)  # of each row
-    inner = np.arange(owner.size) - np.repeat(states.start[:-1] * options.slots, count * options.slots)
+    owner = np.repeat(np.arange(count.size), count * slots)  # of each row
+    inner = np.arange(owner.size) - np.repeat(states.start[:-1] * slots, count * slots)
     slot, state = inner // count[owner], states.start[owner] + inner % count[owner]
     size = states.size[owner]
     row = np.repeat(np.arange(owner.size), size)
     target = np.arange(row.size) - np.repeat(np.cumsum(size) - size, size)
-    block = owner * options.slots + slot
+    block = owner * slots + slot
     source = blocks.start[block] + states.place[state] * size
     base = of_places.probability[source[row] + target]
     _, entry = laid_out.of(moves)
     counts = np.bincount(entry, weight, minlength=row.size)
     left = np.bincount(row, counts, minlength=owner.size)
-    drawn = np.where((left == 0) & (options.shrinkage_weight == 0), 1.0, options.shrinkage_weight)
     bare = states.context[state] == NONE
-    fitted = np.where(bare[row], base, (counts + drawn[row] * base) / (left + drawn)[row])
+    fitted = np.where(bare[row], base, (counts + drawn * base) / (left + drawn)[row])
     evidence = np.where(bare, of_places.evidence[blocks.row_start[block] + states.place[state]], left + drawn)
     begin = states.start[owner]
     packed = Moves(
@@ -406,14 +406,14 @@ def predict_held_out(fit: FitResult) -> HeldOutPrediction | None:
 class TrainingSurprise(NamedTuple):
     """Surprise of ``moves`` training moves, nats a move: with the recency chosen, and with equal weights.
 
-    ``by_habit`` has it for each habit that was tried. None where a move was impossible. It compares ways of
-    fitting on these windows; that ceilings are right it does not say.
+    ``by_habit`` has the least of each kind of habit that was tried. None where a move was impossible. It
+    compares ways of fitting on these windows; that ceilings are right it does not say.
     """
 
     moves: int
     surprise: float | None
     with_equal_weights: float | None
-    by_habit: dict[Habit, float | None]
+    by_habit: dict[Kind, float | None]
 
 
 def training_surprise(fit: FitResult) -> TrainingSurprise:
@@ -425,7 +425,10 @@ def training_surprise(fit: FitResult) -> TrainingSurprise:
     )  # fmt: skip
     places = chain_places(fit.training, fit.population.location_count, fit.options)
     moves = moves_made(fit.training, places, fit.first_slot, fit.options, fit.calendar)
-    return TrainingSurprise(moves.person.size, tried[fit.habit], equal[fit.habit], tried)
+    least: dict[Kind, float | None] = {}
+    for habit, value in sorted(tried.items(), key=lambda each: inf if each[1] is None else each[1]):
+        least.setdefault(habit.kind, value)
+    return TrainingSurprise(moves.person.size, tried[fit.habit], equal[fit.habit], least)
 
 
 def _surprises(
@@ -441,7 +444,7 @@ def _surprises(
     return {
         habit: _surprise(moves, places.size, options, habit)
         for habit in habits or options.habits
-        for moves in (moves_made(training, places, first_slot, options, calendar, habit),)
+        for moves in (moves_made(training, places, first_slot, options, calendar, habit.kind),)
     }
 
 
@@ -473,10 +476,11 @@ def _surprise(moves: MovesMade, size: NDArray[np.int64], options: FitOptions, ha
         blocks, block = MatrixBlocks(np.repeat(size, options.slots)), moves.block(options.slots)
         levels.append((blocks.row_start[block] + moves.origin, moves.entry(blocks, block)))
     has_context = np.ones((len(levels) + 1, moves.person.size), dtype=np.bool_)
-    if habit != "places":
-        states = states_of(habit, size, moves.person, moves.origin, moves.context)
+    if habit.kind != "places":
+        states = states_of(habit.kind, size, moves.person, moves.origin, moves.context)
         has_context[len(levels)] = moves.context != NONE
         levels.append(_StateEntries(states, options.slots).of(moves))
+    weights = [0.0, *([options.shrinkage_weight] if options.slots > 1 else ()), habit.weight]
     counted = [_Fading(int(entry.max(initial=-1)) + 1, factors) for _, entry in levels]
     left = [_Fading(int(row.max(initial=-1)) + 1, factors) for row, _ in levels]
     order = np.argsort(moves.window, kind="stable")  # at most one move a person in each window
@@ -491,7 +495,7 @@ def _surprise(moves: MovesMade, size: NDArray[np.int64], options: FitOptions, ha
             if level == 0:
                 probability[at] = _smoothed(hits, total, moves, at, size, options)
             else:
-                probability[at] = _drawn(hits, total, probability[at], options)
+                probability[at] = _drawn(hits, total, probability[at], weights[level])
             counted[level].add_one(entry[at])
             left[level].add_one(row[at])
     if (probability <= 0.0).any():
@@ -519,8 +523,8 @@ def _smoothed(
 
 
 def _drawn(
-    hits: NDArray[np.float64], total: NDArray[np.float64], free: NDArray[np.float64], options: FitOptions
+    hits: NDArray[np.float64], total: NDArray[np.float64], free: NDArray[np.float64], drawn: float
 ) -> NDArray[np.float64]:
-    """The same in rows of a slot, drawn towards the cycle-free ones."""
-    weight = np.where((total == 0.0) & (options.shrinkage_weight == 0), 1.0, options.shrinkage_weight)
+    """The same in rows of a slot or a context, drawn towards those without by so many moves."""
+    weight = np.where((total == 0.0) & (drawn == 0), 1.0, drawn)
     return np.asarray((hits + weight * free) / (total + weight), dtype=np.float64)

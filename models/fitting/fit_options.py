@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from models.arguments import checked, whole
 from models.calendar import Calendar
 from models.exceptions import CheckinError
-from models.fitting.contexts import Habit
+from models.fitting.contexts import PLACES, WEIGHTS, Habit, Kind
 
 WindowPlace = Literal["most_frequent", "first", "last"]
 Elsewhere = Literal["location", "bridge", "skip"]
@@ -71,12 +71,13 @@ class FitOptions:
         slot. In a weekly cycle holidays are the Sunday of their week. Without a time zone days have 24 hours.
     ``shrinkage_weight``
         How many moves the person's row without a cycle counts for, next to the moves counted in a slot; a
-        slot without moves gets that row. For ``order`` and ``dwell`` the same, next to the row of a place.
+        slot without moves gets that row.
     ``order``, ``dwell``
         What the next place may depend on besides the present one: with 2, the place before it; with
         ``dwell``, for how many steps one has been there. Used is what surprises least on the training moves,
         each predicted from those before it (:func:`~models.fitting.training_surprise`); it may be the
-        present place alone. Not in the paper.
+        present place alone. Rows are drawn towards those of the place by 5, 20 or 100 moves, chosen
+        likewise. Not in the paper.
     """
 
     window_seconds: int = 1_728_000
@@ -156,8 +157,9 @@ class FitOptions:
     @property
     def habits(self) -> tuple[Habit, ...]:
         """What is tried; the plainest first, which a tie goes to."""
-        second: tuple[Habit, ...] = ("second order",) if self.order == 2 else ()
-        return ("places", *second, *(("stays",) if self.dwell else ()))
+        kinds: list[Kind] = ["second order"] if self.order == 2 else []
+        kinds += ["stays"] if self.dwell else []
+        return (PLACES, *(Habit(kind, weight) for kind in kinds for weight in WEIGHTS))
 
     @property
     def pseudo_count(self) -> float:

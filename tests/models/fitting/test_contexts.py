@@ -64,7 +64,7 @@ def test_the_habit_is_chosen_by_what_surprises_least_one_move_ahead(way, habit: 
     """People made with each habit get it, at a surprise less than the others'; and a sentence says so."""
     result = fit(way)
     found = training_surprise(result)
-    assert result.habit == habit == min(found.by_habit, key=found.by_habit.__getitem__)
+    assert result.habit.kind == habit == min(found.by_habit, key=found.by_habit.__getitem__)
     assert found.surprise == found.by_habit[habit]
     assert result.population.shares_places is (habit != "places")
     said = _surprise_in_words(found._asdict())
@@ -79,10 +79,10 @@ def test_rows_and_evidence_are_those_counted_by_hand(way, slots: int) -> None:
     """Every state's row, its evidence, and every training move predicted from those before it."""
     result = fit(way, steps=40, people=2, slots=slots, held_out_windows=4, recency=0.9)
     plain = fit(way, steps=40, people=2, slots=slots, held_out_windows=4, recency=0.9, order=1, dwell=False)
-    weight, nats = result.options.shrinkage_weight, []
+    weight, nats = result.habit.weight, []
     for person, trace in enumerate(result.training):
         chain, base = result.population.chain(person), plain.population.chain(person)
-        moves = list(with_contexts(trace, result.habit))
+        moves = list(with_contexts(trace, result.habit.kind))
         counts: Counter[tuple[int, ...]] = Counter()
         for window, origin, context, target in moves:
             age = trace.size - 1 - window
@@ -97,7 +97,7 @@ def test_rows_and_evidence_are_those_counted_by_hand(way, slots: int) -> None:
                 expected = np.zeros(len(states))
                 total = sum(counts[slot, place, context, target] for target in base.places)
                 for target, chance in zip(base.places.tolist(), row, strict=True):
-                    after = following(result.habit, place, context, target)
+                    after = following(result.habit.kind, place, context, target)
                     at = states.index((target, after if (target, after) in states else -1))
                     drawn = (counts[slot, place, context, target] + weight * chance) / (total + weight)
                     expected[at] = chance if context == -1 else drawn
@@ -145,7 +145,8 @@ def surprises(moves, result: FitResult, slots: int, size: int) -> list[float]:
         chance = (seen[0, 0] + options.pseudo_count) / (seen[0, 1] + options.pseudo_count * size)
         for level in range(1 if slots > 1 else 2, 3 if context != -1 else 2):
             hits, total = seen[level]
-            chance = (hits + options.shrinkage_weight * chance) / (total + options.shrinkage_weight)
+            drawn = options.shrinkage_weight if level == 1 else result.habit.weight
+            chance = (hits + drawn * chance) / (total + drawn)
         nats.append(-np.log(chance))
     return nats
 
