@@ -68,11 +68,13 @@ def adversaries(tuples: int) -> Iterator[Adversary]:
 def compose(*channels: NDArray[np.float64]) -> NDArray[np.float64]:
     """The joint channel of several with independent coins: ``channel[x_1, ..., x_n, output]`` each.
 
-    Outputs of the result are all combinations, in the order of the channels.
+    Outputs of the result are all combinations, in the order of the channels. A channel with an axis more sees
+    what came out so far: ``channel[x_1, ..., x_n, earlier, output]``, where ``earlier`` counts the combined
+    outputs of the channels before it (Zhao's auxiliary input).
     """
     joint = channels[0]
     for channel in channels[1:]:
-        pair = joint[..., :, None] * channel[..., None, :]
+        pair = joint[..., :, None] * (channel if channel.ndim > joint.ndim else channel[..., None, :])
         joint = pair.reshape(*pair.shape[:-2], -1)
     return joint
 

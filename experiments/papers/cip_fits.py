@@ -1,18 +1,16 @@
 """Gaussian-process priors of real count series: how periodic and how smooth hourly counts are.
 
-``python -m experiments.gaussian_process_fits --data FOLDER`` fits hourly pedestrians
-of Melbourne (every sensor with a long record) and bicycles over the Fremont Bridge. Each series is four weeks
-of square roots of counts, cut into pieces of two days of mean 0 and variance 1: the preparation of Meehan and
-Chaudhuri (appendix 7.4). ``gp-fits`` holds the fits as CSV, and as PNG a week that is predicted from the four
-before it. For the fitted daily cycle it also says what noise of a given size would be worth.
+The stand-in for the traces and temperatures of Meehan and Chaudhuri (appendix 7.4): hourly pedestrians of
+Melbourne (every sensor with a long record) and bicycles over the Fremont Bridge. As there, each series is cut
+into pieces of mean 0 and variance 1; here of two days, of square roots of counts. For the fitted daily cycle
+it also says what noise of a given size would be worth.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.ledgers import release_loss
-from experiments.inferential_privacy import pyplot, save, write_csv
+from experiments.drawing import grid, save
+from experiments.held_out import find_data
+from experiments.measure import write_csv
+from experiments.papers import Claim
+from experiments.real_checkins import MissingDataError
 from models.gaussian_process import (
     RBF,
     GaussianProcessPrior,
@@ -130,13 +132,11 @@ def designed_losses(kernel: Kernel) -> dict[str, float]:
 
 def draw(chosen: list[Series], path: Path) -> None:
     """A week of each, predicted from the weeks before by a cycle of days that changes within the week."""
-    plt = pyplot()
-    size = (9, 2.8 * len(chosen))
-    figure, grid = plt.subplots(len(chosen), 1, figsize=size, layout="constrained", squeeze=False)
-    for axes, series in zip(grid[:, 0], chosen, strict=True):
+    figure, axes_of = grid(len(chosen), 1, 9.0, 2.6)
+    for axes, series in zip(axes_of, chosen, strict=True):
         draw_week(axes, series)
-    grid[0, 0].legend(frameon=False, loc="upper right", ncols=3)
-    grid[-1, 0].set_xlabel("hour of the week that was not fitted")
+    axes_of[0].legend(frameon=False, loc="upper right", ncols=3)
+    axes_of[-1].set_xlabel("hour of the week that was not fitted")
     save(figure, path)
 
 
@@ -166,20 +166,25 @@ def draw_week(axes: Any, series: Series) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def main() -> None:
-    """Fit every series; write the table and the picture."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--results", type=Path, default=Path("docs/results/tables"))
-    arguments = parser.parse_args()
-    every = [*melbourne(arguments.data), *fremont(arguments.data)]
-    fits = [fit(series) for series in every]
-    write_csv(arguments.results / "gp-fits.csv", [asdict(each) for each in fits])
+def fits(figures: Path, data: Path | None) -> list[Claim]:
+    """``cip-fits``: every series fitted, and as a picture a week predicted from the four before."""
+    folder = find_data(data)
+    if not (folder / "melbourne_pedestrian_hourly.parquet").exists():
+        raise MissingDataError(
+            f"no melbourne_pedestrian_hourly.parquet in {folder}: name its folder with --data"
+        )
+    every = [*melbourne(folder), *fremont(folder)]
+    found = [fit(series) for series in every]
+    write_csv(found, figures / "cip-fits.csv")
     busiest = max(every[:-1], key=lambda series: series.counts.mean())
-    draw([busiest, every[-1]], arguments.results / "gp-fits.png")
-    scales = np.quantile([each.cycle_length_scale for each in fits], [0.25, 0.5, 0.75])
-    print(f"{len(fits)} series; quartiles of the cycle's length scale {np.round(scales, 2)}")
-
-
-if __name__ == "__main__":
-    main()
+    draw([busiest, every[-1]], figures / "cip-fits.png")
+    smooth, cycle = (
+        np.quantile([getattr(each, name) for each in found], [0.25, 0.75])
+        for name in ("effective_length_scale", "cycle_length_scale")
+    )
+    return [
+        Claim("7.4", "effective length scale, smooth (there location, here counts)", "median about 6",
+              f"middle half {smooth[0]:.1f} to {smooth[1]:.1f}", "other data"),
+        Claim("7.4", "effective length scale, periodic (there temperature, here counts)", "median about 1.1",
+              f"middle half {cycle[0]:.2f} to {cycle[1]:.2f}", "other data"),
+    ]  # fmt: skip
