@@ -35,6 +35,7 @@ from tallyguard.results import (
     nats,
     new_axes,
     noted,
+    places_note,
     plot_ceilings,
     seen_under,
 )
@@ -327,7 +328,18 @@ def audit(
             for each in audited
         }
     )
-    return Audits(audits, basis_note(len(population), population.assumed), within, sure, questions=asked)
+    note = _notes(population, schedule, chosen, asked)
+    return Audits(audits, note, within, sure, questions=asked)
+
+
+def _notes(
+    population: Population, schedule: Schedule, people: Sequence[int] | None, asked: Sequence[Question]
+) -> str | None:
+    """What must be said of the priors, and of places that are probably none, where places are asked."""
+    chosen = range(len(population)) if people is None else people
+    said = basis_note(len(population), population.assumed)
+    places = None if asked else places_note(population, schedule, chosen)
+    return "; ".join(each for each in (said, places) if each) or None
 
 
 def questions_of(given: Question | Sequence[Question] | None) -> tuple[Question, ...]:
@@ -371,7 +383,7 @@ def certify(
             population, schedule, mistakes, people=chosen, effort=effort, adversary=adversary, asked=each
         )
     ]
-    note = basis_note(len(population), population.assumed)
+    note = _notes(population, schedule, chosen, asked)
     of_personas = population.weights is not None
     condition = crowd_note(adversary, population.everybody - 1, of_personas=of_personas)
     return Audits(found, note, condition=condition, questions=asked)

@@ -43,7 +43,7 @@ def own_attack(name: str, guess: object) -> Attack:
     if not callable(guess):
         raise ArgumentError(
             "an attack must be a function of what is seen",
-            repr(guess)[:40],
+            f"a {type(guess).__name__}",
             "write one that returns T places",
         )
 

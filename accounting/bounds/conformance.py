@@ -89,7 +89,9 @@ def check_bound(
     :class:`~models.exceptions.ArgumentError` for something that cannot be called, or fewer than one case.
     """
     if not callable(compute):
-        raise ArgumentError("a bound must be a function of a question", repr(compute)[:40], "write one")
+        raise ArgumentError(
+            "a bound must be a function of a question", f"a {type(compute).__name__}", "write one"
+        )
     if cases < 1:
         raise ArgumentError("cases must be at least 1", cases, "take 60")
     questions = answered = 0

@@ -51,7 +51,9 @@ def _has_plain_noise(exposure: Exposure) -> bool:
 def own_bound(name: str, compute: object, is_vouched: bool = False) -> Bound:
     """A bound from outside. Not asked about labels, nor where a noise law is not all that a count shows."""
     if not callable(compute):
-        raise ArgumentError("a bound must be a function of a question", repr(compute)[:40], "write one")
+        raise ArgumentError(
+            "a bound must be a function of a question", f"a {type(compute).__name__}", "write one"
+        )
 
     def value(question: Question) -> float | None:
         if question.exposure.is_labelled or not _has_plain_noise(question.exposure):

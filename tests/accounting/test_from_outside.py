@@ -221,7 +221,7 @@ def test_an_own_mechanism_is_known_to_schedules_and_settings() -> None:
             "must have a name of its own, got 'exact', which is one of loose",
         ),
         (register_bound, ("my bound", pinsker), "letters, digits and underscores"),
-        (register_bound, ("mine", 0.5), "must be a function of a question"),
+        (register_bound, ("mine", 0.5), "must be a function of a question, got a float"),
         (register_attack, ("map", stays), "must have a name of its own"),
         (register_attack, ("mine", None), "must be a function of what is seen"),
         (register_mechanism, (tg.Gaussian,), "must have a name of its own, got 'gaussian'"),
