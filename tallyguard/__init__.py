@@ -62,7 +62,7 @@ from models.releases import (
 )
 from stream_app.setup.this_process import own_version
 from tallyguard.attacks import Attacks, attack
-from tallyguard.audits import Audits, Why, advantage, audit, certify, explain
+from tallyguard.audits import Audits, Why, advantage, audit, certify, explain, unregister
 from tallyguard.papers import (
     SideBySide,
     bayesian_ledger,
@@ -154,6 +154,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "check_bound",
     "BoundCheck",
     "BoundQuestion",
+    "unregister",
     "Accountant",
     "HorizonSettings",
     "ledger",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
+from accounting.attacks import ATTACKS
 from accounting.audit import (
     AttackSettings,
     Audit,
@@ -21,6 +22,7 @@ from accounting.exceptions import HorizonError
 from accounting.exposure.crowd import CrowdAdversary
 from models.arguments import checked
 from models.exceptions import ArgumentError, PriorError
+from models.mechanisms import MECHANISMS
 from models.priors import Evidence, MovementPrior, Population, Question
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note, crowd_note, posterior_note, radius_note
@@ -408,6 +410,14 @@ def explain(
 def _seeded(effort: Effort | None, seed: int | None) -> Effort | None:
     """The effort with the seed, where there is one."""
     return effort if seed is None else replace(effort or Effort(), seed=seed)
+
+
+@checked(ArgumentError)
+def unregister(name: str) -> None:
+    """Take back a mechanism, bound or attack of your own by its name; :class:`ArgumentError` for none."""
+    own = [registry for registry in (MECHANISMS, ALL_BOUNDS, ATTACKS) if name in registry.own]
+    for registry in own or (ALL_BOUNDS,):
+        registry.remove(name)
 
 
 def own_bound_of(audit: Audit, name: str) -> float | None:

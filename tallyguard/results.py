@@ -16,7 +16,6 @@ from models.releases import Schedule
 from stream_app.watching.wording import NEAREST, UP, shortened, significant
 
 if TYPE_CHECKING:
-    import pandas
     import polars
     from matplotlib.axes import Axes
 
@@ -152,7 +151,7 @@ class Table(ABC):
         """All columns as an Arrow table."""
         return self.table()
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self) -> Any:
         """All columns as a frame of pandas, which must be installed."""
         return self.table().to_pandas()
 

@@ -139,8 +139,8 @@ def per_value_loss(prior: Floats, noise: Floats, secret: Sequence[int], order: f
 def gaussian_renyi_divergence(mean_shift: Floats, left: Floats, right: Floats, order: float) -> float:
     """``D_order(N(m, left) || N(m - mean_shift, right))`` in nats for covariances (n, n).
 
-    With ``mixed = order right + (1 - order) left``: ``order/2 shift^T mixed^-1 shift
-    - ln(|mixed| / (|left|^(1-order) |right|^order)) / (2 (order - 1))``, inf where ``mixed`` is not positive
+    With ``mixed = order right + (1 - order) left``: ``order/2 shift^T mixed^-1 shift - ln(
+    |mixed| / (|left|^(1-order) |right|^order)) / (2 (order - 1))``, inf where ``mixed`` is not positive
     definite (Gil, Alajaji, Linder, "Rényi divergence measures for commonly used univariate continuous
     distributions", 2013, table 2 and its multivariate case).
     """

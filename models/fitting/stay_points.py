@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from models.arguments import checked
@@ -43,9 +44,7 @@ def stays_of(
             "rename its columns to uid, datetime, lat and lng",
         )
     try:
-        import geopandas
-        import pandas
-        import trackintel
+        geopandas, pandas, trackintel = map(import_module, ("geopandas", "pandas", "trackintel"))
     except ImportError as error:
         raise CheckinError(
             "trackintel must be installed to make places of points",

@@ -119,9 +119,9 @@ def with_device(prior: MovementPrior, at: Sequence[int], misses: float, falsely:
     others, which the adversary knows. A device that counts everybody anew with these chances shows less than
     an exact one, so that a ceiling for exact counts holds for it too.
     """
-    for name, chance in (("misses", misses), ("falsely", falsely)):
-        if not 0.0 <= chance <= 1.0:
-            raise PriorError(f"{name} must lie in 0..1", chance, "give the probability of an error in a step")
+    for name, rate in (("misses", misses), ("falsely", falsely)):
+        if not 0.0 <= rate <= 1.0:
+            raise PriorError(f"{name} must lie in 0..1", rate, "give the probability of an error in a step")
     here = np.isin(prior.places, at)
     if not here.any():
         raise PriorError(

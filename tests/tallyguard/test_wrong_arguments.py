@@ -284,6 +284,7 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "register_mechanism": (tg.register_mechanism, {"kind": int}),
     "register_bound": (tg.register_bound, {"name": "my bound", "compute": None, "is_vouched": False}),
     "register_attack": (tg.register_attack, {"name": "my attack", "guess": None}),
+    "unregister": (tg.unregister, {"name": "nobody's"}),
     "check_bound": (
         tg.check_bound,
         {"compute": lambda question: 1.0, "cases": 1, "name": "own", "effort": None},
