@@ -44,9 +44,9 @@ NumberList = Annotated[tuple[float, ...], NoDecode, BeforeValidator(_split)]
 
 
 class Section(BaseModel):
-    """A table of the settings file."""
+    """A table of the settings file; what a setting means stands below it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 _DAY_SECONDS = 86_400

@@ -32,7 +32,6 @@ from stream_app.steps.plan import (
 from stream_app.steps.risk_output import (
     JsonlRisks,
     ParquetRisks,
-    RiskFormat,
     RiskRecords,
     RiskWriter,
     condition_of,
@@ -69,7 +68,6 @@ __all__ = [
     "Plan",
     "Publisher",
     "RevisedCount",
-    "RiskFormat",
     "RiskRecords",
     "RiskWriter",
     "RunTotals",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
 from heapq import nsmallest
 from io import BytesIO
 from pathlib import Path
@@ -49,13 +48,6 @@ class RiskRecords(NamedTuple):
     by: tuple[str, ...]
     crowd: NDArray[np.float64] | None = None
     crowd_by: tuple[str, ...] = ()
-
-
-class RiskFormat(StrEnum):
-    """How records of single people are written; summaries are always JSONL."""
-
-    JSONL = "jsonl"
-    PARQUET = "parquet"
 
 
 class RiskWriter(Protocol):

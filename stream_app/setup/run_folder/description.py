@@ -12,7 +12,7 @@ Worked example: a run begins, and continues after 15 steps with another ``grace`
     number 0, begun,     step 0,  about {description: {settings: {grace: 2, …}, …}, …}
     number 1, described, step 15, about {description: {settings: {grace: 5, …}, …}, …}
 
-and :func:`descriptions` of 48 steps are 0 to 14 with the first, 15 to 47 with the second.
+and steps 0 to 14 are described by the first, those from 15 on by the second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
@@ -136,25 +136,6 @@ class Description(BaseModel):
     def degrees(self) -> dict[str, tuple[float, float]]:
         """Longitude and latitude of the sensors that have both."""
         return {} if self.sensors is None else degrees_of(self.sensors)
-
-
-class Described(NamedTuple):
-    """Steps ``first`` to ``until`` (exclusive) with what described them; None where nothing did."""
-
-    first: int
-    until: int
-    description: Description | None
-
-
-def descriptions(entries: Iterable[Entry], steps: int) -> tuple[Described, ...]:
-    """The first ``steps`` steps by what described them, without empty periods."""
-    starts = [(each.step, Description.read(each.about[DESCRIPTION])) for each in entries if _has(each)]
-    bounds: list[tuple[int, Description | None]] = [(0, None), *starts]
-    ends = [step for step, _ in starts] + [steps]
-    periods = (
-        Described(first, min(until, steps), found) for (first, found), until in zip(bounds, ends, strict=True)
-    )
-    return tuple(each for each in periods if each.first < each.until)
 
 
 def changes_in(entries: Sequence[Entry]) -> tuple[tuple[Change, ...], ...]:
