@@ -77,10 +77,10 @@ test-fast: install-dev ## the tests that take less than two minutes together
 
 lint: docs style ## ruff, mypy --strict on the packages, and the documentation's links
 
-style: install-dev ## ruff and mypy --strict; the site is built by a test, too
+style: install-dev ## ruff and mypy --strict, of a user's file too; the site is built by a test
 	@$(BIN)/ruff check $(wildcard $(CODE))
 	@$(BIN)/ruff format --check $(wildcard $(CODE))
-	@$(BIN)/mypy --strict -p models -p accounting -p stream_app -p tallyguard
+	@$(BIN)/mypy --strict -p models -p accounting -p stream_app -p tallyguard -m tests.tallyguard.typed_user
 
 docs: install-dev ## the documentation as a site, in site/; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

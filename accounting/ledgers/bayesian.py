@@ -14,6 +14,7 @@ from accounting.exceptions import CompositionError, LedgerError
 from accounting.ledgers.differential_privacy import check_delta, log_distance, pure_cost
 from accounting.ledgers.person_cost import Cost, Neighbours, step_cost
 from accounting.ledgers.release_log import ReleaseLog
+from models.arguments import checked
 
 # Bayesian differential privacy of small finite databases, exactly.
 #
@@ -245,6 +246,7 @@ def _forward(release: ChainRelease, fixed: Mapping[int, int], outputs: Sequence[
 _INDEPENDENT_REMEDY = "compose the mechanisms first and take the leakage of the joint one (bayesian.compose)"
 
 
+@checked(CompositionError)
 @dataclass(frozen=True, slots=True)
 class Declared:
     """What the caller vouches for; nothing is assumed.
