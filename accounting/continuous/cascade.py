@@ -16,14 +16,16 @@ different risks.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
+from math import lcm
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accounts_kernel import Accounts
+from accounting.continuous.accounts_kernel import HISTORY, Accounts
 from accounting.continuous.payer import LEAST_GAIN, Due, Payer
 from accounting.continuous.people import (
     CellPositions,
@@ -103,6 +105,82 @@ class Units:
         return int(np.sort(people)[::-1][: people.size if units is None else min(units, people.size)].sum())
 
 
+# Windows that come again, as of sensors that count all day long, are refined once: the refined bounds follow
+# from the window, the slot of the chain it falls in, the fast bound and the carried information alone. Work
+# is paid for as if they were computed, so that what is kept changes no figure.
+
+_MOST_BYTES = 64 * 2**20
+
+_Window = tuple[tuple[int, ...], int, int, bool]
+"""The names of the steps, the slot of the last, the vectors, and whether all counts are taken as exact."""
+
+
+class _Known(NamedTuple):
+    """What refining found in one window, by chain, (C,) each, and the figures that it began with."""
+
+    before: NDArray[np.float64]  # the risk before; not a number where nothing is known
+    carried: NDArray[np.int64]
+    risk: NDArray[np.float64]
+    decided_by: NDArray[np.int8]
+
+
+class RepeatedWindows:
+    """Refines chains, and keeps what is found in windows whose steps are named, the last used ones.
+
+    Kept are chains with a stationary start that are accounted since before the window.
+    """
+
+    def __init__(self, accounts: Accounts) -> None:
+        """For the chains of these accounts, as long as their moves and slots are the same."""
+        self._period = lcm(*np.unique(accounts.population.slots).tolist())
+        self._is_stationary = np.diff(accounts.population.initial_start) == 0
+        self._most = max(1, _MOST_BYTES // max(1, 25 * accounts.since.size))
+        self._windows: OrderedDict[_Window, tuple[tuple[SeenSteps, ...], _Known]] = OrderedDict()
+        self.steps: tuple[SeenSteps, ...] = ()
+
+    def refine(
+        self,
+        accounts: Accounts,
+        chains: NDArray[np.int64],
+        last_step: int,
+        seen: SeenSteps,
+        *,
+        is_exact: bool,
+    ) -> None:
+        """As :func:`~accounting.continuous.refine_kernel.refine`, of the window ``steps``."""
+        state, horizon = accounts.state, accounts.horizon
+        first = last_step - horizon.steps + 1
+        is_old = self._is_stationary[chains] & (first - accounts.since[chains] > HISTORY)
+        if len(self.steps) < HISTORY + horizon.steps or not is_old.any():
+            refine(accounts, chains, last_step, seen)
+            return
+        known = self._known((tuple(map(id, self.steps)), last_step % self._period, horizon.vectors, is_exact))
+        before, carried = state.risk[chains], state.carried[first % len(state.carried), chains]
+        is_known = is_old & (known.before[chains] == before) & (known.carried[chains] == carried)
+        old = chains[is_known]
+        is_lower = known.risk[old] < before[is_known]
+        state.risk[old] = known.risk[old]
+        state.decided_by[old[is_lower]] = known.decided_by[old[is_lower]]
+        if is_known.all():
+            return
+        refine(accounts, chains[~is_known], last_step, seen)
+        is_new = is_old & ~is_known
+        new = chains[is_new]
+        known.before[new], known.carried[new] = before[is_new], carried[is_new]
+        known.risk[new], known.decided_by[new] = state.risk[new], state.decided_by[new]
+
+    def _known(self, key: _Window) -> _Known:
+        chains = self._is_stationary.size
+        if key not in self._windows:
+            figures = np.full(chains, np.nan), np.zeros(chains, np.int64), np.zeros(chains)
+            # The steps are kept, so that no others get their names.
+            self._windows[key] = self.steps, _Known(*figures, np.zeros(chains, np.int8))
+            if len(self._windows) > self._most:
+                self._windows.popitem(last=False)
+        self._windows.move_to_end(key)
+        return self._windows[key][1]
+
+
 class _Refined(NamedTuple):
     """The figures of all chains after one way, (C,) each."""
 
@@ -117,7 +195,15 @@ class Cascade:
     then its figures are kept for each way.
     """
 
-    def __init__(self, accounts: Accounts, last_step: int, seen: SeenSteps, due: Due, units: Units) -> None:
+    def __init__(
+        self,
+        accounts: Accounts,
+        last_step: int,
+        seen: SeenSteps,
+        due: Due,
+        units: Units,
+        windows: RepeatedWindows,
+    ) -> None:
         """``seen`` (HISTORY + T rows) are the steps of the horizon until ``last_step`` and before it."""
         state = accounts.state
         is_due = np.zeros(state.risk.size, dtype=np.bool_)
@@ -127,6 +213,7 @@ class Cascade:
         self._last_step = last_step
         self._seen = seen
         self._units = units
+        self._windows = windows
         self._due = units.by_share[is_due[units.chain[units.by_share]]]
         self._chain = units.chain[self._due]
         self._is_due = is_due
@@ -228,7 +315,9 @@ class Cascade:
             chains, known = np.unique(self._chain[members]), self._refined[before]
             refined = _Refined(known.risk.copy(), known.decided_by.copy())
             state = accounts.state._replace(risk=refined.risk, decided_by=refined.decided_by)
-            refine(accounts._replace(state=state), chains, self._last_step, seen)
+            is_exact = seen is not self._seen
+            accounts = accounts._replace(state=state)
+            self._windows.refine(accounts, chains, self._last_step, seen, is_exact=is_exact)
             self._refined[before | way] = refined
             self._way[members] = before | way
             self._risk[members] = refined.risk[self._chain[members]]
