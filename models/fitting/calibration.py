@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from models.exceptions import PersonaError
 from models.numerics.elementwise import exp, log
-from models.numerics.jit import jit, pjit
+from models.numerics.jit import bare_jit, bare_pjit, jit, pjit
 from models.priors import Lists, Moves, Population
-from models.priors.chain import ChainView, PopulationArrays, chain_view
+from models.priors.chain import PopulationArrays, chain_view
 
 # Kernels of calibration: forward and backward passes over all personas' days, and the flows they make
 # together.
@@ -41,14 +41,24 @@ from models.priors.chain import ChainView, PopulationArrays, chain_view
 # are the factors ``alpha_t`` on moves between locations; a place whose ``tilt`` is zero is one where a day
 # neither begins nor ends. Forward and backward masses are scaled to a largest entry of one: only their
 # ratios within a persona matter, and so no product of factors leaves the range of numbers.
+#
+# All personas go through a slot before any goes on to the next: tables of one slot stay in a core's cache.
 
 
 class Masses(NamedTuple):
-    """``exp(nu)`` and the forward mass of each place, the backward masses of each slot."""
+    """``exp(nu)``, its inverse and the forward mass of each place, the backward masses of each slot."""
 
     tilt: NDArray[np.float64]  # K a persona
+    end: NDArray[np.float64]  # K a persona, ``beta_C``
     forward: NDArray[np.float64]  # K a persona
     beta: NDArray[np.float64]  # C * K a persona, laid out like the distributions
+
+
+class DayMoves(NamedTuple):
+    """Of each entry of all matrices: where it is in a table of all locations, and its weight."""
+
+    cell: NDArray[np.int32]  # origin times locations plus destination
+    weighted: NDArray[np.float64]  # ``P alpha``
 
 
 class FlowBlocks(NamedTuple):
@@ -97,26 +107,84 @@ def _own(population: PopulationArrays, person: int, values: NDArray[np.float64])
     return values[population.places_start[person] : population.places_start[person + 1]]
 
 
+@bare_jit
+def _scale_part(mass: NDArray[np.float64], begin: int, size: int) -> None:
+    """:func:`_scale` of some entries."""
+    largest = 0.0
+    for x in range(begin, begin + size):
+        largest = max(largest, mass[x])
+    if largest > 0.0:
+        for x in range(begin, begin + size):
+            mass[x] /= largest
+
+
+class _At(NamedTuple):
+    """Where one persona's slot begins in the arrays."""
+
+    size: int  # K
+    entry: int
+    column: int  # of the slot
+    beta: int  # of the slot
+    place: int
+
+
+@bare_jit
+def _at(population: PopulationArrays, person: int, slot: int) -> _At:
+    place = population.places_start[person]
+    size = population.places_start[person + 1] - place
+    return _At(
+        size,
+        population.entry_start[person],
+        population.column_start_start[person] + slot * (size + 1),
+        population.distribution_start[person] + slot * size,
+        place,
+    )
+
+
 @pjit(lambda population, *_: population.slots.size, least=64)
-def backward(
-    begin: int,
-    end: int,
-    population: PopulationArrays,
-    factor: NDArray[np.float64],
-    masses: Masses,
+def lay_out(
+    begin: int, end: int, population: PopulationArrays, factor: NDArray[np.float64], moves: DayMoves
 ) -> None:
-    """``beta_t(x) = sum_y P_t(x, y) alpha_t(x, y) beta_{t+1}(y)`` from the end of the day to its start."""
+    """Fill in the moves of all slots."""
     for person in range(begin, end):
-        view, beta = chain_view(population, person), _day(population, person, masses.beta)
-        tilt = _own(population, person, masses.tilt)
-        for slot in range(beta.shape[0] - 1, -1, -1):
-            after, before = _after(slot, tilt, beta), beta[slot]
-            before[:] = 0.0
-            for y in range(after.size):
+        view, first = chain_view(population, person), population.entry_start[person]
+        for slot in range(view.start.shape[0]):
+            for y in range(view.places.size):
                 for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
-                    x = view.row[j]
-                    before[x] += view.value[j] * factor[slot, view.places[x], view.places[y]] * after[y]
-            _scale(before)
+                    a, b = view.places[view.row[j]], view.places[y]
+                    moves.cell[first + j] = a * factor.shape[1] + b
+                    moves.weighted[first + j] = view.value[j] * factor[slot, a, b]
+
+
+@bare_jit
+def _retreat(population: PopulationArrays, person: int, slot: int, moves: DayMoves, masses: Masses) -> None:
+    """One persona's part of :func:`retreat_slot`."""
+    at, columns, beta = _at(population, person, slot), population.column_start, masses.beta
+    is_last = slot + 1 == population.slots[person]
+    for x in range(at.size):
+        beta[at.beta + x] = 0.0
+    for y in range(at.size):
+        after = masses.end[at.place + y] if is_last else beta[at.beta + at.size + y]
+        for j in range(at.entry + columns[at.column + y], at.entry + columns[at.column + y + 1]):
+            beta[at.beta + population.row[j]] += moves.weighted[j] * after
+    _scale_part(beta, at.beta, at.size)
+
+
+@bare_pjit(lambda population, *_: population.slots.size, least=64)
+def retreat_slot(
+    begin: int, end: int, population: PopulationArrays, slot: int, moves: DayMoves, masses: Masses
+) -> None:
+    """``beta_t(x) = sum_y P_t(x, y) alpha_t(x, y) beta_{t+1}(y)`` of one slot."""
+    for person in range(begin, end):
+        _retreat(population, person, slot, moves, masses)
+
+
+@pjit(lambda population, *_: population.slots.size, least=256)
+def end_day(begin: int, end: int, population: PopulationArrays, masses: Masses) -> None:
+    """``beta_C`` of what ``nu`` is now."""
+    for person in range(begin, end):
+        own = _own(population, person, masses.end)
+        own[:] = _end(_own(population, person, masses.tilt))
 
 
 @pjit(lambda population, *_: population.slots.size, least=256)
@@ -128,34 +196,43 @@ def begin_day(begin: int, end: int, population: PopulationArrays, masses: Masses
         _scale(own)
 
 
-@jit
+@bare_jit
 def _joint(
-    view: ChainView,
+    population: PopulationArrays,
+    person: int,
     slot: int,
     factor: NDArray[np.float64],
-    before: NDArray[np.float64],
-    after: NDArray[np.float64],
+    moves: DayMoves,
+    masses: Masses,
     joint: NDArray[np.float64],
 ) -> float:
     """``before(x) P(x, y) factor(x, y) after(y)`` of each entry in turn, and their sum."""
-    total, first = 0.0, view.column_start[slot, 0]
-    for y in range(after.size):
-        for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
-            x = view.row[j]
-            mass = before[x] * view.value[j] * factor[view.places[x], view.places[y]] * after[y]
+    at, columns, total = _at(population, person, slot), population.column_start, 0.0
+    is_last, first = slot + 1 == population.slots[person], at.entry + columns[at.column]
+    for y in range(at.size):
+        after = masses.end[at.place + y] if is_last else masses.beta[at.beta + at.size + y]
+        for j in range(at.entry + columns[at.column + y], at.entry + columns[at.column + y + 1]):
+            before = masses.forward[at.place + population.row[j]]
+            mass = before * population.value[j] * factor[moves.cell[j]] * after
             joint[j - first] = mass
             total += mass
     return total
 
 
-@jit
+@bare_jit
 def _add(
-    view: ChainView, slot: int, joint: NDArray[np.float64], scale: float, flows: NDArray[np.float64]
+    population: PopulationArrays,
+    person: int,
+    slot: int,
+    moves: DayMoves,
+    joint: NDArray[np.float64],
+    scale: float,
+    flows: NDArray[np.float64],
 ) -> None:
-    first = view.column_start[slot, 0]
-    for y in range(view.places.size):
-        for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
-            flows[view.places[view.row[j]], view.places[y]] += scale * joint[j - first]
+    at, columns = _at(population, person, slot), population.column_start
+    first, last = at.entry + columns[at.column], at.entry + columns[at.column + at.size]
+    for j in range(first, last):
+        flows[moves.cell[j]] += scale * joint[j - first]
 
 
 @jit
@@ -175,19 +252,18 @@ def slot_flows(
     population: PopulationArrays,
     slot: int,
     factor: NDArray[np.float64],
+    moves: DayMoves,
     masses: Masses,
 ) -> None:
-    """The flows of a slot as the factors are now, ``factor`` (M, M) being the slot's."""
+    """The flows of a slot as the factors are now, ``factor`` (M * M,) being the slot's."""
     joint = np.empty(_widest(population) ** 2)
     for block in range(begin, end):
-        blocks.flows[block] = 0.0
+        flows = blocks.flows[block].reshape(-1)
+        flows[:] = 0.0
         for person in range(blocks.edges[block], blocks.edges[block + 1]):
-            view, beta = chain_view(population, person), _day(population, person, masses.beta)
-            before = _own(population, person, masses.forward)
-            after = _after(slot, _own(population, person, masses.tilt), beta)
-            total = _joint(view, slot, factor, before, after, joint)
+            total = _joint(population, person, slot, factor, moves, masses, joint)
             if total > 0.0:
-                _add(view, slot, joint, blocks.weight[person] / total, blocks.flows[block])
+                _add(population, person, slot, moves, joint, blocks.weight[person] / total, flows)
 
 
 @pjit(lambda blocks, *_: blocks.edges.size - 1)
@@ -205,6 +281,29 @@ def own_flows(begin: int, end: int, blocks: FlowBlocks, population: PopulationAr
                     flows[view.places[x], view.places[y]] += weight * view.start[at, x] * view.value[j]
 
 
+@bare_jit
+def _advance(
+    population: PopulationArrays,
+    person: int,
+    slot: int,
+    factor: NDArray[np.float64],
+    moves: DayMoves,
+    masses: Masses,
+    later: NDArray[np.float64],
+) -> None:
+    """One persona's part of :func:`advance`."""
+    at, columns, own = _at(population, person, slot), population.column_start, masses.forward
+    for y in range(at.size):
+        later[y] = 0.0
+        for j in range(at.entry + columns[at.column + y], at.entry + columns[at.column + y + 1]):
+            alpha = factor[moves.cell[j]]
+            later[y] += own[at.place + population.row[j]] * population.value[j] * alpha
+            moves.weighted[j] = population.value[j] * alpha
+    for x in range(at.size):
+        own[at.place + x] = later[x]
+    _scale_part(own, at.place, at.size)
+
+
 @pjit(lambda population, *_: population.slots.size, least=64)
 def advance(
     begin: int,
@@ -212,18 +311,13 @@ def advance(
     population: PopulationArrays,
     slot: int,
     factor: NDArray[np.float64],
+    moves: DayMoves,
     masses: Masses,
 ) -> None:
-    """The forward mass one slot later: ``a'(y) = sum_x a(x) P(x, y) alpha(x, y)``."""
+    """The forward mass one slot later: ``a'(y) = sum_x a(x) P(x, y) alpha(x, y)``; weighs the moves anew."""
+    later = np.empty(_widest(population))
     for person in range(begin, end):
-        view, own = chain_view(population, person), _own(population, person, masses.forward)
-        later = np.zeros(own.size)
-        for y in range(own.size):
-            for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
-                x = view.row[j]
-                later[y] += own[x] * view.value[j] * factor[view.places[x], view.places[y]]
-        _scale(later)
-        own[:] = later
+        _advance(population, person, slot, factor, moves, masses, later)
 
 
 @pjit(lambda population, *_: population.slots.size, least=64)
@@ -606,12 +700,16 @@ class _Sweeping:
         self.factor = np.ones((int(arrays.slots[0]), places, places))
         for each in self.constraints:
             self.factor[each.constraint.slot] *= each.factors
+        size = arrays.places.size
         self.masses = Masses(
-            np.ones(arrays.places.size), np.empty(arrays.places.size), np.empty(arrays.distribution.size)
+            np.ones(size), np.empty(size), np.empty(size), np.empty(arrays.distribution.size)
         )
+        self.moves = DayMoves(np.empty(arrays.row.size, np.int32), np.empty(arrays.row.size))
+        lay_out(arrays, self.factor, self.moves)
         self.blocks = blocks_of(population, population.weights / population.weights.sum())
         self.gap = np.empty(len(population))
-        backward(arrays, self.factor, self.masses)
+        end_day(arrays, self.masses)
+        self._go_back()
 
     def sweep(self) -> float:
         """Project on each constraint in turn, then close the day; the error, as a share of all people."""
@@ -621,8 +719,8 @@ class _Sweeping:
             for each in self.constraints:
                 if each.constraint.slot == slot:
                     off = max(off, self._meet(each))
-            advance(arrays, slot, self.factor[slot], self.masses)
-        backward(arrays, self.factor, self.masses)
+            advance(arrays, slot, self.factor[slot].reshape(-1), self.moves, self.masses)
+        self._go_back()
         close_day(arrays, self.masses, self.gap)
         stuck = np.flatnonzero(self.gap < 0.0)
         if stuck.size:
@@ -631,13 +729,20 @@ class _Sweeping:
                 f"none for {stuck.size:,} personas, such as {self.population.people[stuck[0]]!r}",
                 "list trips only, so that staying is free, or leave out cells of zero people",
             )
-        backward(arrays, self.factor, self.masses)
+        end_day(arrays, self.masses)
+        self._go_back()
         return max(off, float((self.blocks.weight * self.gap).sum()))
+
+    def _go_back(self) -> None:
+        """The backward masses of the moves as they are weighted now, from the end of the day to its start."""
+        for slot in reversed(range(self.factor.shape[0])):
+            retreat_slot(self.population.arrays, slot, self.moves, self.masses)
 
     def _meet(self, each: _Fitted) -> float:
         """Update one constraint's factors to meet its masses; the error before that."""
         slot, group = each.constraint.slot, each.constraint.group
-        slot_flows(self.blocks, self.population.arrays, slot, self.factor[slot], self.masses)
+        factor, arrays = self.factor[slot].reshape(-1), self.population.arrays
+        slot_flows(self.blocks, arrays, slot, factor, self.moves, self.masses)
         found = masses_of(group, self.blocks.flows.sum(axis=0), each.target.size)
         before = each.factors
         off = each.update(found, self.exponent)
