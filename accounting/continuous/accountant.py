@@ -506,8 +506,7 @@ class ContinuousAccountant:
         """Set what follows from the chains of this stretch of time."""
         arrays = self._accounts.population
         steps = self._windows.steps if hasattr(self, "_windows") else ()
-        self._windows = RepeatedWindows(self._accounts)
-        self._windows.steps = steps
+        self._windows = RepeatedWindows(self._accounts, steps)
         self._repeated = RepeatedSteps(arrays.slots)
         self._revealed = RevealedInformation(arrays, len(self.population.location_names))
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accounts_kernel import HISTORY, Accounts
+from accounting.continuous.accounts_kernel import Accounts
 from accounting.continuous.payer import LEAST_GAIN, Due, Payer
 from accounting.continuous.people import (
     CellPositions,
@@ -35,7 +35,7 @@ from accounting.continuous.people import (
     PeopleShares,
     UnitPositions,
 )
-from accounting.continuous.refine_kernel import find_operations, refine
+from accounting.continuous.refine_kernel import KEPT, find_operations, refine
 from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
 from models.priors import Population
@@ -105,9 +105,9 @@ class Units:
         return int(np.sort(people)[::-1][: people.size if units is None else min(units, people.size)].sum())
 
 
-# Windows that come again, as of sensors that count all day long, are refined once: the refined bounds follow
-# from the window, the slot of the chain it falls in, the fast bound and the carried information alone. Work
-# is paid for as if they were computed, so that what is kept changes no figure.
+# Windows that come again, as of sensors that count all day long, are refined once: what is slow about the
+# refined bounds follows from the window and the slot it falls in. Work is paid for as if it were computed, so
+# that what is kept changes no figure.
 
 _MOST_BYTES = 64 * 2**20
 
@@ -115,70 +115,30 @@ _Window = tuple[tuple[int, ...], int, int, bool]
 """The names of the steps, the slot of the last, the vectors, and whether all counts are taken as exact."""
 
 
-class _Known(NamedTuple):
-    """What refining found in one window, by chain, (C,) each, and the figures that it began with."""
-
-    before: NDArray[np.float64]  # the risk before; not a number where nothing is known
-    carried: NDArray[np.int64]
-    risk: NDArray[np.float64]
-    decided_by: NDArray[np.int8]
-
-
 class RepeatedWindows:
-    """Refines chains, and keeps what is found in windows whose steps are named, the last used ones.
+    """Refines chains, and keeps what is found in windows whose ``steps`` are known, the last used ones."""
 
-    Kept are chains with a stationary start that are accounted since before the window.
-    """
-
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: Accounts, steps: tuple[SeenSteps, ...] = ()) -> None:
         """For the chains of these accounts, as long as their moves and slots are the same."""
+        self.steps = steps
         self._period = lcm(*np.unique(accounts.population.slots).tolist())
-        self._is_stationary = np.diff(accounts.population.initial_start) == 0
-        self._most = max(1, _MOST_BYTES // max(1, 25 * accounts.since.size))
-        self._windows: OrderedDict[_Window, tuple[tuple[SeenSteps, ...], _Known]] = OrderedDict()
-        self.steps: tuple[SeenSteps, ...] = ()
+        self._shape = accounts.since.size, KEPT
+        self._most = _MOST_BYTES // max(1, 8 * accounts.since.size * KEPT)
+        self._windows: OrderedDict[_Window, tuple[tuple[SeenSteps, ...], NDArray[np.float64]]] = OrderedDict()
 
     def refine(
-        self,
-        accounts: Accounts,
-        chains: NDArray[np.int64],
-        last_step: int,
-        seen: SeenSteps,
-        *,
-        is_exact: bool,
+        self, accounts: Accounts, chains: NDArray[np.int64], last_step: int, seen: SeenSteps, is_exact: bool
     ) -> None:
         """As :func:`~accounting.continuous.refine_kernel.refine`, of the window ``steps``."""
-        state, horizon = accounts.state, accounts.horizon
-        first = last_step - horizon.steps + 1
-        is_old = self._is_stationary[chains] & (first - accounts.since[chains] > HISTORY)
-        if len(self.steps) < HISTORY + horizon.steps or not is_old.any():
-            refine(accounts, chains, last_step, seen)
-            return
-        known = self._known((tuple(map(id, self.steps)), last_step % self._period, horizon.vectors, is_exact))
-        before, carried = state.risk[chains], state.carried[first % len(state.carried), chains]
-        is_known = is_old & (known.before[chains] == before) & (known.carried[chains] == carried)
-        old = chains[is_known]
-        is_lower = known.risk[old] < before[is_known]
-        state.risk[old] = known.risk[old]
-        state.decided_by[old[is_lower]] = known.decided_by[old[is_lower]]
-        if is_known.all():
-            return
-        refine(accounts, chains[~is_known], last_step, seen)
-        is_new = is_old & ~is_known
-        new = chains[is_new]
-        known.before[new], known.carried[new] = before[is_new], carried[is_new]
-        known.risk[new], known.decided_by[new] = state.risk[new], state.decided_by[new]
-
-    def _known(self, key: _Window) -> _Known:
-        chains = self._is_stationary.size
-        if key not in self._windows:
-            figures = np.full(chains, np.nan), np.zeros(chains, np.int64), np.zeros(chains)
+        key = tuple(map(id, self.steps)), last_step % self._period, accounts.horizon.vectors, is_exact
+        known = np.empty((0, KEPT))
+        if self._most and len(self.steps) == len(seen.labels):
             # The steps are kept, so that no others get their names.
-            self._windows[key] = self.steps, _Known(*figures, np.zeros(chains, np.int8))
+            _, known = self._windows.setdefault(key, (self.steps, np.full(self._shape, np.nan)))
+            self._windows.move_to_end(key)
             if len(self._windows) > self._most:
                 self._windows.popitem(last=False)
-        self._windows.move_to_end(key)
-        return self._windows[key][1]
+        refine(accounts, chains, last_step, seen, known)
 
 
 class _Refined(NamedTuple):
@@ -317,7 +277,7 @@ class Cascade:
             state = accounts.state._replace(risk=refined.risk, decided_by=refined.decided_by)
             is_exact = seen is not self._seen
             accounts = accounts._replace(state=state)
-            self._windows.refine(accounts, chains, self._last_step, seen, is_exact=is_exact)
+            self._windows.refine(accounts, chains, self._last_step, seen, is_exact)
             self._refined[before | way] = refined
             self._way[members] = before | way
             self._risk[members] = refined.risk[self._chain[members]]
