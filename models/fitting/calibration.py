@@ -42,23 +42,27 @@ from models.priors.chain import PopulationArrays, chain_view
 # neither begins nor ends. Forward and backward masses are scaled to a largest entry of one: only their
 # ratios within a persona matter, and so no product of factors leaves the range of numbers.
 #
-# All personas go through a slot before any goes on to the next: tables of one slot stay in a core's cache.
+# All personas go through a slot before any goes on to the next, and moves and masses are laid out so: the
+# tables of one slot stay in a core's cache, and all else is read from one end to the other.
 
 
 class Masses(NamedTuple):
     """``exp(nu)``, its inverse and the forward mass of each place, the backward masses of each slot."""
 
-    tilt: NDArray[np.float64]  # K a persona
-    end: NDArray[np.float64]  # K a persona, ``beta_C``
-    forward: NDArray[np.float64]  # K a persona
-    beta: NDArray[np.float64]  # C * K a persona, laid out like the distributions
+    tilt: NDArray[np.float64]  # (P,), of all personas' places
+    end: NDArray[np.float64]  # (P,), ``beta_C``
+    forward: NDArray[np.float64]  # (P,)
+    beta: NDArray[np.float64]  # (C, P)
 
 
-class DayMoves(NamedTuple):
-    """Of each entry of all matrices: where it is in a table of all locations, and its weight."""
+class SlotMoves(NamedTuple):
+    """The entries of one slot's matrices, to one place after the other."""
 
-    cell: NDArray[np.int32]  # origin times locations plus destination
-    weighted: NDArray[np.float64]  # ``P alpha``
+    start: NDArray[np.int64]  # (P + 1,), where those to each place begin
+    origin: NDArray[np.int32]  # the place that they come from, among all personas' places
+    cell: NDArray[np.int32]  # in a table of all locations: that of the origin times M plus that of the place
+    value: NDArray[np.float64]  # ``P_t``
+    weighted: NDArray[np.float64]  # ``P_t alpha_t``
 
 
 class FlowBlocks(NamedTuple):
@@ -88,20 +92,6 @@ def _end(tilt: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @jit
-def _after(slot: int, tilt: NDArray[np.float64], beta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The backward mass one slot after ``slot``."""
-    return beta[slot + 1] if slot + 1 < beta.shape[0] else _end(tilt)
-
-
-@jit
-def _day(population: PopulationArrays, person: int, masses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """One persona's part (C, K) of an array laid out like the distributions."""
-    first, last = population.distribution_start[person], population.distribution_start[person + 1]
-    slots = population.slots[person]
-    return masses[first:last].reshape(slots, (last - first) // slots)
-
-
-@jit
 def _own(population: PopulationArrays, person: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """One persona's part (K,) of an array laid out like the places."""
     return values[population.places_start[person] : population.places_start[person + 1]]
@@ -118,65 +108,53 @@ def _scale_part(mass: NDArray[np.float64], begin: int, size: int) -> None:
             mass[x] /= largest
 
 
-class _At(NamedTuple):
-    """Where one persona's slot begins in the arrays."""
-
-    size: int  # K
-    entry: int
-    column: int  # of the slot
-    beta: int  # of the slot
-    place: int
-
-
-@bare_jit
-def _at(population: PopulationArrays, person: int, slot: int) -> _At:
-    place = population.places_start[person]
-    size = population.places_start[person + 1] - place
-    return _At(
-        size,
-        population.entry_start[person],
-        population.column_start_start[person] + slot * (size + 1),
-        population.distribution_start[person] + slot * size,
-        place,
-    )
+@pjit(lambda population, *_: population.slots.size, least=64)
+def lay_out(
+    begin: int, end: int, population: PopulationArrays, slot: int, locations: int, moves: SlotMoves
+) -> None:
+    """Fill in one slot's moves, without factors; ``moves.start`` is known."""
+    for person in range(begin, end):
+        view, place = chain_view(population, person), population.places_start[person]
+        for y in range(view.places.size):
+            k = moves.start[place + y]
+            for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
+                moves.origin[k] = place + view.row[j]
+                moves.cell[k] = view.places[view.row[j]] * locations + view.places[y]
+                moves.value[k] = moves.weighted[k] = view.value[j]
+                k += 1
 
 
 @pjit(lambda population, *_: population.slots.size, least=64)
-def lay_out(
-    begin: int, end: int, population: PopulationArrays, factor: NDArray[np.float64], moves: DayMoves
-) -> None:
-    """Fill in the moves of all slots."""
+def count_moves(begin: int, end: int, population: PopulationArrays, counts: NDArray[np.int64]) -> None:
+    """Fill ``counts`` (C, P) with how many entries lead to each place in each slot."""
     for person in range(begin, end):
-        view, first = chain_view(population, person), population.entry_start[person]
+        view, place = chain_view(population, person), population.places_start[person]
         for slot in range(view.start.shape[0]):
             for y in range(view.places.size):
-                for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
-                    a, b = view.places[view.row[j]], view.places[y]
-                    moves.cell[first + j] = a * factor.shape[1] + b
-                    moves.weighted[first + j] = view.value[j] * factor[slot, a, b]
+                counts[slot, place + y] = view.column_start[slot, y + 1] - view.column_start[slot, y]
 
 
-@bare_jit
-def _retreat(population: PopulationArrays, person: int, slot: int, moves: DayMoves, masses: Masses) -> None:
-    """One persona's part of :func:`retreat_slot`."""
-    at, columns, beta = _at(population, person, slot), population.column_start, masses.beta
-    is_last = slot + 1 == population.slots[person]
-    for x in range(at.size):
-        beta[at.beta + x] = 0.0
-    for y in range(at.size):
-        after = masses.end[at.place + y] if is_last else beta[at.beta + at.size + y]
-        for j in range(at.entry + columns[at.column + y], at.entry + columns[at.column + y + 1]):
-            beta[at.beta + population.row[j]] += moves.weighted[j] * after
-    _scale_part(beta, at.beta, at.size)
-
-
-@bare_pjit(lambda population, *_: population.slots.size, least=64)
+@bare_pjit(lambda places, *_: places.size - 1, least=64)
 def retreat_slot(
-    begin: int, end: int, population: PopulationArrays, slot: int, moves: DayMoves, masses: Masses
+    begin: int,
+    end: int,
+    places: NDArray[np.int64],
+    moves: SlotMoves,
+    after: NDArray[np.float64],
+    before: NDArray[np.float64],
 ) -> None:
-    """``beta_t(x) = sum_y P_t(x, y) alpha_t(x, y) beta_{t+1}(y)`` of one slot."""
+    """``beta_t(x) = sum_y P_t(x, y) alpha_t(x, y) beta_{t+1}(y)`` of one slot.
+
+    Persona ``i`` has the ``places[i]..places[i + 1] - 1``.
+    """
     for person in range(begin, end):
-        _retreat(population, person, slot, moves, masses)
+        first, last = places[person], places[person + 1]
+        for x in range(first, last):
+            before[x] = 0.0
+        for y in range(first, last):
+            for j in range(moves.start[y], moves.start[y + 1]):
+                before[moves.origin[j]] += moves.weighted[j] * after[y]
+        _scale_part(before, first, last - first)
 
 
 @pjit(lambda population, *_: population.slots.size, least=256)
@@ -198,41 +176,36 @@ def begin_day(begin: int, end: int, population: PopulationArrays, masses: Masses
 
 @bare_jit
 def _joint(
-    population: PopulationArrays,
-    person: int,
-    slot: int,
+    first: int,
+    last: int,
     factor: NDArray[np.float64],
-    moves: DayMoves,
-    masses: Masses,
+    moves: SlotMoves,
+    forward: NDArray[np.float64],
+    after: NDArray[np.float64],
     joint: NDArray[np.float64],
 ) -> float:
-    """``before(x) P(x, y) factor(x, y) after(y)`` of each entry in turn, and their sum."""
-    at, columns, total = _at(population, person, slot), population.column_start, 0.0
-    is_last, first = slot + 1 == population.slots[person], at.entry + columns[at.column]
-    for y in range(at.size):
-        after = masses.end[at.place + y] if is_last else masses.beta[at.beta + at.size + y]
-        for j in range(at.entry + columns[at.column + y], at.entry + columns[at.column + y + 1]):
-            before = masses.forward[at.place + population.row[j]]
-            mass = before * population.value[j] * factor[moves.cell[j]] * after
-            joint[j - first] = mass
+    """``before(x) P(x, y) factor(x, y) after(y)`` of each entry to these places in turn, and their sum."""
+    total, begin = 0.0, moves.start[first]
+    for y in range(first, last):
+        for j in range(moves.start[y], moves.start[y + 1]):
+            mass = forward[moves.origin[j]] * moves.value[j] * factor[moves.cell[j]] * after[y]
+            joint[j - begin] = mass
             total += mass
     return total
 
 
 @bare_jit
 def _add(
-    population: PopulationArrays,
-    person: int,
-    slot: int,
-    moves: DayMoves,
+    first: int,
+    last: int,
+    moves: SlotMoves,
     joint: NDArray[np.float64],
     scale: float,
     flows: NDArray[np.float64],
 ) -> None:
-    at, columns = _at(population, person, slot), population.column_start
-    first, last = at.entry + columns[at.column], at.entry + columns[at.column + at.size]
-    for j in range(first, last):
-        flows[moves.cell[j]] += scale * joint[j - first]
+    begin = moves.start[first]
+    for j in range(begin, moves.start[last]):
+        flows[moves.cell[j]] += scale * joint[j - begin]
 
 
 @jit
@@ -250,20 +223,21 @@ def slot_flows(
     end: int,
     blocks: FlowBlocks,
     population: PopulationArrays,
-    slot: int,
     factor: NDArray[np.float64],
-    moves: DayMoves,
-    masses: Masses,
+    moves: SlotMoves,
+    forward: NDArray[np.float64],
+    after: NDArray[np.float64],
 ) -> None:
     """The flows of a slot as the factors are now, ``factor`` (M * M,) being the slot's."""
-    joint = np.empty(_widest(population) ** 2)
+    joint, places = np.empty(_widest(population) ** 2), population.places_start
     for block in range(begin, end):
         flows = blocks.flows[block].reshape(-1)
         flows[:] = 0.0
         for person in range(blocks.edges[block], blocks.edges[block + 1]):
-            total = _joint(population, person, slot, factor, moves, masses, joint)
+            first, last = places[person], places[person + 1]
+            total = _joint(first, last, factor, moves, forward, after, joint)
             if total > 0.0:
-                _add(population, person, slot, moves, joint, blocks.weight[person] / total, flows)
+                _add(first, last, moves, joint, blocks.weight[person] / total, flows)
 
 
 @pjit(lambda blocks, *_: blocks.edges.size - 1)
@@ -283,25 +257,23 @@ def own_flows(begin: int, end: int, blocks: FlowBlocks, population: PopulationAr
 
 @bare_jit
 def _advance(
-    population: PopulationArrays,
-    person: int,
-    slot: int,
+    first: int,
+    last: int,
     factor: NDArray[np.float64],
-    moves: DayMoves,
-    masses: Masses,
+    moves: SlotMoves,
+    own: NDArray[np.float64],
     later: NDArray[np.float64],
 ) -> None:
     """One persona's part of :func:`advance`."""
-    at, columns, own = _at(population, person, slot), population.column_start, masses.forward
-    for y in range(at.size):
-        later[y] = 0.0
-        for j in range(at.entry + columns[at.column + y], at.entry + columns[at.column + y + 1]):
+    for y in range(first, last):
+        later[y - first] = 0.0
+        for j in range(moves.start[y], moves.start[y + 1]):
             alpha = factor[moves.cell[j]]
-            later[y] += own[at.place + population.row[j]] * population.value[j] * alpha
-            moves.weighted[j] = population.value[j] * alpha
-    for x in range(at.size):
-        own[at.place + x] = later[x]
-    _scale_part(own, at.place, at.size)
+            later[y - first] += own[moves.origin[j]] * moves.value[j] * alpha
+            moves.weighted[j] = moves.value[j] * alpha
+    for y in range(first, last):
+        own[y] = later[y - first]
+    _scale_part(own, first, last - first)
 
 
 @pjit(lambda population, *_: population.slots.size, least=64)
@@ -309,15 +281,14 @@ def advance(
     begin: int,
     end: int,
     population: PopulationArrays,
-    slot: int,
     factor: NDArray[np.float64],
-    moves: DayMoves,
-    masses: Masses,
+    moves: SlotMoves,
+    forward: NDArray[np.float64],
 ) -> None:
     """The forward mass one slot later: ``a'(y) = sum_x a(x) P(x, y) alpha(x, y)``; weighs the moves anew."""
-    later = np.empty(_widest(population))
+    later, places = np.empty(_widest(population)), population.places_start
     for person in range(begin, end):
-        _advance(population, person, slot, factor, moves, masses, later)
+        _advance(places[person], places[person + 1], factor, moves, forward, later)
 
 
 @pjit(lambda population, *_: population.slots.size, least=64)
@@ -334,7 +305,7 @@ def close_day(
     """
     for person in range(begin, end):
         start, own = chain_view(population, person).start[0], _own(population, person, masses.tilt)
-        first = start * own * _day(population, person, masses.beta)[0]
+        first = start * own * _own(population, person, masses.beta[0])
         last = _own(population, person, masses.forward) * _end(own)
         if not (first.sum() > 0.0 and last.sum() > 0.0):
             gap[person] = -1.0
@@ -363,12 +334,13 @@ def write_days(
     """
     for number in range(begin, end):
         person = chosen[number]
-        view, beta = chain_view(population, person), _day(population, person, masses.beta)
+        view, slots = chain_view(population, person), masses.beta.shape[0]
         tilt, size = _own(population, person, masses.tilt), view.places.size
-        law = view.start[0] * tilt * beta[0]
+        law = view.start[0] * tilt * _own(population, person, masses.beta[0])
         law /= law.sum()
-        for slot in range(beta.shape[0]):
-            after, matrix = _after(slot, tilt, beta), days[number, slot]
+        for slot in range(slots):
+            after = masses.beta[slot + 1] if slot + 1 < slots else masses.end
+            after, matrix = _own(population, person, after), days[number, slot]
             matrix[:] = 0.0
             for y in range(size):
                 for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
@@ -686,6 +658,22 @@ def calibrate(
     )
 
 
+def _moves_by_slot(arrays: PopulationArrays, locations: int, slots: int) -> list[SlotMoves]:
+    """The moves of each slot, without factors."""
+    counts = np.empty((slots, arrays.places.size), np.int64)
+    count_moves(arrays, counts)
+    found = []
+    for slot in range(slots):
+        start = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[slot])))
+        size = int(start[-1])
+        moves = SlotMoves(
+            start, np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size), np.empty(size)
+        )
+        lay_out(arrays, slot, locations, moves)
+        found.append(moves)
+    return found
+
+
 class _Sweeping:
     """The factors and masses between two sweeps of a calibration."""
 
@@ -700,12 +688,11 @@ class _Sweeping:
         self.factor = np.ones((int(arrays.slots[0]), places, places))
         for each in self.constraints:
             self.factor[each.constraint.slot] *= each.factors
-        size = arrays.places.size
-        self.masses = Masses(
-            np.ones(size), np.empty(size), np.empty(size), np.empty(arrays.distribution.size)
-        )
-        self.moves = DayMoves(np.empty(arrays.row.size, np.int32), np.empty(arrays.row.size))
-        lay_out(arrays, self.factor, self.moves)
+        size, slots = arrays.places.size, self.factor.shape[0]
+        self.masses = Masses(np.ones(size), np.empty(size), np.empty(size), np.empty((slots, size)))
+        self.moves = _moves_by_slot(arrays, places, slots)
+        for slot, moves in enumerate(self.moves):
+            moves.weighted[:] *= self.factor[slot].reshape(-1)[moves.cell]
         self.blocks = blocks_of(population, population.weights / population.weights.sum())
         self.gap = np.empty(len(population))
         end_day(arrays, self.masses)
@@ -719,7 +706,8 @@ class _Sweeping:
             for each in self.constraints:
                 if each.constraint.slot == slot:
                     off = max(off, self._meet(each))
-            advance(arrays, slot, self.factor[slot].reshape(-1), self.moves, self.masses)
+            factor = self.factor[slot].reshape(-1)
+            advance(arrays, factor, self.moves[slot], self.masses.forward)
         self._go_back()
         close_day(arrays, self.masses, self.gap)
         stuck = np.flatnonzero(self.gap < 0.0)
@@ -735,14 +723,18 @@ class _Sweeping:
 
     def _go_back(self) -> None:
         """The backward masses of the moves as they are weighted now, from the end of the day to its start."""
-        for slot in reversed(range(self.factor.shape[0])):
-            retreat_slot(self.population.arrays, slot, self.moves, self.masses)
+        places, after = self.population.arrays.places_start, self.masses.end
+        for moves, before in zip(self.moves[::-1], self.masses.beta[::-1], strict=True):
+            retreat_slot(places, moves, after, before)
+            after = before
 
     def _meet(self, each: _Fitted) -> float:
         """Update one constraint's factors to meet its masses; the error before that."""
         slot, group = each.constraint.slot, each.constraint.group
         factor, arrays = self.factor[slot].reshape(-1), self.population.arrays
-        slot_flows(self.blocks, arrays, slot, factor, self.moves, self.masses)
+        masses, is_last = self.masses, slot + 1 == self.factor.shape[0]
+        after = masses.end if is_last else masses.beta[slot + 1]
+        slot_flows(self.blocks, arrays, factor, self.moves[slot], masses.forward, after)
         found = masses_of(group, self.blocks.flows.sum(axis=0), each.target.size)
         before = each.factors
         off = each.update(found, self.exponent)
