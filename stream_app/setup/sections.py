@@ -204,7 +204,18 @@ IntervalEnds = Annotated[
     ),
 ]
 Tolerance = Annotated[
-    int, Field(ge=0, description="how far a time may be off the bound of a step and be taken for it")
+    int,
+    Field(
+        ge=0,
+        description="how far a time may be off the bound of a step and be taken for it (clocks drift)",
+    ),
+]
+VersionNumbers = Annotated[
+    dict[str, Annotated[int, Field(ge=0, le=1000)]],
+    Field(
+        description="what `version` says, and its number: 0 = provisional, left out; 1 = the first count; "
+        "from 2 on = a corrected one, which sensors must declare"
+    ),
 ]
 
 
@@ -287,6 +298,16 @@ class PayloadSettings(Section):
         default="not_counted",
         description="a total below the one before: the step was not counted, or the counter began again at 0",
     )
+    began: NameList = Field(
+        default=(),
+        description="path of the time at which a counter of totals began (its boot): another one, further "
+        "off than tolerance_seconds, is a reset, also where the total is higher",
+    )
+    version: NameList = Field(
+        default=(),
+        description="path of the version of a count: none or 1 = the first, from 2 on = a corrected one",
+    )
+    versions: VersionNumbers = Field(default_factory=dict)
     uptime: str | None = Field(
         default=None, description="path of the share of the interval in which the counter worked"
     )
@@ -496,10 +517,14 @@ class SensorThingsSettings(Section):
     )
     decimals: Decimals = "refuse"
     largest_factor: LargestFactor = None
+    version: NameList = Field(
+        default=(), description="path of the version in an Observation, like parameters.version"
+    )
+    versions: VersionNumbers = Field(default_factory=dict)
     look_back_seconds: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
-        description="how far each look goes back behind the last interval, for what came late; none = "
-        "grace + 1 steps",
+        description="how far each look goes back behind the last interval, for what came late; none = one "
+        "step more than grace, with version than late",
     )
     poll_seconds: Annotated[float, Field(gt=0)] = Field(default=60.0, description="time between two looks")
     page: Annotated[int, Field(ge=1, le=100_000)] = Field(
