@@ -6,7 +6,7 @@ Modules are imported singly, as the settings are.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -24,6 +24,7 @@ from pydantic_settings import NoDecode
 
 from models.private_files import readable_by_others
 from stream_app.setup.option_settings import OPTION_SETTINGS
+from stream_app.setup.total_levels import Occupancy
 
 if TYPE_CHECKING:
     from models.priors import Question
@@ -709,6 +710,35 @@ class FilesMap(Section):
         default=None, description="column with the share of the interval in which the counter worked"
     )
     least_uptime: LeastUptime = 0.5
+
+
+class OccupancySettings(Section):
+    """How many are inside a place, from what is published of its doors."""
+
+    entered: NameList = Field(min_length=1, description="sensors that count who comes in")
+    left: NameList = Field(min_length=1, description="sensors that count who goes out")
+    empty_at: time = Field(
+        default=time(4), description="when nobody is inside, by the local clock, like 04:00: it begins anew"
+    )
+    drift: float = Field(
+        ge=0,
+        lt=1,
+        description="share of the passages that devices miss or count twice at most; low and high hold it",
+    )
+
+    @model_validator(mode="after")
+    def _counts_each_sensor_once(self) -> OccupancySettings:
+        names = (*self.entered, *self.left)
+        if len(set(names)) < len(names):
+            raise ValueError("each sensor of an occupancy must count one direction, and be named once")
+        if self.empty_at.second or self.empty_at.tzinfo is not None:
+            raise ValueError("empty_at must be a minute of the local clock, like 04:00")
+        return self
+
+    def of(self, place: str) -> Occupancy:
+        """The same as what is computed."""
+        minute = 60 * self.empty_at.hour + self.empty_at.minute
+        return Occupancy(place, tuple(self.entered), tuple(self.left), minute, self.drift)
 
 
 class QualitySettings(Section):
