@@ -611,6 +611,11 @@ class FilesMap(Section):
         default=None,
         description="path of the list of records in a JSON file, like data.items; none = the longest one",
     )
+    week: date | None = Field(
+        default=None,
+        description="Monday of the week of a table that has its days across and its hours down, a block a "
+        "sensor: it is read as columns Date, Time, Sensor, Channel and Count",
+    )
     where: dict[str, NameList] = Field(
         default_factory=dict,
         description="rows that are taken: what a column must say, one of these; * stands for anything, ! "
@@ -710,6 +715,13 @@ class FilesMap(Section):
         default=None, description="column with the share of the interval in which the counter worked"
     )
     least_uptime: LeastUptime = 0.5
+
+    @field_validator("week")
+    @classmethod
+    def _begins_on_monday(cls, week: date | None) -> date | None:
+        if week is not None and week.weekday() != 0:
+            raise ValueError(f"must be a Monday, got {week} ({week:%A})")
+        return week
 
 
 class OccupancySettings(Section):

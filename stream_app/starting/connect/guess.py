@@ -156,14 +156,19 @@ def guessed(path: Path, given: Mapping[str, Any]) -> Guess:
     """What a file is taken for, beside what is ``given``; :class:`InputError` for what must be said."""
     own = FilesMap.model_validate(given)
     guess = Guess()
+    has_preset = own.preset is not None
+    if has_preset:
+        own = resolved_map(own)
+        if own.start:
+            return guess
     layout = layout_of(own)
     opened = opened_table(path, layout)
     refuse_personal_columns(str(path), opened.names)
-    if own.preset is None and not (own.start or own.sensor or own.count or own.columns or own.column_pattern):
+    if not has_preset and not (own.start or own.sensor or own.count or own.columns or own.column_pattern):
         found = recognised_preset(opened.names)
         if found is not None:
             guess.say("preset", found[0], f"it has the columns of {found[1]}")
-    if own.preset is not None or guess.keys:
+    if guess.keys:
         return guess
     footer = 0 if own.footer else _footer(opened)
     if footer:
@@ -261,7 +266,7 @@ class _Columns:
                 raise InputError(
                     "each row must say its date, or each column one sensor",
                     "days of the week across, hours down: weeks in blocks, of which the file says no date",
-                    "write date, hour, sensor and count in a row each; each block and sheet is a part of it",
+                    "say the Monday of the week in a file for --preset: week = 2007-01-01",
                 )
             for name in table.column_names:
                 if _rank(name, _TIME_NAMES) < 999 and not table[name].null_count:  # says why it is none

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_app.cli.app import app
-from stream_app.exceptions import InputError
+from stream_app.exceptions import InputError, SettingsError
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect import read_archive, resolved_map
 from stream_app.starting.connect.guess import guessed, proposal, read_counts
@@ -393,6 +393,32 @@ def test_what_other_vendors_write_is_read_as_they_mean_it(tmp_path: Path, kind: 
     assert list(counts_of(found).values()) == [counted]
 
 
+def test_a_week_in_blocks_is_read_once_its_monday_is_said(tmp_path: Path) -> None:
+    """A block a street, days and their IN and OUT across, hours down: as Dublin published until 2018."""
+    streets = {"Mill street": 3, "Port": 7}
+    lines = ["Week 1,,,,,,,,,,,,,,"]
+    for street, factor in streets.items():
+        lines += [f"Entrance Name: {street},,,,,,,,,,,,,,", ",Mon,,Tue,,Wed,,Thu,,Fri,,Sat,,Sun,"]
+        lines.append("Time," + ",".join(["In,Out"] * 7))
+        for hour in range(24):
+            cells = [f"{factor * (24 * day + hour) % 11},{hour % 3}" for day in range(7)]
+            lines.append(f"{hour:02}:00:00,{','.join(cells)}")
+    path = saved(tmp_path, "\n".join(lines), "week.csv")
+    with pytest.raises(InputError, match=r"say the Monday of the week.*week = 2007-01-01"):
+        read_counts(path, timezone="Europe/Dublin")
+    found = read_counts(path, timezone="Europe/Dublin", week="2007-01-01", where={"Channel": ["In"]})
+    assert counts_of(found) == {
+        street: [factor * step % 11 for step in range(168)] for street, factor in streets.items()
+    }
+    assert found.origin.isoformat() == "2007-01-01T00:00:00+00:00"
+    both = read_counts(path, timezone="Europe/Dublin", week="2007-01-01", channels="sum")
+    assert counts_of(both)["Port"] == [7 * step % 11 + step % 24 % 3 for step in range(168)]
+    with pytest.raises(SettingsError, match="must be a Monday, got 2007-01-02"):
+        resolved_map(FilesMap(preset=str(saved(tmp_path, "week = 2007-01-02", "own.toml"))))
+    with pytest.raises(InputError, match="must have lines of weekdays"):
+        read_counts(saved(tmp_path, "time,a\n2026-01-01,3\n", "other.csv"), week="2007-01-01")
+
+
 def test_a_table_with_the_hours_across_is_asked_about(tmp_path: Path) -> None:
     """Nantes writes a day in a row: each hour would have been a sensor of its own."""
     hours = ";".join(f"{hour:02}" for hour in range(24))
@@ -492,6 +518,21 @@ def test_telraams_hours_and_turnstiles_gates_hold_what_another_reader_finds() ->
         gates.setdefault((row["C/A"], row["SCP"]), []).append(int(row["ENTRIES"]))
     table = read_counts(path).table
     assert int(table[table > 0].sum()) == sum(totals[-1] - totals[0] for totals in gates.values())
+
+
+@pytest.mark.parametrize("name", ["07-dublin-2007-week1.xlsx", "07b-dublin-2007-week1-saved-as.csv"])
+def test_dublins_week_holds_what_another_reader_finds(name: str) -> None:
+    table = read_counts(
+        shared(f"data/counters/{name}"),
+        timezone="Europe/Dublin",
+        week="2007-01-01",
+        where={"Channel": ["In"]},
+    ).table
+    with shared("data/counters/07b-dublin-2007-week1-saved-as.csv").open(newline="") as file:
+        wanted = sum(
+            int(cell) for row in csv.reader(file) if row and row[0].endswith(":00:00") for cell in row[1:]
+        )
+    assert (int(table.sum()), table.shape) == (wanted, (168, 6))
 
 
 @pytest.mark.parametrize(
