@@ -377,6 +377,18 @@ VENDORS = {
         lambda d, h, n: f"2021-07-{d} {h:02}:00,2021-07-{d} {h:02}:00,S1,7,{n},9",
     ),
     "month first": ("Date,Bridge", lambda d, h, n: f"7/{d}/2022 {h}:00,{n}"),
+    "rows numbered, the hour a number": (
+        "ID;Location_ID;Sensing_Date;HourDay;Direction_1;Direction_2;Total_of_Directions;Sensor_Name",
+        lambda d, h, n: f"{100 * d + h};5;2022-05-{d};{h};{n};2;{n};PriNW",
+    ),
+    "a number of the place in each row": (
+        "gid,ident,mdate,comptage_5m,etat",
+        lambda d, h, n: f"7,Z7,2022-05-{d}T{h:02}:00:00+02:00,{n},FLUIDE",
+    ),
+    "when it was recorded beside when it began": (
+        "recorded_at,interval_start,site,pedestrians",
+        lambda d, h, n: f"2022-05-{d} {h:02}:17:{h:02},2022-05-{d} {h:02}:00,X,{n}",
+    ),
     "a decimal comma": ("Zeit;Ort;Anzahl;Temperatur", lambda d, h, n: f"{d}.7.2022 {h}:00;Markt;{n},0;{h},5"),
 }
 
@@ -419,9 +431,32 @@ def test_a_week_in_blocks_is_read_once_its_monday_is_said(tmp_path: Path) -> Non
         read_counts(saved(tmp_path, "time,a\n2026-01-01,3\n", "other.csv"), week="2007-01-01")
 
 
-def test_a_table_with_the_hours_across_is_asked_about(tmp_path: Path) -> None:
-    """Nantes writes a day in a row: each hour would have been a sensor of its own."""
-    hours = ";".join(f"{hour:02}" for hour in range(24))
+@pytest.mark.parametrize(
+    ("header", "row", "words"),
+    [
+        ("time,site,people_in,people_out", "{t},X,{n},2", "what several channels of a sensor are"),
+        ("t,door a,length_min", "{t},{n},60", "the same number of 'length_min'"),
+        ("Date,Uptime,Total,A,B", "{t},{up},{sum},{n},2", "'Total', the sum of 'A', 'B'"),
+    ],
+)
+def test_columns_beside_the_counts_are_asked_about(tmp_path: Path, header: str, row: str, words: str) -> None:
+    """In and out of which one would have been taken; constants, and a camera's uptime, would be sensors."""
+    lines = [
+        row.format(t=f"2026-03-0{2 + at // 24} {at % 24:02}:00", n=n, sum=n + 2, up=at % 2)
+        for at, n in enumerate(at * 7 % 11 for at in range(72))
+    ]
+    with pytest.raises(InputError, match=words):
+        taken(tmp_path, "\n".join([header, *lines, ""]))
+    if "Uptime" in header:
+        path = saved(tmp_path, "\n".join([header, *lines, ""]), "up.csv")
+        found = read_counts(path, timezone="UTC", ignore=["Total"], keep=["B"])
+        assert counts_of(found)["A"] == [at * 7 % 11 if at % 2 else -1 for at in range(1, 72)]
+
+
+@pytest.mark.parametrize("form", ["{0:02}", "kl.{0:02}-{1:02}"])
+def test_a_table_with_the_hours_across_is_asked_about(tmp_path: Path, form: str) -> None:
+    """Nantes and Copenhagen write a day in a row: each hour would have been a sensor of its own."""
+    hours = ";".join(form.format(hour, hour + 1) for hour in range(24))
     rows = "".join(f"743;2021-01-{day};" + ";".join(["3"] * 24) + "\n" for day in range(10, 20))
     with pytest.raises(InputError, match="24 columns that are named as hours of the day"):
         taken(tmp_path, f"boucle;Jour;{hours}\n{rows}")
