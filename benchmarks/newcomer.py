@@ -43,7 +43,7 @@ interval_seconds = 3600
 class Walk(NamedTuple):
     """The options of each `init`, one after the other, then one with a file for `--preset`, if any.
 
-    ``edit`` is what is written into that file, to what `connect guess` printed where it ``is_guessed``.
+    ``edit`` is written into it, in place of a line that `connect guess` printed where it ``is_guessed``.
     """
 
     tries: tuple[tuple[str, ...], ...] = ((),)
@@ -72,7 +72,7 @@ WALKS = {
     "07-dublin-2007-week1.xlsx": Walk(edit=DUBLIN, asked="days of the week across"),
     "07b-dublin-2007-week1-saved-as.csv": Walk(edit=DUBLIN, asked="days of the week across"),
     "18-tours-ecocounter-export.csv": Walk(
-        (), 'ignore = ["Pont Wilson Cyclist *"]\n', is_guessed=True, asked="the sum of"
+        (), 'ignore = ["*TOTAL*", "*Total*", "Pont Wilson Cyclist *"]\n', is_guessed=True, asked="the sum of"
     ),
     "17-milesight-vs135-payload.json": Walk((), MILESIGHT),
 }
@@ -126,7 +126,9 @@ def walk(path: Path, folder: Path) -> Walked:
         walker.run("init", path, *options, "--output", city)
     if way.edit:
         proposed = walker.run("connect", "guess", path, *BERLIN) if way.is_guessed else ""
-        (folder / "mine.toml").write_text(proposed + way.edit)
+        key = way.edit.partition(" ")[0]
+        kept = [line for line in proposed.splitlines(keepends=True) if line.partition(" ")[0] != key]
+        (folder / "mine.toml").write_text("".join(kept) + way.edit)
         walker.run("init", path, "--preset", folder / "mine.toml", "--output", city)
     walker.run("check", "--config", city / "tallyguard.toml", "--schedule", city / "schedule.json")
     return walker.walked(int(bool(way.edit)))
