@@ -58,7 +58,7 @@ class Days:
     zone: str | None = None
 
     def of(self, step: int, from_minute: int = 0) -> int:
-        """The date on which a step begins, in days since the year 1; dates begin at this minute of the clock."""
+        """The date on which a step begins, in days since the year 1; a date begins at this minute."""
         return (self._local(step) - timedelta(minutes=from_minute)).toordinal()
 
     def fill_days(self, steps: int) -> bool:
