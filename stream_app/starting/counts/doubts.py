@@ -91,7 +91,7 @@ def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) 
             _IGNORE,
         )
     constant = [names[each] for each in doubtful if _is_constant(table[:, each])]
-    if constant:
+    if constant and not answers.are_totals:  # of totals it says that nobody came
         raise InputError(
             "counts must be of people in each interval",
             f"the same number of {some_of(constant)} in all of {_DAY} intervals or more: something else, or "
