@@ -230,8 +230,8 @@ def _init_building(
         names = ", ".join(each.sensor for each in left_out[:_SHOWN_SENSORS])
         more = len(left_out) - _SHOWN_SENSORS
         say(
-            f"Fewer than {building.least_people:g} people (least_people) use what {len(left_out)} sensors "
-            f"count, so these are not released: {names}{f' and {more} more' if more > 0 else ''}."
+            f"Not released, since fewer than {building.least_people:g} people (least_people) use what they "
+            f"count: {names}{f' and {more} more' if more > 0 else ''}."
         )
     config, priors = output / "tallyguard.toml", output / PRIORS if population is not None else None
     findings = check_files(config=config, priors=priors)

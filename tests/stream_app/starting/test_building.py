@@ -108,7 +108,7 @@ def test_a_building_becomes_a_deployment_that_checks(folder: Path) -> None:
     assert not [each for each in findings if each.level == "problem"]
     assert "Appointments at no room of the building, left out: 1." in said
     assert "Appointments without anybody of the people, left out: 1." in said
-    assert "not released: hall, corner, desk 1." in said
+    assert "use what they count: hall, corner, desk 1." in said
     text = (office / "tallyguard.toml").read_text()
     assert "sigma = 1.5" in text and "origin = 2026-03-22T23:00:00Z" in text
     assert '[release.sensors."desk 1"]  # 1 people use it\nmechanism = "suppressed"' in text
