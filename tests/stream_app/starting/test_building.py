@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,8 @@ from stream_app.exceptions import InputError
 from stream_app.setup.sensor_files import load_registry
 from stream_app.starting.building import Building, load_building, people_of
 from stream_app.starting.building.habits import kept_moves, read_calendar
+from stream_app.starting.building.office import build_office
+from stream_app.starting.demo import SEED, run_demo
 from tests.stream_app.command_line import invoked
 
 BUILDING = """
@@ -271,3 +273,36 @@ def test_what_is_no_calendar_and_a_building_without_people_are_refused(
         people_of(building.model_copy(update={"people": ()}))
     status, said = invoked("init", folder / "building.toml", "--output", folder / "b", "--epsilon", "3")
     assert status == 2 and "leave out --epsilon" in said
+
+
+@pytest.mark.slow
+def test_the_demo_of_a_building_is_what_init_makes_of_its_files(tmp_path: Path) -> None:
+    """An office of 120 people in 40 rooms on four floors; the same seed is the same office, to the letter."""
+    report = run_demo(
+        output=tmp_path / "demo", steps=6, building=True, seconds_per_step=0.0, listen="", announce=len
+    )
+    folder = report.scenario.folder
+    assert (report.people, report.steps) == (120, 6)
+    assert {row.name for row in report.ways_of_life} == set(build_office(SEED).ways)
+    status, said = invoked("init", folder / "building.toml", "--output", tmp_path / "again")
+    assert status == 0, said
+    for name in ("sensors.json", "locations.txt", "priors.parquet"):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+    sensors = json.loads((folder / "sensors.json").read_text())["sensors"]
+    assert len(sensors) == 40 and len({row["group"] for row in sensors}) == 4
+    drawn = [(row["x"], row["y"], row["width"], row["depth"]) for row in sensors]
+    for one, other in combinations(drawn, 2):  # no room lies in another
+        apart = [abs(one[axis] - other[axis]) - (one[axis + 2] + other[axis + 2]) / 2 for axis in (0, 1)]
+        assert max(apart) > -1e-9
+    silent = {name for name, what in _released(folder).items() if what == {"suppressed"}}
+    assert {f"{floor}.08" for floor in (1, 2, 3, 4)} <= silent  # a head of team alone
+    assert report.releases == 6 * (40 - len(silent))
+
+
+def _released(folder: Path) -> dict[str, set[str]]:
+    """By which mechanisms each sensor was released."""
+    found: dict[str, set[str]] = {}
+    for line in (folder / "output" / "decisions.jsonl").read_text().splitlines():
+        for release in json.loads(line).get("decisions", ()):
+            found.setdefault(release["sensor"], set()).add(release["mechanism"])
+    return found
