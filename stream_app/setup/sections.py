@@ -237,8 +237,9 @@ class PayloadSettings(Section):
     )
     records: NameList = Field(
         default=(),
-        description="path of the list that holds the counts, of several the first that is there; none = the "
-        "payload itself, a list or one record",
+        description="path of the list that holds the counts, of several the first that is there, or of an "
+        "object with a record for each sensor, whose name is then its `key`; none = the payload itself, a "
+        "list or one record",
     )
     sensor: NameList = Field(default=(), description="path of the sensor; of several the first that is there")
     sensor_pattern: str | None = Field(

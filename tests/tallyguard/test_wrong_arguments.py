@@ -364,7 +364,7 @@ MADE_BY_US = {
 """Results, which nobody makes by hand, protocols, and what has no arguments."""
 
 MEANT_OTHERWISE = {
-    *(("Sensor", each) for each in ("position", "counts", "window", "region")),
+    *(("Sensor", each) for each in ("position", "counts", "window", "region", "size")),
     *(("Prior", "initial"), ("Prior.from_dense", "places"), ("Prior.from_dense", "initial")),
     *(("second_order", "places"), ("with_stays", "places")),
 }

@@ -236,6 +236,7 @@ class PayloadTimes:
 MOST_RECORDS = 10_000
 _PAYLOAD, _UPTIME = "a payload", "uptime"
 _MOST_CHARACTERS = 256
+_KEY = "key"  # of a record that stands in an object under the sensor's name
 _NGSI_LD_NULL = "urn:ngsi-ld:null"  # what JSON-LD cannot say otherwise (ETSI GS CIM 009, 4.5.0)
 
 
@@ -385,6 +386,12 @@ class PayloadMap:
         records = self._records.at(payload, payload) if self._records else payload
         if not self._records and not isinstance(records, list):
             records = [records]
+        if (
+            self._records
+            and isinstance(records, dict)
+            and all(isinstance(each, dict) for each in records.values())
+        ):
+            records = [{**each, _KEY: name} for name, each in records.items()]
         if not isinstance(records, list) or len(records) > MOST_RECORDS:
             raise InputError(
                 f"{self._records or _PAYLOAD} must be a list of at most {MOST_RECORDS:,} records",

@@ -218,12 +218,13 @@ class Distribution:
 class SensorLine:
     """What one sensor's releases revealed so far; bits about an average person, each release on its own.
 
-    ``position`` is its place on the map, east and north; None where none is known.
+    ``position`` is its place on the map, east and north, and ``size`` a room's; None where none is known.
     """
 
     name: str
     group: str
     position: tuple[float, float] | None = None
+    size: tuple[float, float] | None = None
     releases: int = 0
     last_bits: float = 0.0
     total_bits: float = 0.0
@@ -304,7 +305,7 @@ class StatusBoard(Observer):
         self._past = PastSteps(about)
         self._account: PrivacyAccount | None = None
         self._basis: str | None = None
-        lines = {sensor.name: SensorLine(sensor.name, sensor.group, sensor.position) for sensor in sensors}
+        lines = {sensor.name: _silent(sensor) for sensor in sensors}
         self._status = Status(sensors=lines)
 
     def read(self) -> Status:
@@ -466,6 +467,11 @@ def _distribution(standing: Standing) -> Distribution:
     return Distribution(*map(tuple, counted))
 
 
+def _silent(sensor: Sensor) -> SensorLine:
+    """A sensor that has released nothing yet."""
+    return SensorLine(sensor.name, sensor.group, sensor.position, sensor.size)
+
+
 def _after(
     lines: Mapping[str, SensorLine], event: StepClosed, bits: Mapping[str, float]
 ) -> Mapping[str, SensorLine]:
@@ -473,7 +479,7 @@ def _after(
     after = dict(lines)
     for release in event.schedule.releases:
         sensor = release.sensor
-        line = after.get(sensor.name) or SensorLine(sensor.name, sensor.group, sensor.position)
+        line = after.get(sensor.name) or _silent(sensor)
         last = bits.get(sensor.name, 0.0)
         after[sensor.name] = replace(
             line, releases=line.releases + 1, last_bits=last, total_bits=line.total_bits + last
