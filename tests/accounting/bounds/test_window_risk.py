@@ -162,7 +162,7 @@ def logs(draw: st.DrawFn) -> tuple[Log, list[Counted], list[Mechanism]]:
 def test_every_bound_holds_against_enumeration(
     drawn: tuple[Log, list[Counted], list[Mechanism]], in_hindsight: bool, patterns: int
 ) -> None:
-    """No adversary of any enumerated log is above any bound, at the moment and in hindsight, by any effort."""
+    """No adversary of any enumerated log is above any bound, now and in hindsight, by any effort."""
     log, counted, mechanisms = drawn
     most = [max(1, int(each.own(log.everything.paths).max())) for each in counted]
     releases = [
