@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from models.priors import Lists, Moves, Population
 from stream_app.embedded import RunOptions, RunReport, run
+from stream_app.setup.option_settings import RiskFormat
 from stream_app.setup.settings import Settings
-from stream_app.steps.risk_output import RiskFormat
 from stream_app.watching.events import Observer, StepClosed
 from stream_app.wire.messages import Activation, Reading
 

@@ -1,5 +1,8 @@
 """Everything known about one person under one schedule, and which release caused it."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from accounting.audit.audit import (
     AttackReport,
     AttackSettings,
@@ -16,20 +19,3 @@ from accounting.audit.audit import (
     posterior_ceiling,
     seen_among,
 )
-
-__all__ = [
-    "AttackReport",
-    "AttackSettings",
-    "Audit",
-    "Explanation",
-    "InformationShare",
-    "PosteriorCeiling",
-    "ReleaseShare",
-    "audit_exposure",
-    "audit_population",
-    "explain",
-    "information_shares",
-    "mean_explanation",
-    "posterior_ceiling",
-    "seen_among",
-]

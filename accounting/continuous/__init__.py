@@ -1,5 +1,8 @@
 """The continuous accountant: each person's risk over a sliding horizon, step by step."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from accounting.continuous.account_state import pack_state, unpack_state
 from accounting.continuous.accountant import AccountantView, ContinuousAccountant, PersonRisks
 from accounting.continuous.cascade import Units
@@ -20,27 +23,3 @@ from accounting.continuous.people import (
     shares_of_people,
     summarise,
 )
-
-__all__ = [
-    "QUANTILES",
-    "AccountPositions",
-    "AccountantView",
-    "Cells",
-    "ChainPositions",
-    "ContinuousAccountant",
-    "PeopleShares",
-    "PersonRisks",
-    "Ranked",
-    "RiskFigures",
-    "RiskSummary",
-    "SharesOfPeople",
-    "UnitPositions",
-    "Units",
-    "WorstMoments",
-    "join_people",
-    "no_moments",
-    "pack_state",
-    "shares_of_people",
-    "summarise",
-    "unpack_state",
-]

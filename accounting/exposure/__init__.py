@@ -1,5 +1,8 @@
 """One person under one schedule: released information, guesses from the prior alone, the history before."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from accounting.exposure.exposure import (
     Exposure,
     Information,
@@ -15,17 +18,3 @@ from accounting.exposure.history import (
     horizon_information,
     window_of,
 )
-
-__all__ = [
-    "Exposure",
-    "Information",
-    "PriorGuess",
-    "PublishedWindows",
-    "baseline",
-    "check_mistakes",
-    "entropy_nats",
-    "horizon_information",
-    "prior_guess",
-    "released_information",
-    "window_of",
-]

@@ -1,5 +1,6 @@
 """Forward, Viterbi and posterior recursions of hidden Markov chains, for one person or a population."""
 
-from accounting.hmm.decoding import Decoded, Filtering, decode
+# mypy: implicit-reexport
+# ruff: noqa: F401
 
-__all__ = ["Decoded", "Filtering", "decode"]
+from accounting.hmm.decoding import Decoded, Filtering, decode

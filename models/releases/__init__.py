@@ -1,5 +1,8 @@
 """What is released: sensors, schedules of mechanisms, and counts becoming values."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from models.releases.fine_steps import (
     MoveSensor,
     PartOfCount,
@@ -40,44 +43,3 @@ from models.releases.trust import (
     reciprocal_level,
     stepwise_level,
 )
-
-__all__ = [
-    "CountToPublish",
-    "CountingWindow",
-    "Counts",
-    "Level",
-    "MoveSensor",
-    "OpenWindow",
-    "PartOfCount",
-    "PerDay",
-    "PublishedValue",
-    "RevealedAmount",
-    "RevealedMove",
-    "Schedule",
-    "Sensor",
-    "SensorRegistry",
-    "SensorRelease",
-    "StepInterval",
-    "StepSchedule",
-    "TierAssignment",
-    "TierValues",
-    "TrustGraph",
-    "WindowRelease",
-    "assign_tiers",
-    "check_window_ends",
-    "counting_in",
-    "exponential_level",
-    "in_single_steps",
-    "most_counting",
-    "parts_by_step",
-    "parts_in_step",
-    "parts_of",
-    "publish_step",
-    "published_window",
-    "reciprocal_level",
-    "revealed_of_window",
-    "schedule_in_single_steps",
-    "stepwise_level",
-    "window_release",
-    "without_coins",
-]

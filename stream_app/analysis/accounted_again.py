@@ -15,7 +15,7 @@ from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism, public_error
 from models.priors import Population
 from models.releases import SensorRegistry, SensorRelease, StepSchedule, in_single_steps
-from stream_app.setup.run_folder.durable import parsed_line, whole_lines
+from stream_app.setup.run_folder.durable import parsed_lines
 from stream_app.setup.run_folder.run_settings import registries_of
 from stream_app.wire import StepDecision, schedule_of
 
@@ -53,7 +53,7 @@ class Account:
 def read_decisions(path: Path, registry: SensorRegistry) -> list[StepSchedule]:
     """The decided schedule of a run from its decisions log; each step with the sensors it had."""
     registries = registries_of(path.parent, registry)
-    decisions = (parsed_line(StepDecision, path, line) for line in whole_lines(path))
+    decisions = parsed_lines(StepDecision, path)
     return [schedule_of(each, registries.at(each.step)) for each in decisions]
 
 

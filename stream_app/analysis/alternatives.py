@@ -7,6 +7,7 @@ a radius around the priors at hand. What is released does not change: it was dec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -199,7 +200,6 @@ def _mean(values: NDArray[np.float64], weights: NDArray[np.int64]) -> float:
 
 
 def _number(text: str) -> float | None:
-    try:
+    with suppress(ValueError):
         return float(text)
-    except ValueError:
-        return None
+    return None

@@ -6,6 +6,7 @@ the logs are read in that order. What a killed run has not written yet is missin
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 
 from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder.description import faults_of_designs
-from stream_app.setup.run_folder.durable import digests_of_file, load_document, parsed_line, whole_lines
+from stream_app.setup.run_folder.durable import digests_of_file, load_document, parsed_lines
 from stream_app.setup.run_folder.manifest import differing
 from stream_app.setup.run_folder.people_record import missing_copies, priors_by_steps
 from stream_app.setup.run_folder.progress import load_progress
@@ -93,10 +94,8 @@ class CheckedRun:
         end = self.end
         if end is not None:
             return f"{steps} are released; the run ended before step {end.step:,} ({end.reason})"
-        return (
-            f"{steps} are released, and the run has not ended: it goes on, or was killed before step "
-            f"{self.released:,}"
-        )
+        how = f"it goes on, or was killed before step {self.released:,}"
+        return f"{steps} are released, and the run has not ended: {how}"
 
 
 def check_run(folder: Path) -> CheckedRun:
@@ -128,6 +127,27 @@ def check_run(folder: Path) -> CheckedRun:
         return CheckedRun(entries, (*faults, f"{error.must}, got {error.got}"), 0, 0)
     faults += _shorter(lines, progress, entries)
     return CheckedRun(entries, tuple(dict.fromkeys(faults)), lines.released, lines.accounted)
+
+
+def is_of_plans(folder: Path) -> bool:
+    """Whether a folder has the record of plans that were taken on the page."""
+    return (folder / RECORD).is_file() and not (folder / "run.json").is_file()
+
+
+def check_plans(folder: Path) -> CheckedRun:
+    """The record of plans that were taken, held against the settings file of each."""
+    try:
+        entries = read_entries(folder / RECORD)
+    except OutputError as error:
+        return CheckedRun((), (f"{error.must}, got {error.got}",), 0, 0)
+    faults = []
+    for entry in entries:
+        path = folder.parent / str(entry.facts["settings"])
+        if not path.is_file():
+            faults.append(f"{path.name} of entry {entry.number} is missing")
+        elif hashlib.sha256(path.read_bytes()).hexdigest() != entry.facts["digest"]:
+            faults.append(f"{path.name} was changed since it was taken")
+    return CheckedRun(entries, tuple(faults), 0, 0)
 
 
 def _against_record(
@@ -212,19 +232,14 @@ class _Lines:
     def _steps(self, folder: Path, kind: Any, log: str, start: bytes = b"{") -> Iterator[Any]:
         """The records of a log, one a step; the first that is not of the next step is a fault."""
         path, expected, is_broken = folder / _LOGS[log], 0, False
-        for line in whole_lines(path):
-            if not line.startswith(start):
-                continue
-            found = parsed_line(kind, path, line)
+        for found in parsed_lines(kind, path, start):
             if found.step != expected and not is_broken:
-                is_broken = True
-                what = (
-                    f"steps {expected:,} to {found.step - 1:,} are missing"
-                    if found.step > expected + 1
-                    else f"step {expected:,} is missing"
-                )
-                again = f"step {found.step:,} stands where step {expected:,} should"
-                self.faults.append(f"{what if found.step > expected else again} in {path.name}")
+                is_broken, what = True, f"step {expected:,} is missing"
+                if found.step > expected + 1:
+                    what = f"steps {expected:,} to {found.step - 1:,} are missing"
+                elif found.step < expected:
+                    what = f"step {found.step:,} stands where step {expected:,} should"
+                self.faults.append(f"{what} in {path.name}")
             expected = found.step + 1
             yield found
 
@@ -232,8 +247,8 @@ class _Lines:
         """A tier's file has a line for every release, but for the last that a kill left out."""
         for path in sorted(folder.glob("releases-*.jsonl")):
             count = 0
-            for count, line in enumerate(whole_lines(path), 1):
-                if parsed_line(StepRelease, path, line).step != count - 1:
+            for count, release in enumerate(parsed_lines(StepRelease, path), 1):
+                if release.step != count - 1:
                     self.faults.append(f"step {count - 1:,} is missing in {path.name}")
                     break
             if count < self.released - 1:

@@ -15,12 +15,17 @@ from typing import Any
 
 from accounting.continuous import RiskSummary, SharesOfPeople, shares_of_people
 from accounting.continuous.shadow import MeanAttack
+from accounting.ledgers import ReleaseLog
+from accounting.ledgers.units import UnitStatement, read_units
+from models.calendar import Days
 from models.mechanisms import Mechanism, public_error
 from models.priors import Population
-from models.releases import Schedule, Sensor, SensorRegistry, in_single_steps
+from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, in_single_steps
 from stream_app.analysis.alternatives import Alternative, VariedRisks, answers, vary
 from stream_app.analysis.crowd import CrowdSoFar, PlannedCrowd
+from stream_app.analysis.ledger_document import UNIT_HOURS, unit_widths, units_as_json
 from stream_app.setup.combinations import Runner, refuse
+from stream_app.setup.declared import days_of
 from stream_app.setup.given_priors import facts_of
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.release_settings import CROWD, INFORMED, AdversaryName
@@ -51,19 +56,16 @@ class PlannedStep:
         return {
             "step": self.decided.schedule.step,
             "releases": [
-                {
-                    "sensor": release.sensor.name,
-                    "mechanism": release.mechanism.name,
-                    **release.mechanism.parameters,
-                    "expected_error": expected_error(release.mechanism),
-                }
+                {**release_document(release), "expected_error": expected_error(release.mechanism)}
                 for release in self.decided.schedule.releases
             ],
             "why": None if why is None else why.model_dump(mode="json"),
             **_risks(risks),
             "mean_baseline": risks.mean_baseline if risks.people else None,
             # The attack that is tried knows where everybody else is, so it says nothing of the crowd.
-            "attack": None if self.attack is None or risks is crowd else _attack(self.attack),
+            "attack": None
+            if self.attack is None or risks is crowd
+            else {end: getattr(self.attack, end) for end in _ATTACK},
             **{name: _risks(each) for name, each in beside.items()},
         }
 
@@ -80,13 +82,13 @@ def _risks(risks: RiskSummary) -> dict[str, Any]:
     }
 
 
-def _shares(found: SharesOfPeople) -> dict[str, Any]:
-    return {"people": found.people, "at_risk": {f"{level:g}": share for level, share in found.shares.items()}}
+_ATTACK = ("success", "low", "high", "confidence", "draws")
 
 
-def _attack(attack: MeanAttack) -> dict[str, float]:
-    ends = ("success", "low", "high", "confidence", "draws")
-    return {end: getattr(attack, end) for end in ends}
+def release_document(release: SensorRelease) -> dict[str, Any]:
+    """A release as a schedule file has it."""
+    own = release.mechanism
+    return {"sensor": release.sensor.name, "mechanism": own.name, **own.parameters}
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ class ReleasePlan:
 
     people: int
     steps: tuple[PlannedStep, ...]
+    days: Days
+    delta: float
     as_run: bool = True
     warning: str | None = None
     note: str | None = None
@@ -153,6 +157,19 @@ class ReleasePlan:
         """What was decided, without the slot of its first step."""
         return Schedule(tuple(step.decided.schedule for step in self.steps))
 
+    @cached_property
+    def _log(self) -> ReleaseLog:
+        return ReleaseLog.of(self.schedule.steps)
+
+    @cached_property
+    def units(self) -> tuple[UnitStatement, ...]:
+        """Differential privacy of the plan by unit."""
+        return read_units(self._log, self.delta, self.days, *unit_widths(self.days.step_seconds, UNIT_HOURS))
+
+    def units_as_json(self) -> list[dict[str, Any]]:
+        """The same in words and numbers."""
+        return units_as_json(self.units, is_bounded=self._log.is_bounded)
+
     def sensors(self) -> tuple[SensorPlan, ...]:
         """Each sensor's share, in the order of their first announcement."""
         found: dict[str, list[Mechanism]] = {}
@@ -163,7 +180,7 @@ class ReleasePlan:
 
     def as_json(self) -> dict[str, Any]:
         """The plan as one JSON document."""
-        crowd = self.crowd
+        crowd, personas = self.crowd, self.personas
         steps = [None] * len(self.steps) if crowd is None else crowd.steps
         leads = self.adversary == CROWD
         return {
@@ -177,8 +194,14 @@ class ReleasePlan:
             ],
             "sensors": [vars(sensor) for sensor in self.sensors()],
             "alternatives": [each.as_json() for each in self.alternatives],
-            "personas": None if self.personas is None else _shares(self.personas),
+            "personas": None
+            if personas is None
+            else {
+                "people": personas.people,
+                "at_risk": {f"{level:g}": share for level, share in personas.shares.items()},
+            },
             "figures": self.view.as_json(),
+            "differential_privacy_by_unit": self.units_as_json(),
         }
 
 
@@ -255,7 +278,8 @@ def _decided(
     varied = answers(others, schedule, settings, plan.first_slot, lambda: progress(next(numbers), all_steps))
     personas = shares_of_people(population, accountant.risk(), settings.thresholds)
     warning = habits_warning(accountant)
-    found = ReleasePlan(population.everybody, tuple(steps), as_run, warning, note, varied, personas)
+    whose = population.everybody, tuple(steps), days_of(settings), settings.delta
+    found = ReleasePlan(*whose, as_run, warning, note, varied, personas)
     planned = None if so_far is None else so_far.planned()
     about = About.of(settings)
     if planned is not None and settings.adversary == CROWD:

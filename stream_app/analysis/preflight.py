@@ -37,8 +37,18 @@ from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry, regions_by_sensor
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
-from stream_app.steps import DeviceWatch, StepClock, first_slot_of, is_activations, make_plan, tier_file
+from stream_app.steps import (
+    DeviceWatch,
+    StepClock,
+    declared_totals,
+    first_slot_of,
+    is_activations,
+    make_plan,
+    require_sensors,
+    tier_file,
+)
 from stream_app.steps.policy import announced_sensors, designs_of, policy_from
+from stream_app.watching.glossary import texts
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.web import parse_address
 from stream_app.watching.wording import DOWN, duration, habits_warning, shortened
@@ -63,6 +73,15 @@ class Finding:
     def as_json(self) -> dict[str, str]:
         """The fields as a JSON object."""
         return asdict(self)
+
+
+_SAID = texts("findings.toml")
+
+
+def _found(name: str, subject: object, /, **figures: object) -> Finding:
+    """A finding of ``findings.toml`` with what its sentences have in braces."""
+    level, *said = _SAID[name]
+    return Finding(level, str(subject), *(each.format(**figures) for each in said))
 
 
 @dataclass
@@ -138,8 +157,7 @@ def _about_files(
         preflight.findings += _about_population(str(priors), population)
     are_elsewhere = priors is None and settings is not None and bool(settings.kafka.servers)
     if not are_elsewhere and (note := _note(settings, population)) is not None:
-        remedy = "fit priors to check-ins for more (docs/how-to/get-a-prior.md), or know what you leave open"
-        preflight.findings.append(Finding("warning", str(priors or "priors"), note, remedy))
+        preflight.findings.append(_found("note", priors or "priors", note=note))
     path = sensors or (settings.sensors if settings else None)
     registry = preflight.load(str(path or "sensors"), lambda: load_registry(path, population.location_names))
     if registry is None:
@@ -150,14 +168,7 @@ def _about_files(
         preflight.load(str(path or "sensors"), lambda: require_most_counts(known, settings.connect.scaled))
         preflight.load(str(path or "sensors"), lambda: bounded_days(settings, known))
     if settings is not None and not settings.late and any(each.corrections for each in registry.sensors):
-        preflight.findings.append(
-            Finding(
-                "warning",
-                str(path or "sensors"),
-                "corrections are declared and accounted, but none is published with late = 0",
-                "set late to how many steps after its close a step may be corrected, or declare none",
-            )
-        )
+        preflight.findings.append(_found("unpublished_corrections", path or "sensors"))
     if settings is not None:
         preflight.findings += _about_accounts(settings, population, registry)
         preflight.load("crowd.strangers", lambda: require_strangers(known, settings.crowd))
@@ -238,17 +249,12 @@ def _about_runners(
         for what in dict.fromkeys((f"{each.must}, got {each.got}", each.remedy) for each in errors):
             refused.setdefault(what, []).append(name)
         if not errors:
-            yield Finding("ok", name, "takes these settings and files")
+            yield _found("takes", name)
     for (sentence, remedy), names in refused.items():
         if sentence not in said:
             yield Finding("problem", ", ".join(names), sentence, remedy)
     if not asks:
-        yield Finding(
-            "warning",
-            "priors",
-            "no runner was asked: there are no priors, and the settings name no locations",
-            "give --priors, or name a file of location names in the settings",
-        )
+        yield _found("nobody_asked", "priors")
 
 
 def _begin_worker(runner: Runner, settings: Settings, schedule: Path | None) -> None:
@@ -296,27 +302,17 @@ def _left_out(priors: Path | None, files: dict[str, Path | None]) -> Iterator[Fi
     """Files that were given but cannot be checked without locations."""
     for kind, path in files.items():
         if path is not None:
-            reason = "no priors were given" if priors is None else "the priors could not be read"
-            sentence = f"{kind} must be checked against the locations of the priors, and {reason}"
-            yield Finding("problem", str(path), sentence, "give a readable --priors file")
+            yield _found("no_priors" if priors is None else "unread_priors", path, kind=kind)
 
 
 def _about_settings(subject: str, settings: Settings) -> Iterator[Finding]:
-    sentence = f"deployment {settings.deployment!r}, T = {settings.horizon} steps, s = {settings.mistakes}"
-    yield Finding("ok", subject, sentence)
+    yield _found("settings", subject, own=settings)
     if settings.grace_seconds is None:
-        yield Finding(
-            "warning",
-            "grace_seconds",
-            "without it a step is published when its slowest sensor has reported, so the time of "
-            "publication reveals that delay",
-            "set it for counts that come live; archives do not need it",
-        )
+        yield _found("no_grace", "grace_seconds")
     try:
         StepClock.of(settings).check(time.time(), 0)
     except SettingsError as error:  # how far a deployment that runs has come is not known here
-        sentence = f"a deployment that begins now would be refused: {error.must}, got {error.got}"
-        yield Finding("warning", "grace_seconds", sentence, str(error.remedy))
+        yield _found("begun_now", "grace_seconds", error=error)
 
 
 def _about_keys(settings: Settings, preflight: _Preflight) -> None:
@@ -327,14 +323,7 @@ def _about_keys(settings: Settings, preflight: _Preflight) -> None:
         if path is None and getattr(settings, f"{name}_secret") is None:
             if settings.kafka.servers:
                 continue  # whether it is needed is for each process to say
-            preflight.findings.append(
-                Finding(
-                    "warning",
-                    name,
-                    "no key is configured",
-                    f"set {name} to a file, or run with --create-keys",
-                )
-            )
+            preflight.findings.append(_found("no_key", name, name=name))
             continue
         preflight.load(name, lambda load=load: load(settings))  # type: ignore[misc]
 
@@ -344,46 +333,26 @@ def _about_recipients(path: Path) -> Iterator[Finding]:
     assigned = load_recipients(path)
     for name, tier in assigned.tier_of.items():
         if tier is None:
-            yield Finding("warning", str(path), f"{name} is too far away for any tier", "it gets no file")
+            yield _found("too_far", path, name=name)
         else:
             epsilon = dict(assigned.tiers)[tier]
-            yield Finding("ok", str(path), f"{name} gets {tier_file(tier)} (epsilon {epsilon:g})")
+            yield _found("recipient", path, name=name, file=tier_file(tier), epsilon=epsilon)
 
 
 def _about_population(subject: str, population: Population) -> Iterator[Finding]:
     places = np.diff(population.arrays.places_start)
-    yield Finding(
-        "ok",
-        subject,
-        f"{_counted(population)} on {population.location_count:,} locations, {places.min()} to "
-        f"{places.max()} places each, {population.bytes_per_person:,.0f} bytes a person",
-    )
+    ends = {"least": places.min(), "most": places.max()}
+    yield _found("population", subject, counted=_counted(population), own=population, **ends)
     weight = 0.0 if population.weights is None else float(population.weights.sum())
     if population.weights is not None and abs(population.everybody - weight) > _FAR_OFF * weight:
-        yield Finding(
-            "warning",
-            subject,
-            f"personas of {weight:,.1f} people by weight count as {population.everybody:,}: each stands "
-            "for a whole number, and at least one",
-            "make fewer personas, or give them weights of whole people",
-        )
+        yield _found("whole_people", subject, weight=weight, everybody=population.everybody)
     cycles = np.unique(population.arrays.slots)
     if cycles.size > 1:
-        yield Finding(
-            "warning",
-            subject,
-            f"people have cycles of different lengths: {', '.join(map(str, cycles))} slots",
-            "check that all were fitted with the same cycle",
-        )
+        yield _found("cycles", subject, slots=", ".join(map(str, cycles)))
     stays = [population.chain(i).start.max(axis=1).min() > _NEVER_LEAVES for i in range(len(population))]
     still = int(population.people_each[stays].sum())
     if still:
-        yield Finding(
-            "warning",
-            subject,
-            f"{still:,} people are at one place with a probability above {_NEVER_LEAVES} at all times",
-            "their risk is near 1 without any sensor; look at their added risk",
-        )
+        yield _found("still", subject, people=still, least=_NEVER_LEAVES)
 
 
 def _counted(population: Population) -> str:
@@ -412,21 +381,10 @@ def _about_accounts(
 def _about_crowd(settings: Settings, population: Population, registry: SensorRegistry) -> Iterator[Finding]:
     """What is presumed of the others beyond their priors, and what strangers hide."""
     if settings.has_crowd and population.weights is not None and settings.crowd.least == 1.0:
-        yield Finding(
-            "warning",
-            "crowd.least",
-            "as many people count as a crowd as the personas stand for, and not one fewer: a census or model "
-            "is seldom that sure, and many who are not there would leave ceilings too low",
-            "set crowd.least to the share of each persona's people that you vouch for, such as 0.8",
-        )
+        yield _found("sure_crowd", "crowd.least")
     strangers, adversary = settings.crowd.strangers, settings.crowd_adversary
     if strangers and not settings.has_crowd:
-        yield Finding(
-            "warning",
-            "crowd.strangers",
-            f"{len(strangers):,} lines of strangers hide nobody, as no ceiling in the crowd is computed",
-            "set crowd.on = true, or take the lines out",
-        )
+        yield _found("idle_strangers", "crowd.strangers", lines=len(strangers))
         return
     known = {sensor.name: sensor for sensor in registry.sensors}
     for name, each in strangers.items():
@@ -439,27 +397,9 @@ def _about_crowd(settings: Settings, population: Population, registry: SensorReg
         sigma = equivalent_sigma(crowd, alone)
         first = next(step for step in range(line.cycle) if line.covers(settings.first_slot + step))
         begins = settings.origin + timedelta(seconds=first * settings.step_seconds)
-        where = (
-            f"{line.people:,} strangers at {line.sensor} {line.hours} (first in step {first}, "
-            f"{begins:%Y-%m-%d %H:%M} UTC)"
-        )
-        if sigma == 0.0:
-            yield Finding(
-                "warning",
-                f"crowd.strangers.{name}",
-                f"{where} hide nobody: too few of them, or some who are surely counted, or surely not",
-                "that somebody passes hides nobody; give chances above 0 and below 1 that hold whatever is "
-                "known of a stranger, or take the line out",
-            )
-        else:
-            yield Finding(
-                "ok",
-                f"crowd.strangers.{name}",
-                f"{where} hide somebody in a raw count, were nobody else there, as Gaussian noise of sigma "
-                f"{shortened(sigma, 1, DOWN)} would; holds if they are chosen without regard to where they "
-                f"went and each moves alone, counted with a chance of {line.least_chance:g} to "
-                f"{line.most_chance:g} whatever is known of their other steps",
-            )
+        what = "strangers" if sigma > 0.0 else "strangers_hide_nobody"
+        noise = shortened(sigma, 1, DOWN)
+        yield _found(what, f"crowd.strangers.{name}", line=line, first=first, begins=begins, sigma=noise)
 
 
 def _locations(registry: SensorRegistry) -> list[int]:
@@ -469,36 +409,18 @@ def _locations(registry: SensorRegistry) -> list[int]:
 def _about_work(settings: Settings, needed: float) -> Iterator[Finding]:
     """Whether the work of a step suffices for all people, and on Kafka does not look like a stall."""
     given = settings.sharpen_operations
-    took, limit = _time(needed), _time(given)
-    sentence = (
-        f"the refined bounds of all people may take about {took} of one core a step, if all sensors count in "
-        f"every step; {limit} are allowed"
-    )
-    if needed > given:
-        enough = float(f"{2.0 * needed:.1g}")
-        remedy = f"raise it to {enough:,.0f} to refine every bound; the highest added risks come first"
-        yield Finding("warning", "sharpen_operations", sentence, remedy)
-    else:
-        yield Finding("ok", "sharpen_operations", sentence)
+    work = "much_work" if needed > given else "work"
+    enough = float(f"{2.0 * needed:.1g}")
+    yield _found(work, "sharpen_operations", took=_time(needed), limit=_time(given), enough=enough)
     if not settings.kafka.servers:
         return
     part = OPERATION_SECONDS * min(needed, given) / settings.kafka.partitions
     if part > settings.kafka.stall_seconds / 2:
-        yield Finding(
-            "warning",
-            "kafka.stall_seconds",
-            f"the refined bounds of a partition may take {duration(part)} of a core and look like a stall",
-            "raise it, or lower sharpen_operations",
-        )
+        yield _found("stall", "kafka.stall_seconds", took=duration(part))
     deciding_part = DECIDING_PART_IN_CROWD if settings.adversary == CROWD else DECIDING_PART
     deciding = OPERATION_SECONDS * given / deciding_part / settings.kafka.partitions
     if settings.release.mechanism == "budget" and deciding > settings.kafka.answer_seconds:
-        yield Finding(
-            "warning",
-            "kafka.answer_seconds",
-            f"a decision may take {deciding:.1f} s of a core in each partition, and then suppresses the step",
-            "raise it, or lower sharpen_operations",
-        )
+        yield _found("late_answers", "kafka.answer_seconds", seconds=deciding)
 
 
 def _time(operations: float) -> str:
@@ -508,67 +430,35 @@ def _time(operations: float) -> str:
 
 def _about_sensors(subject: str, registry: SensorRegistry, population: Population) -> Iterator[Finding]:
     groups = sorted({sensor.group for sensor in registry.sensors})
-    yield Finding("ok", subject, f"{len(registry.sensors):,} sensors in {len(groups)} groups")
+    yield _found("sensors", subject, sensors=len(registry.sensors), groups=len(groups))
     yield from _about_counts(subject, registry)
     visited = set(np.unique(population.arrays.places).tolist())
     idle = [sensor.name for sensor in registry.sensors if visited.isdisjoint(sensor.locations)]
     if idle and len(population):
         shown = ", ".join(idle[:3]) + (f" and {len(idle) - 3} more" if len(idle) > 3 else "")
-        yield Finding(
-            "warning",
-            subject,
-            f"no prior visits the locations of {len(idle)} sensors: {shown}",
-            "by these priors their counts add no risk; check that the priors cover these places",
-        )
+        yield _found("unvisited", subject, sensors=len(idle), shown=shown)
 
 
 def _about_counts(subject: str, registry: SensorRegistry) -> Iterator[Finding]:
     """What the sensors count: every ceiling and every ledger holds for what is declared only."""
     undeclared = sum(sensor.counts is None for sensor in registry.sensors)
     if undeclared:
-        yield Finding(
-            "warning",
-            subject,
-            f"it is not declared what {undeclared:,} sensors count: ceilings and differential privacy then "
-            "hold only if each person is counted once in a step, at the place that the priors say",
-            "declare counts and most_counts in the sensors file (docs/how-to/passages.md)",
-        )
+        yield _found("undeclared", subject, sensors=undeclared)
     corrected = max((sensor.corrections for sensor in registry.sensors), default=0)
     if corrected:
-        yield Finding(
-            "ok",
-            subject,
-            f"{sum(sensor.corrections > 0 for sensor in registry.sensors):,} sensors may publish up to "
-            f"{corrected} corrections of a step: accounted from the start, whether they come or not; "
-            "ceilings hold if whether one is sent does not depend on the counts",
-        )
+        correcting = sum(sensor.corrections > 0 for sensor in registry.sensors)
+        yield _found("corrections", subject, sensors=correcting, most=corrected)
     in_steps = [sensor for sensor in registry.sensors if sensor.window is None]
     most = max((sensor.most_counts for sensor in in_steps), default=1)
     passing = sum(sensor.counts is Counts.PASSAGES for sensor in in_steps)
     if passing:
-        yield Finding(
-            "ok",
-            subject,
-            f"{passing:,} sensors count passages, one person up to {most} times in a step; ceilings hold if "
-            "no person is counted more often, or at two places in one step",
-        )
+        yield _found("passages", subject, sensors=passing, most=most)
     for bound in sorted({per_day_in_words(sensor.per_day) for sensor in registry.sensors if sensor.per_day}):
-        yield Finding(
-            "ok",
-            subject,
-            f"one person is counted at most {bound}: differential privacy rests on it, ceilings do not; it "
-            "holds if the devices, or a rule of yours, enforce it",
-        )
+        yield _found("bound", subject, bound=bound)
     if registry.windowed:
         longest = max(sensor.window.steps for sensor in registry.windowed if sensor.window is not None)
         moving = sum(bool(sensor.window and sensor.window.moves) for sensor in registry.windowed)
-        yield Finding(
-            "ok",
-            subject,
-            f"{len(registry.windowed):,} sensors count over windows of up to {longest} steps, {moving:,} of "
-            "them moves: accounted in every step, whether their counts come or not; ceilings hold if no "
-            "person is counted in a window more often than most_counts",
-        )
+        yield _found("windows", subject, sensors=len(registry.windowed), steps=longest, moving=moving)
 
 
 def _about_schedule(
@@ -580,7 +470,7 @@ def _about_schedule(
         announced = preflight.load(subject, lambda: load_activations(path, registry))
         if announced is not None:
             sensors = sum(map(len, announced.values()))
-            yield Finding("ok", subject, f"activations of {len(announced):,} steps, {sensors:,} sensor-steps")
+            yield _found("activations", subject, steps=len(announced), sensors=sensors)
         return
     schedule = preflight.load(subject, lambda: load_schedule(path, registry))
     if schedule is None:
@@ -588,11 +478,11 @@ def _about_schedule(
     if settings is not None:
         preflight.load(subject, lambda: first_slot_of(settings, schedule))
     if not schedule.steps:
-        yield Finding("problem", subject, "it has no steps", 'write {"steps": [{"sensors": [0], ...}, ...]}')
+        yield _found("no_steps", subject)
         return
     released = sum(len(step.releases) for step in schedule.steps)
     raw = sum(release.mechanism.is_exact for step in schedule.steps for release in step.releases)
-    yield Finding("ok", subject, f"{len(schedule.steps):,} steps, {released:,} releases, {raw:,} of them raw")
+    yield _found("schedule", subject, steps=len(schedule.steps), releases=released, raw=raw)
 
 
 def _about_exclusions(
@@ -606,33 +496,20 @@ def _about_exclusions(
     if settings is None:
         return
     preflight.load("quality.largest_counts", lambda: DeviceWatch.of(settings.quality, registry))
+    names = [each.name for each in registry.sensors]
+    preflight.load("occupancy", lambda: require_sensors(declared_totals((), settings.occupancy), names))
     path = settings.quality.exclusions
     found = preflight.load(str(path), lambda: load_exclusions(settings, registry))
     if path is None or found is None:
         return
     if found.unknown:
-        yield Finding(
-            "warning",
-            str(path),
-            "exclusions name sensors that the sensors file does not have, such as "
-            f"{next(iter(found.unknown))!r}: only a deployment from which they were removed while it runs "
-            "takes them",
-            "correct the names, or leave these lines out where the sensors never were there",
-        )
+        yield _found("excluded_unknown", path, sensor=next(iter(found.unknown)))
     sensors = {row.sensor for row in found.rows}
-    yield Finding("ok", str(path), f"{len(found.rows):,} exclusions of {len(sensors):,} sensors")
+    yield _found("exclusions", path, rows=len(found.rows), sensors=len(sensors))
     step = int((now_seconds - settings.origin_seconds) // settings.step_seconds)
     begun = [row for row in found.rows if row.first <= step]
     if begun:
-        yield Finding(
-            "warning",
-            str(path),
-            f"{len(begun):,} exclusions begin in the past, such as that of {begun[0].sensor!r} "
-            f"from step {begun[0].first:,}: had somebody looked at counts to choose them, what is left out "
-            "would say something of these counts",
-            "declare exclusions before they begin, by what is known of the devices alone; a deployment that "
-            "has closed these steps, or taken counts of them, refuses a change there",
-        )
+        yield _found("excluded_past", path, rows=len(begun), own=begun[0])
     if schedule is not None:
         yield from _beyond_schedule(str(path), found, _announced(schedule, registry))
 
@@ -647,13 +524,7 @@ def _beyond_schedule(
         if not any(row.covers(step) and row.sensor in names for step, names in announced.items())
     ]
     if announced and idle:
-        yield Finding(
-            "warning",
-            subject,
-            f"{len(idle):,} exclusions cover no step in which the schedule announces their sensor, such as "
-            f"that of {idle[0].sensor!r} from step {idle[0].first:,}",
-            "check their times and time zones, and origin and step_seconds in the settings",
-        )
+        yield _found("excluded_idle", subject, rows=len(idle), own=idle[0])
 
 
 def _announced(path: Path, registry: SensorRegistry) -> Mapping[int, tuple[str, ...]]:

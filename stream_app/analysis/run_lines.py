@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_app.setup.run_folder.durable import parsed_line, whole_lines
+from stream_app.setup.run_folder.durable import parsed_lines
 from stream_app.setup.run_folder.run_settings import load_run
 from stream_app.steps import Intervals, public_release
 from stream_app.wire import SensorValue, StepRelease
@@ -67,24 +67,15 @@ def released_days(
 
 def public_releases(folder: Path) -> Iterator[StepRelease]:
     """The public values of each closed step, with late and corrected ones."""
-    path, revised = folder / "releases.jsonl", _revised(folder)
-    for line in whole_lines(path):
-        release = parsed_line(StepRelease, path, line)
+    revised: dict[int, tuple[SensorValue, ...]] = {}  # late and corrected values by step
+    for release in parsed_lines(StepRelease, folder / "revised.jsonl"):
+        revised[release.step] = (*revised.get(release.step, ()), *release.releases)
+    for release in parsed_lines(StepRelease, folder / "releases.jsonl"):
         tiers = {name for entry in release.releases for name in entry.tiers or ()}
         later = revised.get(release.step, ())
         late = {entry.sensor for entry in later if entry.version is None}
         first = tuple(entry for entry in release.releases if entry.sensor not in late)
         yield public_release(release.model_copy(update={"releases": (*first, *later)}), tiers)
-
-
-def _revised(folder: Path) -> dict[int, tuple[SensorValue, ...]]:
-    """Late and corrected values by step."""
-    found: dict[int, tuple[SensorValue, ...]] = {}
-    path = folder / "revised.jsonl"
-    for line in whole_lines(path):
-        release = parsed_line(StepRelease, path, line)
-        found[release.step] = (*found.get(release.step, ()), *release.releases)
-    return found
 
 
 def rows_of(release: StepRelease, times: RunTimes, intervals: Intervals) -> Iterator[ReleasedRow]:

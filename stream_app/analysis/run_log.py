@@ -22,7 +22,7 @@ from stream_app.analysis.run_lines import public_releases
 from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BUDGET, BudgetSettings, CrowdSettings
-from stream_app.setup.run_folder.durable import parsed_line, whole_lines
+from stream_app.setup.run_folder.durable import parsed_lines, whole_lines
 from stream_app.setup.run_folder.facts import bounds_of
 from stream_app.setup.run_folder.record import Entry, held, periods
 from stream_app.setup.run_folder.run_settings import (
@@ -142,7 +142,7 @@ class RunLog:
     @property
     def limit(self) -> RiskBudget | None:
         """The rule that holds now; None where there is none."""
-        return self._budget.limit
+        return _budget_of(self.settings).limit
 
     @property
     def periods(self) -> tuple[RulePeriod, ...]:
@@ -169,14 +169,12 @@ class RunLog:
         """From which step, and why, the run went on though more was published with its key than it holds."""
         return tuple((each["from_step"], each["reason"]) for each in self.settings.get("taken_over", ()))
 
-    @property
-    def _budget(self) -> BudgetSettings:
-        return _budget_of(self.settings)
-
     def with_rule(self, settings: Settings) -> Settings:
         """The settings with the run's rule, and whether it decided, in place of theirs."""
         mechanism = self.settings.get("release", {}).get("mechanism", settings.release.mechanism)
-        release = settings.release.model_copy(update={"mechanism": mechanism, "budget": self._budget})
+        release = settings.release.model_copy(
+            update={"mechanism": mechanism, "budget": _budget_of(self.settings)}
+        )
         return settings.model_copy(update={"release": release})
 
     @property
@@ -334,12 +332,13 @@ def read_run(folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS
     if not summaries and settings.get("people") != 0:
         raise OutputError(f"{folder} must hold at least one closed step", "none", "let the run go on first")
     exposed = summaries[-1].worst[:most_exposed] if summaries else ()
-    log = folder / "decisions.jsonl"
-    sensors = _Sensors(settings, checked.entries, designs)
-    for decision, release in zip_longest(_decisions(log), public_releases(folder)):
+    sensors, reasons = _Sensors(settings, checked.entries, designs), {}
+    decisions = parsed_lines(StepDecision, folder / "decisions.jsonl")
+    for decision, release in zip_longest(decisions, public_releases(folder)):
         if decision is not None:
             sensors.add(decision, release)
-    reasons = {decision.step: decision.why for decision in _decisions(log) if decision.why is not None}
+            if decision.why is not None:
+                reasons[decision.step] = decision.why
     rejected = sum(_CONTRADICTS not in line for line in whole_lines(folder / "rejected.jsonl"))
     return RunLog(
         settings,
@@ -377,22 +376,11 @@ def _in_crowd(summary: RiskSummary, adversary: CrowdAdversary) -> RiskSummary:
 
 
 def _summaries(path: Path) -> Iterator[RiskSummary]:
-    """The summary of each step."""
-    for line in whole_lines(path):
-        if line.startswith(SUMMARY):
-            summary = parsed_line(RiskSummary, path, line)
-            if not {*_QUANTILES} <= summary.risk.keys() & summary.added.keys():
-                raise OutputError(
-                    f"each summary in {path} must have the quantiles {', '.join(_QUANTILES)}",
-                    "others",
-                    "restore the file",
-                )
-            yield summary
-
-
-def _decisions(path: Path) -> Iterator[StepDecision]:
-    """The decision of each step."""
-    return (parsed_line(StepDecision, path, line) for line in whole_lines(path))
+    for summary in parsed_lines(RiskSummary, path, SUMMARY):
+        if not {*_QUANTILES} <= summary.risk.keys() & summary.added.keys():
+            must = f"each summary in {path} must have the quantiles {', '.join(_QUANTILES)}"
+            raise OutputError(must, "others", "restore the file")
+        yield summary
 
 
 class _Sensors:
@@ -406,9 +394,7 @@ class _Sensors:
         self._days = days_of_run(settings)
         self._held = held(entries) or [(0, settings)]
         counted = [each.about[COUNTED] for each in entries if COUNTED in each.about]
-        self._counted = (
-            counted[-1] if counted else None
-        )  # how often one person may be, by all sensors together
+        self._counted = counted[-1] if counted else None  # how often one person may be, by all sensors
         self._designs = designs
         self._kinds: dict[str, Counter[str]] = defaultdict(Counter)
         self._errors: dict[str, list[float]] = defaultdict(list)

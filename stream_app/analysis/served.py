@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from accounting.continuous import WorstMoments
+from accounting.continuous import no_moments
 from accounting.exposure.step_information import SensorInformation
 from accounting.ledgers import PrivacyAccount
 from models.exceptions import TallyguardError
 from models.prior_files import load_population
 from models.priors import Population
-from models.releases import Schedule, SensorRegistry, StepSchedule, in_single_steps
+from models.releases import SensorRegistry, StepSchedule, in_single_steps
 from stream_app.analysis.accounted_again import read_accounted
 from stream_app.analysis.checked_run import SUMMARY
 from stream_app.analysis.run_lines import public_releases
@@ -38,7 +38,7 @@ from stream_app.analysis.verdict import (
 from stream_app.analysis.what_if import WhatIf
 from stream_app.exceptions import OutputError, SettingsError
 from stream_app.setup.given_priors import as_set, location_names
-from stream_app.setup.run_folder.durable import parsed_line, whole_lines
+from stream_app.setup.run_folder.durable import parsed_line, parsed_lines, whole_lines
 from stream_app.setup.run_folder.people_record import digest_in, load_kept
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.record import RECORD, Author, last_facts, read_entries
@@ -56,7 +56,6 @@ from stream_app.setup.settings_sources import load_settings
 from stream_app.steps import policy as rules
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView, Standing
-from stream_app.watching.prior_notes import basis_note
 from stream_app.wire import (
     Activation,
     Readings,
@@ -144,12 +143,14 @@ def _run(folder: Path, priors: Path | None, config: Path | None) -> Source:
             raise
         settings = settings_of_run(folder, load_settings(None))
     population, missing = _people(folder, settings, priors)
-    registry = sensors_of_run(folder, settings.model_copy(), population.location_names)
-    registry = registry.with_designs(rules.designs_of(settings.release))
-    registry = with_recorded_windows(folder, registry)
-    return Source(
-        folder.name, "the last steps of the run", settings, registry, population, folder, (), config, missing
-    )
+    return replace(_of_run(folder, settings, population, config), missing=missing)
+
+
+def _of_run(folder: Path, settings: Settings, population: Population, config: Path | None) -> Source:
+    registry = sensors_of_run(folder, settings, population.location_names)
+    registry = with_recorded_windows(folder, registry.with_designs(rules.designs_of(settings.release)))
+    kind = "the last steps of the run"
+    return Source(folder.name, kind, settings, registry, population, folder, config=config)
 
 
 def _people(folder: Path, settings: Settings, priors: Path | None) -> tuple[Population, str | None]:
@@ -181,8 +182,10 @@ def _planned(path: Path, priors: Path | None, config: Path | None) -> Source:
         schedule = load_schedule(path, registry)
         slot = schedule.first_slot or settings.first_slot
         settings = settings.model_copy(update={"first_slot": slot})
-        steps = tuple(in_single_steps(each, registry) for each in _without_gaps(schedule))
-        return Source(path.stem, "the schedule", settings, registry, population, None, steps, config)
+        known = {step.step: step for step in schedule.steps}
+        every = (known.get(step, StepSchedule(step)) for step in range(max(known, default=-1) + 1))
+        steps = tuple(in_single_steps(each, registry) for each in every)
+        return Source(path.stem, "the schedule", settings, registry, population, steps=steps, config=config)
     policy = rules.policy_from(settings.release, registry, announced)
     last, first = max(announced, default=-1), min(announced, default=0)
     steps = tuple(
@@ -191,13 +194,7 @@ def _planned(path: Path, priors: Path | None, config: Path | None) -> Source:
         else rules.undecided_step(step, announced.get(step, ()), registry)
         for step in range(first, last + 1)
     )
-    return Source(path.stem, kind, settings, registry, population, None, steps, config)
-
-
-def _without_gaps(schedule: Schedule) -> Iterator[StepSchedule]:
-    known = {step.step: step for step in schedule.steps}
-    for step in range(max(known, default=-1) + 1):
-        yield known.get(step, StepSchedule(step))
+    return Source(path.stem, kind, settings, registry, population, steps=steps, config=config)
 
 
 def _announced(path: Path, registry: SensorRegistry) -> dict[int, tuple[str, ...]]:
@@ -239,16 +236,12 @@ class RecordedView(PeopleView):
         self._everybody = (population.everybody,)
         self._information = (SensorInformation(population.accounted, settings.first_slot, chains, calendar),)
         self._position = {name: number for number, name in enumerate(population.people)}
-        each = np.ones(len(population), np.int64) if people is None else np.asarray(people)
-        since = np.zeros(len(population), np.int64)
-        self._since = since if population.effective_from is None else population.effective_from
         size = len(population)
-        zeros = np.zeros(size)
-        nothing = np.full(size, -1)
-        worst = WorstMoments(zeros.copy(), nothing.copy(), nothing.copy(), zeros.copy(), zeros.copy())
-        self._standing = Standing(
-            -1, population.people, each, zeros.copy(), zeros.copy(), zeros.copy(), zeros.copy(), worst
-        )
+        each = np.ones(size, np.int64) if people is None else np.asarray(people)
+        since = population.effective_from
+        self._since = np.zeros(size, np.int64) if since is None else since
+        zero = np.zeros(size)
+        self._standing = Standing(-1, population.people, each, zero, zero, zero, zero, no_moments(size))
 
     @property
     def pseudonyms(self) -> Sequence[str]:
@@ -282,15 +275,9 @@ class RecordedView(PeopleView):
             if person is not None:
                 for name, values in figures.items():
                     values[person] = line[name]
-        now.worst.note(step, figures["baseline"] + figures["added"], figures["baseline"], self._since)
-        self._standing = Standing(
-            step,
-            now.pseudonyms,
-            now.people_each,
-            **figures,
-            habits=figures["baseline"],
-            worst=now.worst,
-        )
+        habits = figures["baseline"]
+        now.worst.note(step, habits + figures["added"], habits, self._since)
+        self._standing = replace(now, step=step, habits=habits, **figures)
 
 
 @dataclass
@@ -315,10 +302,7 @@ class RunReader:
         names = tuple(each.name for each in self.source.registry.sensors)
         groups = registries_of(folder, self.source.registry).groups
         self.observer.carried(PrivacyAccount(groups))  # the steps charge it as they are read
-        note = basis_note(
-            log.settings.get("people", 1), log.settings.get("assumed_habits"), log.check, log.draws
-        )
-        self.observer.started(RunStarted(people, 0, names, self._view, note))
+        self.observer.started(RunStarted(people, 0, names, self._view, log.note))
         self.read()
 
     def read(self) -> None:
@@ -342,9 +326,8 @@ class RunReader:
     def _events(self) -> Iterator[StepClosed]:
         """The steps that decision, release and risks are recorded of."""
         folder, registry = self._folder, self.source.registry
-        path = folder / "decisions.jsonl"
         registries = registries_of(folder, registry)
-        decisions = (parsed_line(StepDecision, path, line) for line in whole_lines(path))
+        decisions = parsed_lines(StepDecision, folder / "decisions.jsonl")
         given = zip(decisions, public_releases(folder), self._summaries(), strict=False)
         for decision, release, (summary, lines) in islice(given, self._done, None):
             schedule = schedule_of(decision, registries.at(decision.step))
@@ -470,9 +453,7 @@ class Plans:
     def answer(self, query: Mapping[str, str]) -> dict[str, Any]:
         """What a plan would do."""
         what_if = self._what_if()
-        if query.get("about") == "1":
-            return what_if.as_json()
-        return what_if.answer(query)
+        return what_if.as_json() if query.get("about") == "1" else what_if.answer(query)
 
     def take(self, query: Mapping[str, str], by: str, reason: str) -> dict[str, Any]:
         """Write a plan's settings and its record; who takes it must say so, and why."""
@@ -488,19 +469,11 @@ class Plans:
 
     def _what_if(self) -> WhatIf:
         with self._making:
-            if self._made is None:
-                self._made = self._make()
+            self._made = self._made or self._make()
             return self._made
 
 
 def plans_of_run(folder: Path, settings: Settings, population: Population, config: Path | None) -> Plans:
     """Questions about the last steps of a run that goes on in this process."""
 
-    def make() -> WhatIf:
-        registry = sensors_of_run(folder, settings, population.location_names)
-        registry = registry.with_designs(rules.designs_of(settings.release))
-        name = "the last steps of the run"
-        source = Source(name, name, settings, with_recorded_windows(folder, registry), population, folder)
-        return replace(source, config=config).what_if()
-
-    return Plans(make)
+    return Plans(lambda: _of_run(folder, settings, population, config).what_if())

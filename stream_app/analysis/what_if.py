@@ -40,9 +40,7 @@ from stream_app.watching.metrics import who_is_over
 from stream_app.watching.people import Standing
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.view import About, Moment, View, error_in_words
-from stream_app.watching.wording import (
-    significant,
-)
+from stream_app.watching.wording import significant
 
 AS_RELEASED, DECIDED = "", "rule"
 """What a plan's noise may be beside a number of people: that of the log, or what the rule decides."""
@@ -202,7 +200,7 @@ class WhatIf:
             began = time.perf_counter()
             if choice.noise == DECIDED and not refined and choice not in self._decided:
                 return {"plan": choice.in_words(), "pending": True}
-            steps = tuple(self._released(choice))
+            steps = self._released(choice)
             risks = self._risks(choice, steps, refined=refined)
             seconds = time.perf_counter() - began
         return {**self._in_words(choice, steps, risks, refined=refined), "seconds": round(seconds, 4)}
@@ -236,22 +234,20 @@ class WhatIf:
             "plan": choice.in_words(),
             "answer": answer["state"],
             "sentence": answer["sentence"],
-            "digest": _digest(text),
+            "digest": hashlib.sha256(text.encode()).hexdigest(),
         }
         record.hold(0, facts)
         return {"settings": str(path), "record": str(folder / PLANS / "record.jsonl"), "entry": number}
 
-    def _released(self, choice: PlanChoice) -> Iterator[StepSchedule]:
-        """The steps under a plan."""
+    def _released(self, choice: PlanChoice) -> tuple[StepSchedule, ...]:
         steps = self._on(choice)
         if choice.noise != DECIDED:
-            yield from steps
-            return
+            return steps
         if choice not in self._decided:
             self._decided[choice] = self._decisions(choice, steps)
             if len(self._decided) > _ACCOUNTANTS:
                 self._decided.popitem(last=False)
-        yield from self._decided[choice]
+        return self._decided[choice]
 
     def _on(self, choice: PlanChoice) -> tuple[StepSchedule, ...]:
         """The steps with the sensors that are on and one mechanism for all, where the plan has one."""
@@ -375,16 +371,14 @@ class WhatIf:
     ) -> dict[str, Any]:
         people = self._population.everybody
         view = View(About.of(self._settings))
-        for step, guess, ceiling, added in zip(
-            risks.steps, risks.guess, risks.ceiling, risks.added, strict=True
-        ):
+        means = zip(risks.steps, risks.guess, risks.ceiling, risks.added, strict=True)
+        for step, guess, ceiling, added in means:
             view.note(Moment(step, people, guess, ceiling, added))
         state, sentence, change = self._answer(choice, risks, people, refined=refined)
-        rule = "" if choice.limit is None else whole_rule_in_words(choice.limit)
         return {
             "plan": choice.in_words(),
             "about": self._about,
-            "rule": rule,
+            "rule": "" if choice.limit is None else whole_rule_in_words(choice.limit),
             "state": state.value,
             "sentence": sentence,
             "change": change,
@@ -421,11 +415,8 @@ class WhatIf:
         if most <= allowed:
             over = f"at most {most:,} would be, at {at}" if most else "nobody would be at any step"
             said = f"Yes, {condition}: {may}, and {over}."
-            return (
-                MayPublish.YES,
-                said,
-                f"It would be no from {allowed + 1:,} people on, {allowed + 1 - most:,} more.",
-            )
+            change = f"It would be no from {allowed + 1:,} people on, {allowed + 1 - most:,} more."
+            return MayPublish.YES, said, change
         needed = significant(np.ceil(1e4 * most / people) / 1e4, 3)
         if max(risks.by_habits) > allowed:
             said = (
@@ -437,11 +428,8 @@ class WhatIf:
             said = f"Not shown: by the fast bound up to {most:,} people would be over it, at {at}; {may}."
             return MayPublish.OPEN, said, "The refined bound may clear some of them."
         said = f"No: even {condition}, {most:,} people would be over the limit at {at}; {may}."
-        return (
-            MayPublish.NO,
-            said,
-            f"More noise, fewer sensors, or a share of {needed} or more would change it.",
-        )
+        change = f"More noise, fewer sensors, or a share of {needed} or more would change it."
+        return MayPublish.NO, said, change
 
 
 def _number(name: str, text: str | None) -> float | None:
@@ -492,31 +480,24 @@ def _toml_lines(table: Mapping[str, Any], above: str = "") -> Iterator[str]:
     inner = {name: value for name, value in table.items() if isinstance(value, Mapping)}
     for name, value in table.items():
         if name not in inner:
-            yield (
-                f"{json.dumps(name)} = {_toml_value(value)}"
-                if not name.isidentifier()
-                else (f"{name} = {_toml_value(value)}")
-            )
+            yield f"{_toml_key(name)} = {_toml_value(value)}"
     for name, value in inner.items():
-        place = above + (
-            name if name.replace("-", "_").isidentifier() else json.dumps(name, ensure_ascii=False)
-        )
-        yield ""
-        yield f"[{place}]"
+        place = above + _toml_key(name)
+        yield from ("", f"[{place}]")
         yield from _toml_lines(value, f"{place}.")
+
+
+def _toml_key(name: str) -> str:
+    is_bare = name.isascii() and name.replace("-", "_").isidentifier()
+    return name if is_bare else json.dumps(name, ensure_ascii=False)
 
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return (
-            f"{{ {', '.join(f'{json.dumps(name)} = {_toml_value(each)}' for name, each in value.items())} }}"
-        )
+        inner = (f"{_toml_key(name)} = {_toml_value(each)}" for name, each in value.items())
+        return f"{{ {', '.join(inner)} }}"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml_value, value))}]"
     return json.dumps(value, ensure_ascii=False)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

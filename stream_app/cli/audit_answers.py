@@ -111,28 +111,20 @@ def documents(
         document["why"] = _why_document(explanation, radius)
     for document, past in zip(found, later, strict=False):
         document["hindsight"] = None if past is None else past.document(radius)
-    if radius is not None:
-        for document, audit in zip(found, audits, strict=True):
-            document["certified_radius"] = radius.ceiling(audit.certified).value
-            document["radius"] = {
-                "nats": radius.kl,
-                "first_step": radius.first,
-                "last_step": radius.last,
-                "condition": radius_note(radius),
-            }
     for document, posterior in zip(found, sure, strict=False):
         document["posterior"] = {**asdict(posterior), "condition": posterior_note()}
-    for document in found:
-        if verdict is not None:
-            document["priors_check"] = {
-                "people": verdict.people,
-                "verdict": verdict.verdict,
-                "kappa_min": verdict.kappa_min,
-                "condition": check_note(verdict),
-            }
-        if crowd is not None:
-            document["crowd"] = crowd_document(crowd, population)
-    return found
+    of_all: dict[str, Any] = {}
+    if radius is not None:
+        ends = {"nats": radius.kl, "first_step": radius.first, "last_step": radius.last}
+        of_all["radius"] = {**ends, "condition": radius_note(radius)}
+        for document, audit in zip(found, audits, strict=True):
+            document["certified_radius"] = radius.ceiling(audit.certified).value
+    if verdict is not None:
+        said = {name: getattr(verdict, name) for name in ("people", "verdict", "kappa_min")}
+        of_all["priors_check"] = {**said, "condition": check_note(verdict)}
+    if crowd is not None:
+        of_all["crowd"] = crowd_document(crowd, population)
+    return [document | of_all for document in found]
 
 
 def print_audits(
@@ -185,16 +177,13 @@ def _last_column(audits: Sequence[Audit], radius: Radius | None) -> str:
 
 
 def _print_legend(audits: Sequence[Audit], radius: Radius | None) -> None:
-    last = _last_column(audits, radius)
+    of_last = {
+        "Paper's": " Paper's: the ceiling of the paper's own bound.",
+        "Informed": " Informed: the ceiling against whoever knows where everybody else is.",
+    }
     say(
         "Guess: the best guess without any release, exact. Ceiling, and by which bound: if habits are as "
-        "the prior says, no method does better."
-        + (" Paper's: the ceiling of the paper's own bound." if last == "Paper's" else "")
-        + (
-            " Informed: the ceiling against whoever knows where everybody else is."
-            if last == "Informed"
-            else ""
-        )
+        f"the prior says, no method does better.{of_last.get(_last_column(audits, radius), '')}"
     )
     if radius is not None:
         say(f"{heading(radius)}: {radius_note(radius)}.")
@@ -278,16 +267,17 @@ def people_in_hindsight(
     """Each chosen person's risk of these steps; None where it cannot be computed."""
     crowd = None if adversary is None else seen_among(population, planned, adversary)
     shown = schedule_in_single_steps(planned.steps)
-    people: list[PersonInHindsight | None] = []
+
+    def of(person: int) -> PersonInHindsight | None:
+        question = population, person, shown, planned.first_slot, past, effort
+        informed = hindsight(*question, calendar=planned.calendar)
+        if crowd is None:
+            return None if informed is None else PersonInHindsight(informed)
+        found = hindsight(*question, crowd)
+        return None if found is None else PersonInHindsight(found, informed)
+
     with progress() as bar:
-        for person in bar.track(chosen, description="in hindsight"):
-            question = population, person, shown, planned.first_slot, past, effort
-            informed = hindsight(*question, calendar=planned.calendar)
-            found = informed if crowd is None else hindsight(*question, crowd)
-            people.append(
-                None if found is None else PersonInHindsight(found, None if crowd is None else informed)
-            )
-    return people
+        return [of(person) for person in bar.track(chosen, description="in hindsight")]
 
 
 def print_hindsight(
@@ -318,11 +308,8 @@ def print_hindsight(
         stdout().print(table)
         confidence = min(each.found.confidence for each in found if each is not None)
         others = ", and in the crowd under its condition above" if is_in_crowd else ""
-        drawn = (
-            ""
-            if confidence == 1.0
-            else f" Ceilings from draws: with {confidence_in_words(confidence)} confidence each."
-        )
+        drawn = f" Ceilings from draws: with {confidence_in_words(confidence)} confidence each."
+        drawn = "" if confidence == 1.0 else drawn
         say(
             f"Ceiling then: given what was released up to step {past.last}; now: given the whole schedule. "
             f"Both hold if habits are as the prior says{others}.{drawn}"
@@ -338,25 +325,22 @@ def explain_people(
     population: Population, planned: Schedule, mistakes: int, chosen: Sequence[int], effort: Effort
 ) -> list[Explanation]:
     """Each chosen person's audit taken apart, with the seeds the audits themselves had."""
-    explanations = []
+
+    def of(person: int) -> Explanation:
+        chain, initial = population.chain(person), population.initial(person)
+        exposure = Exposure.of(chain, planned, population.location_count, initial)
+        return explain(exposure, planned.steps, mistakes, effort=replace(effort, seed=effort.seed + person))
+
     with progress() as bar:
-        for person in bar.track(chosen, description="explaining"):
-            exposure = Exposure.of(
-                population.chain(person), planned, population.location_count, population.initial(person)
-            )
-            own = replace(effort, seed=effort.seed + person)
-            explanations.append(explain(exposure, planned.steps, mistakes, effort=own))
-    return explanations
+        return [of(person) for person in bar.track(chosen, description="explaining")]
 
 
 def _why_document(explanation: Explanation, radius: Radius | None) -> dict[str, Any]:
     """The field ``why`` of an audit: the total and every release that concerns the person."""
-    releases = []
-    for share in explanation.shares:
-        release = asdict(share)
-        if radius is not None:
+    releases = [asdict(share) for share in explanation.shares]
+    if radius is not None:
+        for share, release in zip(explanation.shares, releases, strict=True):
             release["certified_radius"] = radius.ceiling(explanation.without(share)).value
-        releases.append(release)
     return {"information_nats": explanation.information_nats, "releases": releases}
 
 

@@ -13,7 +13,9 @@ import typer
 from stream_app.cli.shared import (
     COUNT_FILES,
     Channels,
+    InOption,
     PeriodChoice,
+    PeriodOption,
     add_numbers,
     new_table,
     own_command,
@@ -121,10 +123,8 @@ def init(
         str | None,
         typer.Option(help="Instead of --epsilon: the most noise with which a total is so many people off."),
     ] = None,
-    often: Annotated[float, typer.Option("--in", help="How often in 100 it is to be within that.")] = 95.0,
-    period: Annotated[
-        PeriodChoice, typer.Option("--for", help="What --within is about: a sensor's total of so long.")
-    ] = PeriodChoice.STEP,
+    often: InOption = 95.0,
+    period: PeriodOption = PeriodChoice.STEP,
     habits: Annotated[
         HabitsChoice | None, typer.Option(help="Account for nobody, or for invented people.")
     ] = None,

@@ -156,7 +156,6 @@ def load(
     from models.prior_files import load_population
     from stream_app.city import CityOptions, build_city
     from stream_app.kafka.tools.person_loading import load_people, write_locations
-    from stream_app.setup.run_folder.people_record import NewPriors
     from stream_app.setup.run_folder.record import Author
     from stream_app.watching.prior_notes import basis_note
 
@@ -174,7 +173,7 @@ def load(
         population,
         effective_from,
         remove_others=remove_others,
-        new_priors=None if new_priors is None else NewPriors(new_priors.value),
+        new_priors=new_priors,
         author=Author.given(by, reason),
         priors_file=None if priors is None else priors.name,
     )

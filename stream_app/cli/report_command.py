@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -130,8 +131,9 @@ def report(
         run_priors = load_priors(source, settings, as_set(settings, load_population(priors)), designs)
     if (vary or crowd is not None) and run_priors is None:
         raise typer.BadParameter("--vary and --adversary crowd need the run's --priors")
-    varied = () if run_priors is None else _varied(source, run_priors, settings, vary or [])
-    beside = None if crowd is None or run_priors is None else _in_crowd(source, run_priors, settings, crowd)
+    varied, beside = (
+        ((), None) if run_priors is None else _beside(source, run_priors, settings, vary or [], crowd)
+    )
     if kind is ReportKind.DPIA:
         made = make_annex(source, Asked(purpose, decides, review), is_public=public, designs=designs)
     else:
@@ -146,30 +148,25 @@ def report(
         say(f"The report is in {' and '.join(map(str, outputs))}.")
 
 
-def _varied(folder: Path, known: Priors, settings: Settings, specs: list[str]) -> tuple[VariedRisks, ...]:
-    """What other habits make of the run's releases; nothing where nothing was asked."""
+def _beside(
+    folder: Path, known: Priors, settings: Settings, specs: list[str], adversary: CrowdAdversary | None
+) -> tuple[tuple[VariedRisks, ...], PlannedCrowd | None]:
+    """The run's steps accounted again, as far as was asked: under other habits, and in the crowd."""
     from stream_app.analysis.accounted_again import read_accounted
     from stream_app.analysis.alternatives import Alternative, answers, vary
-    from stream_app.analysis.report import read_run
-
-    chosen = vary(Alternative.given(known.population, known.pseudonyms, settings), specs)
-    if not chosen:
-        return ()
-    steps = read_accounted(folder / "decisions.jsonl", known.registry)
-    rule = read_run(folder).with_rule(settings)
-    with progress() as bar:
-        task = bar.add_task("accounting", total=len(chosen) * len(steps))
-        return answers(chosen, steps, rule, settings.first_slot, lambda: bar.advance(task))
-
-
-def _in_crowd(folder: Path, known: Priors, settings: Settings, adversary: CrowdAdversary) -> PlannedCrowd:
-    """The run's steps accounted again, against whoever does not know where the others are."""
-    from stream_app.analysis.accounted_again import read_accounted
     from stream_app.analysis.crowd import plan_in_crowd
     from stream_app.analysis.report import read_run
 
+    chosen = vary(Alternative.given(known.population, known.pseudonyms, settings), specs)
+    if not chosen and adversary is None:
+        return (), None
     steps = read_accounted(folder / "decisions.jsonl", known.registry)
-    horizon = read_run(folder).with_rule(settings).horizon_settings(settings.first_slot)
+    rule, first = read_run(folder).with_rule(settings), settings.first_slot
     with progress() as bar:
-        task = bar.add_task("accounting", total=len(steps))
-        return plan_in_crowd(known.population, steps, horizon, adversary, lambda: bar.advance(task))
+        task = bar.add_task("accounting", total=(len(chosen) + (adversary is not None)) * len(steps))
+        done = partial(bar.advance, task)
+        varied = answers(chosen, steps, rule, first, done)
+        if adversary is None:
+            return varied, None
+        horizon = rule.horizon_settings(first)
+        return varied, plan_in_crowd(known.population, steps, horizon, adversary, done)

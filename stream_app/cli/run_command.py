@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,18 +25,12 @@ from stream_app.cli.shared import (
     stderr,
     stdout,
 )
+from stream_app.setup.option_settings import RiskFormat
 
 if TYPE_CHECKING:
     from stream_app.embedded import RunOptions, RunReport
     from stream_app.setup.settings import Settings
     from stream_app.watching.events import Observer
-
-
-class RiskFile(StrEnum):
-    """Formats of the per-person risks."""
-
-    JSONL = "jsonl"
-    PARQUET = "parquet"
 
 
 # Options of both commands.
@@ -46,7 +39,7 @@ OutputOption = Annotated[Path, typer.Option(help="Output folder; continued if it
 ScheduleOption = Annotated[
     Path | None, typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.")
 ]
-RiskFormatOption = Annotated[RiskFile, typer.Option("--format", help="Format of per-person risks.")]
+RiskFormatOption = Annotated[RiskFormat, typer.Option("--format", help="Format of per-person risks.")]
 CreateKeysOption = Annotated[
     bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
 ]
@@ -72,7 +65,7 @@ def run(
     horizon: HorizonOption = None,
     mistakes: MistakesOption = None,
     listen: ListenOption = None,
-    risk_format: RiskFormatOption = RiskFile.JSONL,
+    risk_format: RiskFormatOption = RiskFormat.JSONL,
     csv: Annotated[
         bool | None,
         typer.Option("--csv/--jsonl", help="Input format; by file name if left out.", show_default=False),
@@ -132,8 +125,6 @@ def run(
         --new-priors redone --reason "survey of 2027"
     """
     from stream_app.embedded import RunOptions
-    from stream_app.setup.run_folder import people_record
-    from stream_app.steps import RiskFormat
     from stream_app.wire import mostly_refused
 
     settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes, "listen": listen})
@@ -142,7 +133,7 @@ def run(
         input=input_file,
         is_csv=csv,
         schedule=schedule,
-        risk_format=RiskFormat(risk_format.value),
+        risk_format=risk_format,
         keep_open=keep_open,
         follow=follow,
         create_keys=create_keys,
@@ -152,7 +143,7 @@ def run(
         priors=None if priors is None else priors.name,
         take_over=take_over,
         effective_from=effective_from,
-        new_priors=None if new_priors is None else people_record.NewPriors(new_priors.value),
+        new_priors=new_priors,
     )
     report = run_watched(settings, options, priors, config=config)
     print_report(report, output, settings.delta, json)
@@ -250,7 +241,7 @@ def backfill(
     priors: PriorsOption = None,
     config: ConfigOption = None,
     schedule: ScheduleOption = None,
-    risk_format: RiskFormatOption = RiskFile.JSONL,
+    risk_format: RiskFormatOption = RiskFormat.JSONL,
     listen: ListenOption = None,
     create_keys: CreateKeysOption = False,
     by: ByOption = None,
@@ -272,7 +263,6 @@ def backfill(
       tallyguard backfill 2024.jsonl --config tallyguard.toml --priors priors.parquet --output out
     """
     from stream_app.embedded import RunOptions
-    from stream_app.steps import RiskFormat
 
     settings = settings_of(config, {"listen": listen}).model_copy(update={"grace_seconds": None})
     options = RunOptions(
@@ -280,7 +270,7 @@ def backfill(
         input=archive,
         is_csv=False,
         schedule=schedule,
-        risk_format=RiskFormat(risk_format.value),
+        risk_format=risk_format,
         create_keys=create_keys,
         by=by,
         reason=reason,

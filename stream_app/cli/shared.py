@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from models.exceptions import TallyguardError
-from stream_app.setup.option_settings import OPTION_SETTINGS
+from stream_app.setup.option_settings import OPTION_SETTINGS, NewPriors
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -142,13 +142,6 @@ class Channels(StrEnum):
     APART = "apart"
 
 
-class NewPriors(StrEnum):
-    """What new priors of people who are there say about the steps before them."""
-
-    REDONE = "redone"
-    TOLD = "told"
-
-
 NewPriorsOption = Annotated[
     NewPriors | None,
     typer.Option(
@@ -157,6 +150,10 @@ NewPriorsOption = Annotated[
         "adversary is taken to know where these people were then.",
         show_default=False,
     ),
+]
+InOption = Annotated[float, typer.Option("--in", help="How often in 100 it is to be within that.")]
+PeriodOption = Annotated[
+    PeriodChoice, typer.Option("--for", help="What --within is about: a sensor's total of so long.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HorizonOption = Annotated[int | None, setting_option("horizon")]

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def verify(
-    run: Annotated[Path | None, typer.Argument(help="Output folder of a run; none on Kafka.")] = None,
+    run: Annotated[
+        Path | None, typer.Argument(help="Output folder of a run, or `plans`; none on Kafka.")
+    ] = None,
     config: ConfigOption = None,
     head: Annotated[
         str | None, typer.Option(help="Digest that a filed report names: must be in the record.")
@@ -28,21 +30,26 @@ def verify(
     what was changed. It is read without any settings.
     Exit status 0 if nothing is missing and nothing was changed; else 1, with a sentence for each thing that
     is. Anybody who can rewrite the whole folder can rewrite the record as well: keep the digest that is shown
-    here, or the report that names it, in another place, and check it with --head. Without RUN: the record in
-    the topic `deployment` of a deployment on Kafka, whose logs the workers check as they read them.
+    here, or the report that names it, in another place, and check it with --head. The folder `plans` of a
+    deployment has the record of plans that were taken on the page, each held against its settings file.
+    Without RUN: the record in the topic `deployment` of a deployment on Kafka, whose logs the workers check
+    as they read them.
 
     \\b
     Examples:
       tallyguard verify out
       tallyguard verify out --head 3f9a…
+      tallyguard verify plans
       tallyguard verify --config tallyguard.toml
     """
-    from stream_app.analysis.checked_run import check_run
+    from stream_app.analysis.checked_run import check_plans, check_run, is_of_plans
     from stream_app.setup.run_folder.description import UNDESCRIBED, changes_in
     from stream_app.setup.run_folder.people_record import change_in_words
     from stream_app.setup.run_folder.record import last_description
 
-    checked, people = _check_deployment(config) if run is None else (check_run(run), ())
+    are_plans = run is not None and is_of_plans(run)
+    check = check_plans if are_plans else check_run
+    checked, people = _check_deployment(config) if run is None else (check(run), ())
     faults = list(checked.faults)
     if head is not None and not checked.has_been(head):
         faults.append(
@@ -84,7 +91,7 @@ def verify(
             say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}", markup=False)
             for line in words_of:
                 say(f"  {line}", markup=False)
-        if run is not None:
+        if run is not None and not are_plans:
             words = checked.in_words()
             say(f"{words[:1].upper()}{words[1:]}.")
             if checked.entries and last_description(checked.entries) is None:

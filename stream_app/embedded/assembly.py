@@ -30,6 +30,7 @@ from stream_app.setup.combinations import Runner
 from stream_app.setup.declared import bounded_days, require_most_counts
 from stream_app.setup.given_priors import PRIORS_REST_ON, drawn_from, rests_on
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
+from stream_app.setup.option_settings import NewPriors, RiskFormat
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, design_files
 from stream_app.setup.run_folder.durable import SECRET_MODE, digests_of_file, replace_file
@@ -38,7 +39,6 @@ from stream_app.setup.run_folder.key_record import KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, NOT_IN_SNAPSHOTS
 from stream_app.setup.run_folder.people_record import (
     Joining,
-    NewPriors,
     PeopleOfRun,
     keep,
     people_changes,
@@ -66,7 +66,6 @@ from stream_app.steps import (
     PeopleAccounts,
     Plan,
     Publisher,
-    RiskFormat,
     RiskWriter,
     Spent,
     StepClock,
@@ -420,7 +419,8 @@ def run(
             stop_on_signals() as request,
             _open(options, request, chunks, journal.last_commit, wait_seconds) as lines,
         ):
-            totals = [TotalsFile(options.output, totals_of_run(options.output))] if settings.totals else []
+            has_totals = settings.totals or settings.occupancy
+            totals = [TotalsFile(options.output, totals_of_run(options.output))] if has_totals else []
             panel = panel_observer(settings, population, accounted.accountant.settings, observer)
             runner = EmbeddedRunner(
                 engine,

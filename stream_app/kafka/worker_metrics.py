@@ -6,10 +6,10 @@ summed over workers, so nothing may be counted twice.
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry
 
 from stream_app.watching.events import RunStarted, StepClosed
-from stream_app.watching.metrics import EngineMetrics
+from stream_app.watching.metrics import EngineMetrics, Meters
 
 
 class AccountMetrics(EngineMetrics):
@@ -19,15 +19,15 @@ class AccountMetrics(EngineMetrics):
         """Partitions were assigned; a worker without any stands by, and shows nobody's risk."""
         super().started(event)
         if event.view is None:
-            self._running.set(0)
-            self.lag.set(0)
+            self.meters.show("running", 0)
+            self.meters.show("accountant_lag_steps", 0)
             self._show_nobody()
 
     def closed(self, event: StepClosed) -> None:
         """Show the risks after a step."""
-        self._last_step.set(event.step)
-        self._people.set(event.people)
-        self._progress.set(self._now_seconds())
+        self.meters.show("last_step", event.step)
+        self.meters.show("people", event.people)
+        self._show_progress()
         self._show_information(event.schedule)
         self._show_budget(event)
         if event.summary is not None:
@@ -44,10 +44,10 @@ class IntakeMetrics(EngineMetrics):
 
     def closed(self, event: StepClosed) -> None:
         """Show how far a region has published."""
-        self._last_step.set(event.step)
-        self.lag.set(event.lag_steps)
-        self._progress.set(self._now_seconds())
-        self._latency.observe(event.latency_seconds)
+        self.meters.show("last_step", event.step)
+        self.meters.show("accountant_lag_steps", event.lag_steps)
+        self._show_progress()
+        self.meters["step_latency_seconds"].observe(event.latency_seconds)
         self._show_errors(event)
 
 
@@ -55,11 +55,7 @@ class ReleaseCounters:
     """What only a worker that reads inputs can count."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.waiting = Gauge(
-            "tallyguard_records_waiting",
-            "Records taken from the broker and not yet written to the log",
-            registry=registry,
-        )
+        self.waiting = Meters(registry, "input")["records_waiting"]
 
 
 class RegionCounters(ReleaseCounters):
@@ -67,40 +63,20 @@ class RegionCounters(ReleaseCounters):
 
     def __init__(self, registry: CollectorRegistry, regions: int, *, owns: bool) -> None:
         super().__init__(registry)
-        text = "Regions that intake workers share"
-        Gauge("tallyguard_regions_configured", text, registry=registry).set(regions)
-        self._owned: Gauge | None = None
-        if owns:
-            text = "Regions this worker takes in"
-            self._owned = Gauge("tallyguard_regions_owned", text, registry=registry)
+        Meters(registry, "regions").show("regions_configured", regions)
+        self._owned = Meters(registry, "owned_regions") if owns else None
 
     def owns(self, regions: int) -> None:
         """Set the number of regions owned now."""
         if self._owned is not None:
-            self._owned.set(regions)
+            self._owned.show("regions_owned", regions)
 
 
 class AccountCounters:
     """What only an account worker can count; ``person_steps`` and ``lag`` are the engine's."""
 
     def __init__(self, registry: CollectorRegistry, metrics: EngineMetrics) -> None:
-        self.partitions = Gauge(
-            "tallyguard_partitions_owned", "Partitions of people this worker accounts", registry=registry
-        )
-        self.redelivered = Counter(
-            "tallyguard_steps_redelivered",
-            "Steps that a partition knew already and ignored, counted per partition",
-            registry=registry,
-        )
-        self.from_log = Counter(
-            "tallyguard_steps_from_log",
-            "Steps that a partition had missed and took from the log, counted per partition",
-            registry=registry,
-        )
-        self.snapshots = Counter(
-            "tallyguard_snapshots_written",
-            "Snapshots of accounts written to the topic, counted per partition",
-            registry=registry,
-        )
-        self.person_steps = metrics.person_steps
-        self.lag = metrics.lag
+        own = Meters(registry, "accounts")
+        self.partitions, self.redelivered = own["partitions_owned"], own["steps_redelivered"]
+        self.from_log, self.snapshots = own["steps_from_log"], own["snapshots_written"]
+        self.person_steps, self.lag = metrics.person_steps, metrics.lag

@@ -1,4 +1,4 @@
-"""The settings that have an option as well, each declared once for the settings file and the command line.
+"""Settings and choices that have an option as well, each declared once for the engine and the command line.
 
 A section of the settings takes its field from here; :func:`stream_app.cli.shared.setting_option` makes the
 option. They stand apart from :mod:`stream_app.setup.settings` because every ``--help`` reads them, and the
@@ -8,9 +8,24 @@ settings load pydantic and numpy.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from accounting.settings import HORIZON, MISTAKES
+
+
+class NewPriors(StrEnum):
+    """What new priors of people who are there already are taken to say about the steps before them."""
+
+    REDONE = "redone"
+    TOLD = "told"
+
+
+class RiskFormat(StrEnum):
+    """How records of single people are written; summaries are always JSONL."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
 
 
 class OptionSetting(NamedTuple):

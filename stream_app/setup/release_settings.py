@@ -144,20 +144,20 @@ MechanismName = Annotated[str, AfterValidator(_mechanism_name)]
 class SensorPolicy(Section):
     """How one sensor's counts are released."""
 
-    mechanism: MechanismName | None = Field(
-        default=None,
-        description="how it is released: raw, gaussian, suppressed, ...; none = gaussian, or decided",
-    )
-    sigma: float | None = Field(
-        default=None, description="standard deviation of the gaussian mechanism, in people"
-    )
-    parameters: dict[str, float] = Field(
-        default_factory=dict, description="parameters of a mechanism that has no setting of its own for them"
-    )
-    sigmas: NumberList | None = Field(default=None, description="noises to choose from under a budget")
-    max_sigma: float | None = Field(default=None, gt=0, description="noise beyond which nothing is better")
-    raw: RawWish | None = Field(default=None, description="under a budget: allowed, always or never")
-    weight: float = Field(default=1.0, gt=0, description="importance under a budget, beside other sensors")
+    mechanism: MechanismName | None = None
+    """how it is released: raw, gaussian, suppressed, ...; none = gaussian, or decided"""
+    sigma: float | None = None
+    """standard deviation of the gaussian mechanism, in people"""
+    parameters: dict[str, float] = Field(default_factory=dict)
+    """parameters of a mechanism that has no setting of its own for them"""
+    sigmas: NumberList | None = None
+    """noises to choose from under a budget"""
+    max_sigma: float | None = Field(default=None, gt=0)
+    """noise beyond which nothing is better"""
+    raw: RawWish | None = None
+    """under a budget: allowed, always or never"""
+    weight: float = Field(default=1.0, gt=0)
+    """importance under a budget, beside other sensors"""
 
 
 class BudgetSettings(Section):
@@ -166,37 +166,25 @@ class BudgetSettings(Section):
     share: float = OPTION_SETTINGS["release.budget.share"].field()
     risk: float | None = OPTION_SETTINGS["release.budget.risk"].field()
     added: float | None = OPTION_SETTINGS["release.budget.added"].field()
-    habits: Literal["count", "apart"] = Field(
-        default="count",
-        description="people over the limit by habit alone: count, or apart = only if releases add to it",
-    )
-    hindsight: bool = Field(
-        default=False, description="also limit the risk of past steps, given everything released since"
-    )
-    reserve: float = Field(
-        default=0.5, gt=0, lt=1, description="with hindsight: share of each limit kept for later releases"
-    )
-    sigmas: NumberList = Field(
-        default=(0.5, 1.0, 2.0, 4.0, 8.0),
-        description="noises to choose from, in people, beside raw and nothing",
-    )
-    max_sigma: float | None = Field(
-        default=None,
-        gt=0,
-        description="noise beyond which nothing is better; none = the largest of the sigmas",
-    )
-    raw: RawWish = Field(default="allowed", description="may counts be raw: allowed, always or never")
+    habits: Literal["count", "apart"] = "count"
+    """people over the limit by habit alone: count, or apart = only if releases add to it"""
+    hindsight: bool = False
+    """also limit the risk of past steps, given everything released since"""
+    reserve: float = Field(default=0.5, gt=0, lt=1)
+    """with hindsight: share of each limit kept for later releases"""
+    sigmas: NumberList = (0.5, 1.0, 2.0, 4.0, 8.0)
+    """noises to choose from, in people, beside raw and nothing"""
+    max_sigma: float | None = Field(default=None, gt=0)
+    """noise beyond which nothing is better; none = the largest of the sigmas"""
+    raw: RawWish = "allowed"
+    """may counts be raw: allowed, always or never"""
     look_ahead: int = OPTION_SETTINGS["release.budget.look_ahead"].field()
-    most_sensors: int | None = Field(
-        default=None, ge=1, description="release at most this many sensors in a step; none = all"
-    )
-    exact_up_to: int = Field(
-        default=64,
-        ge=1,
-        le=4096,
-        description="try every way to release a step if there are at most this many",
-    )
-    rounds: int = Field(default=6, ge=1, le=100, description="rounds of improvement if there are more")
+    most_sensors: int | None = Field(default=None, ge=1)
+    """release at most this many sensors in a step; none = all"""
+    exact_up_to: int = Field(default=64, ge=1, le=4096)
+    """try every way to release a step if there are at most this many"""
+    rounds: int = Field(default=6, ge=1, le=100)
+    """rounds of improvement if there are more"""
 
     @property
     def limit(self) -> RiskBudget | None:
@@ -216,40 +204,27 @@ class BudgetSettings(Section):
 class ReleaseSettings(Section):
     """How counts are released where a schedule file does not say it."""
 
-    mechanism: MechanismName = Field(
-        default="gaussian",
-        description="raw, gaussian, suppressed, tiered, correlated, ...; budget = as release.budget decides",
-    )
-    sigma: float | None = Field(
-        default=None, description="standard deviation of the gaussian mechanism, in people; 1 if not given"
-    )
-    parameters: dict[str, float] = Field(
-        default_factory=dict, description="parameters of a mechanism that has no setting of its own for them"
-    )
-    tiers: dict[str, float] = Field(
-        default_factory=dict,
-        description="epsilon of each tier of recipients, for tiered releases; one output file each",
-    )
-    recipients: Path | None = Field(
-        default=None,
-        description="file of recipients (TOML): how near each is to the owner decides its tier",
-    )
-    new_tiers_from: int = Field(
-        default=0,
-        ge=0,
-        description="first step whose values a tier added later receives",
-    )
-    covariance: Path | None = Field(
-        default=None,
-        description="covariance of correlated releases (.npy), one row a step of the noise window",
-    )
-    clamp_negative: bool = Field(default=False, description="publish 0 where noise made a count negative")
-    budget: BudgetSettings = Field(default=BudgetSettings(), description="risk budget")
-    sensors: dict[str, SensorPolicy] = Field(
-        default_factory=dict,
-        description="exceptions by sensor name: mechanism and sigma; under a budget also "
-        "sigmas, max_sigma, raw and weight",
-    )
+    mechanism: MechanismName = "gaussian"
+    """raw, gaussian, suppressed, tiered, correlated, ...; budget = as release.budget decides"""
+    sigma: float | None = None
+    """standard deviation of the gaussian mechanism, in people; 1 if not given"""
+    parameters: dict[str, float] = Field(default_factory=dict)
+    """parameters of a mechanism that has no setting of its own for them"""
+    tiers: dict[str, float] = Field(default_factory=dict)
+    """epsilon of each tier of recipients, for tiered releases; one output file each"""
+    recipients: Path | None = None
+    """file of recipients (TOML): how near each is to the owner decides its tier"""
+    new_tiers_from: int = Field(default=0, ge=0)
+    """first step whose values a tier added later receives"""
+    covariance: Path | None = None
+    """covariance of correlated releases (.npy), one row a step of the noise window"""
+    clamp_negative: bool = False
+    """publish 0 where noise made a count negative"""
+    budget: BudgetSettings = BudgetSettings()
+    """risk budget"""
+    sensors: dict[str, SensorPolicy] = Field(default_factory=dict)
+    """exceptions by sensor name: mechanism and sigma; under a budget also sigmas, max_sigma, raw and
+    weight"""
 
     @model_validator(mode="after")
     def _tiers_in_order(self) -> ReleaseSettings:
@@ -274,33 +249,20 @@ DAY_SECONDS = 86_400
 class StrangersSettings(Section):
     """A lower bound on people without a prior who may or may not be counted at a sensor, at an hour."""
 
-    sensor: str = Field(description="name of the sensor that may count them, or not")
-    from_hour: float = Field(
-        ge=0,
-        lt=24,
-        description="from when, in hours of the day that begins with slot 0; first_slot says where step 0 is",
-    )
-    until_hour: float = Field(
-        gt=0, le=24, description="until when; steps that lie between the two hours on every day are meant"
-    )
-    people: int = Field(
-        ge=0,
-        le=10_000_000,
-        description="how many they are at the least in each of these steps, chosen without regard to where "
-        "they went; they have no prior, are those of no other sensor, and move alone, in the share "
-        "crowd.alone",
-    )
-    least_chance: float = Field(
-        ge=0,
-        le=1,
-        description="least chance that such a person, if at no other sensor, is counted here, whatever is "
-        "known of where they are before and after",
-    )
-    most_chance: float = Field(
-        ge=0,
-        le=1,
-        description="largest such chance; people who surely pass (1) hide nobody, as those who never do",
-    )
+    sensor: str
+    """name of the sensor that may count them, or not"""
+    from_hour: float = Field(ge=0, lt=24)
+    """from when, in hours of the day that begins with slot 0; first_slot says where step 0 is"""
+    until_hour: float = Field(gt=0, le=24)
+    """until when; steps that lie between the two hours on every day are meant"""
+    people: int = Field(ge=0, le=10_000_000)
+    """how many they are at the least in each of these steps, chosen without regard to where they went; they
+    have no prior, are those of no other sensor, and move alone, in the share crowd.alone"""
+    least_chance: float = Field(ge=0, le=1)
+    """least chance that such a person, if at no other sensor, is counted here, whatever is known of where
+    they are before and after"""
+    most_chance: float = Field(ge=0, le=1)
+    """largest such chance; people who surely pass (1) hide nobody, as those who never do"""
 
     def in_steps(self, step_seconds: int) -> Strangers:
         """As accounts take them; :class:`SettingsError` where no whole step lies between the hours."""
@@ -331,20 +293,16 @@ class StrangersSettings(Section):
 class CrowdSettings(Section):
     """What an adversary knows who does not know where everybody else is."""
 
-    on: bool = Field(
-        default=False,
-        description="compute every ceiling against an adversary, too, who does not know where everybody else "
-        "is; holds if others move as their priors say, each alone; adversary = crowd does so anyway",
-    )
+    on: bool = False
+    """compute every ceiling against an adversary, too, who does not know where everybody else is; holds if
+    others move as their priors say, each alone; adversary = crowd does so anyway"""
     known: int = OPTION_SETTINGS["crowd.known"].field()
     companions: int = OPTION_SETTINGS["crowd.companions"].field()
     alone: float = OPTION_SETTINGS["crowd.alone"].field()
     least: float = OPTION_SETTINGS["crowd.least"].field()
-    strangers: dict[str, StrangersSettings] = Field(
-        default_factory=dict,
-        description="people without a prior who hide others, each line under a name of your choice: at least "
-        "so many who may or may not be counted at a sensor, at hours of the day",
-    )
+    strangers: dict[str, StrangersSettings] = Field(default_factory=dict)
+    """people without a prior who hide others, each line under a name of your choice: at least so many who may
+    or may not be counted at a sensor, at hours of the day"""
 
     def adversary(self, step_seconds: int) -> CrowdAdversary:
         """As the accounts take it; :class:`SettingsError` for strangers that fit no step."""

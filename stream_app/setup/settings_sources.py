@@ -132,7 +132,7 @@ def _describe(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[Settin
             name=".".join(path),
             variable=ENVIRONMENT_PREFIX + "__".join(path).upper(),
             default=_shown(default),
-            description=field.description or "",
+            description=" ".join((field.description or "").split()),
             is_secret=_is_secret(field),
         )
 

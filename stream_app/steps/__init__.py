@@ -32,7 +32,6 @@ from stream_app.steps.plan import (
 from stream_app.steps.risk_output import (
     JsonlRisks,
     ParquetRisks,
-    RiskFormat,
     RiskRecords,
     RiskWriter,
     condition_of,
@@ -47,6 +46,8 @@ from stream_app.steps.totals import (
     Totals,
     TotalsWithReleases,
     complete_totals,
+    declared_totals,
+    require_sensors,
     totals_of_run,
 )
 from stream_app.steps.window import ClosedCounts, OpenStep, Origin, RevisedCount, StepWindow, first_free_step
@@ -69,7 +70,6 @@ __all__ = [
     "Plan",
     "Publisher",
     "RevisedCount",
-    "RiskFormat",
     "RiskRecords",
     "RiskWriter",
     "RunTotals",
@@ -86,6 +86,7 @@ __all__ = [
     "complete_totals",
     "condition_of",
     "crowd_message",
+    "declared_totals",
     "first_free_step",
     "first_slot_of",
     "follow_schedule",
@@ -98,6 +99,7 @@ __all__ = [
     "refuse_waiting",
     "release_for_tier",
     "release_of",
+    "require_sensors",
     "revised_releases",
     "snapshot_basis",
     "summary_message",

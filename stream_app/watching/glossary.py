@@ -6,9 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
+from typing import Any
 
 from models.exceptions import TallyguardError
 from models.text import parse_toml
+
+
+def texts(name: str) -> dict[str, Any]:
+    """What a file of ``templates`` says: a line a text, to be filled in where it is used."""
+    return parse_toml((files("stream_app.watching") / "templates" / name).read_text(encoding="utf-8"))
 
 
 class GlossaryError(TallyguardError):
@@ -32,9 +38,7 @@ class Entry:
 
 GLOSSARY = tuple(
     Entry(word, tuple(said.get("also", ())), said["meaning"], said["page"])
-    for word, said in parse_toml(
-        (files("stream_app.watching") / "templates" / "glossary.toml").read_text(encoding="utf-8")
-    ).items()
+    for word, said in texts("glossary.toml").items()
 )
 REPORT_WORDS = (
     *("ceiling", "guess", "attack", "added", "in hindsight", "horizon", "mistakes", "pseudonym", "sigma"),

@@ -227,14 +227,12 @@ class About:
 ABOUT_NOTHING = About(ceiling_condition(None))
 """What figures refer to where no settings are at hand."""
 
-_HOW = {
+_HOW = {  # what a risk is over, by scope
     "headline": "mean over people at the step where releases added most",
     "mean": "mean over people and steps",
     "last": "mean over people after the last step",
     "most": "of the most affected person, at any step",
 }
-SCOPES = tuple(_HOW)
-"""What a risk is over: the worst step, all steps, the last step, or the most affected person."""
 
 
 @dataclass
@@ -257,7 +255,6 @@ class View:
     _steps: int = 0
     _attacked: int = 0
     _sums: list[float] = field(default_factory=lambda: [0.0] * 6)
-    _has_crowd: bool = False
 
     def note(
         self, moment: Moment, over: OverLimitCounts | None = None, why: DecisionReason | None = None
@@ -271,7 +268,6 @@ class View:
         if moment.highest is not None and moment.most_added is not None:
             ceiling, added = self.most or (0.0, 0.0)
             self.most = max(ceiling, moment.highest), max(added, moment.most_added)
-        self._has_crowd = moment.crowd is not None
         self._attacked += moment.attack is not None
         means = (moment.guess, moment.ceiling, moment.added, *(moment.attack or (0.0, 0.0, 0.0)))
         self._sums = [total + each for total, each in zip(self._sums, means, strict=True)]
@@ -291,17 +287,15 @@ class View:
         if self._attacked == count:
             attack = tried[0], tried[1], tried[2]
         everything = Moment(self.last.step, self.last.people, guess, ceiling, added, attack)
-        found = [
+        ceiling_of_one, added_of_one = self.most or (None, None)
+        return (
             *self._risks("headline", self.worst),
             *self._risks("mean", everything),
             *self._risks("last", self.last),
-        ]
-        most = self.most or (None, None)
-        found += [
-            self._risk("most", n, value, self.last)
-            for n, value in zip(("ceiling", "added"), most, strict=True)
-        ]
-        return (*found, *self._people())
+            self._risk("most", "ceiling", ceiling_of_one, self.last),
+            self._risk("most", "added", added_of_one, self.last),
+            *self._people(),
+        )
 
     def figure(self, name: str) -> Figure:
         """One figure by its name, ``headline.ceiling`` for example; KeyError where there is none."""
@@ -321,10 +315,7 @@ class View:
 
     def _risks(self, scope: str, at: Moment) -> Iterable[Figure]:
         yield self._risk(scope, "guess", at.guess, at)
-        tried = at.attack
-        yield self._risk(
-            scope, "attack", None if tried is None else tried[0], at, None if tried is None else tried[1:]
-        )
+        yield self._risk(scope, "attack", at.attack and at.attack[0], at, at.attack and at.attack[1:])
         yield self._risk(scope, "ceiling", at.ceiling, at)
         yield self._risk(scope, "added", at.added, at)
         if at.crowd is not None:
@@ -366,34 +357,23 @@ class View:
             return
         at, first = self.last, self.first_step or 0
         when, span = self.about.times.when(at.step), self.about.times.span(first, at.step)
-        if self.over is not None:
-            over = self.over
-            yield self._count(
-                "now",
-                over.now,
-                Over("after the last step", at.step, at.step, at.people),
+        if (over := self.over) is not None:
+            said = (
                 f"Over the limit now, after {when}: {over.now:,} of {at.people:,} people, "
-                f"{over.by_releases:,} because of releases and {over.by_habits:,} because of habits alone.",
+                f"{over.by_releases:,} because of releases and {over.by_habits:,} because of habits alone."
             )
+            last = Over("after the last step", at.step, at.step, at.people)
+            yield self._count("now", over.now, last, said)
         if self.forecast is not None and self.forecast.people:
             yield self._count(*forecast_of(self.forecast, at))
-        if self.over is not None:
-            ever = self.over.ever
-            yield self._count(
-                "ever",
-                ever,
-                Over("after any step", first, at.step, at.people),
-                f"Ever over the limit, after at least one step of {span}: {ever:,} people.",
-            )
-            yield self._count(
-                "allowed",
-                self.allowed,
-                Over("at every step", first, at.step, at.people),
-                left_out(self.allowed, at.people, self.most_over, ever),
-            )
+        if over is not None:
+            said = f"Ever over the limit, after at least one step of {span}: {over.ever:,} people."
+            yield self._count("ever", over.ever, Over("after any step", first, at.step, at.people), said)
+            said = left_out(self.allowed, at.people, self.most_over, over.ever)
+            yield self._count("allowed", self.allowed, Over("at every step", first, at.step, at.people), said)
 
     def _count(self, name: str, value: float, over: Over, sentence: str, words: str | None = None) -> Figure:
-        return Figure(f"people.{name}", KINDS[name], value, over, sentence, self.about.condition, None, words)
+        return Figure(f"people.{name}", KINDS[name], value, over, sentence, self.about.condition, words=words)
 
 
 def forecast_of(why: DecisionReason, at: Moment) -> tuple[str, float, Over, str, str]:
@@ -452,20 +432,12 @@ def spent(
     over = Over("all releases so far", 0, max(0, steps - 1), people)
 
     def figure(name: str) -> Figure:
-        spend, kind = spends[name], KINDS["epsilon"]
+        spend = spends[name]
         value = spend.epsilon(delta) if isinstance(spend, ZcdpSpend) else spend.epsilon
         words = spent_in_words(spend, delta)
         who = "all sensors together" if name == EVERY_GROUP else name
-        return Figure(
-            f"epsilon.{name}",
-            kind,
-            value,
-            over,
-            f"Epsilon of {who}, at delta {delta:g}: {words}.",
-            None,
-            None,
-            words,
-        )
+        said = f"Epsilon of {who}, at delta {delta:g}: {words}."
+        return Figure(f"epsilon.{name}", KINDS["epsilon"], value, over, said, words=words)
 
     return tuple(map(figure, names))
 
@@ -492,16 +464,11 @@ def errors(
 ) -> tuple[Figure, ...]:
     """The error of each sensor's counts: its name, the mean error, the typical published count."""
     over = Over("mean over its published counts", first, last, 0)
-    return tuple(
-        Figure(
-            f"error.{name}",
-            KINDS["error"],
-            error,
-            over,
-            f"Counts of {name}: {error_in_words(error, typical)}.",
-            None,
-            None,
-            error_in_words(error, typical),
+
+    def figure(name: str, error: float | None, typical: float | None) -> Figure:
+        words = error_in_words(error, typical)
+        return Figure(
+            f"error.{name}", KINDS["error"], error, over, f"Counts of {name}: {words}.", words=words
         )
-        for name, error, typical in sensors
-    )
+
+    return tuple(figure(*each) for each in sensors)

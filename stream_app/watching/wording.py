@@ -46,10 +46,7 @@ _FINEST = Decimal("0.01")  # in 100: what is smaller, or nearer to 100, is said 
 
 
 def shortened(value: float, decimals: int, to: str = NEAREST, *, shift: int = 0) -> str:
-    """A number, times ``10 ** shift``, with so many decimals: ``shortened(0.6473, 3, UP)`` is "0.648".
-
-    The page's ``words.js`` shortens numbers in the same way, digit for digit.
-    """
+    """A number, times ``10 ** shift``, with so many decimals: ``shortened(0.6473, 3, UP)`` is "0.648"."""
     return f"{_rounded(_decimal(value, shift), decimals, to):z.{decimals}f}"
 
 
@@ -195,6 +192,14 @@ def in_interval(mean: float, low: float, high: float) -> str:
 def in_points(difference: float, to: str = NEAREST) -> str:
     """A difference of probabilities: "5 percentage points"."""
     return f"{in_a_hundred(difference, to).removesuffix(' in 100')} percentage points"
+
+
+def change_in_words(difference: float) -> str:
+    """How a chance changes: "−3.1 in 100"; what is rounded to nothing has no sign."""
+    part = shortened(abs(difference), 1, shift=2)
+    if part == "0.0":
+        return "under 0.1 in 100" if difference else "0 in 100"
+    return f"{'−' if difference < 0.0 else '+'}{part} in 100"
 
 
 class StepTimes(NamedTuple):

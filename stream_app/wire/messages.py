@@ -56,10 +56,14 @@ Numbers = Annotated[tuple[Finite, ...], FIRST_FAULT]
 Indices = Annotated[tuple[Index, ...], FIRST_FAULT]
 
 
-class BaseMessage(BaseModel):
-    """What all messages share, and records between workers too: frozen, strict, nothing unknown."""
+class Exact(BaseModel):
+    """A record, or a part of one, as it was written: frozen, strict, nothing unknown."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class BaseMessage(Exact):
+    """What all messages share, and records between workers too."""
 
     v: Version = 1
 
@@ -223,10 +227,8 @@ CrowdSums = Annotated[
 """What a count hides among, in units of 1 / 2^32; see ``accounting.exposure.crowd.SensorCrowd``."""
 
 
-class SensorDecision(BaseModel):
+class SensorDecision(Exact):
     """The mechanism decided for a sensor of a step; ``crowd`` says what hides the count."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     sensor: Name
     mechanism: Name
@@ -258,10 +260,8 @@ class DecisionReason(BaseModel):
     adversary: Literal["crowd"] | None = None
 
 
-class WindowDecision(BaseModel):
+class WindowDecision(Exact):
     """How the count of a window will be published with the step ``last``: decided when the window began."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     sensor: Name
     last: Step
@@ -289,14 +289,12 @@ class StepDecision(BaseMessage):
 # Outputs: the values of each step, and those that a tier added later received of earlier steps.
 
 
-class TierValue(BaseModel):
+class TierValue(Exact):
     """What one tier of recipients receives, at its privacy level (nats).
 
     ``drawn`` is the value of the chain if another is released (0 for a negative one): for the owner alone,
     who can only continue the chain from it.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     epsilon: float
     value: int
@@ -390,10 +388,8 @@ class PersonRisk(BaseMessage):
     crowd_by: Name | None = None
 
 
-class WorstMoment(BaseModel):
+class WorstMoment(Exact):
     """The step at which releases added most to one person's risk so far, and the figures at that step."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     person: Name
     step: Step
@@ -402,27 +398,23 @@ class WorstMoment(BaseModel):
     added: Probability
 
 
-class AttackedPart(BaseModel):
+class AttackedPart(Exact):
     """A part of ``people``: how much each of ``draws`` raised the success of the guess without releases.
 
     In 256ths, rising; ``added`` leaves out draws that raised it by nothing.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     people: int
     draws: int
     added: tuple[int, ...]
 
 
-class Attack(BaseModel):
+class Attack(Exact):
     """The mean success over people of an attack tried on drawn trajectories and releases.
 
     With ``confidence`` it is within ``low..high``. The attack on several partitions has the parts of all of
     them.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     success: Probability
     low: Probability
@@ -436,7 +428,7 @@ class Attack(BaseModel):
         return sum(part.draws for part in self.parts)
 
 
-class CrowdSummary(BaseModel):
+class CrowdSummary(Exact):
     """The risks of the same people against the crowd adversary, who does not know where all others are.
 
     This adversary knows all movements of ``known`` people; ``companions`` always move with the person
@@ -444,8 +436,6 @@ class CrowdSummary(BaseModel):
     case (all of them without it), and so many ``strangers`` are declared, of all sensors and hours. The other
     fields are as in the summary that holds it.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     known: Annotated[int, Field(ge=0)]
     companions: Annotated[int, Field(ge=0)]
@@ -463,15 +453,13 @@ class CrowdSummary(BaseModel):
     not_reached: int = 0
 
 
-class OverLimitCounts(BaseModel):
+class OverLimitCounts(Exact):
     """People over the limit of a rule after a step, by the ceilings that the rule applies to.
 
     ``by_releases`` and ``by_habits`` are over it now, nobody in both; ``ever`` were over it after this step
     or an earlier one of the run, by releases or by habit. The limit is stored with its counts, as a rule may
     change. The figures that a decision foresaw are in :class:`DecisionReason`.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     risk: Probability | None = None
     added: Probability | None = None
@@ -532,10 +520,8 @@ class RiskSummary(BaseMessage):
 # A person's movement prior as a message.
 
 
-class SparseMatrix(BaseModel):
+class SparseMatrix(Exact):
     """Transition probabilities by row and column."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     row: Indices
     col: Indices

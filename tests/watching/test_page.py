@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -17,18 +16,7 @@ from stream_app.embedded import RunOptions, run
 from stream_app.setup.given_priors import population_of
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.web import StatusBoard, serve
-from stream_app.watching.wording import (
-    ATTACK,
-    DISTANCE,
-    DOWN,
-    EXACT,
-    NEAREST,
-    UP,
-    attack_in_words,
-    ceiling_in_words,
-    epsilon_in_words,
-    in_a_hundred,
-)
+from stream_app.watching.wording import ATTACK, DISTANCE, attack_in_words, epsilon_in_words
 from stream_app.wire.messages import Activation, Attack, Reading
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
 from tests.watching.services import get, program
@@ -106,6 +94,10 @@ def test_the_map_shows_every_sensor_where_it_stands(watched: WatchedPage, engine
         released = sum(("exact" in row) == (kind == "raw") for row in shown if "nothing" not in row)
         assert watched.page.locator(f"#map circle.{kind}").count() == released
         assert watched.page.locator(f"#sensors .tile.{kind}").count() == released
+    for row in shown:
+        assert (" to " in row) == ("exact" not in row and "nothing" not in row)
+        assert ("not known" in row) == ("nothing" in row)
+    assert "Count, 95 times in 100" in watched.page.locator("#releases").inner_text()
     said = watched.page.locator("#map svg").get_attribute("aria-label")
     assert f"Map of {len(north)} sensors. Revealing most: " in said
 
@@ -200,9 +192,6 @@ def test_figures_on_the_page_are_those_of_the_metrics(watched: WatchedPage, engi
     measured = Attack(success=ends[0], low=ends[1], high=ends[2], confidence=0.95, parts=())
     assert watched.text("#mean-attack") == attack_in_words(measured)
     assert ends[1] <= ends[0] <= ends[2]  # from below it may be what habits alone give
-    assert watched.page.evaluate("import('/words.js').then((words) => words.attackInWords(null))") == (
-        attack_in_words(None)
-    )
 
 
 def test_every_page_says_what_is_not_known(watched: WatchedPage, engine: LiveEngine) -> None:
@@ -212,34 +201,6 @@ def test_every_page_says_what_is_not_known(watched: WatchedPage, engine: LiveEng
         assert sentence in watched.text("#words-title + dl")
         assert sentence in html.unescape(plain)
     assert DISTANCE in watched.text("#time-title + p")
-
-
-def test_the_page_says_chances_as_the_terminal_and_the_report_do(watched: WatchedPage) -> None:
-    """Small, middling and nearly certain, however they are shortened, word for word."""
-    chances = [0.0, 1e-9, 0.0004, 0.0094, 0.025, 0.031, 0.4949, 0.9949, 0.996, 0.99996, 1 - 1e-13, 1.0]
-    random = np.random.default_rng(3)
-    chances += [*random.random(2000), *random.random(1000) ** 9, *(1.0 - random.random(1000) ** 9)]
-    chances += [k / 1000 for k in range(1001)] + [k / 64 for k in range(65)]
-    for name, to in (("NEAREST", NEAREST), ("UP", UP), ("DOWN", DOWN), ("EXACT", EXACT)):
-        said = watched.page.evaluate(
-            "([chances, to]) => import('/words.js')"
-            ".then((words) => chances.map((each) => words.inAHundred(each, words[to])))",
-            [chances, name],
-        )
-        assert said == [in_a_hundred(each, to) for each in chances]
-    ceilings = watched.page.evaluate(
-        "(chances) => import('/words.js').then((words) => chances.map(words.ceilingInWords))", chances
-    )
-    assert ceilings == [ceiling_in_words(each) for each in chances]
-
-
-def test_a_change_that_is_rounded_to_nothing_has_no_sign(watched: WatchedPage) -> None:
-    """Without a release that shows next to nothing, the ceiling does not change by minus zero."""
-    said = [
-        watched.page.evaluate(f"import('/words.js').then(words => words.changeInAHundred({change}))")
-        for change in (-0.031, 0.004, -1e-9, 1e-9, 0.0, -0.0)
-    ]
-    assert said == ["−3.1 in 100", "+0.4 in 100", *["under 0.1 in 100"] * 2, *["0 in 100"] * 2]
 
 
 @pytest.mark.parametrize("path", ["people.json?threshold=0.5", "why.json?person=somebody", "devices.json"])

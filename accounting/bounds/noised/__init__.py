@@ -1,16 +1,9 @@
 """Bounds on noised counts: kept or erased, put in levels of evidence, between chord and line, and drawn."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from accounting.bounds.noised.erasure_bound import ERASURE, expected_under_erasure
 from accounting.bounds.noised.levels_bound import LEVELS
 from accounting.bounds.noised.sampled import SAMPLED, judged_draws, sampled_success
 from accounting.bounds.noised.sandwich_bound import SANDWICH
-
-__all__ = [
-    "ERASURE",
-    "LEVELS",
-    "SAMPLED",
-    "SANDWICH",
-    "expected_under_erasure",
-    "judged_draws",
-    "sampled_success",
-]

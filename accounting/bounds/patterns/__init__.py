@@ -1,5 +1,8 @@
 """Bounds on raw counts, which follow the steps the person was counted in."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from accounting.bounds.patterns.exact import EXACT, trajectories
 from accounting.bounds.patterns.frontier_bound import FRONTIER, MOST_LAWS
 from accounting.bounds.patterns.moment import (
@@ -10,17 +13,3 @@ from accounting.bounds.patterns.moment import (
     usable_order,
 )
 from accounting.bounds.patterns.registry import CODES, RAW_BOUNDS
-
-__all__ = [
-    "CODES",
-    "EXACT",
-    "FRONTIER",
-    "LEAST_PATTERN",
-    "MOST_LAWS",
-    "MOST_OPERATIONS",
-    "RAW_BOUNDS",
-    "Size",
-    "affordable_vectors",
-    "trajectories",
-    "usable_order",
-]

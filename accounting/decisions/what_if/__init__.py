@@ -1,5 +1,8 @@
 """What a candidate step would do to each person's risk, without accounting it."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from accounting.decisions.what_if.questions import (
     DECIDING_PART,
     DECIDING_PART_IN_CROWD,
@@ -9,13 +12,3 @@ from accounting.decisions.what_if.questions import (
     WhatIf,
     crowds_of_sensors,
 )
-
-__all__ = [
-    "DECIDING_PART",
-    "DECIDING_PART_IN_CROWD",
-    "AnnouncedStep",
-    "NextStep",
-    "NextStepOfWindows",
-    "WhatIf",
-    "crowds_of_sensors",
-]

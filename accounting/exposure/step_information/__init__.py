@@ -1,5 +1,8 @@
 """What one step reveals about one person: observations, step information, renewals, contraction."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from accounting.exposure.step_information.likelihood_levels import (
     followed_by,
     is_whole,
@@ -15,17 +18,3 @@ from accounting.exposure.step_information.observation import (
     view_of,
 )
 from accounting.exposure.step_information.sensor_information import SensorInformation
-
-__all__ = [
-    "SensorInformation",
-    "StepObservation",
-    "followed_by",
-    "is_whole",
-    "nothing_seen",
-    "nothing_seen_for",
-    "observe",
-    "seen_exactly",
-    "seen_release",
-    "seen_step",
-    "view_of",
-]

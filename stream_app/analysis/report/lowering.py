@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from accounting.audit import InformationShare, information_shares
 from accounting.exposure import Exposure
 from accounting.settings import HorizonSettings
-from models.calendar import Calendar
 from models.mechanisms import NO_DESIGNS, Designs, Gaussian, Mechanism, Suppressed, public_error
 from models.priors import Population
 from models.releases import (
-    PartOfCount,
     Schedule,
     SensorRegistry,
     SensorRelease,
@@ -104,26 +102,6 @@ class Lowering:
     changes: tuple[Change, ...]
 
 
-@dataclass(frozen=True)
-class _Window:
-    """One person's last steps before their worst moment."""
-
-    population: Population
-    person: int
-    steps: tuple[StepSchedule, ...]  # as accounts know them
-    parts: tuple[Sequence[PartOfCount], ...]
-    first_slot: int
-    calendar: Calendar | None
-
-    def shares(self) -> Iterator[InformationShare]:
-        """What each release revealed from the habitual start; of several chains each its part of the mean."""
-        schedule, chains = Schedule(self.steps, self.first_slot, self.calendar), self.population.accounted
-        for chain in self.population.chains_of(np.array([self.person])):
-            exposure = Exposure.of(chains.chain(chain), schedule, chains.location_count)
-            for share in information_shares(exposure, self.parts):
-                yield replace(share, information_nats=share.information_nats / self.population.draws)
-
-
 def load_priors(
     folder: Path, settings: Settings, population: Population, designs: Designs = NO_DESIGNS
 ) -> Priors:
@@ -148,15 +126,16 @@ def lowering(
     if not exposed:
         return None
     index = positions(priors, exposed)
-    windows = [
-        _window(log, priors, record, person, steps) for record, person in zip(exposed, index, strict=True)
+    revealed = [
+        (number, share)
+        for number, (record, person) in enumerate(zip(exposed, index, strict=True))
+        for share in _revealed(log, priors, record.step, person, steps)
     ]
-    revealed = [(number, share) for number, window in enumerate(windows) for share in window.shares()]
     shares = _by_sensor(revealed)
     exposed_people = replace(priors, population=priors.population.subset(index))
     moments = np.array([record.step for record in exposed])
     changes = _changes(exposed_people, moments, steps, log.horizon(), shares)
-    return Lowering(len(windows), int(log.settings["horizon"]), shares, _by_release(revealed), changes)
+    return Lowering(len(exposed), int(log.settings["horizon"]), shares, _by_release(revealed), changes)
 
 
 def positions(priors: Priors, exposed: Sequence[WorstMoment]) -> list[int]:
@@ -173,17 +152,23 @@ def positions(priors: Priors, exposed: Sequence[WorstMoment]) -> list[int]:
     return [index[record.person] for record in exposed]
 
 
-def _window(
-    log: RunLog, priors: Priors, record: WorstMoment, person: int, steps: Sequence[StepSchedule]
-) -> _Window:
-    """One person's horizon that ends at the worst step."""
-    first = max(0, record.step - int(log.settings["horizon"]) + 1)
-    own = steps[first : record.step + 1]
+def _revealed(
+    log: RunLog, priors: Priors, last: int, person: int, steps: Sequence[StepSchedule]
+) -> Iterator[InformationShare]:
+    """What each release of the horizon that ends at ``last`` revealed, from the habitual start of one person.
+
+    Of several chains each has its part of the mean.
+    """
+    first = max(0, last - int(log.settings["horizon"]) + 1)
+    own, horizon = steps[first : last + 1], log.horizon()
     accounted = tuple(in_single_steps(step, priors.registry) for step in own)
     parts = tuple(parts_in_step(step, priors.registry) for step in own)
-    horizon = log.horizon()
-    slot = horizon.first_slot + first
-    return _Window(priors.population, person, accounted, parts, slot, horizon.calendar)
+    schedule = Schedule(accounted, horizon.first_slot + first, horizon.calendar)
+    chains, draws = priors.population.accounted, priors.population.draws
+    for chain in priors.population.chains_of(np.array([person])):
+        exposure = Exposure.of(chains.chain(chain), schedule, chains.location_count)
+        for share in information_shares(exposure, parts):
+            yield replace(share, information_nats=share.information_nats / draws)
 
 
 def _by_sensor(revealed: Sequence[tuple[int, InformationShare]]) -> tuple[RevealedBySensor, ...]:

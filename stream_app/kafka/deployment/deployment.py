@@ -19,8 +19,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from accounting.decisions import OPTIONS_A_ROUND
 from accounting.settings import OPERATIONS, HorizonSettings
 from models.mechanisms import MECHANISMS
@@ -73,6 +71,7 @@ from stream_app.wire import (
     MAX_STEP,
     MAX_VERSION,
     Activation,
+    Exact,
     SensorDecision,
     SensorValue,
     StepDecision,
@@ -275,10 +274,8 @@ _WAIT_SECONDS = 1.0
 _DIGEST_DIGITS = 16
 
 
-class DeploymentRecord(BaseModel):
+class DeploymentRecord(Exact):
     """Values and fingerprints of what must be the same in every process; no secret, no person."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     v: Version = 1
     type: Literal["deployment"] = "deployment"

@@ -14,15 +14,13 @@ from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
 from models.keys import NoiseKey
 from stream_app.kafka.broker.clients import BrokerError, retry_until_answered, start_consumer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP
 from stream_app.setup.run_folder.key_record import claim_for_kafka, record_file
-from stream_app.wire import StepDecision
+from stream_app.wire import Exact, StepDecision
 
 _LAST_RECORDS = 64  # marks of transactions at the end of a log are fewer than that
 _POLL_MILLISECONDS = 500
@@ -231,15 +229,13 @@ async def _until(consumer: Any, where: Any, end: int) -> AsyncIterator[Any]:
         await asyncio.sleep(0)  # other tasks' turn: a batch that is fetched already comes without a pause
 
 
-class LogPlace(BaseModel):
+class LogPlace(Exact):
     """The place of a step in the log of decisions, which snapshots of accounts are bound to.
 
     Nothing is ever removed from the log. So a topic with the same id, and at the same offset the same record
     with the same time stamp of the broker, holds the same steps before it. A topic that was made again has
     another id; a log that lost its end, or was restored, has another record there, or none.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     topic: str
     """The broker's id of the topic, not its name."""

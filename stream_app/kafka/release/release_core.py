@@ -29,6 +29,7 @@ from stream_app.wire import (
     MAX_COUNT,
     PRIVATE_REASONS,
     DeviceFinding,
+    Exact,
     Name,
     Outcome,
     Rejected,
@@ -285,10 +286,8 @@ _STEP_KEY = b"step-"
 _Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 
-class OpenStepRecord(BaseModel):
+class OpenStepRecord(Exact):
     """An open step with its counts, so secret; :class:`stream_app.steps.window.StepWindow` saves it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     step: Step
     sensors: tuple[Name, ...] | None
@@ -297,7 +296,7 @@ class OpenStepRecord(BaseModel):
     corrected: Mapping[Name, tuple[_Count, ...]] = Field(default_factory=dict)
 
 
-class Progress(BaseModel):
+class Progress(Exact):
     """Everything up to here is durable, and the next run continues from here.
 
     ``offsets`` are the next records of each input log. ``window`` says where the open steps begin. ``basis``
@@ -306,8 +305,6 @@ class Progress(BaseModel):
     compared with the log of decisions. Records of earlier versions have neither. ``devices`` is what is kept
     of watched devices; it has counts.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     v: Version = 1
     type: Literal["progress"] = "progress"

@@ -33,10 +33,10 @@ from stream_app.kafka.deployment.records import (
 from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.given_priors import as_set, facts_of, require_locations_of
 from stream_app.setup.keys import load_pseudonym_key
+from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.run_folder.durable import replace_file
 from stream_app.setup.run_folder.people_record import (
     Joining,
-    NewPriors,
     PeopleChange,
     change_of,
     first_step,

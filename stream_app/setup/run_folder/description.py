@@ -12,7 +12,7 @@ Worked example: a run begins, and continues after 15 steps with another ``grace`
     number 0, begun,     step 0,  about {description: {settings: {grace: 2, …}, …}, …}
     number 1, described, step 15, about {description: {settings: {grace: 5, …}, …}, …}
 
-and :func:`descriptions` of 48 steps are 0 to 14 with the first, 15 to 47 with the second.
+and steps 0 to 14 are described by the first, those from 15 on by the second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
@@ -138,25 +138,6 @@ class Description(BaseModel):
         return {} if self.sensors is None else degrees_of(self.sensors)
 
 
-class Described(NamedTuple):
-    """Steps ``first`` to ``until`` (exclusive) with what described them; None where nothing did."""
-
-    first: int
-    until: int
-    description: Description | None
-
-
-def descriptions(entries: Iterable[Entry], steps: int) -> tuple[Described, ...]:
-    """The first ``steps`` steps by what described them, without empty periods."""
-    starts = [(each.step, Description.read(each.about[DESCRIPTION])) for each in entries if _has(each)]
-    bounds: list[tuple[int, Description | None]] = [(0, None), *starts]
-    ends = [step for step, _ in starts] + [steps]
-    periods = (
-        Described(first, min(until, steps), found) for (first, found), until in zip(bounds, ends, strict=True)
-    )
-    return tuple(each for each in periods if each.first < each.until)
-
-
 def changes_in(entries: Sequence[Entry]) -> tuple[tuple[Change, ...], ...]:
     """What each entry says otherwise than the one before, in words and without a fingerprint.
 
@@ -222,7 +203,8 @@ def _of_the_run(settings: Settings) -> dict[str, Any]:
     secret = {
         name for name, field in Settings.model_fields.items() if SecretStr in get_args(field.annotation)
     }
-    unsaid = () if settings.totals else ("totals",)  # as descriptions of versions without them are
+    # as descriptions of versions without them are
+    unsaid = [name for name in ("totals", "occupancy") if not getattr(settings, name)]
     shown: dict[str, Any] = settings.model_dump(mode="json", exclude={*_NOT_OF_THE_RUN, *secret, *unsaid})
     return {name: Path(value).name if name in FILES and value else value for name, value in shown.items()}
 

@@ -284,6 +284,11 @@ def parsed_line(kind: type[Model], path: Path, line: bytes) -> Model:
         ) from None
 
 
+def parsed_lines(kind: type[Model], path: Path, start: bytes = b"") -> Iterator[Model]:
+    """The messages of a log, but for a torn last one; only lines that begin with ``start``."""
+    return (parsed_line(kind, path, line) for line in whole_lines(path) if line.startswith(start))
+
+
 # Documents: JSON objects replaced as a whole; a sealed one carries the digest of its content.
 
 _SEAL_NAME = "sha256"

@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +32,7 @@ from models.prior_files import load_population, save_population
 from models.priors import NOT_SAID, Lists, Population, law_at
 from models.releases import SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, SettingsError, restoring
+from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.release_settings import BUDGET
 from stream_app.setup.run_folder.durable import LineCount, load_document
 from stream_app.setup.run_folder.facts import Network
@@ -42,13 +42,6 @@ from stream_app.setup.settings import Settings
 
 PRIORS, KEPT = "priors", "people_kept"
 """Facts of a record: the digest of the file that was given, and of the copy of what is accounted."""
-
-
-class NewPriors(StrEnum):
-    """What new priors of people who are there already are taken to say about the steps before them."""
-
-    REDONE = "redone"
-    TOLD = "told"
 
 
 RULES: Mapping[NewPriors, str] = {

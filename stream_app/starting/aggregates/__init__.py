@@ -3,6 +3,7 @@
 Modules are also imported singly: a command loads what it needs.
 """
 
-from stream_app.starting.aggregates.make_personas import MadePersonas, PersonaQuestions, make_personas
+# mypy: implicit-reexport
+# ruff: noqa: F401
 
-__all__ = ["MadePersonas", "PersonaQuestions", "make_personas"]
+from stream_app.starting.aggregates.make_personas import MadePersonas, PersonaQuestions, make_personas

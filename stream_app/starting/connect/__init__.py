@@ -1,5 +1,8 @@
 """A city's own files of counts, understood by a declared mapping and brought to messages or plain counts."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from stream_app.starting.connect.archive import (
     MESSAGES,
     ArchiveSteps,
@@ -13,17 +16,3 @@ from stream_app.starting.connect.archive_file import (
     refuse_personal_columns,
 )
 from stream_app.starting.connect.presets_at_hand import preset_names, preset_text, resolved_map
-
-__all__ = [
-    "MESSAGES",
-    "ArchiveSteps",
-    "is_address_name",
-    "preset_names",
-    "preset_text",
-    "read_archive",
-    "refuse_addresses",
-    "refuse_personal_columns",
-    "require_new_file",
-    "resolved_map",
-    "write_counts",
-]

@@ -3,6 +3,9 @@
 So a decision says nothing about anybody and needs no accounting of its own.
 """
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from stream_app.steps.policy.policies import (
     BudgetPolicy,
     Decided,
@@ -15,16 +18,3 @@ from stream_app.steps.policy.policies import (
     settled,
     undecided_step,
 )
-
-__all__ = [
-    "BudgetPolicy",
-    "Decided",
-    "FixedPolicy",
-    "Policy",
-    "ScheduledPolicy",
-    "announced_sensors",
-    "designs_of",
-    "policy_from",
-    "settled",
-    "undecided_step",
-]

@@ -15,7 +15,7 @@ from math import lcm
 from operator import add, ge
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from accounting.decisions import Decision, OverLimit, StepDecider, begun_windows
 from accounting.decisions.what_if import (
@@ -37,6 +37,7 @@ from stream_app.wire import (
     MAX_STEP,
     BaseMessage,
     CrowdSums,
+    Exact,
     Finite,
     Name,
     Step,
@@ -51,28 +52,22 @@ MAX_CYCLE = 100_000
 Count = Annotated[int, Field(ge=0, le=MAX_STEP)]
 
 
-class Option(BaseModel):
+class Option(Exact):
     """A mechanism that a sensor may be released with."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     mechanism: Name
     parameters: Mapping[str, Finite] = Field(default_factory=dict)
 
 
-class SensorOptions(BaseModel):
+class SensorOptions(Exact):
     """A sensor's options by their places in the proposal; candidates name them by position here."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     sensor: Name
     options: tuple[Count, ...]
 
 
-class Limit(BaseModel):
+class Limit(Exact):
     """The risk budget that is asked about; see :class:`accounting.settings.RiskBudget`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     share: float
     risk: float | None = None
@@ -87,10 +82,8 @@ class Limit(BaseModel):
         return cls(**asdict(limit))
 
 
-class Source(BaseModel):
+class Source(Exact):
     """Who asks: the ``deployment`` by its digest, and a ``session`` that is new after every start."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     deployment: Name
     session: Name

@@ -1,5 +1,8 @@
 """What people see while the engine runs: metrics, health, readiness and a page, on an address of choice."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from stream_app.watching.web.answers import Planner, Site
 from stream_app.watching.web.server import (
     HEADERS,
@@ -11,18 +14,3 @@ from stream_app.watching.web.server import (
     watching,
 )
 from stream_app.watching.web.status import PeopleBoard, Status, StatusBoard
-
-__all__ = [
-    "HEADERS",
-    "Connections",
-    "PeopleBoard",
-    "Planner",
-    "Site",
-    "Status",
-    "StatusBoard",
-    "WebServer",
-    "listening_socket",
-    "parse_address",
-    "serve",
-    "watching",
-]

@@ -27,8 +27,11 @@ from stream_app.watching.web.status import AT_MOST, PeopleBoard, ReleaseLine, St
 from stream_app.watching.wording import (
     DOWN,
     EXACT,
+    LEVELS,
     ceiling_in_words,
+    change_in_words,
     in_a_hundred,
+    level_rows,
     not_reached_in_words,
     significant,
 )
@@ -53,6 +56,8 @@ def state_json(
         "releases": list(map(_release, status.releases)),
         "hidden": [vars(line) for line in status.hidden],
         "summary": _summary(status.summary),
+        "levels": _levels(status.summary),
+        "spread": [ceiling_in_words(each) for each in status.history[-1].risk[:2]] if status.history else [],
         "not_reached": not_reached_in_words(status.summary.not_reached) if status.summary else None,
         "about": _about(about),
         "has_people": has_people,
@@ -75,6 +80,31 @@ def _summary(summary: RiskSummary | None) -> dict[str, Any] | None:
     return None if summary is None else summary.model_dump(mode="json", exclude=hidden)
 
 
+def _levels(summary: RiskSummary | None) -> dict[str, Any] | None:
+    """How many people are at or above each level, as a table; beside the ceiling that in the crowd."""
+    if summary is None:
+        return None
+    head, rows = list(LEVELS), [list(row) for row in level_rows(summary)]
+    if summary.crowd is not None:
+        head.insert(2, "People by ceiling in the crowd")
+        for level, row in zip(summary.at_risk, rows, strict=True):
+            row.insert(2, f"{summary.crowd.at_risk.get(level, 0):,}")
+    return {"head": head, "rows": rows}
+
+
+_IN_WORDS: Mapping[str, Callable[[float], str]] = {
+    **dict.fromkeys(("risk", "added", "crowd", "most_added", "certified", "then", "now"), ceiling_in_words),
+    "baseline": in_a_hundred,
+    "certified_drop": lambda drop: change_in_words(-drop),
+}
+
+
+def _with_words(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures of a person, with what the page says of each."""
+    known = {name: row[name] for name in _IN_WORDS if row.get(name) is not None}
+    return {**row, "said": {name: _IN_WORDS[name](value) for name, value in known.items()}}
+
+
 def _text(document: dict[str, Any]) -> str:
     return json.dumps(document, separators=(",", ":"), allow_nan=False, default=dict)
 
@@ -92,7 +122,9 @@ def _about(settings: Settings | None) -> dict[str, Any] | None:
         "mistakes": settings.mistakes,
         **({} if settings.question == PLACE else {"question": settings.asked(settings.question).what}),
         "delta": settings.delta,
+        "confidence": settings.confidence,
         "thresholds": list(settings.thresholds),
+        "levels": [(level, in_a_hundred(level, EXACT)) for level in settings.thresholds],
         "condition": ceiling_condition(settings.priors_check, settings.draws),
         "is_raised": settings.priors_check is not None and settings.priors_check.is_too_low,
         "tiles": settings.map_tiles,
@@ -190,38 +222,15 @@ _HTML = "text/html; charset=utf-8"
 _NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _LIVE = f"{_NOTHING_ELSE}; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 _PLAIN = f"{_NOTHING_ELSE}; style-src 'unsafe-inline'"
-_STATIC = {
-    "/": ("page.html", _HTML),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/charts.js": ("charts.js", "text/javascript; charset=utf-8"),
-    "/map.js": ("map.js", "text/javascript; charset=utf-8"),
-    "/sensors.js": ("sensors.js", "text/javascript; charset=utf-8"),
-    "/people.js": ("people.js", "text/javascript; charset=utf-8"),
-    "/words.js": ("words.js", "text/javascript; charset=utf-8"),
-    "/plans.js": ("plans.js", "text/javascript; charset=utf-8"),
-    "/time.js": ("time.js", "text/javascript; charset=utf-8"),
-    "/week.js": ("week.js", "text/javascript; charset=utf-8"),
-    "/answer.js": ("answer.js", "text/javascript; charset=utf-8"),
-    "/uPlot.iife.min.js": ("uPlot.iife.min.js", "text/javascript; charset=utf-8"),
-    "/uPlot.min.css": ("uPlot.min.css", "text/css; charset=utf-8"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
+_KINDS = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
+_STATIC = {"/": ("page.html", _HTML)} | {
+    f"/{each.name}": (each.name, _KINDS[each.name.rpartition(".")[2]])
+    for each in (files("stream_app.watching.web") / "static").iterdir()
+    if each.name.rpartition(".")[2] in _KINDS
 }
 _PATHS = (
-    "/",
-    "/plain",
-    "/state.json",
-    "/answer.json",
-    "/step.json",
-    "/week.json",
-    "/plan.json",
-    "/events",
-    "/people.json",
-    "/devices.json",
-    "/metrics",
-    "/runbooks/",
-    "/-/healthy",
-    "/-/ready",
+    *("/", "/plain", "/state.json", "/answer.json", "/step.json", "/week.json", "/plan.json", "/events"),
+    *("/people.json", "/devices.json", "/metrics", "/runbooks/", "/-/healthy", "/-/ready"),
 )
 _PEOPLE, _DEVICES = "/people.json", "/devices.json"
 _RUNBOOKS = "/runbooks/"
@@ -330,6 +339,7 @@ def _step(text: str, board: StatusBoard) -> WebAnswer:
         "releases": list(map(_release, found["releases"])),
         "distribution": vars(found["distribution"]) if found["distribution"] else None,
         "summary": _summary(found["summary"]),
+        "levels": _levels(found["summary"]),
         "figures": [each.as_json() for each in found["figures"]],
     }
     return WebAnswer(HTTPStatus.OK, _JSON, _text(_finite(document)).encode())
@@ -384,7 +394,12 @@ def _people(path: str, query: Mapping[str, str], authorization: str, site: Site,
     explanation = site.people.why(unquote(query.get("person", "")))
     if explanation is None:
         return _as_json(HTTPStatus.NOT_FOUND, {"error": "no person has this pseudonym"})
-    return _as_json(HTTPStatus.OK, explanation)
+    past = explanation["hindsight"]
+    words = {
+        "shares": list(map(_with_words, explanation["shares"])),
+        "hindsight": past and _with_words(past),
+    }
+    return _as_json(HTTPStatus.OK, {**_with_words(explanation), **words})
 
 
 def _runbook(name: str) -> WebAnswer:
@@ -424,7 +439,9 @@ def _exposed(query: Mapping[str, str], people: PeopleBoard) -> WebAnswer:
         return _as_json(HTTPStatus.BAD_REQUEST, {"error": "threshold must be a number in 0..1"})
     first = next(iter(_indices(query.get("first", ""))), 0)
     size = next(iter(_indices(query.get("size", ""))), AT_MOST)
-    return _as_json(HTTPStatus.OK, people.exposed(level, query.get("find", "").strip().lower(), first, size))
+    found = people.exposed(level, query.get("find", "").strip().lower(), first, size)
+    words = {"said": in_a_hundred(level, EXACT), "people": list(map(_with_words, found["people"]))}
+    return _as_json(HTTPStatus.OK, {**found, **words})
 
 
 def _probe(is_good: bool, phase: str, reason: str) -> WebAnswer:

@@ -13,7 +13,7 @@ import numpy as np
 
 from accounting.bounds.radius import ceiling_within
 from accounting.ledgers import EVERY_GROUP, PrivacyAccount
-from models.mechanisms import errors_of_recipients, public_error
+from models.mechanisms import Tiered, errors_of_recipients, half_width, public_error
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
@@ -234,7 +234,8 @@ class SensorLine:
 class ReleaseLine:
     """One sensor in the last step; ``value`` is what the public saw, ``error`` expected from its noise.
 
-    ``tiers`` are the expected errors of what each tier of recipients reads, the public's among them.
+    ``tiers`` are the expected errors of what each tier of recipients reads, the public's among them. The
+    count is within ``width`` of the value with the probability that the setting ``confidence`` says.
     """
 
     sensor: str
@@ -243,6 +244,7 @@ class ReleaseLine:
     value: int | None
     error: float | None
     tiers: Mapping[str, float]
+    width: int | None = None
 
 
 @dataclass(frozen=True)
@@ -294,6 +296,7 @@ class StatusBoard(Observer):
     ) -> None:
         """``about`` are the settings of the deployment, where they are known."""
         self._about, self._adversary = about, adversary_of(about)
+        self._level = about.confidence if about else Settings.model_fields["confidence"].default
         self._figures = View(About.of(about) if about else ABOUT_NOTHING)
         self._changing = threading.Lock()
         self._version = 0
@@ -371,7 +374,7 @@ class StatusBoard(Observer):
             self._figures.note(Moment.of(event.summary), event.summary.over_limit, event.why)
         bits = self._view.sensor_information_bits(event.schedule) if self._view else {}
         distribution = _distribution(self._view.standing()) if self._view else None
-        releases = tuple(_release(release, event) for release in event.schedule.releases)
+        releases = tuple(_release(release, event, self._level) for release in event.schedule.releases)
         decision = _decision(event)
         figures = self._figures.figures
         shown = {"releases": releases, "distribution": distribution, "decision": decision, "figures": figures}
@@ -484,7 +487,7 @@ def _after(
     return after
 
 
-def _release(release: SensorRelease, event: StepClosed) -> ReleaseLine:
+def _release(release: SensorRelease, event: StepClosed, level: float) -> ReleaseLine:
     """What the public saw of one sensor."""
     name, mechanism = release.sensor.name, release.mechanism
     value = event.published.get(name)
@@ -492,4 +495,6 @@ def _release(release: SensorRelease, event: StepClosed) -> ReleaseLine:
     if value is None:
         return ReleaseLine(name, shown, dict(mechanism.parameters), None, None, {})
     tiers = dict(errors_of_recipients(mechanism))
-    return ReleaseLine(name, shown, dict(mechanism.parameters), value, public_error(mechanism), tiers)
+    read = Tiered(mechanism.tiers[:1]) if isinstance(mechanism, Tiered) else mechanism  # by everybody
+    width = half_width([read], level)
+    return ReleaseLine(name, shown, dict(mechanism.parameters), value, public_error(mechanism), tiers, width)

@@ -14,7 +14,7 @@ import pytest
 from models.keys import Pseudonymiser
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import InputError, SettingsError
-from stream_app.steps.risk_output import RiskFormat
+from stream_app.setup.option_settings import RiskFormat
 from stream_app.steps.ticks import StepClock
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.wire.inputs import MAX_LINE_BYTES

@@ -21,7 +21,6 @@ from stream_app.setup.run_folder.description import (
     Description,
     changes_in,
     description_in,
-    descriptions,
     design_file,
 )
 from stream_app.setup.run_folder.record import DESCRIPTION, Entry, read_entries, shown_digests
@@ -295,6 +294,12 @@ def half() -> bytes:
     return lines_of(message for message in DAY if message.step < 6)
 
 
+def described(entries: tuple[Entry, ...]) -> list[tuple[int, Description]]:
+    """From which step on each description holds."""
+    found = ((each.step, each.about.get(DESCRIPTION)) for each in entries)
+    return [(step, Description.read(stored)) for step, stored in found if stored is not None]
+
+
 def test_each_period_keeps_its_description(tmp_path: Path) -> None:
     """Append-only: what held from which step on; a start as before adds nothing; verify says what differs."""
     folder = tmp_path / "out"
@@ -311,9 +316,7 @@ def test_each_period_keeps_its_description(tmp_path: Path) -> None:
         ("described", 6),
         ("ended", 12),
     ]
-    assert [(each.first, each.until) for each in descriptions(entries, 12)] == [(0, 6), (6, 12)]
-    found = [each.description for each in descriptions(entries, 12)]
-    assert [each and each.settings["grace"] for each in found] == [2, 3]
+    assert [(step, found.settings["grace"]) for step, found in described(entries)] == [(0, 2), (6, 3)]
     said = [[each.words for each in changes] for changes in changes_in(entries)]
     assert said == [[], [], ["grace 2 -> 3", "risk_every 5 -> 7"], []]
     assert check_run(folder).faults == ()
@@ -351,10 +354,7 @@ def test_a_folder_without_a_description_goes_on_and_describes_itself_from_then(
     run_on(folder, [lines_of(DAY)])
     entries = read_entries(folder / "record.jsonl")
     assert [each.kind for each in entries] == ["begun", "ended", "described", "ended"]
-    assert [(each.first, each.description is None) for each in descriptions(entries, 12)] == [
-        (0, True),
-        (6, False),
-    ]
+    assert [step for step, _ in described(entries)] == [6]
     assert [each.words for each in changes_in(entries)[2]] == ["described for the first time"]
     assert tallyguard("ledger", str(folder)).code == 0
 

@@ -87,7 +87,8 @@ def at(text: str) -> int:
 
 def test_every_preset_of_payloads_is_tested_here_and_says_what_it_is_for() -> None:
     assert preset_names(PayloadSettings).keys() == {
-        *("milesight", "footfallcam", "ngsi-ld", "sensorthings", "vergesense", "butlr", "density")
+        *("milesight", "milesight-lines", "footfallcam", "ngsi-ld", "sensorthings"),
+        *("vergesense", "butlr", "density"),
     }
     assert all(preset_names(PayloadSettings).values())
 
@@ -99,6 +100,25 @@ def test_milesight_reports_are_of_the_devices_own_clock(summer: bool, hour: str)
     report["time_info"]["dst_status"] = summer
     start = at(f"2022-12-20T{hour}Z")
     assert by_preset("milesight").read(report) == [SensorCount("369362028335", start, start + 3600, 10)]
+
+
+def test_milesights_lines_are_periods_or_totals_since_the_device_was_reset() -> None:
+    """As ChirpStack decodes them; a little after the hour, so a tolerance is declared."""
+    report = {
+        "devEUI": "24e124aabbccddee",
+        "deviceName": "mill street door",
+        "time": "2025-06-02T08:00:04Z",
+        "object": {
+            **{"line_1_total_in": 72, "line_1_total_out": 200},
+            **{"line_1_period_in": 5, "line_1_period_out": 7},
+        },
+    }
+    end = at("2025-06-02T08:00:04Z")
+    mapped = by_preset("milesight-lines", interval_seconds=3600)
+    assert mapped.read(report) == [SensorCount("mill street door", end - 3600, end, 12)]
+    totals = {"count": ["object.line_1_total_in"], "count_more": ["object.line_1_total_out"]}
+    since = by_preset("milesight-lines", kind="total", **totals)
+    assert since.read(report) == [SensorCount("mill street door", None, end, 272)]
 
 
 def test_a_counters_own_address_may_be_declared_and_an_image_never() -> None:

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from models.prior_files import save_population
+from stream_app.analysis.checked_run import check_plans, is_of_plans
 from stream_app.analysis.report import read_run
 from stream_app.analysis.served import Plans, RunReader, answer_of_run, sources
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
@@ -182,6 +183,12 @@ def test_a_plan_that_is_taken_is_written_with_a_name_and_a_reason(deployment: De
     entries = read_entries(deployment.folder / "plans" / "record.jsonl")
     assert (entries[-1].by, entries[-1].reason) == ("Ada", "a smaller street")
     assert entries[-1].facts["settings"] == Path(taken["settings"]).name
+    plans = deployment.folder / "plans"
+    assert is_of_plans(plans) and check_plans(plans).is_whole
+    kept = Path(taken["settings"]).read_text()
+    Path(taken["settings"]).write_text(kept.replace("sigma = 3", "sigma = 1"))
+    assert check_plans(plans).faults == (f"{Path(taken['settings']).name} was changed since it was taken",)
+    Path(taken["settings"]).write_text(kept)
     assert (deployment.folder / "tallyguard.toml").read_text() == before
 
 

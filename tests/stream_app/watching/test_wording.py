@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from accounting.settings import RiskBudget
 from stream_app.analysis.verdict import limit_in_words, rule_in_words
+from stream_app.watching.web.answers import state_json
+from stream_app.watching.web.status import StatusBoard
 from stream_app.watching.wording import (
     DOWN,
     EXACT,
@@ -19,14 +22,17 @@ from stream_app.watching.wording import (
     UP,
     attack_in_words,
     ceiling_in_words,
+    change_in_words,
     confidence_in_words,
     in_a_hundred,
     in_points,
+    level_rows,
     shortened,
     significant,
 )
 from stream_app.wire import Attack
 from tallyguard.results import ceiling_in_100, in_100, nats
+from tests.stream_app.events_for_tests import closed, summary
 
 ROOT = Path(__file__).parents[3]
 FLOATS_LEAVE = 1e-11  # relative, what sums leave behind the twelfth digit
@@ -119,8 +125,12 @@ BOUNDS = r"(risk|certified|ceiling|added|\.then|\.now|credible|highest)"
 
 
 def test_the_live_page_has_the_headings_of_the_report_and_the_plain_page() -> None:
-    script = (ROOT / "stream_app/watching/web/static/page.js").read_text()
-    assert all(f'"{heading}"' in script for heading in LEVELS)
+    """And its rows: the page lays out what it is sent."""
+    board = StatusBoard()
+    board.closed(closed(3))
+    levels = json.loads(state_json(board.read(), None, has_people=False))["levels"]
+    assert levels["head"] == list(LEVELS)
+    assert levels["rows"] == [list(row) for row in level_rows(summary(3))]
 
 
 def test_whoever_shows_a_ceiling_asks_the_one_function() -> None:
@@ -147,3 +157,9 @@ def test_whoever_shows_a_ceiling_asks_the_one_function() -> None:
     ]
     assert len(sources) > 100
     assert found == []
+
+
+def test_a_change_that_is_rounded_to_nothing_has_no_sign() -> None:
+    """Without a release that shows next to nothing, the ceiling does not change by minus zero."""
+    said = [change_in_words(change) for change in (-0.031, 0.004, -1e-9, 1e-9, 0.0, -0.0)]
+    assert said == ["−3.1 in 100", "+0.4 in 100", *["under 0.1 in 100"] * 2, *["0 in 100"] * 2]

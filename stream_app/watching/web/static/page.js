@@ -7,7 +7,7 @@ import { openPlans, startPlans, wishPlans } from "./plans.js";
 import { FULL_BITS, chooseSensors, meanBits } from "./sensors.js";
 import { choose, drawSpread, drawTime, startTime } from "./time.js";
 import { drawWeek, startWeek } from "./week.js";
-import { EXACT, bits, element, hourOfWeek, inAHundred, number, table, twoDigits } from "./words.js";
+import { bits, element, hourOfWeek, number, table, twoDigits } from "./words.js";
 
 const SILENCE_MS = 12000; // two heartbeats missed: the engine is lost, whatever the connection says
 const HIDES_WELL = 8; // people of noise: the fullest colour of what the crowd hides
@@ -122,7 +122,7 @@ function drawCondition({ about }) {
 // Everything of one step: the latest, or the one that the cursor stands on.
 function drawStep() {
   const state = shown ? { ...latest, ...shown } : latest;
-  const { people, rejected, summary, distribution, decision } = state;
+  const { people, rejected, levels, distribution, decision } = state;
   const named = new Map(state.figures.map((each) => [each.name, each]));
   const said = (name) => named.get(name)?.shown ?? "–";
   const figures = {
@@ -141,7 +141,7 @@ function drawStep() {
   document.title = latest.next_step ? `tallyguard: step ${latest.next_step - 1}` : "tallyguard";
   if (distribution) drawSpread(distribution);
   by("spread").hidden = !distribution;
-  if (summary) drawLevels(summary, latest.about?.is_raised);
+  if (levels) by("levels").replaceChildren(...table("People at or above each risk", levels.head, levels.rows));
   by("not-reached").hidden = !latest.not_reached || Boolean(shown);
   by("not-reached").textContent = latest.not_reached ? `Note: ${latest.not_reached}.` : "";
   by("decision").hidden = !decision;
@@ -161,16 +161,6 @@ function drawPrivacy({ spent, about }) {
   const rows = groups.length === 2 ? groups.filter(([group]) => group === "all") : groups; // one group is all
   const head = ["Sensors", about ? `Epsilon of the whole log at delta ${about.delta.toExponential()}` : "Epsilon of the whole log"];
   by("epsilon").replaceChildren(...table("Differential privacy spent", head, rows));
-}
-
-function drawLevels(summary, isRaised) {
-  const crowd = summary.crowd;
-  const rows = Object.entries(summary.at_risk).map(([level, count]) => [
-    `${inAHundred(Number(level), EXACT)} or more`, number(count), ...(crowd ? [number(crowd.at_risk[level] ?? 0)] : []), number(summary.at_baseline[level] ?? 0),
-    isRaised ? "not known" : number(count - (summary.at_baseline[level] ?? 0)), number(summary.at_added_risk[level] ?? 0),
-  ]);
-  const head = ["Level", "People by ceiling", ...(crowd ? ["People by ceiling in the crowd"] : []), "People by guess", "More because of releases", "People by added risk"];
-  by("levels").replaceChildren(...table("People at or above each risk", head, rows));
 }
 
 // What has a line for each sensor.
@@ -243,21 +233,28 @@ function errorsInWords({ off, tiers }) {
   return own.length ? `${own.join(", ")} people on average` : off;
 }
 
+// Where the count is, as far as the noise tells; no count is below 0. Of what was not published nothing is known.
+function between({ value, width }) {
+  return value === null ? "not known" : [...new Set([value - width, value + width].map((end) => number(Math.max(0, end))))].join(" to ");
+}
+
 function drawReleases(releases) {
   const rows = releases.map((line) => [
     line.sensor,
     [line.mechanism, ...Object.entries(line.parameters).filter(() => line.value !== null).map(([key, value]) => `${key} ${+Number(value).toPrecision(3)}`)].join(", "),
     line.value === null ? "nothing" : number(line.value),
+    between(line),
     line.error === null ? "–" : line.error === 0 ? "exact" : errorsInWords(line),
   ]);
-  by("releases").replaceChildren(...table("Published at this step", ["Sensor", "Mechanism", "Published", "Expected error"], rows));
+  const often = `Count, ${+(100 * (latest.about?.confidence ?? 0.95)).toFixed(2)} times in 100`;
+  by("releases").replaceChildren(...table("Published at this step", ["Sensor", "Mechanism", "Published", often, "Expected error"], rows));
 }
 
 startPeople((isOpen) => openPlans(isOpen, latest));
 startPlans();
 startWeek();
 startTime((past) => {
-  shown = past?.error ? { step: past.step, releases: [], figures: [], summary: null, distribution: null, decision: past.error, bits: {} } : past;
+  shown = past?.error ? { step: past.step, releases: [], figures: [], levels: null, distribution: null, decision: past.error, bits: {} } : past;
   drawStep();
 });
 listen();

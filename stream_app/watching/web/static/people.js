@@ -1,6 +1,6 @@
 // Single people and suspected devices, behind the access token. The token stays in this page's memory and is sent to this engine only.
 
-import { EXACT, bits, ceilingInWords, changeInAHundred, element, inAHundred, number, stepName, table } from "./words.js";
+import { bits, element, number, stepName, table } from "./words.js";
 
 const PAGE = 25; // people on a page
 const by = (id) => document.getElementById(id);
@@ -27,10 +27,10 @@ export function describePeople(state) {
   about = state.about;
   by("token-form").hidden = !state.has_people;
   if (!state.has_people) by("exposed-note").textContent = "What-if and single people are not available: this deployment has set no access token.";
-  const levels = about ? about.thresholds : [0.5];
+  const levels = about ? about.levels : [[0.5, "50 in 100"]];
   if (by("threshold").options.length !== levels.length) {
-    by("threshold").replaceChildren(...levels.map((level) => element("option", { value: level }, inAHundred(Number(level), EXACT))));
-    by("threshold").value = levels[levels.length - 1];
+    by("threshold").replaceChildren(...levels.map(([level, said]) => element("option", { value: level }, said)));
+    by("threshold").value = levels[levels.length - 1][0];
   }
 }
 
@@ -70,13 +70,13 @@ function list(found) {
   first = found.first;
   const until = found.step === null ? "" : ` at ${stepName(found.step, about)}`;
   const rest = shown < found.listed ? ` Of ${number(found.listed)}, numbers ${number(first + 1)} to ${number(first + shown)} are listed.` : "";
-  by("exposed-said").textContent = `${number(found.reached)} people have a ceiling of ${inAHundred(found.threshold, EXACT)} or more${until}, those with the highest added risk first.${rest}`;
+  by("exposed-said").textContent = `${number(found.reached)} people have a ceiling of ${found.said} or more${until}, those with the highest added risk first.${rest}`;
   const inCrowd = found.people.some((person) => person.crowd !== null);
-  const rows = found.people.map((person) => [
-    element("code", { title: person.person }, person.person.slice(0, 12)),
-    whyButton(person.person),
-    ceilingInWords(person.added), ceilingInWords(person.risk), ...(inCrowd ? [ceilingInWords(person.crowd)] : []), inAHundred(person.baseline),
-    ceilingInWords(person.most_added), stepName(person.most_added_step, about),
+  const rows = found.people.map(({ person, said, most_added_step: step }) => [
+    element("code", { title: person }, person.slice(0, 12)),
+    whyButton(person),
+    said.added, said.risk, ...(inCrowd ? [said.crowd] : []), said.baseline,
+    said.most_added, stepName(step, about),
   ]);
   const head = ["Pseudonym", "Which release did it", "Added risk now", "Ceiling", ...(inCrowd ? ["Ceiling in the crowd"] : []), "Guess", "Highest added risk so far", "At step"];
   by("exposed").replaceChildren(element("table", {}, ...table("Most exposed people", head, rows)));
@@ -114,14 +114,14 @@ function reason(found, row) {
   const rows = found.shares.map((share) => [
     share.sensor, stepName(share.step, about), share.mechanism, bits(share.information_bits),
     `${Math.round((100 * share.information_bits) / all)} %`,
-    changeInAHundred(-share.certified_drop),
+    share.said.certified_drop,
   ]);
   const head = ["Sensor", "Step", "Mechanism", "Revealed", "Share", "Without it, the ceiling changes by"];
   const nothing = "No release of these steps concerns this person.";
   by("why")?.closest("tr").remove();
   const why = element("div", { id: "why", tabindex: "-1" },
     element("h3", {}, "Which release did it: ", element("code", {}, found.person.slice(0, 12))),
-    element("p", {}, `${stepName(found.steps[0], about)} to ${stepName(found.steps[1], about)} alone, without what earlier releases revealed: ceiling ${ceilingInWords(found.certified)}, guess ${inAHundred(found.baseline)}, ${bits(found.information_bits)} revealed in all.`),
+    element("p", {}, `${stepName(found.steps[0], about)} to ${stepName(found.steps[1], about)} alone, without what earlier releases revealed: ceiling ${found.said.certified}, guess ${found.said.baseline}, ${bits(found.information_bits)} revealed in all.`),
     element("p", {}, hindsight(found)),
     rows.length ? element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Releases by what they revealed" }, element("table", {}, ...table("Releases by what they revealed", head, rows))) : element("p", {}, nothing),
   );
@@ -132,9 +132,9 @@ function reason(found, row) {
 function hindsight(found) {
   const past = found.hindsight;
   if (!past) return `In hindsight, the steps with this person's highest added risk: ${found.no_hindsight}.`;
-  const then = `when the last was released ${ceilingInWords(past.then)}`;
-  const now = `with everything released until ${stepName(past.until_step, about)} ${ceilingInWords(past.now)}`;
-  return `${stepName(past.first_step, about)} to ${stepName(past.last_step, about)}, the steps with this person's highest added risk, ${about?.condition ?? "if habits are as assumed"}: ceiling ${then}, ${now}; guess ${inAHundred(past.baseline)}. Both ceilings come from slower, mostly tighter bounds than the running one: compare them with each other.`;
+  const then = `when the last was released ${past.said.then}`;
+  const now = `with everything released until ${stepName(past.until_step, about)} ${past.said.now}`;
+  return `${stepName(past.first_step, about)} to ${stepName(past.last_step, about)}, the steps with this person's highest added risk, ${about?.condition ?? "if habits are as assumed"}: ceiling ${then}, ${now}; guess ${past.said.baseline}. Both ceilings come from slower, mostly tighter bounds than the running one: compare them with each other.`;
 }
 
 function forget() {

@@ -1,7 +1,7 @@
 // The time line, and the step that the whole page shows: the latest one, or the one the cursor stands on.
 
 import { bars, line, lines } from "./charts.js";
-import { ceilingInWords, dayName, inAHundred, isDayStart, number, stepName } from "./words.js";
+import { dayName, isDayStart, number, stepName } from "./words.js";
 
 const by = (id) => document.getElementById(id);
 let chosen = null; // null: the latest
@@ -53,6 +53,7 @@ export function drawTime(state) {
   if (!history.length) return;
   const steps = history.map((each) => each.step), days = steps.filter((step) => isDayStart(step, about));
   const newest = history[history.length - 1];
+  const said = (name) => state.figures.find((each) => each.name === `last.${name}`)?.shown ?? "not known";
   const attack = (part) => history.map((each) => (each.attack ? each.attack[part] : null));
   const hasCrowd = history.some((each) => each.mean_crowd !== null);
   const axes = { days, x: (step) => dayName(step, about), y: inHundreds, label: "in 100" };
@@ -65,7 +66,7 @@ export function drawTime(state) {
     line("guess", "guess", history.map((each) => each.mean_baseline)),
   ], {
     ...axes, at, onClick: () => hovered !== null && choose(hovered), onCursor: (step) => (hovered = step),
-    describe: `Mean ceiling ${ceilingInWords(newest.mean_risk)}, mean attack ${newest.attack ? inAHundred(newest.attack[0]) : "not measured"} and mean guess ${inAHundred(newest.mean_baseline)} at step ${newest.step}; ${steps.length} steps are drawn`,
+    describe: `Mean ceiling ${said("ceiling")}, mean attack ${said("attack")} and mean guess ${said("guess")} at step ${newest.step}; ${steps.length} steps are drawn`,
   });
   const moved = (of, part) => history.map((each) => each[of][part] ?? null);
   if (history.every((each) => each.risk.length)) lines(by("movement"), steps, [
@@ -73,7 +74,7 @@ export function drawTime(state) {
     line("9 in 10 at or below", "ceiling", moved("risk", 1), { dash: "crowd" }),
     line("half at or below", "ceiling", moved("risk", 0)),
     line("half, guess", "guess", moved("baseline", 0)),
-  ], { ...axes, at, title: "How ceilings and guesses moved", describe: `Half of the people have a ceiling of ${ceilingInWords(newest.risk[0])} or less at step ${newest.step}, nine in ten of ${ceilingInWords(newest.risk[1])} or less` });
+  ], { ...axes, at, title: "How ceilings and guesses moved", describe: `Half of the people have a ceiling of ${state.spread[0]} or less at step ${newest.step}, nine in ten of ${state.spread[1]} or less` });
 }
 
 let hovered = null;
