@@ -373,7 +373,7 @@ class City:
 
     def habit_of(self, person: int) -> str:
         """The name of a person's way of life, for the demo's table; a deployment does not know it."""
-        return self.ways[self.habits[person]]
+        return self.ways[int(self.habits[person])]
 
     def steps(self, count: int) -> Iterator[CityStep]:
         """The first ``count`` hours from midnight; the same ones each time it is called."""

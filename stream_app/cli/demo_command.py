@@ -54,11 +54,11 @@ def demo(
       tallyguard demo --building
       tallyguard demo --people 20000 --steps 72 --seconds-per-step 0
     """
-    from stream_app.starting.demo import CITY_STEPS, WEEK, run_demo
+    from stream_app.starting.demo import run_demo, steps_of
     from stream_app.watching.events import Observer, StepClosed
 
     with progress() as bar:
-        task = bar.add_task("simulated hours", total=steps or (WEEK if building else CITY_STEPS))
+        task = bar.add_task("simulated hours", total=steps_of(steps, building=building))
 
         class Advance(Observer):
             def closed(self, event: StepClosed) -> None:
@@ -112,8 +112,7 @@ def _print_question(console: Console, report: DemoReport) -> None:
     at = headline[0].over
     console.print(
         f"""
-[bold]{counts}[/], raw, but
-with noise of sigma 1 at homes. Could somebody who sees every count, knows a
+[bold]{counts}[/], {report.published}. Could somebody who sees every count, knows a
 person's habits and where everybody else is, tell where that person was in
 {how_many} of the last {report.horizon_steps} hours?
 """,

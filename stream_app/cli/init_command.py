@@ -160,7 +160,7 @@ def init(
             source = context.get_parameter_source(name)
             if source is not None and source.name == "COMMANDLINE" and name not in _OF_A_BUILDING:
                 raise typer.BadParameter(f"{counts} is a building: leave out --{name.replace('_', '-')}")
-        _init_building(counts, output, sigma, within and (within, often, period))
+        _init_building(counts, output, sigma, None if within is None else (within, often, period))
         return
     timezone = timezone or _prompted("Time zone of the times, if they show the clock on the wall", "")
     read = read_counts(

@@ -30,7 +30,8 @@ def personas(
         Path | None,
         typer.Argument(
             help="Home-work table (LODES, MOBPRO, or origin, destination, flow) or synthetic agents ("
-            "eqasim's output folder, UVA's activity_location_assignment); nothing with counts alone."
+            "eqasim's output folder, UVA's activity_location_assignment), or a building (.toml); nothing "
+            "with counts alone."
         ),
     ] = None,
     zones: Annotated[

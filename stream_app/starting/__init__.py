@@ -1,4 +1,4 @@
-"""First steps: the demo, a deployment from counts, and compiling the kernels beforehand.
+"""First steps: the demo, a deployment from counts or of a building, and compiling the kernels beforehand.
 
 Modules are imported singly: compiling beforehand needs neither demo nor counts.
 """

@@ -165,6 +165,8 @@ def _write_key(path: Path, label: str) -> None:
 # Running the demo: city, engine with metrics and page, then the figures a newcomer should see.
 
 CITY_STEPS = 48
+_IN_THE_CITY = "raw, but\nwith noise of sigma 1 at homes"
+_IN_ROOMS = "with\nnoise of sigma 2, none of rooms that fewer than 3 people use"
 MOST_EXPOSED = 5
 COMPARED_PEOPLE = 100  # enough for shares of 100, and quick; people are in random order
 COMPARED_OPERATIONS = 40_000_000  # an hour: refines nearly all of them through the noise, with few vectors
@@ -227,6 +229,7 @@ class DemoReport:
     steps: int
     origin: datetime
     releases: int
+    published: str
     compared_people: int
     view: View
     horizon_steps: int
@@ -254,7 +257,7 @@ def run_demo(
     sleep: Callable[[float], None] = time.sleep,
 ) -> DemoReport:
     """Simulate, release, account and sum up; ``announce`` gets a sentence about each part of it."""
-    steps = steps if steps is not None else WEEK if building else CITY_STEPS
+    steps = steps_of(steps, building=building)
     for name, value in (("steps", steps), ("people", people)):
         if value < 1:
             raise SettingsError(f"{name} must be at least 1", value, f"leave --{name} out for a good demo")
@@ -278,6 +281,11 @@ def run_demo(
     write_report(scenario.output, scenario.report, priors=priors)
     announce("accounting the same hours for some of them, as they were and under other noise")
     return _sum_up(city, scenario, settings, report, view)
+
+
+def steps_of(given: int | None, *, building: bool) -> int:
+    """How many hours are simulated: of a building a week, where nothing is said."""
+    return given if given is not None else WEEK if building else CITY_STEPS
 
 
 def pace(
@@ -339,7 +347,8 @@ def _sum_up(
         people=len(city.population),
         steps=len(steps),
         origin=settings.origin,
-        releases=sum(len(step.releases) for step in steps),
+        releases=sum(release.mechanism.name != "suppressed" for step in steps for release in step.releases),
+        published=_IN_ROOMS if isinstance(city, Office) else _IN_THE_CITY,
         compared_people=min(COMPARED_PEOPLE, len(city.population)),
         view=read_run(scenario.output).view,
         horizon_steps=settings.horizon,

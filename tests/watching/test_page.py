@@ -124,6 +124,34 @@ def test_without_positions_there_are_bars_only(watched: WatchedPage) -> None:
     assert drawn == [False, False, False, True]
 
 
+def test_rooms_stand_on_a_plan_of_their_floors(watched: WatchedPage) -> None:
+    """Each as large as it is, its name in it where that fits, the floor's above it, and a circle."""
+    texts, rooms, circles = watched.page.evaluate(
+        """async () => {
+            const { drawMap } = await import("/map.js");
+            const room = (name, group, position, size) =>
+                ({ name, group, position, size, releases: 1, total_bits: 0.1 });
+            const figure = document.createElement("figure");
+            drawMap(figure, [
+                room("1.01", "floor 1", [5, 5], [10, 8]), room("2.01", "floor 2", [25, 5], [10, 4]),
+                room("a name much longer than its room", "floor 2", [33, 5], [6, 4]),
+            ], []);
+            const numbers = (made, ...names) => names.map((name) => Number(made.getAttribute(name)));
+            const all = (what, ...names) =>
+                [...figure.querySelectorAll(what)].map((made) => numbers(made, ...names));
+            const texts = [...figure.querySelectorAll("svg text")].map((made) => made.textContent);
+            return [texts, all("rect.room", "x", "y", "width", "height"), all("circle", "cx", "cy")];
+        }"""
+    )
+    assert texts == ["1.01", "2.01", "floor 1", "floor 2"]
+    scale = rooms[0][2] / 10
+    assert [room[2:] for room in rooms] == [
+        pytest.approx((scale * w, scale * d)) for w, d in ((10, 8), (10, 4), (6, 4))
+    ]
+    for (x, y, width, depth), middle in zip(rooms, circles, strict=True):
+        assert middle == pytest.approx((x + width / 2, y + depth / 2), abs=0.06)
+
+
 def test_of_thousands_of_sensors_the_page_lists_some_and_finds_the_others(
     engine: LiveEngine, browser: Any
 ) -> None:

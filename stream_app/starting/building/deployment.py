@@ -52,6 +52,7 @@ def sensor_rows(building: Building) -> Iterator[dict[str, object]]:
     """Rooms with a sensor, desks with one, and both directions of counted doors; floors beside each other."""
     apart = _floors_apart(building)
     at: dict[str, dict[str, object]] = {}
+    row: dict[str, object]
     for room in building.rooms:
         if room.x is not None and room.y is not None:
             east, north = apart[room.floor]
@@ -65,7 +66,7 @@ def sensor_rows(building: Building) -> Iterator[dict[str, object]]:
             row = {"name": desk.name, "locations": [desk.name], "group": "desks", "counts": "presence"}
             yield row
     for name, direction, moves in building.counted_doors():
-        row = {"name": f"{name}, {direction}", "moves": [list(move) for move in moves], "group": "doors"}
+        row = {"name": f"{name}, {direction}", "moves": list(map(list, moves)), "group": "doors"}
         yield {**row, "counts": "passages", "most_counts": 1}
 
 

@@ -105,9 +105,7 @@ def _name(person: int) -> str:
     return f"employee-{person + 1:03d}"
 
 
-def _people(
-    habits: np.ndarray[tuple[int], np.dtype[np.int64]], team: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> str:
+def _people(habits: NDArray[np.int64], team: NDArray[np.int64]) -> str:
     rows: list[tuple[object, ...]] = []
     for person in range(PEOPLE):
         floor, room = divmod(int(team[person]), TEAMS_A_FLOOR)
@@ -120,28 +118,28 @@ def _people(
 
 
 def _meetings(team: NDArray[np.int64], random: np.random.Generator) -> str:
-    """Each team on Tuesday mornings, the heads on Mondays, and groups of three to eight from all teams."""
+    """Each team on a Tuesday morning, the heads on Mondays, and groups of three to eight from all teams."""
     import icalendar
 
     rooms = [
         f"{floor + 1}.0{name}" for floor in range(FLOORS) for name, kind, *_ in _FLOOR if kind == "meeting"
     ]
-    planned = [
-        (24 + 9 + each % 3, rooms[each], np.flatnonzero(team == each)) for each in range(team.max() + 1)
-    ]
-    planned.append((14, rooms[0], np.arange(FLOORS)))
+    planned = [(14, rooms[0], np.arange(FLOORS))]
+    for each in range(FLOORS * TEAMS_A_FLOOR):
+        planned.append((24 + 9 + each % 3, rooms[each], np.flatnonzero(team == each)))
     for _ in range(_GROUPS):
-        hour = 24 * random.integers(5) + random.integers(9, 17)
+        hour = int(24 * random.integers(5) + random.integers(9, 17))
         who = random.choice(PEOPLE, size=random.integers(3, 9), replace=False)
-        planned.append((int(hour), str(random.choice(rooms)), who))
+        planned.append((hour, str(random.choice(rooms)), who))
     calendar = icalendar.Calendar(version="2.0", prodid="-//tallyguard//demo//EN")
-    for number, (hour, room, who) in enumerate(planned):
+    for number, (hours, room, who) in enumerate(planned):
+        begin = _MONDAY + timedelta(hours=hours)
         event = icalendar.Event(uid=f"{number}@demo", location=room, summary=f"Meeting {number}")
         event.add("dtstamp", _MONDAY)
-        event.add("dtstart", _MONDAY + timedelta(hours=hour))
-        event.add("dtend", _MONDAY + timedelta(hours=hour + 1))
+        event.add("dtstart", begin)
+        event.add("dtend", begin + timedelta(hours=1))
         event.add("rrule", {"freq": "weekly"})
-        for person in who:
+        for person in who.tolist():
             event.add("attendee", f"mailto:{_name(person)}@example.org")
         calendar.add_component(event)
-    return calendar.to_ical().decode()
+    return str(calendar.to_ical(), "utf-8")
