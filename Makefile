@@ -77,10 +77,10 @@ test-fast: install-dev ## the tests that take less than two minutes together
 
 lint: docs style ## ruff, mypy --strict on the packages, and the documentation's links
 
-style: install-dev ## ruff and mypy --strict; the site is built by a test, too
+style: install-dev ## ruff and mypy --strict, of a user's file too; the site is built by a test
 	@$(BIN)/ruff check $(wildcard $(CODE))
 	@$(BIN)/ruff format --check $(wildcard $(CODE))
-	@$(BIN)/mypy --strict -p models -p accounting -p stream_app -p tallyguard
+	@$(BIN)/mypy --strict -p models -p accounting -p stream_app -p tallyguard -m tests.tallyguard.typed_user
 
 docs: install-dev ## the documentation as a site, in site/; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
@@ -110,8 +110,8 @@ rehearsal-cluster: install-dev services ## three brokers lose each other, worker
 held-out: install-dev ## the paper's summary on real check-ins (DATA=folder with the Parquet files)
 	@$(BIN)/python -m experiments.held_out $(if $(DATA),--data $(DATA)) --results docs/results/tables
 
-figures: install-dev ## the paper's figures 3 to 8, new bounds beside its own (DATA=folder ONLY="5 7")
-	@$(BIN)/python -m experiments.figures $(if $(DATA),--data $(DATA)) $(if $(ONLY),--only $(ONLY))
+papers: install-dev ## every figure and table of a paper (NAME=koga, cip, composition or diffusion; DATA=folder ONLY="5 7")
+	@$(BIN)/python -m experiments.papers $(or $(NAME),koga) $(if $(DATA),--data $(DATA)) $(if $(ONLY),--only $(ONLY))
 
 tightness: install-dev ## certified bound against the best attack on the paper's synthetic sweep
 	@$(BIN)/python -m experiments.tightness --results docs/results/tables
@@ -130,10 +130,6 @@ personas: install-dev ## personas where the truth is known: simulated agents, ha
 
 real-checkins: install-dev ## every bound for every person of the real check-ins (DATA=folder)
 	@$(BIN)/python -m experiments.real_checkins $(if $(DATA),--data $(DATA)) --results docs/results/tables
-
-designs: install-dev ## noise designs and inferential privacy, figures and tables (DATA=folder: real series too)
-	@$(BIN)/python -m experiments.inferential_privacy --results docs/results/tables
-	@$(if $(DATA),$(BIN)/python -m experiments.gaussian_process_fits --data $(DATA) --results docs/results/tables)
 
 decisions: install-dev ## utility against risk: risk budgets beside fixed noise (DATA=folder)
 	@$(BIN)/python -m experiments.decisions $(if $(DATA),--data $(DATA)) --results docs/results/tables

@@ -41,7 +41,7 @@ class AttackAboveCeilingError(TallyguardError):
             f"no attack may be right more often than the ceiling by {by!r}, {ceiling:.6g}",
             f"{attack!r}, which is right in {proved:.6g} or more (with confidence 1 - 1e-9)",
             "rely on no ceiling of these releases: run tallyguard.check_mechanism on each mechanism of "
-            "your own, and report a fault if all of them pass",
+            "your own, check_bound on each bound, and report a fault if all of them pass",
         )
 
 

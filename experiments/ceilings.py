@@ -62,7 +62,7 @@ def measure_row(population: Population, schedule: Schedule, sigma: float | None,
     refined = ContinuousAccountant(population, settings)
     fast = ContinuousAccountant(population, replace(settings, sharpen=False))
     fast.apply_all(schedule.steps)
-    refined.restore(_last_but_one(population, settings, schedule))
+    refined.restore(last_but_one(population, settings, schedule))
     refined.apply(schedule.steps[-1])
     effort = Effort(draws=DRAWS, confidence=CONFIDENCE, seed=1)
     added = mean_added(population, schedule, (HOURS - HORIZON, HOURS - 1), mistakes, effort)
@@ -78,7 +78,7 @@ def measure_row(population: Population, schedule: Schedule, sigma: float | None,
     )
 
 
-def _last_but_one(population: Population, settings: HorizonSettings, schedule: Schedule) -> bytes:
+def last_but_one(population: Population, settings: HorizonSettings, schedule: Schedule) -> bytes:
     """The state before the last step, for which nobody had to be refined."""
     quick = ContinuousAccountant(population, replace(settings, sharpen=False))
     quick.apply_all(schedule.steps[:-1])

@@ -27,7 +27,7 @@ from accounting.decisions.step_decision import schedule_of
 from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
-from experiments.drawing import DOTS_PER_INCH
+from experiments.drawing import grid, save
 from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
 from experiments.measure import write_csv
 from models.fitting import PAPER, fit_priors, read_checkins
@@ -315,21 +315,15 @@ def report(rows: Sequence[Row], settings: Sequence[Setting], before: Before, cro
 
 def draw(rows: Sequence[Row], output: Path) -> None:
     """Loss against people over the limit, a panel a data set; lower and further left is better."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
     names = list(dict.fromkeys(row.data_set for row in rows))
-    figure, grid = pyplot.subplots(1, len(names), figsize=(4.2 * len(names), 3.8), layout="constrained")
-    for axes, name in zip(grid, names, strict=True):
+    figure, axes_of = grid(len(names), len(names), 4.2, 2.9)
+    for axes, name in zip(axes_of, names, strict=True):
         for label, chosen, style in _series([row for row in rows if row.data_set == name]):
             axes.plot([100 * row.over for row in chosen], [row.loss for row in chosen], label=label, **style)
         axes.set(title=name, xlabel="people over the limit, %", xlim=(-1, None), ylim=(-0.2, None))
-    grid[0].set_ylabel("loss, people")
-    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.savefig(output, dpi=DOTS_PER_INCH, metadata={"Software": None})
-    pyplot.close(figure)
+    axes_of[0].set_ylabel("loss, people")
+    figure.legend(*axes_of[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    save(figure, output)
 
 
 def _series(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row], dict[str, str]]]:

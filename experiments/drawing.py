@@ -57,10 +57,10 @@ def draw_lines(
     panels: Sequence[Panel], points: Sequence[Point], title: str, output: Path, columns: int = 2
 ) -> None:
     """A grid of panels with one legend below them, written as a small PNG."""
-    figure, grid = _grid(len(panels), columns)
-    for axes, panel in zip(grid, panels, strict=True):
+    figure, axes_of = grid(len(panels), columns)
+    for axes, panel in zip(axes_of, panels, strict=True):
         _draw_panel(axes, panel, points)
-    handles, labels = _legend(grid)
+    handles, labels = _legend(axes_of)
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     figure.suptitle(title, fontsize=12)
     save(figure, output)
@@ -110,10 +110,10 @@ def _finish(axes: Any, panel: Panel) -> None:
     axes.grid(alpha=0.25)
 
 
-def _legend(grid: Sequence[Any]) -> tuple[list[Any], list[str]]:
+def _legend(axes_of: Sequence[Any]) -> tuple[list[Any], list[str]]:
     """Every curve once, in the order of ``LINES``."""
     found: dict[str, Any] = {}
-    for axes in grid:
+    for axes in axes_of:
         handles, labels = axes.get_legend_handles_labels()
         found |= dict(zip(labels, handles, strict=True))
     labels = [style.label for style in LINES.values() if style.label in found]
@@ -133,8 +133,8 @@ class Cloud(NamedTuple):
 
 def draw_clouds(clouds: Sequence[Cloud], title: str, output: Path, columns: int = 3) -> None:
     """A grid of scatter plots."""
-    figure, grid = _grid(len(clouds), columns)
-    for axes, cloud in zip(grid, clouds, strict=True):
+    figure, axes_of = grid(len(clouds), columns)
+    for axes, cloud in zip(axes_of, clouds, strict=True):
         axes.scatter(cloud.x, cloud.y, s=9, alpha=0.5, color=cloud.colour, linewidths=0)
         _finish(axes, Panel("", cloud.title, cloud.x_label, cloud.y_label))
         axes.set_xlim(-0.02, 1.04)
@@ -142,17 +142,17 @@ def draw_clouds(clouds: Sequence[Cloud], title: str, output: Path, columns: int 
     save(figure, output)
 
 
-def _grid(count: int, columns: int) -> tuple[Any, list[Any]]:
-    """A figure and its axes, row by row."""
+def grid(count: int, columns: int, width: float = 4.6, height: float = 3.3) -> tuple[Any, list[Any]]:
+    """A figure and its axes, row by row, each of a width and height in inches."""
     import matplotlib as mpl
 
     mpl.use("agg")
     from matplotlib import pyplot as plt
 
     rows = -(-count // columns)
-    size = (4.6 * columns, 3.3 * rows + 0.9)
-    figure, grid = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-    return figure, list(grid.flat)[:count]
+    size = (width * columns, height * rows + 0.9)
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    return figure, list(axes.flat)[:count]
 
 
 def save(figure: Any, output: Path) -> None:

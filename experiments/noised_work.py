@@ -21,7 +21,7 @@ import numpy as np
 from accounting.bounds import Effort, mean_added
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY
-from accounting.continuous.refine_kernel import refine
+from accounting.continuous.refine_kernel import KEPT, refine
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_release
 from accounting.settings import HORIZON, HorizonSettings
 from experiments.ceilings import CONFIDENCE, HOURS, MISTAKES, schedule_of
@@ -65,11 +65,11 @@ def measure_row(
     nothing = nothing_seen_for(HISTORY + HORIZON, population.location_count)
     steps = (seen_release(step.releases, population.location_count) for step in schedule.steps)
     seen = reduce(followed_by, steps, nothing)
-    refine(accounts, np.arange(0), HOURS - 1, seen)  # compiled
+    refine(accounts, np.arange(0), HOURS - 1, seen, np.empty((0, KEPT)))  # compiled
     seconds = []
     for chain in range(accounts.state.risk.size):
         begun = thread_time()
-        refine(accounts, np.array([chain]), HOURS - 1, seen)
+        refine(accounts, np.array([chain]), HOURS - 1, seen, np.empty((0, KEPT)))
         seconds.append(thread_time() - begun)
     return float((accounts.state.risk - accounts.state.baseline).mean()), seconds
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.drawing import grid, save
 from experiments.held_out import find_data
 from experiments.measure import write_csv
 from experiments.persona_city import HOURS, PEOPLE, CityRow, city_rows
@@ -182,20 +183,14 @@ def new_york(folder: Path, picture: Path) -> tuple[int, float]:
     }
     named = [number for number, name in enumerate(population.location_names) if name in at]
     east, north = np.array([at[population.location_names[number]] for number in named]).T
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 4), sharex=True, sharey=True)
-    for axis, hour in zip(axes, (3, 11), strict=True):
+    figure, axes_of = grid(2, 2, 4.5, 3.1)
+    for axis, hour in zip(axes_of, (3, 11), strict=True):
         axis.scatter(east, north, s=presence[hour, named] / 4000.0, alpha=0.5, color="#2a6f97")
         axis.set_title(f"{hour} o'clock")
         axis.set_aspect(1.33)
         axis.set_xlabel("longitude")
-    axes[0].set_ylabel("latitude")
-    figure.tight_layout()
-    figure.savefig(picture, dpi=110)
+    axes_of[0].set_ylabel("latitude")
+    save(figure, picture)
     assert population.weights is not None
     return len(population), float(population.weights.sum())
 

@@ -279,6 +279,20 @@ def attack_table(found: Sequence[Case]) -> str:
     return "\n".join(lines)
 
 
+def habits(data_set: str, checkins: Checkins) -> list[str]:
+    """Lines of a table: which habit each length of window chooses, by evidence in training."""
+    lines = []
+    for days, recency in ((20, 1.0), (20, RECENCY), (7, 1.0), (1, 1.0)):
+        held_out = PAPER.held_out_windows * 20 // days
+        windows = replace(PAPER, window_seconds=86_400 * days, held_out_windows=held_out, recency=recency)
+        fit = fit_priors(checkins, replace(windows, order=2, dwell=True))
+        found = training_surprise(fit)
+        cells = [data_set, f"{days}, {recency:g}", str(len(fit.population)), f"{found.moves:,}"]
+        cells += [f"{found.by_habit[kind]:.4f}" for kind in ("places", "second order", "stays")]
+        lines.append("| " + " | ".join([*cells, fit.habit.kind]) + " |")
+    return lines
+
+
 def _p_value(group: GroupCheck) -> str:
     """The smaller of both directions, and which."""
     if group.p_lower is not None and group.p_lower < group.p_higher:
@@ -328,6 +342,16 @@ Likeliest place of every step given one raw sensor a step at a random place, aga
 - **surprise**: of held-out moves that are possible. **evidence in training**: surprise of each training move
   for who knows the moves before it.
 
+## More states a place
+
+`priors fit --order 2 --dwell` on the same check-ins: surprise of each training move for who knows the moves
+before it, nats a move, by the present place, by the last two, and by the place and the stay so far. The least
+is used.
+
+| data set | days a window, recency | people | moves | places | second order | stays | used |
+|---|---|---|---|---|---|---|---|
+{habits}
+
 ## What this says
 
 {findings}
@@ -348,7 +372,7 @@ def findings(found: Sequence[Case]) -> str:
     return "\n".join(lines)
 
 
-def page(found: Sequence[Case], draws: int) -> str:
+def page(found: Sequence[Case], draws: int, of_habits: Sequence[str] = ()) -> str:
     """The page for ``docs/results/tables``."""
     return _PAGE.format(
         steps=found[0].check.steps,
@@ -359,6 +383,7 @@ def page(found: Sequence[Case], draws: int) -> str:
         frequencies=FREQUENCIES,
         table=table(found),
         attacks=attack_table(found),
+        habits="\n".join(of_habits),
         findings=findings(found),
     )
 
@@ -373,12 +398,15 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=DRAWS, help="chains drawn from the posterior")
     arguments = parser.parse_args()
     found: list[Case] = []
+    of_habits: list[str] = []
     for data_set, file in DATA_SETS.items():
-        found += cases(data_set, read_checkins(find_data(arguments.data) / file), arguments.draws)
-    print(table(found), attack_table(found), sep="\n\n")
+        checkins = read_checkins(find_data(arguments.data) / file)
+        found += cases(data_set, checkins, arguments.draws)
+        of_habits += habits(data_set, checkins)
+    print(table(found), attack_table(found), *of_habits, sep="\n\n")
     if arguments.results:
         write_csv([row for case in found for row in rows(case)], arguments.results / "prior-check.csv")
-        (arguments.results / "prior-check.md").write_text(page(found, arguments.draws))
+        (arguments.results / "prior-check.md").write_text(page(found, arguments.draws, of_habits))
         for case in found:
             if case.fitted == "as in the paper":
                 draw_check(case.check, arguments.results / f"prior-check-{case.data_set}.png")

@@ -19,7 +19,7 @@ import numpy as np
 from accounting.audit import AttackSettings, Audit, audit_exposure
 from accounting.audit.audit import AttackReport
 from experiments.measure import write_csv
-from experiments.synthetic import koga_exposure
+from experiments.papers.koga import koga_exposure
 
 PLACES = (10, 30, 100, 300)
 STEPS = (6, 10)

@@ -98,6 +98,16 @@ def own_level(most: int) -> list[str]:
     ]
 
 
+def own_city_level() -> list[str]:
+    """The same for the city's hour beside its sensors; a person is at one of them, so both cost alike."""
+    levels = NestedLevels((1,), (1, SENSORS))
+    alone = levels.variances([[0.01, 0.0]])
+    best = levels.best_split([[1.0, 1.0]], [[1.0, 1.0 / SENSORS**2]], 0.005)
+    both = levels.variances(best.precision)
+    shown = [f"{sqrt(found[0][level]):.1f}" for level in (0, 1) for found in (alone, both)]
+    return [f"{100.0 * best.precision[0][1] / 0.01:.1f} %", *shown]
+
+
 def table(head: list[str], rows: list[list[str]]) -> list[str]:
     """Lines of Markdown."""
     lines = [head, ["---"] * len(head), *rows]
@@ -132,6 +142,14 @@ def main() -> None:
         "",
         "Sums of hours are the best there is for the day unless a person is counted once a day. So totals",
         "are sums of what is published.",
+        "",
+        f"**A value of its own for the city's hour** beside {SENSORS} sensors, likewise: a person is at one",
+        "of them in an hour, so it gains a little, whatever the bound over the day.",
+        "",
+        *table(
+            ["share of the budget", "sensor alone", "sensor, both", "city alone", "city, both"],
+            [own_city_level()],
+        ),
         "",
     ]
     (results / "totals.md").write_text("\n".join(text), encoding="utf-8")

@@ -35,7 +35,8 @@ else:
         """numpy, imported by the first argument that needs it: a command's `--help` does not wait for it."""
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(import_module("numpy"), name)
+            vars(self)[name] = found = getattr(import_module("numpy"), name)
+            return found
 
     np = _Numpy()
 

@@ -57,9 +57,9 @@ class Days:
     step_seconds: int
     zone: str | None = None
 
-    def of(self, step: int) -> int:
-        """The date on which a step begins, in days since the year 1."""
-        return self._local(step).toordinal()
+    def of(self, step: int, from_minute: int = 0) -> int:
+        """The date on which a step begins, in days since the year 1; a date begins at this minute."""
+        return (self._local(step) - timedelta(minutes=from_minute)).toordinal()
 
     def fill_days(self, steps: int) -> bool:
         """Whether each of the first ``steps`` steps lies within one date."""

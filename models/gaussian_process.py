@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, lstsq
 
+from models.arguments import checked
 from models.exceptions import GaussianProcessError
 from models.numerics.elementwise import exp, log
 
@@ -174,6 +175,7 @@ class _Leaf(Kernel):
         return replace(self, **{name: value for name, value in values.items() if name in own})
 
 
+@checked(GaussianProcessError)
 @dataclass(frozen=True)
 class RBF(_Leaf):
     """``variance exp(-dt^2 / (2 length_scale^2))``: very smooth movement."""
@@ -186,6 +188,7 @@ class RBF(_Leaf):
         return self.variance * exp(-0.5 * (_apart(left, right) / self.length_scale) ** 2)
 
 
+@checked(GaussianProcessError)
 @dataclass(frozen=True)
 class Periodic(_Leaf):
     """``variance exp(-2 sin^2(pi dt / period) / length_scale^2)``; the length scale has no unit."""
@@ -200,6 +203,7 @@ class Periodic(_Leaf):
         return self.variance * exp(-2.0 * (turn / self.length_scale) ** 2)
 
 
+@checked(GaussianProcessError)
 @dataclass(frozen=True)
 class Matern(_Leaf):
     """The Matérn kernel of smoothness 0.5, 1.5 or 2.5 (Rasmussen, Williams, equations 4.17 and below)."""
@@ -223,6 +227,7 @@ class Matern(_Leaf):
         return np.asarray(self.variance * polynomial * exp(-scaled), np.float64)
 
 
+@checked(GaussianProcessError)
 @dataclass(frozen=True)
 class White(_Leaf):
     """Independent noise: ``variance`` at equal times, nothing between different ones."""
@@ -289,6 +294,7 @@ def _below(side: str, values: Mapping[str, float]) -> dict[str, float]:
 # A Gaussian-process prior at given times.
 
 
+@checked(GaussianProcessError)
 @dataclass(frozen=True, eq=False)
 class GaussianProcessPrior:
     """A kernel at increasing times (n,), regular or not.

@@ -362,17 +362,18 @@ class CityStep:
 
 @dataclass(frozen=True)
 class City:
-    """Priors, map and sensors of a simulated city; ``habits`` (N,) are indices into :data:`HABITS`."""
+    """Priors, map and sensors of a simulated city; ``habits`` (N,) are indices into ``ways`` of life."""
 
     options: CityOptions
     places: CityMap
     population: Population
     registry: SensorRegistry
     habits: NDArray[np.int64]
+    ways: tuple[str, ...] = tuple(habit.name for habit in HABITS)
 
     def habit_of(self, person: int) -> str:
         """The name of a person's way of life, for the demo's table; a deployment does not know it."""
-        return HABITS[self.habits[person]].name
+        return self.ways[self.habits[person]]
 
     def steps(self, count: int) -> Iterator[CityStep]:
         """The first ``count`` hours from midnight; the same ones each time it is called."""

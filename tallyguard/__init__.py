@@ -12,28 +12,69 @@ Every name below is public and keeps its meaning from version to version; module
 import tallyguard.own_names  # noqa: F401 - says what would fail below without a reason
 
 # isort: split
+from accounting.attacks import Seen, register_attack
 from accounting.audit import Audit
-from accounting.bounds import Effort
+from accounting.bounds import BoundCheck, Effort, check_bound, register_bound
+from accounting.bounds import Question as BoundQuestion
 from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant as Accountant
 from accounting.exposure.crowd import CrowdAdversary, Strangers
 from accounting.hmm import Decoded, Filtering, decode
-from accounting.ledgers import Neighbours
+from accounting.ledgers import Neighbours, SecretQuestion, prior_posterior_gap
+from accounting.ledgers.bayesian import Declared
 from accounting.settings import HorizonSettings
 from models.calendar import Calendar
 from models.exceptions import TallyguardError
-from models.fitting import FitOptions, FitResult, read_checkins
+from models.fitting import FitOptions, FitResult, checkins_of, read_checkins, stays_of
 from models.fitting import fit_priors as fit
-from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered, check_mechanism
+from models.gaussian_process import RBF, Matern, Periodic, White
+from models.gaussian_process import GaussianProcessPrior as GaussianProcess
+from models.mechanisms import (
+    BoundedNoise,
+    Correlated,
+    Gaussian,
+    Mechanism,
+    Raw,
+    Suppressed,
+    Tiered,
+    check_mechanism,
+    register_mechanism,
+)
+from models.noise import CorrelatedNoise
 from models.prior_files import load_evidence
 from models.prior_files import load_population as load_priors
 from models.prior_files import save_population as save_priors
+from models.priors import DeviceView, Population, Question, second_order, with_device, with_stays
 from models.priors import MovementPrior as Prior
-from models.priors import Population, Question, second_order, with_stays
-from models.releases import MoveSensor, Schedule, Sensor, SensorRelease, StepSchedule, WindowRelease
+from models.releases import (
+    MoveSensor,
+    Schedule,
+    Sensor,
+    SensorRelease,
+    StepSchedule,
+    TierAssignment,
+    TrustGraph,
+    WindowRelease,
+    assign_tiers,
+    exponential_level,
+    reciprocal_level,
+    stepwise_level,
+)
 from stream_app.setup.this_process import own_version
 from tallyguard.attacks import Attacks, attack
-from tallyguard.audits import Audits, Why, audit, certify, explain
+from tallyguard.audits import Audits, Why, advantage, audit, certify, explain, unregister
+from tallyguard.papers import (
+    SideBySide,
+    bayesian_ledger,
+    design,
+    inferential_ledger,
+    inferential_loss,
+    largest_leakage,
+    leakage,
+    pass_on,
+    side_by_side,
+    summed_leakage,
+)
 from tallyguard.passages import WindowRisks, certify_windows, ledger_of_windows
 from tallyguard.past import InHindsight, hindsight
 from tallyguard.plans import Ledger, Plan, ledger, plan
@@ -47,10 +88,14 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Question",
     "second_order",
     "with_stays",
+    "with_device",
+    "DeviceView",
     "load_priors",
     "save_priors",
     "load_evidence",
     "read_checkins",
+    "checkins_of",
+    "stays_of",
     "fit",
     "FitOptions",
     "FitResult",
@@ -69,6 +114,22 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Correlated",
     "Tiered",
     "check_mechanism",
+    "BoundedNoise",
+    "register_mechanism",
+    "CorrelatedNoise",
+    "design",
+    "GaussianProcess",
+    "RBF",
+    "Matern",
+    "Periodic",
+    "White",
+    "TrustGraph",
+    "assign_tiers",
+    "TierAssignment",
+    "exponential_level",
+    "reciprocal_level",
+    "stepwise_level",
+    "pass_on",
     # What that reveals
     "audit",
     "certify",
@@ -84,11 +145,30 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Radius",
     "CrowdAdversary",
     "Strangers",
+    "side_by_side",
+    "SideBySide",
+    "advantage",
+    "register_attack",
+    "Seen",
+    "register_bound",
+    "check_bound",
+    "BoundCheck",
+    "BoundQuestion",
+    "unregister",
     "Accountant",
     "HorizonSettings",
     "ledger",
     "Ledger",
     "Neighbours",
+    "inferential_loss",
+    "inferential_ledger",
+    "SecretQuestion",
+    "prior_posterior_gap",
+    "leakage",
+    "summed_leakage",
+    "largest_leakage",
+    "Declared",
+    "bayesian_ledger",
     "certify_windows",
     "WindowRisks",
     "ledger_of_windows",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
+from accounting.attacks import ATTACKS
 from accounting.audit import (
     AttackSettings,
     Audit,
@@ -15,12 +16,13 @@ from accounting.audit import (
     posterior_ceiling,
 )
 from accounting.audit import explain as explain_exposure
-from accounting.bounds import Effort
+from accounting.bounds import ALL_BOUNDS, ROUNDING, Effort
 from accounting.bounds.radius import Radius
 from accounting.exceptions import HorizonError
 from accounting.exposure.crowd import CrowdAdversary
 from models.arguments import checked
 from models.exceptions import ArgumentError, PriorError
+from models.mechanisms import MECHANISMS
 from models.priors import Evidence, MovementPrior, Population, Question
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note, crowd_note, posterior_note, radius_note
@@ -35,6 +37,7 @@ from tallyguard.results import (
     nats,
     new_axes,
     noted,
+    places_note,
     plot_ceilings,
     seen_under,
 )
@@ -142,7 +145,20 @@ class Audits(Table):
             + ("" if self.posteriors is None else f". {posterior_note()}")
             + ("" if self.condition is None else f"; in the crowd: {self.condition}")
             + noted(self.note)
+            + "".join(f". {each}" for each in self._own_bounds_in_words())
         )
+
+    def _own_bounds_in_words(self) -> list[str]:
+        """Of each bound from outside whether it counts, and by whom it is refuted."""
+        found = []
+        for name, bound in ALL_BOUNDS.own.items():
+            refuted = [each.person for each in self._audits if is_refuted(each, name)]
+            said = "is vouched for by who registered it" if bound.is_vouched else "lowers no ceiling"
+            if refuted:
+                others = f" and {len(refuted) - 1:,} more" if len(refuted) > 1 else ""
+                said += f", and is no bound: the best guess or attack does better for {refuted[0]}{others}"
+            found.append(f"The bound {name} {said}")
+        return found
 
     def shown(self) -> Mapping[str, Sequence[str]]:
         """Guess without the releases, best attack that was tried, ceiling for any and within the radius."""
@@ -164,6 +180,7 @@ class Audits(Table):
             "guess": [in_100(each.baseline) for each in self._audits],
             "best attack": ["-" if best is None else in_100(best) for best in map(best_attack, self._audits)],
             "ceiling": [ceiling_in_100(each.certified) for each in self._audits],
+            **{name: [_own_in_100(each, name) for each in self._audits] for name in ALL_BOUNDS.own},
             **more,
             "by": [each.certified_by for each in self._audits],
         }
@@ -184,6 +201,8 @@ class Audits(Table):
             "paper_tight": [each.bounds.tight for each in audits],
             "entropy": [each.entropy for each in audits],
             "information": [each.information.exact for each in audits],
+            "advantage": [advantage(each.certified, each.baseline) for each in audits],
+            **{f"bound_{name}": [own_bound_of(each, name) for each in audits] for name in ALL_BOUNDS.own},
         }
         if self.condition is not None:
             found["adversary"] = [each.adversary for each in audits]
@@ -199,8 +218,9 @@ class Audits(Table):
     def plot(self, axes: Axes | None = None) -> Axes:
         """Guess, attack and ceiling of each person, sorted by what the releases add; needs matplotlib."""
         rows = self.columns()
+        own = [Marks(name, rows[f"bound_{name}"], "2") for name in ALL_BOUNDS.own]
         attacks = Marks("best attack", rows["attack"], "x")
-        return plot_ceilings(axes, rows["person"], rows["guess"], rows["ceiling"], attacks)
+        return plot_ceilings(axes, rows["person"], rows["guess"], rows["ceiling"], attacks, *own)
 
 
 class Why(Table):
@@ -310,7 +330,18 @@ def audit(
             for each in audited
         }
     )
-    return Audits(audits, basis_note(len(population), population.assumed), within, sure, questions=asked)
+    note = _notes(population, schedule, chosen, asked)
+    return Audits(audits, note, within, sure, questions=asked)
+
+
+def _notes(
+    population: Population, schedule: Schedule, people: Sequence[int] | None, asked: Sequence[Question]
+) -> str | None:
+    """What must be said of the priors, and of places that are probably none, where places are asked."""
+    chosen = range(len(population)) if people is None else people
+    said = basis_note(len(population), population.assumed)
+    places = None if asked else places_note(population, schedule, chosen)
+    return "; ".join(each for each in (said, places) if each) or None
 
 
 def questions_of(given: Question | Sequence[Question] | None) -> tuple[Question, ...]:
@@ -354,7 +385,7 @@ def certify(
             population, schedule, mistakes, people=chosen, effort=effort, adversary=adversary, asked=each
         )
     ]
-    note = basis_note(len(population), population.assumed)
+    note = _notes(population, schedule, chosen, asked)
     of_personas = population.weights is not None
     condition = crowd_note(adversary, population.everybody - 1, of_personas=of_personas)
     return Audits(found, note, condition=condition, questions=asked)
@@ -379,6 +410,47 @@ def explain(
 def _seeded(effort: Effort | None, seed: int | None) -> Effort | None:
     """The effort with the seed, where there is one."""
     return effort if seed is None else replace(effort or Effort(), seed=seed)
+
+
+@checked(ArgumentError)
+def unregister(name: str) -> None:
+    """Take back a mechanism, bound or attack of your own by its name; :class:`ArgumentError` for none."""
+    own = [registry for registry in (MECHANISMS, ALL_BOUNDS, ATTACKS) if name in registry.own]
+    for registry in own or (ALL_BOUNDS,):
+        registry.remove(name)
+
+
+def own_bound_of(audit: Audit, name: str) -> float | None:
+    """What a bound from outside says; None where it does not apply, or came after the audit."""
+    found: float | None = audit.bounds.model_dump().get(name)
+    return found
+
+
+def _own_in_100(audit: Audit, name: str) -> str:
+    """The same as text, with a mark where it is refuted."""
+    found = own_bound_of(audit, name)
+    return "-" if found is None else ceiling_in_100(found) + ("!" if is_refuted(audit, name) else "")
+
+
+def is_refuted(audit: Audit, name: str) -> bool:
+    """Whether the best guess without the releases, or an attack, does better than this bound allows."""
+    found = own_bound_of(audit, name)
+    least = [each.low for each in (audit.attacks or {}).values() if each is not None]
+    return found is not None and found < max([audit.baseline, *least]) - ROUNDING
+
+
+@checked(ArgumentError)
+def advantage(success: float, guess: float) -> float:
+    """``(success - guess) / (1 - guess)``: what the releases add to a guess, as a share of what is left.
+
+    The advantage of Guo et al. that Koga, Meehan and Chaudhuri start from (section 2), for any success in
+    0..1: 0 for the guess itself, 1 for certainty, and 0 where the guess is certain already.
+    :class:`ArgumentError` for chances outside 0..1.
+    """
+    for name, chance in (("success", success), ("guess", guess)):
+        if not 0.0 <= chance <= 1.0:
+            raise ArgumentError(f"{name} must lie in 0..1", chance, "give a probability")
+    return 0.0 if guess >= 1.0 else (success - guess) / (1.0 - guess)
 
 
 def best_attack(audit: Audit) -> float | None:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from accounting.ledgers import DpStatement, Neighbours, ReleaseLog, read_differential_privacy
+from accounting.ledgers import (
+    DpStatement,
+    Neighbours,
+    OracleEpsilons,
+    ReleaseLog,
+    oracle_epsilons,
+    read_differential_privacy,
+)
 from models.arguments import checked
 from models.exceptions import ArgumentError
 from models.priors import Question
@@ -129,8 +136,10 @@ def _of_arguments(error: SettingsError) -> SettingsError:
 class Ledger(Table):
     """What differential privacy guarantees for a schedule; ``statement`` has the costs behind it."""
 
-    def __init__(self, statement: DpStatement) -> None:
+    def __init__(self, statement: DpStatement, oracle: OracleEpsilons | None = None) -> None:
         self.statement = statement
+        self.oracle = oracle
+        """The second opinion of Google's dp_accounting, where it was asked for."""
 
     def caption(self) -> str:
         """The guarantee that holds."""
@@ -160,11 +169,31 @@ class Ledger(Table):
             "exact gaussian": found.exact_epsilon,
             "paper's formula": found.paper_epsilon,
         }
+        if self.oracle is not None:
+            ways = {
+                **{"dp_accounting, rdp": self.oracle.rdp, "dp_accounting, pld": self.oracle.pld},
+                **ways,  # the formula that is no guarantee stays last
+            }
         return {"accounting": list(ways), "epsilon": list(ways.values())}
 
 
 @checked(ArgumentError)
-def ledger(schedule: Schedule, delta: float = 1e-6, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> Ledger:
-    """What differential privacy guarantees for the whole schedule, whatever the priors."""
+def ledger(
+    schedule: Schedule,
+    delta: float = 1e-6,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    oracle: bool = False,
+) -> Ledger:
+    """What differential privacy guarantees for the whole schedule, whatever the priors; epsilon in nats.
+
+    With ``oracle`` Google's dp_accounting is asked too, for adding or removing a person: a second opinion.
+    :class:`TallyguardError` where it is not installed, and for schedules that it cannot compose.
+    """
     log = ReleaseLog.of(schedule.steps)
-    return Ledger(read_differential_privacy(log, delta, neighbours=neighbours))
+    statement = read_differential_privacy(log, delta, neighbours=neighbours)
+    second = oracle_epsilons(log, delta) if oracle else None
+    if oracle and second is None:
+        raise ArgumentError(
+            "dp_accounting must be installed for a second opinion", "none", "pip install 'tallyguard[oracle]'"
+        )
+    return Ledger(statement, second)

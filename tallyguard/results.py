@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from accounting.exposure import Exposure
 from models.exceptions import PriorError, ScheduleError
-from models.priors import MovementPrior, Population
+from models.priors import MovementPrior, Population, states_that_look_like_places
 from models.releases import Schedule
 from stream_app.watching.wording import NEAREST, UP, shortened, significant
 
 if TYPE_CHECKING:
+    import polars
     from matplotlib.axes import Axes
 
 
@@ -127,8 +128,7 @@ MOST_ROWS = 20
 class Table(ABC):
     """A result as a table: a caption, columns of text, and all numbers by name.
 
-    ``polars.DataFrame(result)`` reads it directly; ``result.table()`` is a :class:`pyarrow.Table`, for
-    example for ``result.table().to_pandas()``.
+    ``result.to_pandas()``, ``to_polars()`` and ``to_arrow()`` are all numbers as a frame.
     """
 
     @abstractmethod
@@ -146,6 +146,20 @@ class Table(ABC):
     def table(self) -> pa.Table:
         """All columns as an Arrow table."""
         return pa.table(dict(self.columns()))
+
+    def to_arrow(self) -> pa.Table:
+        """All columns as an Arrow table."""
+        return self.table()
+
+    def to_pandas(self) -> Any:
+        """All columns as a frame of pandas, which must be installed."""
+        return self.table().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """All columns as a frame of polars, which must be installed."""
+        import polars
+
+        return polars.DataFrame(self)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The Arrow table, for libraries that use Arrow's PyCapsule protocol."""
@@ -202,6 +216,20 @@ def ceiling_in_100(chance: float) -> str:
 def nats(amount: float) -> str:
     """A bound on information, in nats: three decimals, or two digits below 0.001, rounded up."""
     return significant(amount, 2, UP) if 0.0 < amount < 0.001 else shortened(amount, 3, UP)
+
+
+def places_note(population: Population, schedule: Schedule, people: Iterable[int]) -> str | None:
+    """What is said of a prior whose places look like states of one place; None where none does."""
+    covered = [each.sensor.locations for step in schedule.steps for each in step.releases]
+    for person in people:
+        found = states_that_look_like_places(population.chain(person), covered)
+        if found is not None:
+            return (
+                f"places {', '.join(map(str, found))} look like states of one place (habits of second order: "
+                "what follows them is the same or apart, and no sensor tells them apart), but are guessed as "
+                "places: if they are states, give them one place, or use second_order"
+            )
+    return None
 
 
 def noted(note: str | None) -> str:

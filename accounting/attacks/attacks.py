@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import inf
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from accounting.attacks.exact_law_kernel import WonByPattern, attack_law, won_by_better
 from accounting.attacks.hit_tables_kernel import likeliest_between
 from accounting.attacks.noised_draws_kernel import MAP, MARGINAL
+from accounting.attacks.own_guess import Guess, own_attack
 from accounting.attacks.searched_guess_kernel import SEARCHED_FROM, searched_success
 from accounting.attacks.targets import Attack, AttackResult, RecordedResult, RecordedTarget, Target
 from accounting.bounds.noised import judged_draws
@@ -20,6 +20,9 @@ from accounting.exposure import Exposure
 from accounting.exposure.prior_constants_kernel import ConstantGuess, guess_success, promising_constants
 from accounting.hmm.frontier.search_kernel import affordable_expansions
 from accounting.numerics import PROVED, mean_interval
+from models.arguments import checked
+from models.exceptions import ArgumentError
+from models.registry import Registry
 
 MOST_PATTERNS = 1 << 16
 """Hit patterns up to which they are walked one by one: a few milliseconds."""
@@ -157,8 +160,21 @@ _ATTACKS = (
     Attack("either", _either_guess, _not_replayed),
     Attack("searched", _searched_guess, _not_replayed),
 )
-ATTACKS: Mapping[str, Attack] = {attack.name: attack for attack in _ATTACKS}
-"""Every attack by its name."""
+ATTACKS: Registry[Attack] = Registry("attack", {attack.name: attack for attack in _ATTACKS}, own_attack)
+"""Every attack by its name, those from outside last."""
+
+
+@checked(ArgumentError, leave=("guess",))
+def register_attack(name: str, guess: Guess) -> None:
+    """Try an attack of your own in every audit, under its ``name``; in place of an earlier one of that name.
+
+    ``guess(seen)`` gets a :class:`~accounting.attacks.Seen` and returns one own place for each step, whole
+    numbers (T,). How often it is right is found here, on at most 2,000 drawn trajectories and releases; it
+    is not tried on labels, counts over windows, noise that steps share, or recorded traces. A package offers
+    one as an entry point of the group ``tallyguard.attacks``. :class:`~models.exceptions.ArgumentError` for a
+    name of ours, and for what cannot be called.
+    """
+    ATTACKS.register(name, own_attack(name, guess))
 
 
 def attack_person(

@@ -434,6 +434,8 @@ def _moves_of(chain: ChainView, places: NDArray[np.int32], recorded: RecordedPeo
     cycle, known = chain.start.shape[0], (places[:-1] >= 0) & (places[1:] >= 0)
     if cycle > 1:
         known &= np.diff(recorded.hours(np.arange(places.size))) == 1
+    if np.unique(chain.places).size < chain.places.size:
+        return _moves_of_states(chain, places, known, recorded)
     own = own_places(chain, places)
     origin, target = own[:-1][known], own[1:][known]
     slot = recorded.slots(cycle, np.flatnonzero(known))
@@ -451,6 +453,36 @@ def _moves_of(chain: ChainView, places: NDArray[np.int32], recorded: RecordedPeo
         float(entropy.sum()),
         float(np.maximum(variance, 0.0).sum()),
     )
+
+
+def _moves_of_states(
+    chain: ChainView, places: NDArray[np.int32], known: NDArray[np.bool_], recorded: RecordedPeople
+) -> _PersonMoves:
+    """The same where states share a place: the next place given all places since the last gap.
+
+    After a gap the state has its long-run law at the place. The sum of surprise less entropy is a martingale
+    again, as each place is predicted from those before it.
+    """
+    cycle = chain.start.shape[0]
+    rows = [dense_matrix(chain, slot) for slot in range(cycle)]
+    slots = recorded.slots(cycle, np.arange(places.size))
+    sums, law = np.zeros(5), np.zeros(chain.places.size)
+    for step in np.flatnonzero(known).tolist():
+        if step == 0 or not known[step - 1] or not law.any():
+            law = np.where(chain.places == places[step], chain.start[slots[step]], 0.0)
+        following = law @ rows[slots[step]] / (law.sum() or 1.0)
+        law = np.where(chain.places == places[step + 1], following, 0.0)
+        probability = float(law.sum())
+        if not probability > 0.0:
+            sums[1] += 1.0
+            continue
+        left = np.bincount(chain.places, following)
+        left = left[left > 0.0]
+        nats = -elementwise.log(left)
+        entropy = float((left * nats).sum())
+        variance = max(float((left * nats**2).sum()) - entropy**2, 0.0)
+        sums += [1.0, 0.0, -log(probability), entropy, variance]
+    return _PersonMoves(int(sums[0]), int(sums[1]), *sums[2:].tolist())
 
 
 # Priors held against recorded traces: by a guess that needs no release, by one attack, and by surprise.

@@ -3,6 +3,7 @@
 from accounting.bounds.certified import (
     BY_INFORMATION,
     BY_LEVELS,
+    ROUNDING,
     Bounds,
     Certified,
     SeenInCrowd,
@@ -14,14 +15,18 @@ from accounting.bounds.certified import (
     horizon_risk,
     horizon_risk_in_crowd,
 )
+from accounting.bounds.conformance import BoundCheck, check_bound, register_bound
 from accounting.bounds.population_bounds import mean_added
 from accounting.bounds.protocol import Effort, Question
-from accounting.bounds.registry import BOUNDS, deciding_bound, question
+from accounting.bounds.registry import ALL_BOUNDS, BOUNDS, deciding_bound, question
 
 __all__ = [
+    "ALL_BOUNDS",
     "BOUNDS",
     "BY_INFORMATION",
     "BY_LEVELS",
+    "ROUNDING",
+    "BoundCheck",
     "Bounds",
     "Certified",
     "Effort",
@@ -32,9 +37,11 @@ __all__ = [
     "baseline_bound",
     "certify",
     "certify_in_crowd",
+    "check_bound",
     "deciding_bound",
     "horizon_risk",
     "horizon_risk_in_crowd",
     "mean_added",
     "question",
+    "register_bound",
 ]

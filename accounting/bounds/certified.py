@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from accounting.bounds.patterns import MOST_LAWS
+from accounting.bounds.patterns import EXACT, MOST_LAWS
 from accounting.bounds.patterns.raw_success_kernel import future_ends
 from accounting.bounds.protocol import Effort, LogQuestion, Question
-from accounting.bounds.registry import BOUNDS, question
+from accounting.bounds.registry import ALL_BOUNDS, BOUNDS, question
 from accounting.exceptions import AttackAboveCeilingError
 from accounting.exposure import (
     Exposure,
@@ -35,6 +35,8 @@ ROUNDING = 1e-9
 class Bounds(BaseModel):
     """Upper bounds on the success of any adversary, a field for each certain one of the registry.
 
+    Those from outside too: what nobody vouches for may be anything, and is no part of the ceiling.
+
     None where one does not apply or was too expensive. ``loose`` and ``tight`` are the paper's, from its own
     information and prior guess where these exist.
     """
@@ -49,7 +51,7 @@ class Bounds(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _with_every_bound(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        known = [bound.name for bound in BOUNDS if bound.is_certain]
+        known = [bound.name for bound in ALL_BOUNDS.values() if bound.is_certain]
         unknown = sorted(values.keys() - set(known))
         if unknown:
             raise ValueError(f"bounds must be among {known}, got {unknown}; add new ones to the registry")
@@ -82,13 +84,22 @@ class Tried(NamedTuple):
 
 
 def all_bounds(question: Question) -> Bounds:
-    """Every bound that holds with certainty."""
-    return Bounds.model_validate(question.values())
+    """Every bound that holds with certainty, and those that nobody vouches for."""
+    return Bounds.model_validate(question.values() | question.values(vouched=False))
 
 
 def certify(question: Question, baseline: float, tried: Tried | None = None) -> Certified:
-    """The minimum of all bounds; none that the baseline, or the attack that was ``tried``, refutes."""
+    """The minimum of all bounds; none that the baseline, or the attack that was ``tried``, refutes.
+
+    Where somebody vouches for one from outside, the best adversary of exact counts, whose success is computed
+    on short horizons, may refute it, too.
+    """
     bounds = question.values() | question.values(certain=False)
+    exposure, optimum = question.exposure, bounds.get(EXACT.name)
+    is_optimum = exposure.is_raw and not exposure.is_refined and exposure.windows is None
+    if optimum is not None and is_optimum and bounds.keys() & ALL_BOUNDS.own.keys():
+        best = Tried("the best adversary, written down", optimum)
+        tried = best if tried is None or tried.proved < optimum else tried
     return smallest(bounds, baseline, question.effort, tried)
 
 

@@ -103,9 +103,18 @@ class Question:
         what = compute, self.mistakes, self.effort
         return self.exposure.of_raw_version(what, lambda: compute(self))
 
-    def values(self, *scopes: Scope, certain: bool = True) -> dict[str, float]:
-        """The bounds of these scopes (of all without one) that apply, by name."""
-        chosen = (b for b in self.bounds if b.is_certain == certain and (not scopes or b.scope in scopes))
+    def values(self, *scopes: Scope, certain: bool = True, vouched: bool = True) -> dict[str, float]:
+        """The bounds of these scopes (of all without one) that apply, by name.
+
+        Only those that somebody vouches for or, without ``vouched``, only the others.
+        """
+        chosen = (
+            bound
+            for bound in self.bounds
+            if bound.is_certain == certain
+            and bound.is_vouched == vouched
+            and (not scopes or bound.scope in scopes)
+        )
         found = {
             bound.name: (self.once_raw if bound.scope is Scope.RAW else self.once)(bound.compute)
             for bound in chosen
@@ -144,6 +153,8 @@ class Bound:
 
     One that can take in what was released before and after a horizon has ``within_log`` as well; the others
     bound it by what the outside says about the ends (:mod:`accounting.bounds.certified`).
+
+    One that nobody vouches for is shown, and lowers no ceiling.
     """
 
     name: str
@@ -155,3 +166,4 @@ class Bound:
     kernel: Callable[..., float] | None = None
     knows_history: bool = False
     within_log: Callable[[LogQuestion], float | None] | None = None
+    is_vouched: bool = True

@@ -232,11 +232,13 @@ def _bounds_by_name(
     certain = replace(effort, draws=0)
     raw = [own.release for own in windows if own.release.mechanism.is_exact]
     noised = [own for own in windows if not own.release.mechanism.is_exact]
-    groups = coin_groups(noised, min(MOST_COINS, max(0, effort.patterns.bit_length() - 1)))
+    groups = coin_groups(noised, min(MOST_COINS, max(1, effort.patterns.bit_length() - 1)))
+
+    work = replace(certain, patterns=effort.patterns >> len(groups))  # of each of the sets that coins leave
 
     def success(shown: Sequence[int]) -> float:
         kept = [noised[each].release for k in shown for each in groups[k]]
-        return step_risk([*raw, *kept], certain).certified
+        return step_risk([*raw, *kept], certain if len(shown) == len(groups) else work).certified
 
     information = window_information(exposure, published, first, last).total
     guess = prior_guess(window_of(exposure, first, last), mistakes).best

@@ -27,7 +27,7 @@ from accounting.continuous.accounts_kernel import (
     advance_marginals,
     fill_constants,
 )
-from accounting.continuous.cascade import Cascade, Units, alike_chains
+from accounting.continuous.cascade import Cascade, RepeatedWindows, Units, alike_chains
 from accounting.continuous.horizon_kernel import KnownTerms, Transition, advance
 from accounting.continuous.payer import find_due
 from accounting.continuous.people import (
@@ -280,7 +280,7 @@ class ContinuousAccountant:
         if self._told.any():
             now = np.flatnonzero(self._told & (self._accounts.since == step.step))
             before.tell(step.step, self.settings.horizon, now)
-        seen = followed_by(before.seen, seen_release(step.releases, locations))
+        seen = self._followed_by(seen_release(step.releases, locations))
         groups = self._refined(step.step, seen)
         since = self._accounts.since[:: self.population.draws][groups.account]
         groups.worst.note(step.step, groups.mean_risk, self._baseline[groups.account], since)
@@ -294,6 +294,13 @@ class ContinuousAccountant:
         )
         if groups.of_cell is not before.groups.of_cell:
             self._index_groups()
+
+    def _followed_by(self, step: SeenSteps) -> SeenSteps:
+        """What was seen until this step; its last steps become those of the window that is refined."""
+        seen, steps = self._running.seen, self._windows.steps
+        self._windows.steps = (*steps[1 - len(seen.labels) :], step)
+        is_settled = len(steps) == len(seen.labels) and all(each is step for each in steps)
+        return seen if is_settled else followed_by(seen, step)
 
     def apply_all(self, steps: Iterable[StepSchedule]) -> None:
         """Account several steps, as after a restart."""
@@ -386,6 +393,7 @@ class ContinuousAccountant:
         :class:`~accounting.exceptions.SnapshotError` if it is another's; this accountant is unchanged then.
         """
         self._running = self._running.restored(snapshot, self._basis())
+        self._windows = RepeatedWindows(self._accounts)  # what the steps before were called is not known
         self._index_groups()
         self._follow_clock(self.next_step - 1)
         self._fill_nonstationary(self._nonstationary_people, self.next_step - 1)
@@ -497,6 +505,8 @@ class ContinuousAccountant:
     def _index_chains(self) -> None:
         """Set what follows from the chains of this stretch of time."""
         arrays = self._accounts.population
+        steps = self._windows.steps if hasattr(self, "_windows") else ()
+        self._windows = RepeatedWindows(self._accounts, steps)
         self._repeated = RepeatedSteps(arrays.slots)
         self._revealed = RevealedInformation(arrays, len(self.population.location_names))
 
@@ -542,7 +552,7 @@ class ContinuousAccountant:
             is_recent = step - self.settings.horizon + 1 - accounts.since <= HISTORY
             due = due.of(~(self._told & is_recent)[due.chains])
         if self.settings.refines and due.chains.size:
-            cascade = Cascade(self.refining, step, seen, due, self.units)
+            cascade = Cascade(self.refining, step, seen, due, self.units, self._windows)
             cascade.refine(self.settings.operations)
             return cascade.settle(groups)
         figures = groups.figures._replace(

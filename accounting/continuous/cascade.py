@@ -16,8 +16,10 @@ different risks.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
+from math import lcm
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +35,7 @@ from accounting.continuous.people import (
     PeopleShares,
     UnitPositions,
 )
-from accounting.continuous.refine_kernel import find_operations, refine
+from accounting.continuous.refine_kernel import KEPT, find_operations, refine
 from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
 from models.priors import Population
@@ -103,6 +105,42 @@ class Units:
         return int(np.sort(people)[::-1][: people.size if units is None else min(units, people.size)].sum())
 
 
+# Windows that come again, as of sensors that count all day long, are refined once: what is slow about the
+# refined bounds follows from the window and the slot it falls in. Work is paid for as if it were computed, so
+# that what is kept changes no figure.
+
+_MOST_BYTES = 64 * 2**20
+
+_Window = tuple[tuple[int, ...], int, int, bool]
+"""The names of the steps, the slot of the last, the vectors, and whether all counts are taken as exact."""
+
+
+class RepeatedWindows:
+    """Refines chains, and keeps what is found in windows whose ``steps`` are known, the last used ones."""
+
+    def __init__(self, accounts: Accounts, steps: tuple[SeenSteps, ...] = ()) -> None:
+        """For the chains of these accounts, as long as their moves and slots are the same."""
+        self.steps = steps
+        self._period = lcm(*np.unique(accounts.population.slots).tolist())
+        self._shape = accounts.since.size, KEPT
+        self._most = _MOST_BYTES // max(1, 8 * accounts.since.size * KEPT)
+        self._windows: OrderedDict[_Window, tuple[tuple[SeenSteps, ...], NDArray[np.float64]]] = OrderedDict()
+
+    def refine(
+        self, accounts: Accounts, chains: NDArray[np.int64], last_step: int, seen: SeenSteps, is_exact: bool
+    ) -> None:
+        """As :func:`~accounting.continuous.refine_kernel.refine`, of the window ``steps``."""
+        key = tuple(map(id, self.steps)), last_step % self._period, accounts.horizon.vectors, is_exact
+        known = np.empty((0, KEPT))
+        if self._most and len(self.steps) == len(seen.labels):
+            # The steps are kept, so that no others get their names.
+            _, known = self._windows.setdefault(key, (self.steps, np.full(self._shape, np.nan)))
+            self._windows.move_to_end(key)
+            if len(self._windows) > self._most:
+                self._windows.popitem(last=False)
+        refine(accounts, chains, last_step, seen, known)
+
+
 class _Refined(NamedTuple):
     """The figures of all chains after one way, (C,) each."""
 
@@ -117,7 +155,15 @@ class Cascade:
     then its figures are kept for each way.
     """
 
-    def __init__(self, accounts: Accounts, last_step: int, seen: SeenSteps, due: Due, units: Units) -> None:
+    def __init__(
+        self,
+        accounts: Accounts,
+        last_step: int,
+        seen: SeenSteps,
+        due: Due,
+        units: Units,
+        windows: RepeatedWindows,
+    ) -> None:
         """``seen`` (HISTORY + T rows) are the steps of the horizon until ``last_step`` and before it."""
         state = accounts.state
         is_due = np.zeros(state.risk.size, dtype=np.bool_)
@@ -127,6 +173,7 @@ class Cascade:
         self._last_step = last_step
         self._seen = seen
         self._units = units
+        self._windows = windows
         self._due = units.by_share[is_due[units.chain[units.by_share]]]
         self._chain = units.chain[self._due]
         self._is_due = is_due
@@ -228,7 +275,9 @@ class Cascade:
             chains, known = np.unique(self._chain[members]), self._refined[before]
             refined = _Refined(known.risk.copy(), known.decided_by.copy())
             state = accounts.state._replace(risk=refined.risk, decided_by=refined.decided_by)
-            refine(accounts._replace(state=state), chains, self._last_step, seen)
+            is_exact = seen is not self._seen
+            accounts = accounts._replace(state=state)
+            self._windows.refine(accounts, chains, self._last_step, seen, is_exact)
             self._refined[before | way] = refined
             self._way[members] = before | way
             self._risk[members] = refined.risk[self._chain[members]]

@@ -217,14 +217,22 @@ def sandwich_of_horizon(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules,
 
 
 @jit
+def _divergence(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> float:
+    """The divergence bound as if every count were exact; ``carried`` is ``J_w`` in nats."""
+    guess = accounts.constants.guess[accounts.constants.phase_start[person] + raw.person.first_slot]
+    information = renewal_information(raw.person, raw.hits, raw.marginal).sum() + carried
+    return divergence_root(information * (1.0 + 1e-12), guess)  # the sum must not be too small
+
+
+@jit
 def exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> RefinedBounds:
     """Both bounds as if every count were exact; ``carried`` is ``J_w`` in nats."""
-    slot = raw.person.first_slot
-    guess = accounts.constants.guess[accounts.constants.phase_start[person] + slot]
-    information = renewal_information(raw.person, raw.hits, raw.marginal).sum() + carried
-    divergence = divergence_root(information * (1.0 + 1e-12), guess)  # the sum must not be too small
     success = least_exact_bound(raw, accounts.horizon)
-    return RefinedBounds(success.value, success.by, divergence)
+    return RefinedBounds(success.value, success.by, _divergence(accounts, person, raw, carried))
+
+
+KEPT = 5
+"""Figures kept of a window: exact success, its code, noised success, sandwich success, its ``known``."""
 
 
 @pjit(lambda accounts, people, *_: people.size)
@@ -235,29 +243,42 @@ def refine(
     people: NDArray[np.int64],
     step_number: int,
     seen: SeenSteps,
+    kept: NDArray[np.float64],
 ) -> None:
     """Lower each person's risk to the smallest bound, never below the baseline, and note which bound it is.
 
     The horizon ends with ``step_number``; ``seen`` (HISTORY + T rows) are its steps and those before it.
+    ``kept`` (N, KEPT) has what was found before in an equal window that falls in the same slot, not a number
+    where nothing was; it is filled in. Without rows nothing is kept, nor for whom more than the window
+    matters.
     """
-    state = accounts.state
-    first = step_number - accounts.horizon.steps + 1
+    state, horizon = accounts.state, accounts.horizon
+    first, fresh = step_number - horizon.steps + 1, np.empty(KEPT)
     for k in range(begin, end):
         person = people[k]
+        is_cut = first - accounts.since[person] > HISTORY
+        is_kept = kept.shape[0] > 0 and is_cut and not has_initial_distribution(accounts.population, person)
+        fresh[:] = np.nan
+        found = kept[person] if is_kept else fresh
         carried = state.carried[first % state.carried.shape[0], person] / UNITS_PER_NAT
         raw = raw_horizon(accounts, person, first, seen.labels)
-        exact = exact_bounds(accounts, person, raw, carried)
-        lowest, baseline = min(exact.success, exact.divergence), state.baseline[person]
-        by = exact.by if exact.success <= exact.divergence else BY_DIVERGENCE
-        least_worth = max(baseline + _WORTH_MORE, accounts.horizon.refined_from)
+        if np.isnan(found[0]):
+            exact = least_exact_bound(raw, horizon)
+            found[0], found[1] = exact.value, exact.by
+        divergence = _divergence(accounts, person, raw, carried)
+        lowest, baseline = min(found[0], divergence), state.baseline[person]
+        by = int(found[1]) if found[0] <= divergence else BY_DIVERGENCE
+        least_worth = max(baseline + _WORTH_MORE, horizon.refined_from)
         if min(lowest, state.risk[person]) > least_worth:
-            noised = noised_success(raw, seen, accounts.horizon)
-            if noised < lowest:
-                lowest, by = noised, BY_LEVELS
-            if lowest > baseline + _WORTH_MORE and accounts.horizon.vectors >= _LEAST_VECTORS:
-                noised = sandwich_of_horizon(raw, seen, accounts.horizon, lowest)
-                if noised < lowest:
-                    lowest, by = noised, BY_SANDWICH
+            if np.isnan(found[2]):
+                found[2] = noised_success(raw, seen, horizon)
+            if found[2] < lowest:
+                lowest, by = found[2], BY_LEVELS
+            if lowest > baseline + _WORTH_MORE and horizon.vectors >= _LEAST_VECTORS:
+                if found[4] != lowest:
+                    found[3], found[4] = sandwich_of_horizon(raw, seen, horizon, lowest), lowest
+                if found[3] < lowest:
+                    lowest, by = found[3], BY_SANDWICH
         if lowest < state.risk[person]:
             state.decided_by[person] = by if lowest > baseline else BY_BASELINE
             state.risk[person] = max(lowest, baseline)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
+from math import lcm
 from typing import NamedTuple
 
 import numpy as np
@@ -63,11 +64,17 @@ from models.releases import SensorRelease, StepSchedule
 #
 # and the first term is known exactly, so the draws estimate only the second. An attack need not use
 # everything, so it may ignore releases older than the recent log.
+#
+# Where all steps of the recent log have equal releases, as of sensors that count all day long, what is drawn
+# has the same law in every cycle of the chain. Then new draws are made in one cycle of sixteen only: their
+# luck stays as long, and the others have the same result.
 
 UNITS = 256
 """An added success is rounded at random to a neighbouring 256th, so that its mean stays the same."""
 
 _MOST_DRAWS = 1 << 24  # of one person in one step
+_REPEATED = 1 << 38  # beyond all steps: names the streams of repeated steps
+_CYCLES = 16  # of a chain with the same draws where steps are repeated
 _ROUNDED = 1e-9  # relative difference that rounding makes between two computations of one success
 
 
@@ -87,6 +94,7 @@ class RecentLog(NamedTuple):
     sensor: NDArray[np.int64]  # numbers within the step
     law: NDArray[np.int64]
     values: ValueTables
+    is_repeated: bool  # whether all steps have equal releases
 
 
 class Sampled(NamedTuple):
@@ -239,10 +247,11 @@ def attack_people(
     """Fill ``added`` (draws,) with what the attack adds in each draw to the guess without releases.
 
     In 256ths. The horizon ends with ``step``, the last that was accounted. The random stream of a draw is
-    named by the person's seed, the step and the draw's number. People whose search would take too long are
-    not attacked.
+    named by the person's seed, the step (the first like it, where they are repeated) and the draw's number.
+    People whose search would take too long are not attacked.
     """
     steps, mistakes, vectors = accounts.horizon.steps, accounts.horizon.mistakes, accounts.horizon.vectors
+    is_repeated = log.is_repeated and log.labels.shape[0] == HISTORY + steps
     for i in range(begin, end):
         person, first, last = sampled.person[i], sampled.first[i], sampled.first[i + 1]
         added[first:last] = 0
@@ -266,12 +275,16 @@ def attack_people(
                 law = marginals(own, window.known + 1)[window.known]
             _fill_guess(LocalChain(own.chain, law, slot), horizon, accounts.state.baseline[person], work)
             sampled.is_known[i, slot] = True
+        is_settled = is_repeated and not has_start and window.known == HISTORY
+        slots = int(accounts.population.slots[person])
+        name = _REPEATED + step - step % (_CYCLES * slots) + step % slots if is_settled else step
         for j in range(first, last):
-            draws = Draws(sampled.seed[i], step * _MOST_DRAWS + j - first, 1)
+            draws = Draws(sampled.seed[i], name * _MOST_DRAWS + j - first, 1)
             added[j] = _added_to(own_log, horizon, draws, work)
 
 
 _RANK_BITS = 56
+_MOST_STEPS = 256  # a week of hours, each with sensors of its own, and more
 
 
 class DrawnPart(NamedTuple):
@@ -397,20 +410,12 @@ def mean_attack(
     drawn = tuple(sorted(parts))
     if not drawn:
         return None
-    people, draws = sum(part.people for part in drawn), sum(part.draws for part in drawn)
-    shares = [Fraction(part.people * draws, people * part.draws) for part in drawn]
-    most = max(shares)
-    each = [_added(part) * float(share / most) for part, share in zip(drawn, shares, strict=True)]
-    order = np.random.Generator(np.random.Philox(draws)).permutation(draws)
-    values = np.concatenate(each)[order]
-    found = mean_interval(values, 1.0 - confidence)
-    total = sum(Fraction(part.people * sum(part.added), part.draws) for part in drawn)
-    success = guess + float(total / (UNITS * people))
-    low, high = guess + max(0.0, found.low) * float(most), guess + found.high * float(most)
+    found = _mean_added(drawn, 1.0 - confidence)
+    success, low, high = guess + found.mean, guess + found.low, guess + found.high
     most_shown = 1.0 if ceiling is None else ceiling
     if ceiling is not None and low > ceiling:
         share = (1.0 - PROVED) / ((step + 1) * (step + 2))
-        proved = guess + max(0.0, mean_interval(values, share).low) * float(most)
+        proved = guess + _mean_added(drawn, share).low
         Tried("the attack beside the ceiling", proved).refuse_above("the account", ceiling)
     return MeanAttack(
         success=min(most_shown, success),
@@ -421,6 +426,28 @@ def mean_attack(
     )
 
 
+class _MeanAdded(NamedTuple):
+    """What draws added on average, and the interval of it."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@lru_cache(_MOST_STEPS)
+def _mean_added(drawn: tuple[AttackedPart, ...], failure_probability: float) -> _MeanAdded:
+    """The mean over all people of what was added, and how far it may be off; parts count by their people."""
+    people, draws = sum(part.people for part in drawn), sum(part.draws for part in drawn)
+    shares = [Fraction(part.people * draws, people * part.draws) for part in drawn]
+    most = max(shares)
+    each = [_added(part) * float(share / most) for part, share in zip(drawn, shares, strict=True)]
+    order = np.random.Generator(np.random.Philox(draws)).permutation(draws)
+    found = mean_interval(np.concatenate(each)[order], failure_probability)
+    total = sum(Fraction(part.people * sum(part.added), part.draws) for part in drawn)
+    mean = float(total / (UNITS * people))
+    return _MeanAdded(mean, max(0.0, found.low) * float(most), found.high * float(most))
+
+
 def _added(part: AttackedPart) -> NDArray[np.float64]:
     """What each draw added, first the draws that added something."""
     added = np.zeros(part.draws)
@@ -429,8 +456,6 @@ def _added(part: AttackedPart) -> NDArray[np.float64]:
 
 
 # The recent log of the shadow adversary. The arrays of a step are made once and joined after each step.
-
-_MOST_STEPS = 256  # a week of hours, each with sensors of its own, and more
 
 
 class NotedStep(NamedTuple):
@@ -445,6 +470,7 @@ class NotedStep(NamedTuple):
     law: NDArray[np.int64]  # (S,)
     mechanisms: tuple[Mechanism, ...]
     can_be_drawn: bool
+    releases: tuple[SensorRelease, ...]
 
 
 @lru_cache(_MOST_STEPS)
@@ -455,7 +481,12 @@ def noted(releases: tuple[SensorRelease, ...], location_count: int) -> NotedStep
     law = np.array([laws.setdefault(each, len(laws)) for each in step.mechanisms], dtype=np.int64)
     sensor = np.array(list(chain.from_iterable(step.outcomes)), dtype=np.int64)
     size = np.array([len(sensors) for sensors in step.outcomes], dtype=np.int64)
-    return NotedStep(step.labels, size, sensor, law[sensor], tuple(laws), step.can_be_drawn)
+    return NotedStep(step.labels, size, sensor, law[sensor], tuple(laws), step.can_be_drawn, releases)
+
+
+def is_repeated(steps: Sequence[NotedStep]) -> bool:
+    """Whether all of these steps have equal releases."""
+    return all(each is steps[0] or each.releases == steps[0].releases for each in steps)
 
 
 def recent_log(first_step: int, steps: Sequence[NotedStep]) -> RecentLog:
@@ -477,6 +508,7 @@ def recent_log(first_step: int, steps: Sequence[NotedStep]) -> RecentLog:
         np.concatenate([step.sensor for step in steps]),
         np.concatenate(law),
         noise_values(tuple(laws)),
+        is_repeated(steps),
     )
 
 
@@ -497,7 +529,7 @@ class Shadow:
         self._accountant = accountant
         account_of = accountant.by_account.of
         self._drawn = tuple(part._replace(person=account_of(part.person)) for part in drawn)
-        self._sampled, self._stretch = _sampled(self._drawn, accountant), accountant.stretch
+        self._begin_stretch()
         self._confidence = confidence
         self._last_step = -1
         self._steps: deque[NotedStep] = deque(maxlen=recent_step_count(accountant.settings.horizon))
@@ -549,19 +581,44 @@ class Shadow:
             self._is_attacked = True
         return self._found
 
+    def _begin_stretch(self) -> None:
+        """Forget what depends on the slots: guesses, and what attacks on repeated steps found."""
+        population = self._accountant.view().accounts.population
+        self._sampled, self._stretch = _sampled(self._drawn, self._accountant), self._accountant.stretch
+        attacked = self._sampled.person
+        self._slots = np.unique(population.slots[attacked])
+        self._is_stationary = bool((np.diff(population.initial_start)[attacked] == 0).all())
+        self._repeated: dict[int, tuple[NotedStep, bytes, tuple[AttackedPart, ...]]] = {}
+
+    def _is_settled(self) -> bool:
+        """Whether only the slot distinguishes the last horizon of those attacked from the one before."""
+        if not self._is_stationary or len(self._steps) < (self._steps.maxlen or 0):
+            return False
+        since = self._accountant.view().accounts.since[self._sampled.person]
+        begin = self._last_step - len(self._steps) + 1
+        return bool((since <= begin).all()) and is_repeated(self._steps)
+
     def _attack(self) -> tuple[AttackedPart, ...]:
-        if self._stretch != self._accountant.stretch:  # the slots of the guesses are others
-            stretch = self._accountant.stretch
-            self._sampled, self._stretch = _sampled(self._drawn, self._accountant), stretch
+        if self._stretch != self._accountant.stretch:
+            self._begin_stretch()
+        slot, is_settled = self._last_step % lcm(*self._slots.tolist()), self._is_settled()
+        cycles, last = (self._last_step // (_CYCLES * self._slots)).tobytes(), self._steps[-1]
+        if is_settled and slot in self._repeated:
+            step, of_cycles, found = self._repeated[slot]
+            if step is last and of_cycles == cycles:
+                return found
         sampled = self._sampled
         added = np.zeros(int(sampled.first[-1]), np.int64)
         log = recent_log(self._last_step - len(self._steps) + 1, self._steps)
         attack_people(added, sampled, self._accountant.view().accounts, log, self._last_step)
         ends = np.cumsum([part.person.size * part.draws for part in self._drawn])
-        return tuple(
+        found = tuple(
             AttackedPart(part.people, own.size, tuple(np.sort(own[own > 0]).tolist()))
             for part, own in zip(self._drawn, np.split(added, ends), strict=False)
         )
+        if is_settled:
+            self._repeated[slot] = last, cycles, found
+        return found
 
 
 def _sampled(parts: Sequence[DrawnPart], accountant: ContinuousAccountant) -> Sampled:

@@ -31,7 +31,7 @@ from accounting.exposure.step_information.observation import (
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information, surprise
 from accounting.hmm.propagation import marginals
-from models.mechanisms import DrawnPerWindow
+from models.mechanisms import DrawnPerWindow, Mechanism
 from models.numerics.jit import jit
 from models.priors import ChainView
 from models.priors.chain import LocalChain
@@ -189,6 +189,26 @@ class Exposure:
     def labels(self) -> NDArray[np.int32]:
         """Outcome of each own place in each step, (T, K); 0 is "counted nowhere"."""
         return np.stack([observation.labels[self.chain.places] for observation in self.observations])
+
+    @cached_property
+    def moves(self) -> NDArray[np.float64]:
+        """``Pr[X_{t+1} = y | X_t = x]`` of each step but the last, (T - 1, K, K)."""
+        found = np.empty((self.steps - 1, self.place_count, self.place_count))
+        for t in range(self.steps - 1):
+            found[t] = dense_matrix(self.chain, self.slot(t))
+        return found
+
+    @property
+    def released(self) -> tuple[tuple[tuple[NDArray[np.bool_], Mechanism], ...], ...]:
+        """What each step shows: for each count at which own places (K,) one is in it, and its noise."""
+        outcomes = [
+            [np.array([k in own for own in seen.outcomes]) for k in range(len(seen.mechanisms))]
+            for seen in self.observations
+        ]
+        return tuple(
+            tuple((of[labels], own) for of, own in zip(counted, seen.mechanisms, strict=True))
+            for counted, labels, seen in zip(outcomes, self.labels, self.observations, strict=True)
+        )
 
     @property
     def is_labelled(self) -> bool:

@@ -10,21 +10,24 @@ from accounting.ledgers.differential_privacy import (
     window_cost,
 )
 from accounting.ledgers.inferential import (
+    CipStatement,
     InferentialLoss,
     SecretQuestion,
     prior_posterior_gap,
     read_inferential,
     release_loss,
 )
-from accounting.ledgers.oracle import oracle_epsilons
+from accounting.ledgers.oracle import OracleEpsilons, oracle_epsilons
 from accounting.ledgers.person_cost import Neighbours
 from accounting.ledgers.release_log import ReleaseLog, read_reconstruction
 
 __all__ = [
     "EVERY_GROUP",
+    "CipStatement",
     "DpStatement",
     "InferentialLoss",
     "Neighbours",
+    "OracleEpsilons",
     "PrivacyAccount",
     "ReleaseLog",
     "SecretQuestion",

@@ -14,6 +14,7 @@ from accounting.exceptions import CompositionError, LedgerError
 from accounting.ledgers.differential_privacy import check_delta, log_distance, pure_cost
 from accounting.ledgers.person_cost import Cost, Neighbours, step_cost
 from accounting.ledgers.release_log import ReleaseLog
+from models.arguments import checked
 
 # Bayesian differential privacy of small finite databases, exactly.
 #
@@ -68,11 +69,13 @@ def adversaries(tuples: int) -> Iterator[Adversary]:
 def compose(*channels: NDArray[np.float64]) -> NDArray[np.float64]:
     """The joint channel of several with independent coins: ``channel[x_1, ..., x_n, output]`` each.
 
-    Outputs of the result are all combinations, in the order of the channels.
+    Outputs of the result are all combinations, in the order of the channels. A channel with an axis more sees
+    what came out so far: ``channel[x_1, ..., x_n, earlier, output]``, where ``earlier`` counts the combined
+    outputs of the channels before it (Zhao's auxiliary input).
     """
     joint = channels[0]
     for channel in channels[1:]:
-        pair = joint[..., :, None] * channel[..., None, :]
+        pair = joint[..., :, None] * (channel if channel.ndim > joint.ndim else channel[..., None, :])
         joint = pair.reshape(*pair.shape[:-2], -1)
     return joint
 
@@ -243,6 +246,7 @@ def _forward(release: ChainRelease, fixed: Mapping[int, int], outputs: Sequence[
 _INDEPENDENT_REMEDY = "compose the mechanisms first and take the leakage of the joint one (bayesian.compose)"
 
 
+@checked(CompositionError)
 @dataclass(frozen=True, slots=True)
 class Declared:
     """What the caller vouches for; nothing is assumed.

@@ -18,6 +18,7 @@ from scipy.linalg import LinAlgError, block_diag, cho_solve, cholesky
 
 from accounting.exceptions import InferentialPrivacyError, LedgerError
 from accounting.ledgers.release_log import ReleaseLog, known, refuse
+from models.arguments import checked
 from models.gaussian_process import Kernel, checked_covariance, condition_on, lift
 from models.mechanisms import DrawnPerWindow, Mechanism
 from models.noise_design import (
@@ -52,6 +53,7 @@ def check_radius(radius: float) -> None:
         )
 
 
+@checked(InferentialPrivacyError)
 def prior_posterior_gap(epsilon: float, order: float, delta: float) -> float:
     """How far the release can move the adversary's log odds between two secrets, nats.
 
@@ -137,8 +139,8 @@ def per_value_loss(prior: Floats, noise: Floats, secret: Sequence[int], order: f
 def gaussian_renyi_divergence(mean_shift: Floats, left: Floats, right: Floats, order: float) -> float:
     """``D_order(N(m, left) || N(m - mean_shift, right))`` in nats for covariances (n, n).
 
-    With ``mixed = order right + (1 - order) left``: ``order/2 shift^T mixed^-1 shift
-    - ln(|mixed| / (|left|^(1-order) |right|^order)) / (2 (order - 1))``, inf where ``mixed`` is not positive
+    With ``mixed = order right + (1 - order) left``: ``order/2 shift^T mixed^-1 shift - ln(
+    |mixed| / (|left|^(1-order) |right|^order)) / (2 (order - 1))``, inf where ``mixed`` is not positive
     definite (Gil, Alajaji, Linder, "Rényi divergence measures for commonly used univariate continuous
     distributions", 2013, table 2 and its multivariate case).
     """
@@ -283,6 +285,7 @@ def _worst_secret(gap: Floats, left: Floats, right: Floats, secret_norm: float, 
 _NAME = "inferential"
 
 
+@checked(InferentialPrivacyError)
 @dataclass(frozen=True, slots=True)
 class SecretQuestion:
     """Which steps of which sensor's series are secret, believed to be a Gaussian process with ``kernel``.

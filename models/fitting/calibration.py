@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from models.exceptions import PersonaError
 from models.numerics.elementwise import exp, log
-from models.numerics.jit import jit, pjit
+from models.numerics.jit import bare_jit, bare_pjit, jit, pjit
 from models.priors import Lists, Moves, Population
-from models.priors.chain import ChainView, PopulationArrays, chain_view
+from models.priors.chain import PopulationArrays, chain_view
 
 # Kernels of calibration: forward and backward passes over all personas' days, and the flows they make
 # together.
@@ -41,14 +41,28 @@ from models.priors.chain import ChainView, PopulationArrays, chain_view
 # are the factors ``alpha_t`` on moves between locations; a place whose ``tilt`` is zero is one where a day
 # neither begins nor ends. Forward and backward masses are scaled to a largest entry of one: only their
 # ratios within a persona matter, and so no product of factors leaves the range of numbers.
+#
+# All personas go through a slot before any goes on to the next, and moves and masses are laid out so: the
+# tables of one slot stay in a core's cache, and all else is read from one end to the other.
 
 
 class Masses(NamedTuple):
-    """``exp(nu)`` and the forward mass of each place, the backward masses of each slot."""
+    """``exp(nu)``, its inverse and the forward mass of each place, the backward masses of each slot."""
 
-    tilt: NDArray[np.float64]  # K a persona
-    forward: NDArray[np.float64]  # K a persona
-    beta: NDArray[np.float64]  # C * K a persona, laid out like the distributions
+    tilt: NDArray[np.float64]  # (P,), of all personas' places
+    end: NDArray[np.float64]  # (P,), ``beta_C``
+    forward: NDArray[np.float64]  # (P,)
+    beta: NDArray[np.float64]  # (C, P)
+
+
+class SlotMoves(NamedTuple):
+    """The entries of one slot's matrices, to one place after the other."""
+
+    start: NDArray[np.int64]  # (P + 1,), where those to each place begin
+    origin: NDArray[np.int32]  # the place that they come from, among all personas' places
+    cell: NDArray[np.int32]  # in a table of all locations: that of the origin times M plus that of the place
+    value: NDArray[np.float64]  # ``P_t``
+    weighted: NDArray[np.float64]  # ``P_t alpha_t``
 
 
 class FlowBlocks(NamedTuple):
@@ -78,45 +92,77 @@ def _end(tilt: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @jit
-def _after(slot: int, tilt: NDArray[np.float64], beta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The backward mass one slot after ``slot``."""
-    return beta[slot + 1] if slot + 1 < beta.shape[0] else _end(tilt)
-
-
-@jit
-def _day(population: PopulationArrays, person: int, masses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """One persona's part (C, K) of an array laid out like the distributions."""
-    first, last = population.distribution_start[person], population.distribution_start[person + 1]
-    slots = population.slots[person]
-    return masses[first:last].reshape(slots, (last - first) // slots)
-
-
-@jit
 def _own(population: PopulationArrays, person: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """One persona's part (K,) of an array laid out like the places."""
     return values[population.places_start[person] : population.places_start[person + 1]]
 
 
+@bare_jit
+def _scale_part(mass: NDArray[np.float64], begin: int, size: int) -> None:
+    """:func:`_scale` of some entries."""
+    largest = 0.0
+    for x in range(begin, begin + size):
+        largest = max(largest, mass[x])
+    if largest > 0.0:
+        for x in range(begin, begin + size):
+            mass[x] /= largest
+
+
 @pjit(lambda population, *_: population.slots.size, least=64)
-def backward(
+def lay_out(
+    begin: int, end: int, population: PopulationArrays, slot: int, locations: int, moves: SlotMoves
+) -> None:
+    """Fill in one slot's moves, without factors; ``moves.start`` is known."""
+    for person in range(begin, end):
+        view, place = chain_view(population, person), population.places_start[person]
+        for y in range(view.places.size):
+            k = moves.start[place + y]
+            for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
+                moves.origin[k] = place + view.row[j]
+                moves.cell[k] = view.places[view.row[j]] * locations + view.places[y]
+                moves.value[k] = moves.weighted[k] = view.value[j]
+                k += 1
+
+
+@pjit(lambda population, *_: population.slots.size, least=64)
+def count_moves(begin: int, end: int, population: PopulationArrays, counts: NDArray[np.int64]) -> None:
+    """Fill ``counts`` (C, P) with how many entries lead to each place in each slot."""
+    for person in range(begin, end):
+        view, place = chain_view(population, person), population.places_start[person]
+        for slot in range(view.start.shape[0]):
+            for y in range(view.places.size):
+                counts[slot, place + y] = view.column_start[slot, y + 1] - view.column_start[slot, y]
+
+
+@bare_pjit(lambda places, *_: places.size - 1, least=64)
+def retreat_slot(
     begin: int,
     end: int,
-    population: PopulationArrays,
-    factor: NDArray[np.float64],
-    masses: Masses,
+    places: NDArray[np.int64],
+    moves: SlotMoves,
+    after: NDArray[np.float64],
+    before: NDArray[np.float64],
 ) -> None:
-    """``beta_t(x) = sum_y P_t(x, y) alpha_t(x, y) beta_{t+1}(y)`` from the end of the day to its start."""
+    """``beta_t(x) = sum_y P_t(x, y) alpha_t(x, y) beta_{t+1}(y)`` of one slot.
+
+    Persona ``i`` has the ``places[i]..places[i + 1] - 1``.
+    """
     for person in range(begin, end):
-        view, beta = chain_view(population, person), _day(population, person, masses.beta)
-        tilt = _own(population, person, masses.tilt)
-        for slot in range(beta.shape[0] - 1, -1, -1):
-            after, before = _after(slot, tilt, beta), beta[slot]
-            before[:] = 0.0
-            for y in range(after.size):
-                for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
-                    x = view.row[j]
-                    before[x] += view.value[j] * factor[slot, view.places[x], view.places[y]] * after[y]
-            _scale(before)
+        first, last = places[person], places[person + 1]
+        for x in range(first, last):
+            before[x] = 0.0
+        for y in range(first, last):
+            for j in range(moves.start[y], moves.start[y + 1]):
+                before[moves.origin[j]] += moves.weighted[j] * after[y]
+        _scale_part(before, first, last - first)
+
+
+@pjit(lambda population, *_: population.slots.size, least=256)
+def end_day(begin: int, end: int, population: PopulationArrays, masses: Masses) -> None:
+    """``beta_C`` of what ``nu`` is now."""
+    for person in range(begin, end):
+        own = _own(population, person, masses.end)
+        own[:] = _end(_own(population, person, masses.tilt))
 
 
 @pjit(lambda population, *_: population.slots.size, least=256)
@@ -128,34 +174,38 @@ def begin_day(begin: int, end: int, population: PopulationArrays, masses: Masses
         _scale(own)
 
 
-@jit
+@bare_jit
 def _joint(
-    view: ChainView,
-    slot: int,
+    first: int,
+    last: int,
     factor: NDArray[np.float64],
-    before: NDArray[np.float64],
+    moves: SlotMoves,
+    forward: NDArray[np.float64],
     after: NDArray[np.float64],
     joint: NDArray[np.float64],
 ) -> float:
-    """``before(x) P(x, y) factor(x, y) after(y)`` of each entry in turn, and their sum."""
-    total, first = 0.0, view.column_start[slot, 0]
-    for y in range(after.size):
-        for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
-            x = view.row[j]
-            mass = before[x] * view.value[j] * factor[view.places[x], view.places[y]] * after[y]
-            joint[j - first] = mass
+    """``before(x) P(x, y) factor(x, y) after(y)`` of each entry to these places in turn, and their sum."""
+    total, begin = 0.0, moves.start[first]
+    for y in range(first, last):
+        for j in range(moves.start[y], moves.start[y + 1]):
+            mass = forward[moves.origin[j]] * moves.value[j] * factor[moves.cell[j]] * after[y]
+            joint[j - begin] = mass
             total += mass
     return total
 
 
-@jit
+@bare_jit
 def _add(
-    view: ChainView, slot: int, joint: NDArray[np.float64], scale: float, flows: NDArray[np.float64]
+    first: int,
+    last: int,
+    moves: SlotMoves,
+    joint: NDArray[np.float64],
+    scale: float,
+    flows: NDArray[np.float64],
 ) -> None:
-    first = view.column_start[slot, 0]
-    for y in range(view.places.size):
-        for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
-            flows[view.places[view.row[j]], view.places[y]] += scale * joint[j - first]
+    begin = moves.start[first]
+    for j in range(begin, moves.start[last]):
+        flows[moves.cell[j]] += scale * joint[j - begin]
 
 
 @jit
@@ -173,21 +223,21 @@ def slot_flows(
     end: int,
     blocks: FlowBlocks,
     population: PopulationArrays,
-    slot: int,
     factor: NDArray[np.float64],
-    masses: Masses,
+    moves: SlotMoves,
+    forward: NDArray[np.float64],
+    after: NDArray[np.float64],
 ) -> None:
-    """The flows of a slot as the factors are now, ``factor`` (M, M) being the slot's."""
-    joint = np.empty(_widest(population) ** 2)
+    """The flows of a slot as the factors are now, ``factor`` (M * M,) being the slot's."""
+    joint, places = np.empty(_widest(population) ** 2), population.places_start
     for block in range(begin, end):
-        blocks.flows[block] = 0.0
+        flows = blocks.flows[block].reshape(-1)
+        flows[:] = 0.0
         for person in range(blocks.edges[block], blocks.edges[block + 1]):
-            view, beta = chain_view(population, person), _day(population, person, masses.beta)
-            before = _own(population, person, masses.forward)
-            after = _after(slot, _own(population, person, masses.tilt), beta)
-            total = _joint(view, slot, factor, before, after, joint)
+            first, last = places[person], places[person + 1]
+            total = _joint(first, last, factor, moves, forward, after, joint)
             if total > 0.0:
-                _add(view, slot, joint, blocks.weight[person] / total, blocks.flows[block])
+                _add(first, last, moves, joint, blocks.weight[person] / total, flows)
 
 
 @pjit(lambda blocks, *_: blocks.edges.size - 1)
@@ -205,25 +255,40 @@ def own_flows(begin: int, end: int, blocks: FlowBlocks, population: PopulationAr
                     flows[view.places[x], view.places[y]] += weight * view.start[at, x] * view.value[j]
 
 
+@bare_jit
+def _advance(
+    first: int,
+    last: int,
+    factor: NDArray[np.float64],
+    moves: SlotMoves,
+    own: NDArray[np.float64],
+    later: NDArray[np.float64],
+) -> None:
+    """One persona's part of :func:`advance`."""
+    for y in range(first, last):
+        later[y - first] = 0.0
+        for j in range(moves.start[y], moves.start[y + 1]):
+            alpha = factor[moves.cell[j]]
+            later[y - first] += own[moves.origin[j]] * moves.value[j] * alpha
+            moves.weighted[j] = moves.value[j] * alpha
+    for y in range(first, last):
+        own[y] = later[y - first]
+    _scale_part(own, first, last - first)
+
+
 @pjit(lambda population, *_: population.slots.size, least=64)
 def advance(
     begin: int,
     end: int,
     population: PopulationArrays,
-    slot: int,
     factor: NDArray[np.float64],
-    masses: Masses,
+    moves: SlotMoves,
+    forward: NDArray[np.float64],
 ) -> None:
-    """The forward mass one slot later: ``a'(y) = sum_x a(x) P(x, y) alpha(x, y)``."""
+    """The forward mass one slot later: ``a'(y) = sum_x a(x) P(x, y) alpha(x, y)``; weighs the moves anew."""
+    later, places = np.empty(_widest(population)), population.places_start
     for person in range(begin, end):
-        view, own = chain_view(population, person), _own(population, person, masses.forward)
-        later = np.zeros(own.size)
-        for y in range(own.size):
-            for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
-                x = view.row[j]
-                later[y] += own[x] * view.value[j] * factor[view.places[x], view.places[y]]
-        _scale(later)
-        own[:] = later
+        _advance(places[person], places[person + 1], factor, moves, forward, later)
 
 
 @pjit(lambda population, *_: population.slots.size, least=64)
@@ -240,7 +305,7 @@ def close_day(
     """
     for person in range(begin, end):
         start, own = chain_view(population, person).start[0], _own(population, person, masses.tilt)
-        first = start * own * _day(population, person, masses.beta)[0]
+        first = start * own * _own(population, person, masses.beta[0])
         last = _own(population, person, masses.forward) * _end(own)
         if not (first.sum() > 0.0 and last.sum() > 0.0):
             gap[person] = -1.0
@@ -269,12 +334,13 @@ def write_days(
     """
     for number in range(begin, end):
         person = chosen[number]
-        view, beta = chain_view(population, person), _day(population, person, masses.beta)
+        view, slots = chain_view(population, person), masses.beta.shape[0]
         tilt, size = _own(population, person, masses.tilt), view.places.size
-        law = view.start[0] * tilt * beta[0]
+        law = view.start[0] * tilt * _own(population, person, masses.beta[0])
         law /= law.sum()
-        for slot in range(beta.shape[0]):
-            after, matrix = _after(slot, tilt, beta), days[number, slot]
+        for slot in range(slots):
+            after = masses.beta[slot + 1] if slot + 1 < slots else masses.end
+            after, matrix = _own(population, person, after), days[number, slot]
             matrix[:] = 0.0
             for y in range(size):
                 for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
@@ -592,6 +658,22 @@ def calibrate(
     )
 
 
+def _moves_by_slot(arrays: PopulationArrays, locations: int, slots: int) -> list[SlotMoves]:
+    """The moves of each slot, without factors."""
+    counts = np.empty((slots, arrays.places.size), np.int64)
+    count_moves(arrays, counts)
+    found = []
+    for slot in range(slots):
+        start = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[slot])))
+        size = int(start[-1])
+        moves = SlotMoves(
+            start, np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size), np.empty(size)
+        )
+        lay_out(arrays, slot, locations, moves)
+        found.append(moves)
+    return found
+
+
 class _Sweeping:
     """The factors and masses between two sweeps of a calibration."""
 
@@ -606,12 +688,15 @@ class _Sweeping:
         self.factor = np.ones((int(arrays.slots[0]), places, places))
         for each in self.constraints:
             self.factor[each.constraint.slot] *= each.factors
-        self.masses = Masses(
-            np.ones(arrays.places.size), np.empty(arrays.places.size), np.empty(arrays.distribution.size)
-        )
+        size, slots = arrays.places.size, self.factor.shape[0]
+        self.masses = Masses(np.ones(size), np.empty(size), np.empty(size), np.empty((slots, size)))
+        self.moves = _moves_by_slot(arrays, places, slots)
+        for slot, moves in enumerate(self.moves):
+            moves.weighted[:] *= self.factor[slot].reshape(-1)[moves.cell]
         self.blocks = blocks_of(population, population.weights / population.weights.sum())
         self.gap = np.empty(len(population))
-        backward(arrays, self.factor, self.masses)
+        end_day(arrays, self.masses)
+        self._go_back()
 
     def sweep(self) -> float:
         """Project on each constraint in turn, then close the day; the error, as a share of all people."""
@@ -621,8 +706,9 @@ class _Sweeping:
             for each in self.constraints:
                 if each.constraint.slot == slot:
                     off = max(off, self._meet(each))
-            advance(arrays, slot, self.factor[slot], self.masses)
-        backward(arrays, self.factor, self.masses)
+            factor = self.factor[slot].reshape(-1)
+            advance(arrays, factor, self.moves[slot], self.masses.forward)
+        self._go_back()
         close_day(arrays, self.masses, self.gap)
         stuck = np.flatnonzero(self.gap < 0.0)
         if stuck.size:
@@ -631,13 +717,24 @@ class _Sweeping:
                 f"none for {stuck.size:,} personas, such as {self.population.people[stuck[0]]!r}",
                 "list trips only, so that staying is free, or leave out cells of zero people",
             )
-        backward(arrays, self.factor, self.masses)
+        end_day(arrays, self.masses)
+        self._go_back()
         return max(off, float((self.blocks.weight * self.gap).sum()))
+
+    def _go_back(self) -> None:
+        """The backward masses of the moves as they are weighted now, from the end of the day to its start."""
+        places, after = self.population.arrays.places_start, self.masses.end
+        for moves, before in zip(self.moves[::-1], self.masses.beta[::-1], strict=True):
+            retreat_slot(places, moves, after, before)
+            after = before
 
     def _meet(self, each: _Fitted) -> float:
         """Update one constraint's factors to meet its masses; the error before that."""
         slot, group = each.constraint.slot, each.constraint.group
-        slot_flows(self.blocks, self.population.arrays, slot, self.factor[slot], self.masses)
+        factor, arrays = self.factor[slot].reshape(-1), self.population.arrays
+        masses, is_last = self.masses, slot + 1 == self.factor.shape[0]
+        after = masses.end if is_last else masses.beta[slot + 1]
+        slot_flows(self.blocks, arrays, factor, self.moves[slot], masses.forward, after)
         found = masses_of(group, self.blocks.flows.sum(axis=0), each.target.size)
         before = each.factors
         off = each.update(found, self.exponent)

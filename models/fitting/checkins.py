@@ -1,10 +1,12 @@
-"""Reading check-ins (who was where when) from Parquet or CSV; coordinates are ignored."""
+"""Reading check-ins (who was where when) from Parquet, CSV or data frames; coordinates are ignored."""
 
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -73,6 +75,93 @@ def read_checkins(path: str | Path, on_bad_row: OnBadRow = "fail") -> Checkins:
     return _collect(path, rows, on_bad_row)
 
 
+CONVENTIONS = {
+    "user": ("user", "user_id", "uid", "traj_id", "person"),
+    "time": ("time", "started_at", "tracked_at", "datetime", "start_time", "t", "timestamp"),
+    "loc": ("loc", "location_id", "tile_ID", "cluster", "place", "location", "stop_id"),
+}
+"""Names of columns: ours, then those of trackintel, scikit-mobility and movingpandas."""
+
+
+@checked(CheckinError, leave=("frame",))
+def checkins_of(
+    frame: Any,
+    user: str | None = None,
+    time: str | None = None,
+    place: str | None = None,
+    on_bad_row: OnBadRow = "fail",
+) -> Checkins:
+    """Check-ins from a frame of pandas, polars or Arrow, or of a library whose frames are pandas' underneath.
+
+    Columns without a name given are found by :data:`CONVENTIONS`: of scikit-mobility ``uid``, ``datetime``
+    and ``cluster`` or ``tile_ID``; of trackintel ``user_id``, ``started_at`` or ``tracked_at`` and
+    ``location_id``; of movingpandas ``traj_id`` and the index ``t``. Times are Unix seconds, timestamps or
+    ISO 8601; those without a zone are UTC. Rows of a stay that has no place (trackintel's -1 or null) are
+    rejected or an error, as in :func:`read_checkins`.
+    :class:`~models.exceptions.CheckinError` for a frame without such columns.
+    """
+    import pyarrow as pa
+
+    if getattr(getattr(frame, "index", None), "names", [None]) != [None]:
+        frame = frame.reset_index()  # movingpandas' time is the index
+    names = [str(each) for each in getattr(frame, "columns", ())]
+    if isinstance(frame, pa.Table):
+        names = frame.column_names
+    if not names:
+        raise CheckinError(
+            "check-ins must be a data frame of pandas, polars or Arrow",
+            f"a {type(frame).__name__}",
+            "or read a file with read_checkins",
+        )
+    chosen = [_column(names, *each) for each in (("user", user), ("time", time), ("loc", place))]
+    picked = frame.select(chosen) if hasattr(frame, "select") else frame[chosen]  # Arrow, polars; pandas
+    table = picked if isinstance(picked, pa.Table) else _arrow(picked)
+    columns = [table.column(name).combine_chunks() for name in chosen]
+    if pa.types.is_string(columns[1].type) or pa.types.is_large_string(columns[1].type):
+        columns[1] = pa.array([_iso_seconds(each) for each in columns[1].to_pylist()], pa.float64())
+    if pa.types.is_floating(columns[2].type):  # pandas has no whole numbers where some are missing
+        columns[2] = columns[2].cast(pa.int64(), safe=True)
+    values = [None if each in (None, -1, "-1") else each for each in columns[2].to_pylist()]
+    columns[2] = pa.array(values, columns[2].type)
+    source = Path("the frame")
+    return _collect(source, iter([_parquet_batch(source, 1, columns)]), on_bad_row)
+
+
+def _column(names: Sequence[str], what: str, given: str | None) -> str:
+    """The column of this meaning; :class:`CheckinError` where it is not there."""
+    if given is not None and given not in names:
+        raise CheckinError(f"the frame must have the column {given!r}", ", ".join(names), "correct its name")
+    found = given or next((name for name in CONVENTIONS[what] if name in names), None)
+    if found is None:
+        remedy = f"name it: {'place' if what == 'loc' else what}=..."
+        if what == "loc" and {"geom", "geometry", "lat"} & set(names):
+            remedy = "make places of points first, with stays_of"
+        raise CheckinError(
+            f"the frame must have a column of its {'places' if what == 'loc' else what + 's'}",
+            ", ".join(names),
+            remedy,
+        )
+    return found
+
+
+def _arrow(picked: Any) -> Any:
+    """A frame of a few columns as an Arrow table."""
+    import pyarrow as pa
+
+    if hasattr(picked, "to_arrow"):
+        return picked.to_arrow()
+    return pa.Table.from_pandas(picked, preserve_index=False)
+
+
+def _iso_seconds(text: str | None) -> float:
+    """Unix seconds of a time in ISO 8601, UTC where it names no zone; NaN for anything else."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return math.nan
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
 class _Batch(NamedTuple):
     """Some good rows as columns, and the bad ones among them."""
 
@@ -117,7 +206,7 @@ def _csv_rows(path: Path) -> Iterator[_Batch]:
                 rejected.append(RejectedRow(reader.line_num, reason))
                 continue
             users.append(fields[at[0]])
-            times.append(int(float(fields[at[1]])))
+            times.append(int(_seconds(fields[at[1]]) or 0))
             locations.append(fields[at[2]])
     yield _Batch(users, np.array(times, dtype=np.int64), locations, rejected)
 
@@ -136,11 +225,19 @@ def _fault(fields: list[str], width: int, at: tuple[int, int, int]) -> str:
     if len(fields) != width:
         return f"{len(fields)} fields where the header has {width}"
     user, time, location = (fields[position] for position in at)
-    try:
-        seconds = float(time)
-    except ValueError:
-        return _row_fault(user, location, 0.0) or "time is not Unix seconds"
+    seconds = _seconds(time)
+    if seconds is None:
+        return _row_fault(user, location, 0.0) or "time is not Unix seconds, nor ISO 8601"
     return _row_fault(user, location, seconds)
+
+
+def _seconds(text: str) -> float | None:
+    """Unix seconds of a field, a number or ISO 8601."""
+    try:
+        return float(text)
+    except ValueError:
+        found = _iso_seconds(text)
+        return None if math.isnan(found) else found
 
 
 def _row_fault(user: str, location: str, seconds: float) -> str:

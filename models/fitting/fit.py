@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from models.arguments import checked
 from models.calendar import Calendar
 from models.exceptions import CheckinError
 from models.fitting.checkins import Checkins
+from models.fitting.contexts import NONE, PLACES, Habit, Kind, States, contexts_of, states_of
 from models.fitting.fit_options import FitOptions
 from models.fitting.windows import NOWHERE, Traces, is_in_slot, slots_of, traces
 from models.numerics import elementwise
@@ -64,7 +66,7 @@ class MatrixBlocks(NamedTuple):
 class MovesMade(NamedTuple):
     """Every move in the training windows: the person, the slot, and the own places before and after.
 
-    ``window`` is the one after the move.
+    ``window`` is the one after the move, ``context`` what :mod:`models.fitting.contexts` knows of the origin.
     """
 
     person: NDArray[np.int64]
@@ -72,6 +74,7 @@ class MovesMade(NamedTuple):
     window: NDArray[np.int64]
     origin: NDArray[np.int32]
     target: NDArray[np.int32]
+    context: NDArray[np.int64]
 
     def block(self, slots: int) -> NDArray[np.int64]:
         """The block of each move, one a person and slot."""
@@ -99,6 +102,7 @@ def moves_made(
     first_slot: int,
     options: FitOptions,
     calendar: Calendar | None = None,
+    kind: Kind = "places",
 ) -> MovesMade:
     """Moves between successive windows that are steps."""
     person, window = np.nonzero(training != NOWHERE)
@@ -106,6 +110,8 @@ def moves_made(
     succeeds = person[1:] == person[:-1]
     if options.elsewhere == "skip":
         succeeds &= window[1:] == window[:-1] + 1
+    own = places.local[person, place].astype(np.int64)
+    context = contexts_of(kind, own, np.concatenate(([False], succeeds))[: own.size])
     succeeds &= is_in_slot(window[:-1], options.slots, calendar)
     at = np.flatnonzero(succeeds)
     mover = person[at]
@@ -115,6 +121,7 @@ def moves_made(
         window[at + 1],
         places.local[mover, place[at]],
         places.local[mover, place[at + 1]],
+        context[at],
     )
 
 
@@ -130,7 +137,8 @@ class FitResult:
     ``training[person, window]`` and ``held_out[person, window]`` are location indices (``NOWHERE`` for a
     window that is no step); person ``i`` is ``population.people[i]``. A held-out place may be one that the
     person's prior does not know. ``first_slot`` is the slot of the first training window,
-    ``held_out_first_slot`` of the first held-out one. ``evidence`` says how many moves each row rests on.
+    ``held_out_first_slot`` of the first held-out one. ``evidence`` says how many moves each row rests on,
+    ``habit`` what the next place depends on.
     """
 
     population: Population
@@ -143,10 +151,14 @@ class FitResult:
     dropped: dict[str, int]
     options: FitOptions
     calendar: Calendar | None = None
+    habit: Habit = PLACES
 
     def summary(self) -> dict[str, Any]:
         """What was kept, what was dropped and why, and which choices looked ahead; for people to read."""
-        sizes = np.diff(self.population.arrays.places_start)
+        arrays = self.population.arrays
+        owner = np.repeat(np.arange(len(self.population)), np.diff(arrays.places_start))
+        owned = np.unique(np.column_stack([owner, arrays.places]), axis=0)[:, 0]
+        sizes, states = (np.bincount(each, minlength=len(self.population)) for each in (owned, owner))
         return {
             "people": len(self.population),
             "locations": self.population.location_count,
@@ -154,6 +166,7 @@ class FitResult:
             "training windows": self.training.shape[1],
             "held-out windows": self.held_out.shape[1],
             "places a person, median": float(np.median(sizes)) if sizes.size else 0.0,
+            **({"states a person, median": float(np.median(states))} if self.habit.weight else {}),
             "people with a held-out place unknown to their prior": int(self.has_unknown_place().sum()),
             "dropped": dict(self.dropped),
             "looks ahead": list(self.options.looks_ahead),
@@ -183,7 +196,12 @@ def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResu
     dropped = {**found.dropped, "people without a training window": int((~fitted).sum())}
     training, held_out = np.split(found.places[fitted], [training_windows], axis=1)
     people = [person for person, kept in zip(found.people, fitted, strict=True) if kept]
-    population, evidence = _fit(people, training, found, options)
+    habit = PLACES
+    if len(options.habits) > 1:
+        tried = _surprises(training, len(found.location_names), found.first_slot, options, found.calendar)
+        known = {name: value for name, value in tried.items() if value is not None}
+        habit = min(known, key=known.__getitem__, default=habit)
+    population, evidence = _fit(people, training, found, options, habit)
     return FitResult(
         population,
         evidence,
@@ -195,6 +213,7 @@ def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResu
         dropped,
         options,
         found.calendar,
+        habit,
     )
 
 
@@ -206,11 +225,11 @@ class _FittedRows(NamedTuple):
 
 
 def _fit(
-    people: list[str], training: NDArray[np.int32], found: Traces, options: FitOptions
+    people: list[str], training: NDArray[np.int32], found: Traces, options: FitOptions, habit: Habit
 ) -> tuple[Population, Evidence]:
     """The chain of each person, and the evidence it rests on."""
     places = chain_places(training, len(found.location_names), options)
-    moves = moves_made(training, places, found.first_slot, options, found.calendar)
+    moves = moves_made(training, places, found.first_slot, options, found.calendar, habit.kind)
     weight = fading(training.shape[1], options.recency)[training.shape[1] - 1 - moves.window]
     blocks = free = MatrixBlocks(places.size)
     rows = _normalised(free, _count(free, moves.entry(free, moves.person), weight), options)
@@ -218,13 +237,20 @@ def _fit(
         blocks = MatrixBlocks(np.repeat(places.size, options.slots))
         in_slot = _count(blocks, moves.entry(blocks, moves.block(options.slots)), weight)
         rows = _shrunk(free, blocks, in_slot, rows.probability, options)
-    row, column = blocks.position()
-    slot = np.resize(np.arange(options.slots, dtype=np.int32), blocks.size.size)
-    start = blocks.start[:: options.slots]
+    if habit.kind == "places":
+        row, column = blocks.position()
+        slot = np.resize(np.arange(options.slots, dtype=np.int32), blocks.size.size)
+        of_entry = np.repeat(slot, blocks.size**2)
+        packed_moves = Moves(blocks.start[:: options.slots], of_entry, row, column, rows.probability)
+        own = Lists(places.start, places.locations)
+    else:
+        states = states_of(habit.kind, places.size, moves.person, moves.origin, moves.context)
+        packed_moves, rows = _in_states(states, blocks, rows, moves, weight, options.slots, habit.weight)
+        own = Lists(states.start, places.locations[places.start[states.person] + states.place])
     packed = Population.from_moves(
         people,
-        Lists(places.start, places.locations),
-        Moves(start, np.repeat(slot, blocks.size**2), row, column, rows.probability),
+        own,
+        packed_moves,
         slots=np.full(len(people), options.slots, dtype=np.int32),
         location_names=found.location_names,
     )
@@ -239,7 +265,65 @@ def _fit(
         holidays=tuple(each.isoformat() for each in sorted(set(options.holidays))),
     )
     population = replace(packed, fitted=fitted)
-    return population, Evidence(tuple(people), Lists(places.start * options.slots, rows.evidence))
+    return population, Evidence(tuple(people), Lists(own.start * options.slots, rows.evidence))
+
+
+class _StateEntries(NamedTuple):
+    """One entry for each person, slot, state and own place, in this order."""
+
+    states: States
+    slots: int
+
+    @property
+    def start(self) -> NDArray[np.int64]:
+        """Where each person's entries begin."""
+        return np.concatenate(([0], np.cumsum(np.diff(self.states.start) * self.states.size * self.slots)))
+
+    def of(self, moves: MovesMade) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The row, over all people, and the entry of each move."""
+        state = self.states.find(moves.person, moves.origin.astype(np.int64), moves.context)
+        first, person = self.states.start, moves.person
+        row = moves.slot * np.diff(first)[person] + state - first[person]  # of the person's
+        entry = self.start[person] + row * self.states.size[person] + moves.target
+        return np.asarray(first[person] * self.slots + row), np.asarray(entry)
+
+
+def _in_states(
+    states: States,
+    blocks: MatrixBlocks,
+    of_places: _FittedRows,
+    moves: MovesMade,
+    weight: NDArray[np.float64],
+    slots: int,
+    drawn: float,
+) -> tuple[Moves, _FittedRows]:
+    """Rows of states, drawn towards those of their places: ``(n + w p) / (sum n + w)``."""
+    laid_out = _StateEntries(states, slots)
+    count = np.diff(states.start)
+    owner = np.repeat(np.arange(count.size), count * slots)  # of each row
+    inner = np.arange(owner.size) - np.repeat(states.start[:-1] * slots, count * slots)
+    slot, state = inner // count[owner], states.start[owner] + inner % count[owner]
+    size = states.size[owner]
+    row = np.repeat(np.arange(owner.size), size)
+    target = np.arange(row.size) - np.repeat(np.cumsum(size) - size, size)
+    block = owner * slots + slot
+    source = blocks.start[block] + states.place[state] * size
+    base = of_places.probability[source[row] + target]
+    _, entry = laid_out.of(moves)
+    counts = np.bincount(entry, weight, minlength=row.size)
+    left = np.bincount(row, counts, minlength=owner.size)
+    bare = states.context[state] == NONE
+    fitted = np.where(bare[row], base, (counts + drawn * base) / (left + drawn)[row])
+    evidence = np.where(bare, of_places.evidence[blocks.row_start[block] + states.place[state]], left + drawn)
+    begin = states.start[owner]
+    packed = Moves(
+        laid_out.start,
+        slot[row].astype(np.int32),
+        (state - begin)[row].astype(np.int32),
+        (states.after(state[row], target) - begin[row]).astype(np.int32),
+        fitted,
+    )
+    return packed, _FittedRows(fitted, evidence)
 
 
 def _count(
@@ -303,9 +387,11 @@ def predict_held_out(fit: FitResult) -> HeldOutPrediction | None:
     for person, trace in enumerate(fit.held_out):
         chain = fit.population.chain(person)
         law = chain.start[slots_of(windows, fit.first_slot, len(chain.start), fit.calendar)]
+        first = np.flatnonzero(np.diff(chain.places, prepend=-1))  # the first state of each place
+        law = np.add.reduceat(law, first, axis=1)
         is_step = trace != NOWHERE
         if is_step.any():
-            hits = chain.places[law.argmax(axis=1)] == trace
+            hits = chain.places[first][law.argmax(axis=1)] == trace
             rows.append((law.max(axis=1)[is_step].mean(), hits[is_step].mean()))
     if not rows:
         return None
@@ -320,23 +406,46 @@ def predict_held_out(fit: FitResult) -> HeldOutPrediction | None:
 class TrainingSurprise(NamedTuple):
     """Surprise of ``moves`` training moves, nats a move: with the recency chosen, and with equal weights.
 
-    None where a move was impossible. It compares ways of fitting on these windows; that ceilings are right it
-    does not say.
+    ``by_habit`` has the least of each kind of habit that was tried. None where a move was impossible. It
+    compares ways of fitting on these windows; that ceilings are right it does not say.
     """
 
     moves: int
     surprise: float | None
     with_equal_weights: float | None
+    by_habit: dict[Kind, float | None]
 
 
 def training_surprise(fit: FitResult) -> TrainingSurprise:
     """Predict the training moves one window ahead, on the places of all training windows of each person."""
+    given = (fit.training, fit.population.location_count, fit.first_slot)
+    tried = _surprises(*given, fit.options, fit.calendar)
+    equal = tried if fit.options.recency == 1.0 else _surprises(
+        *given, replace(fit.options, recency=1.0), fit.calendar, (fit.habit,)
+    )  # fmt: skip
     places = chain_places(fit.training, fit.population.location_count, fit.options)
     moves = moves_made(fit.training, places, fit.first_slot, fit.options, fit.calendar)
-    size = places.size
-    chosen = _surprise(moves, size, fit.options, fit.options.recency)
-    equal = chosen if fit.options.recency == 1.0 else _surprise(moves, size, fit.options, 1.0)
-    return TrainingSurprise(moves.person.size, chosen, equal)
+    least: dict[Kind, float | None] = {}
+    for habit, value in sorted(tried.items(), key=lambda each: inf if each[1] is None else each[1]):
+        least.setdefault(habit.kind, value)
+    return TrainingSurprise(moves.person.size, tried[fit.habit], equal[fit.habit], least)
+
+
+def _surprises(
+    training: NDArray[np.int32],
+    locations: int,
+    first_slot: int,
+    options: FitOptions,
+    calendar: Calendar | None,
+    habits: Sequence[Habit] = (),
+) -> dict[Habit, float | None]:
+    """The surprise of each habit that the options allow."""
+    places = chain_places(training, locations, options)
+    return {
+        habit: _surprise(moves, places.size, options, habit)
+        for habit in habits or options.habits
+        for moves in (moves_made(training, places, first_slot, options, calendar, habit.kind),)
+    }
 
 
 class _Fading:
@@ -358,31 +467,37 @@ class _Fading:
         self._counts[at] += 1.0
 
 
-def _surprise(moves: MovesMade, size: NDArray[np.int64], options: FitOptions, recency: float) -> float | None:
+def _surprise(moves: MovesMade, size: NDArray[np.int64], options: FitOptions, habit: Habit) -> float | None:
     """Mean of ``-ln P(move)`` over all moves; 0 without any."""
-    factors = fading(int(moves.window.max(initial=0)), recency)
-    levels = [(MatrixBlocks(size), moves.person)]
+    factors = fading(int(moves.window.max(initial=0)), options.recency)
+    blocks = MatrixBlocks(size)
+    levels = [(blocks.row_start[moves.person] + moves.origin, moves.entry(blocks, moves.person))]
     if options.slots > 1:
-        levels.append((MatrixBlocks(np.repeat(size, options.slots)), moves.block(options.slots)))
-    entries = [moves.entry(blocks, block) for blocks, block in levels]
-    rows = [blocks.row_start[block] + moves.origin for blocks, block in levels]
-    counted = [_Fading(int(blocks.start[-1]), factors) for blocks, _ in levels]
-    left = [_Fading(int(blocks.row_start[-1]), factors) for blocks, _ in levels]
+        blocks, block = MatrixBlocks(np.repeat(size, options.slots)), moves.block(options.slots)
+        levels.append((blocks.row_start[block] + moves.origin, moves.entry(blocks, block)))
+    has_context = np.ones((len(levels) + 1, moves.person.size), dtype=np.bool_)
+    if habit.kind != "places":
+        states = states_of(habit.kind, size, moves.person, moves.origin, moves.context)
+        has_context[len(levels)] = moves.context != NONE
+        levels.append(_StateEntries(states, options.slots).of(moves))
+    weights = [0.0, *([options.shrinkage_weight] if options.slots > 1 else ()), habit.weight]
+    counted = [_Fading(int(entry.max(initial=-1)) + 1, factors) for _, entry in levels]
+    left = [_Fading(int(row.max(initial=-1)) + 1, factors) for row, _ in levels]
     order = np.argsort(moves.window, kind="stable")  # at most one move a person in each window
     ends = np.flatnonzero(np.diff(moves.window[order], append=-1)) + 1
     probability = np.zeros(order.size)
     for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
-        at = order[begin:end]
-        window = int(moves.window[at[0]])
-        for level in range(len(levels)):
-            hits = counted[level].look(entries[level][at], window)
-            total = left[level].look(rows[level][at], window)
+        window = int(moves.window[order[begin]])
+        for level, (row, entry) in enumerate(levels):
+            at = order[begin:end][has_context[level, order[begin:end]]]
+            hits = counted[level].look(entry[at], window)
+            total = left[level].look(row[at], window)
             if level == 0:
                 probability[at] = _smoothed(hits, total, moves, at, size, options)
             else:
-                probability[at] = _drawn(hits, total, probability[at], options)
-            counted[level].add_one(entries[level][at])
-            left[level].add_one(rows[level][at])
+                probability[at] = _drawn(hits, total, probability[at], weights[level])
+            counted[level].add_one(entry[at])
+            left[level].add_one(row[at])
     if (probability <= 0.0).any():
         return None
     return -float(elementwise.log(probability).sum()) / max(order.size, 1)
@@ -408,8 +523,8 @@ def _smoothed(
 
 
 def _drawn(
-    hits: NDArray[np.float64], total: NDArray[np.float64], free: NDArray[np.float64], options: FitOptions
+    hits: NDArray[np.float64], total: NDArray[np.float64], free: NDArray[np.float64], drawn: float
 ) -> NDArray[np.float64]:
-    """The same in rows of a slot, drawn towards the cycle-free ones."""
-    weight = np.where((total == 0.0) & (options.shrinkage_weight == 0), 1.0, options.shrinkage_weight)
+    """The same in rows of a slot or a context, drawn towards those without by so many moves."""
+    weight = np.where((total == 0.0) & (drawn == 0), 1.0, drawn)
     return np.asarray((hits + weight * free) / (total + weight), dtype=np.float64)

@@ -15,6 +15,7 @@ from typing import Literal, get_args
 from models.arguments import checked, whole
 from models.calendar import Calendar
 from models.exceptions import CheckinError
+from models.fitting.contexts import PLACES, WEIGHTS, Habit, Kind
 
 WindowPlace = Literal["most_frequent", "first", "last"]
 Elsewhere = Literal["location", "bridge", "skip"]
@@ -71,6 +72,12 @@ class FitOptions:
     ``shrinkage_weight``
         How many moves the person's row without a cycle counts for, next to the moves counted in a slot; a
         slot without moves gets that row.
+    ``order``, ``dwell``
+        What the next place may depend on besides the present one: with 2, the place before it; with
+        ``dwell``, for how many steps one has been there. Used is what surprises least on the training moves,
+        each predicted from those before it (:func:`~models.fitting.training_surprise`); it may be the
+        present place alone. Rows are drawn towards those of the place by 5, 20 or 100 moves, chosen
+        likewise. Not in the paper.
     """
 
     window_seconds: int = 1_728_000
@@ -90,6 +97,8 @@ class FitOptions:
     never_left: NeverLeft = "smoothed"
     slots: int = 1
     shrinkage_weight: float = 5.0
+    order: int = 1
+    dwell: bool = False
     timezone: str | None = None
     holidays: tuple[date, ...] = ()
 
@@ -97,7 +106,7 @@ class FitOptions:
         """Refuse values out of range and combinations that contradict each other."""
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise _error(name, f"one of {', '.join(choices)}", getattr(self, name))
+                raise _error(name, f"one of {', '.join(map(str, choices))}", getattr(self, name))
         if isinstance(self.origin, str) and self.origin not in ("earliest", "midnight", "epoch"):
             raise _error("origin", "'earliest', 'midnight', 'epoch' or a Unix time in seconds", self.origin)
         self._take_numbers()
@@ -146,6 +155,13 @@ class FitOptions:
         return replace(start, first_slot=start.since_monday % self.slots)
 
     @property
+    def habits(self) -> tuple[Habit, ...]:
+        """What is tried; the plainest first, which a tie goes to."""
+        kinds: list[Kind] = ["second order"] if self.order == 2 else []
+        kinds += ["stays"] if self.dwell else []
+        return (PLACES, *(Habit(kind, weight) for kind in kinds for weight in WEIGHTS))
+
+    @property
     def pseudo_count(self) -> float:
         """What smoothing adds to the count of a move."""
         return 0.0 if self.smoothing == "none" else self.smoothing_weight
@@ -170,6 +186,7 @@ _CHOICES = {
     "min_windows_counted": get_args(Counted),
     "smoothing": get_args(Smoothing),
     "never_left": get_args(NeverLeft),
+    "order": (1, 2),
 }
 _LEAST = {
     "window_seconds": 1,

@@ -18,12 +18,13 @@ from models.mechanisms.base import (
     public_error,
     truncated_mass,
 )
+from models.mechanisms.bounded import BoundedNoise
 from models.mechanisms.correlated import Correlated, CorrelatedSteps
 from models.mechanisms.gaussian import Gaussian
 from models.mechanisms.intervals import half_width, largest_sigma, sigma_of_sum
 from models.mechanisms.promises import admit, check_mechanism
 from models.mechanisms.raw import Raw
-from models.mechanisms.registry import MECHANISMS, parse
+from models.mechanisms.registry import MECHANISMS, parse, register_mechanism
 from models.mechanisms.suppressed import Suppressed
 from models.mechanisms.tiered import Tiered
 from models.mechanisms.versions import (
@@ -45,6 +46,7 @@ from models.mechanisms.window_parts import (
 __all__ = [
     "MECHANISMS",
     "NO_DESIGNS",
+    "BoundedNoise",
     "Composite",
     "Correlated",
     "CorrelatedSteps",
@@ -75,6 +77,7 @@ __all__ = [
     "most_revealed",
     "parse",
     "public_error",
+    "register_mechanism",
     "revealed_by_shift",
     "share_reveal_probability",
     "shared_reveal",

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from models.arguments import checked
 from models.exceptions import MechanismError
 from models.numerics.eigenvalues import extreme_eigenvalues
 from models.numerics.jit import jit
@@ -38,6 +39,7 @@ class CorrelatedNoise:
     factor: NDArray[np.float64]
 
     @classmethod
+    @checked(MechanismError)
     def of_covariance(cls, covariance: NDArray[np.float64]) -> CorrelatedNoise:
         """Noise with this covariance (n, n), in people squared; :class:`MechanismError` if it is none."""
         matrix = np.asarray(covariance, dtype=np.float64)

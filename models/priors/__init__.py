@@ -19,13 +19,20 @@ from models.priors.population import (
 )
 from models.priors.prior import MovementPrior, Triplets, law_at
 from models.priors.question import PLACE, Question
-from models.priors.states import second_order, with_stays
+from models.priors.states import (
+    DeviceView,
+    second_order,
+    states_that_look_like_places,
+    with_device,
+    with_stays,
+)
 
 __all__ = [
     "MOST_DRAWS",
     "NOT_SAID",
     "PLACE",
     "ChainView",
+    "DeviceView",
     "Evidence",
     "FittedWindows",
     "Lists",
@@ -44,6 +51,8 @@ __all__ = [
     "numbered_locations",
     "posterior_draws",
     "second_order",
+    "states_that_look_like_places",
+    "with_device",
     "with_draws",
     "with_stays",
 ]

@@ -1,4 +1,5 @@
-"""Priors with several states a place: habits of second order, and stays that last as long as they do.
+"""Priors with several states a place: habits of second order, stays that last as long as they do, and devices
+that miss people or count them falsely.
 
 What is to be guessed stays the place (:class:`~models.priors.prior.MovementPrior`).
 """
@@ -6,13 +7,16 @@ What is to be guessed stays the place (:class:`~models.priors.prior.MovementPrio
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.arguments import checked
 from models.exceptions import PriorError
+from models.priors.chain import ChainView
 from models.priors.prior import MovementPrior
+from models.priors.question import Question
 
 
 @checked(PriorError)
@@ -92,6 +96,76 @@ def with_stays(
                 found[here, here + 1] = 1.0 - leaves
     own = _own_places(person, places, size)
     return MovementPrior.from_dense(person, found, np.repeat(own, [law.size for law in laws]))
+
+
+class DeviceView(NamedTuple):
+    """A prior of somebody whom a device sees or misses, the locations where it counts, and what is asked.
+
+    ``counted`` are the locations, as in ``Schedule.raw([[view.counted]])``; ``question`` is which place.
+    """
+
+    prior: MovementPrior
+    counted: tuple[int, ...]
+    question: Question
+
+
+@checked(PriorError)
+def with_device(prior: MovementPrior, at: Sequence[int], misses: float, falsely: float = 0.0) -> DeviceView:
+    """The prior seen by a device at the places ``at``, which errs anew in each step.
+
+    Somebody who is there is missed with probability ``misses``, and somebody elsewhere counted ``falsely``.
+    Each place becomes two locations: itself, where the device does not count, and ``1 + highest + itself``,
+    where it does. So ceilings, attacks and plans need nothing new; they hold whatever the device does to
+    others, which the adversary knows. A device that counts everybody anew with these chances shows less than
+    an exact one, so that a ceiling for exact counts holds for it too.
+    """
+    for name, rate in (("misses", misses), ("falsely", falsely)):
+        if not 0.0 <= rate <= 1.0:
+            raise PriorError(f"{name} must lie in 0..1", rate, "give the probability of an error in a step")
+    here = np.isin(prior.places, at)
+    if not here.any():
+        raise PriorError(
+            f"a device must be at a place of person {prior.person!r}", tuple(at), "use location indices"
+        )
+    seen = np.where(here, 1.0 - misses, falsely)
+    chance = np.stack((1.0 - seen, seen))  # (2, K)
+    matrices = [
+        np.concatenate([np.tile(matrix.toarray(), (2, 1)) * own for own in chance], axis=1)
+        for matrix in prior.transitions
+    ]
+    start = None if prior.initial is None else (chance * prior.initial).reshape(-1)
+    above = 1 + int(prior.places.max())
+    places = np.concatenate((prior.places, prior.places + above))
+    groups = {
+        f"place {place}": [str(place), str(above + place)] for place in np.unique(prior.places).tolist()
+    }
+    return DeviceView(
+        MovementPrior.from_dense(prior.person, matrices, places, start),
+        tuple((above + np.unique(prior.places)).tolist()),
+        Question("spot", groups),
+    )
+
+
+def states_that_look_like_places(view: ChainView, covered: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+    """Places that are probably states of one place, by what moves and sensors give away; None for none.
+
+    Pairs of places, as a habit of second order has them, can be told: two of them lead to the same pairs or
+    to no common one. Where the places fall into groups of two or more like that, and no sensor tells any
+    group's members apart (``covered``: the locations of each), the first such group is given.
+    """
+    size, following = view.places.size, view.column_start.shape[0]
+    leads = np.zeros((size, size), dtype=bool)
+    for slot in range(following):
+        for y in range(size):
+            leads[view.row[view.column_start[slot, y] : view.column_start[slot, y + 1]], y] = True
+    kinds, kind = np.unique(leads, axis=0, return_inverse=True)
+    members = np.bincount(kind.reshape(-1))
+    is_of_pairs = len(kinds) > 1 and members.min() > 1 and kinds.sum(axis=0).max() == 1
+    groups = [view.places[kind.reshape(-1) == number] for number in range(len(kinds))]
+    is_told_apart = any(0 < np.isin(group, own).sum() < group.size for group in groups for own in covered)
+    if not is_of_pairs or is_told_apart or np.unique(view.places).size < size:
+        return None
+    return tuple(groups[0].tolist())
 
 
 def _numbers(person: str, what: str, given: ArrayLike) -> NDArray[np.float64]:

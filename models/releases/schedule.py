@@ -119,10 +119,11 @@ class Sensor:
     step is not counted. ``counts`` is what the deployment declares that it counts, None where nothing is
     declared. ``corrections`` is how many more values of one step are published at most, each with noise of
     its own; whether a correction is published must not depend on the counts. Accounts include all of them
-    from the start. ``position`` is a point on a plane, east and north in any unit, for maps only. ``window``
-    is what a count covers where that is not presence in one step; ``most_counts`` is then for the window, and
-    ``locations`` are all that the moves leave or reach. Sensors with one ``region`` are processed together
-    until their release, and share a noise key. ``per_day`` bounds how often one person is counted in a day.
+    from the start. ``position`` is a point on a plane, east and north in any unit, for maps only, and the
+    middle of a room of this ``size`` (width, depth in the same unit). ``window`` is what a count covers where
+    that is not presence in one step; ``most_counts`` is then for the window, and ``locations`` are all that
+    the moves leave or reach. Sensors with one ``region`` are processed together until their release, and
+    share a noise key. ``per_day`` bounds how often one person is counted in a day.
     Sensors that are ``part_of`` one device count its people by direction, mode or age: a person is in one of
     them at a time, so ``most_counts`` is for all of them together.
     """
@@ -138,6 +139,7 @@ class Sensor:
     region: str | None = field(default=None, compare=False)
     per_day: PerDay | None = None
     part_of: str | None = None
+    size: tuple[float, float] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """:class:`SensorError` for impossible values."""

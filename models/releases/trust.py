@@ -24,21 +24,25 @@ Measure = Literal["shortest-path", "resistance"]
 @checked(MechanismError)
 @dataclass(frozen=True)
 class TrustGraph:
-    """Who trusts whom: undirected edges with a length above 0 (1 = direct acquaintance)."""
+    """Who trusts whom: edges with a length above 0 (1 = direct acquaintance).
+
+    An edge holds both ways unless the graph ``is_directed``: then data flow from the first to the second.
+    """
 
     members: tuple[str, ...]
     edges: Mapping[tuple[str, str], float]
+    is_directed: bool = False
 
     def __post_init__(self) -> None:
         """:class:`MechanismError` for an edge to nobody or one without a length."""
         if len(set(self.members)) < len(self.members):
             raise MechanismError("members must be named once", list(self.members), "drop repeats")
         for pair, length in self.edges.items():
-            if self.edges.get(pair[::-1], length) != length:
+            if not self.is_directed and self.edges.get(pair[::-1], length) != length:
                 raise MechanismError(
                     f"the edge between {pair[0]!r} and {pair[1]!r} must have one length",
                     (length, self.edges[pair[::-1]]),
-                    "edges have no direction: give each once",
+                    "give each once, or say is_directed=True",
                 )
             if not set(pair) <= set(self.members) or pair[0] == pair[1]:
                 raise MechanismError("an edge must join two members", pair, "add the member or drop the edge")
@@ -47,17 +51,26 @@ class TrustGraph:
 
     @checked(MechanismError)
     def distances(self, owner: str, measure: Measure = "shortest-path") -> dict[str, float]:
-        """Distance of every member from ``owner``; inf where there is no path."""
+        """Distance of every member from ``owner``; inf where there is no path.
+
+        :class:`MechanismError` for an owner who is no member, and resistance in a directed graph.
+        """
         if owner not in self.members:
             raise MechanismError("the owner must be a member", repr(owner), "add it to the graph")
         position = {name: index for index, name in enumerate(self.members)}
         lengths, start = np.zeros((len(self.members), len(self.members))), position[owner]
         for (first, second), length in self.edges.items():
-            lengths[position[first], position[second]] = lengths[position[second], position[first]] = length
+            lengths[position[first], position[second]] = length
+            if not self.is_directed:
+                lengths[position[second], position[first]] = length
+        if measure == "resistance" and self.is_directed:
+            raise MechanismError("resistance must be of edges both ways", "a directed graph", "shortest-path")
         if measure == "resistance":
             values = _resistance_distances(lengths, start)
         else:  # Dijkstra's shortest paths from the owner alone
-            values = csgraph.shortest_path(lengths, method="D", directed=False, indices=[start]).reshape(-1)
+            values = csgraph.shortest_path(
+                lengths, method="D", directed=self.is_directed, indices=[start]
+            ).reshape(-1)
         return dict(zip(self.members, values.tolist(), strict=True))
 
 
@@ -83,16 +96,19 @@ def _resistance_distances(lengths: NDArray[np.float64], owner: int) -> NDArray[n
 Level = Callable[[float], float]
 
 
+@checked(MechanismError)
 def reciprocal_level(at_one: float) -> Level:
     """``epsilon(d) = at_one / d``, infinite at distance 0; :func:`assign_tiers` caps it."""
     return lambda distance: math.inf if distance == 0.0 else at_one / distance
 
 
+@checked(MechanismError)
 def exponential_level(at_zero: float, length: float) -> Level:
     """``epsilon(d) = at_zero exp(-d / length)``."""
     return lambda distance: at_zero * math.exp(-distance / length)
 
 
+@checked(MechanismError)
 def stepwise_level(steps: Sequence[tuple[float, float]]) -> Level:
     """The epsilon of the first of ``steps`` (largest distance, epsilon) within reach; 0 beyond the last."""
     return lambda distance: next((epsilon for most, epsilon in steps if distance <= most), 0.0)
@@ -122,7 +138,12 @@ def assign_tiers(
         raise MechanismError(
             "each allowed epsilon must have one name", f"{levels} and {called}", "give as many as levels"
         )
-    permitted = {name: level(distance) for name, distance in distances.items()}
+    try:
+        permitted = {name: float(level(distance)) for name, distance in distances.items()}
+    except (TypeError, ValueError) as error:
+        raise MechanismError(
+            "a level must be a function of the distance", str(error), "use reciprocal_level(1.0)"
+        ) from None
     highest = math.inf
     for distance, epsilon in sorted((distances[name], value) for name, value in permitted.items()):
         if math.isnan(epsilon) or epsilon < 0.0 or epsilon > highest:

@@ -15,19 +15,14 @@ from math import floor, isfinite, log10
 from pathlib import Path
 from typing import Any
 
-from accounting.ledgers import ReleaseLog
-from accounting.ledgers.units import UnitStatement, read_units
 from models.calendar import DAY
 from models.mechanisms import Gaussian, Suppressed, half_width, largest_sigma
 from models.priors import Population, law_at
 from models.releases import Schedule, SensorRelease, StepSchedule
-from stream_app.analysis.ledger_document import UNIT_HOURS, dp_document, unit_widths
 from stream_app.analysis.planning import ReleasePlan, plan_steps
 from stream_app.exceptions import SettingsError
-from stream_app.setup.declared import days_of
 from stream_app.setup.run_folder.durable import replace_file
 from stream_app.setup.settings import Settings
-from stream_app.watching.wording import unit_in_words
 
 
 class Period(StrEnum):
@@ -159,8 +154,6 @@ class Choice:
     name: str
     within: int | None  # the widest interval of a total; None where something is suppressed
     plan: ReleasePlan
-    units: tuple[UnitStatement, ...]
-    is_bounded: bool
 
     @property
     def mean_added(self) -> float:
@@ -175,14 +168,7 @@ class Choice:
             "within": self.within,
             "highest_mean_added": self.mean_added if has_people else None,
             "highest_ceiling": self.plan.view.value("most.ceiling") if has_people else None,
-            "differential_privacy_by_unit": [
-                {
-                    "unit": each.unit.value,
-                    "covers": unit_in_words(each, UNIT_HOURS, self.is_bounded),
-                    **dp_document(each.statement),
-                }
-                for each in self.units
-            ],
+            "differential_privacy_by_unit": self.plan.units_as_json(),
         }
 
 
@@ -209,14 +195,11 @@ def choices(
         )
     wanted = targeted(schedule, target, settings.step_seconds, expected)
     others = [(f"{times:g} times the noise", _times(wanted, times)) for times in (_TIMES if compare else ())]
-    steps, days = target.steps(settings.step_seconds), days_of(settings)
-    made = []
-    for name, each in (("as wanted", wanted), ("as in the schedule", schedule), *others):
-        log = ReleaseLog.of(each.steps)
-        units = read_units(log, settings.delta, days, *unit_widths(days.step_seconds, UNIT_HOURS))
-        planned = plan_steps(settings, each, population)
-        made.append(Choice(name, _widest(each, target, steps), planned, units, log.is_bounded))
-    return tuple(made)
+    steps = target.steps(settings.step_seconds)
+    return tuple(
+        Choice(name, _widest(each, target, steps), plan_steps(settings, each, population))
+        for name, each in (("as wanted", wanted), ("as in the schedule", schedule), *others)
+    )
 
 
 def _times(schedule: Schedule, times: float) -> Schedule:

@@ -19,7 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from models.text import safe_cell
+from stream_app.analysis.catalogue import CATALOGUE, Address, Measured, catalogue
 from stream_app.analysis.checked_run import SUMMARY
+from stream_app.analysis.ledger_document import units_of_run
 from stream_app.analysis.run_lines import ReleasedRow, RunTimes, released_days
 from stream_app.analysis.run_log import read_run
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
@@ -266,102 +268,88 @@ INTERVALS = (
 )
 """For readers of what was exported."""
 
-_FIELDS: tuple[dict[str, Any], ...] = (
-    {"name": "step", "type": "integer", "description": "number of the step, from 0"},
-    {"name": "start", "type": "datetime", "description": "beginning of the step, UTC, inclusive"},
-    {"name": "end", "type": "datetime", "description": "end of the step, UTC, exclusive"},
-    {"name": "sensor", "type": "string", "description": "name of the sensor"},
-    {
-        "name": "mechanism",
-        "type": "string",
-        "description": "how the value was released; suppressed = not at all",
-    },
-    {
-        "name": "sigma",
-        "type": "number",
-        "unit": "people",
-        "description": "standard deviation of the noise in the value; empty where the mechanism has none",
-    },
-    {
-        "name": "epsilon",
-        "type": "number",
-        "unit": "nats",
-        "description": "privacy level of a value released in tiers; empty otherwise",
-    },
-    {
-        "name": "value",
-        "type": "integer",
-        "unit": "people",
-        "description": "the released count, with its noise, so it may be negative; empty = not published, "
-        "which is no 0",
-    },
-    {
-        "name": "version",
-        "type": "integer",
-        "description": "1, or 2 and above for a further value of the same count, with noise of its own",
-    },
-    {
-        "name": "low",
-        "type": "integer",
-        "unit": "people",
-        "description": "the count is from low to high with the probability that intervals.confidence says",
-    },
-    {
-        "name": "high",
-        "type": "integer",
-        "unit": "people",
-        "description": "see low; empty = nothing is known",
-    },
+
+def _field(name: str, kind: str, description: str, unit: str = "") -> dict[str, Any]:
+    return {"name": name, "type": kind, **({"unit": unit} if unit else {}), "description": description}
+
+
+_FIELDS = (
+    _field("step", "integer", "number of the step, from 0"),
+    _field("start", "datetime", "beginning of the step, UTC, inclusive"),
+    _field("end", "datetime", "end of the step, UTC, exclusive"),
+    _field("sensor", "string", "name of the sensor"),
+    _field("mechanism", "string", "how the value was released; suppressed = not at all"),
+    _field(
+        "sigma",
+        "number",
+        "standard deviation of the noise in the value; empty where the mechanism has none",
+        unit="people",
+    ),
+    _field(
+        "epsilon",
+        "number",
+        "differential privacy of this count, if it is released in tiers; else empty",
+        unit="nats",
+    ),
+    _field(
+        "value",
+        "integer",
+        "the released count, with its noise, so it may be negative; empty = not published, which is no 0",
+        unit="people",
+    ),
+    _field(
+        "version",
+        "integer",
+        "1, or 2 and above for a further value of the same count, with noise of its own",
+    ),
+    _field(
+        "low",
+        "integer",
+        "the count is from low to high with the probability that intervals.confidence says",
+        unit="people",
+    ),
+    _field("high", "integer", "see low; empty = nothing is known", unit="people"),
 )
 _REQUIRED = ("step", "start", "end", "sensor", "mechanism", "version")
 _KEY = ["step", "sensor", "version"]
 
 _TOTALS_NAME = "totals"
-_TOTAL_FIELDS: tuple[dict[str, Any], ...] = (
-    {"name": "level", "type": "string", "description": "what is added up: a time by a space"},
-    {"name": "place", "type": "string", "description": "sensor or district; all = the city"},
-    {"name": "first_step", "type": "integer", "description": "first step of the total"},
-    {"name": "last_step", "type": "integer", "description": "last step of the total"},
-    {"name": "start", "type": "datetime", "description": "beginning of the first step, UTC, inclusive"},
-    {"name": "end", "type": "datetime", "description": "end of the last step, UTC, exclusive"},
-    {"name": "cells", "type": "integer", "description": "counts that were published and are added up"},
-    {
-        "name": "of",
-        "type": "integer",
-        "description": "counts that there are: with fewer cells something is missing, which is no 0",
-    },
-    {
-        "name": "value",
-        "type": "integer",
-        "unit": "people",
-        "description": "sum of the published values with their noise, so it may be negative; right on "
-        "average, and it adds up over places and times. Whoever was counted twice counts twice",
-    },
-    {
-        "name": "people",
-        "type": "integer",
-        "unit": "people",
-        "description": "the value, or 0 where it is negative: a number that people can have, too large on "
-        "average, which does not add up",
-    },
-    {
-        "name": "sigma",
-        "type": "number",
-        "unit": "people",
-        "description": "standard deviation of the noise in the value",
-    },
-    {
-        "name": "low",
-        "type": "integer",
-        "unit": "people",
-        "description": "the sum is from low to high with the probability that intervals.confidence says",
-    },
-    {
-        "name": "high",
-        "type": "integer",
-        "unit": "people",
-        "description": "see low; empty where a cell is missing or its noise is not known",
-    },
+_TOTAL_FIELDS = (
+    _field("level", "string", "what is added up: a time by a space"),
+    _field("place", "string", "sensor or district; all = the city"),
+    _field("first_step", "integer", "first step of the total"),
+    _field("last_step", "integer", "last step of the total"),
+    _field("start", "datetime", "beginning of the first step, UTC, inclusive"),
+    _field("end", "datetime", "end of the last step, UTC, exclusive"),
+    _field("cells", "integer", "counts that were published and are added up"),
+    _field("of", "integer", "counts that there are: with fewer cells something is missing, which is no 0"),
+    _field(
+        "value",
+        "integer",
+        "sum of the published values with their noise, so it may be negative; right on average, and it "
+        "adds up over places and times. Whoever was counted twice counts twice",
+        unit="people",
+    ),
+    _field(
+        "people",
+        "integer",
+        "the value, or 0 where it is negative: a number that people can have, too large on average, "
+        "which does not add up",
+        unit="people",
+    ),
+    _field("sigma", "number", "standard deviation of the noise in the value", unit="people"),
+    _field(
+        "low",
+        "integer",
+        "the sum is from low to high with the probability that intervals.confidence says",
+        unit="people",
+    ),
+    _field(
+        "high",
+        "integer",
+        "see low; empty where a cell is missing or its noise is not known",
+        unit="people",
+    ),
 )
 _TOTAL_REQUIRED = ("level", "place", "first_step", "last_step", "start", "end", "cells", "of")
 _TOTAL_KEY = ["level", "place", "first_step"]
@@ -457,18 +445,21 @@ def export_run(
     about: dict[str, str],
     level: float | None = None,
     totals: Sequence[Level] | None = None,
+    address: Address | None = None,
 ) -> Exported:
     """Write the releases of a run for the public; files of the same name are replaced, each as a whole.
 
     Intervals are at ``level``; None for the run's own confidence. ``totals`` of these levels are written,
-    too, for an empty list those that the run declares.
+    too, for an empty list those that the run declares. With an ``address`` there is a record for catalogues.
     :class:`OutputError` for a folder that is none of a run or has released nothing.
     """
     times, intervals = RunTimes(run), Intervals.of_run(run, level)
     make_folder(folder)
     tables: list[str] = []
     days = values = empty = 0
+    first = None
     last: list[ReleasedRow] = []
+    noise: dict[str, set[float]] = {}
     for day, rows in released_days(run, intervals):
         for kind, made in _TABLES.items():
             if kind in formats:
@@ -477,13 +468,15 @@ def export_run(
         days += 1
         published = sum(row.value is not None for row in rows)
         values, empty = values + published, empty + len(rows) - published
-        last = [row for row in rows if row.step == rows[-1].step]
+        first, last = first or rows[0], [row for row in rows if row.step == rows[-1].step]
+        for row in rows:
+            noise.setdefault(row.mechanism, set()).update(() if row.sigma is None else (row.sigma,))
     sums = [] if totals is None else complete_totals(run, totals, level)
     for kind, made_of in _TOTALS.items() if sums else ():
         if kind in formats:
             tables.append(f"{_TOTALS_NAME}.{kind}")
             replace_file(folder / tables[-1], made_of(sums))
-    if not last:
+    if first is None:
         raise OutputError(f"{run} must have released something", "nothing", "export it once a step is closed")
     ceiling, verdict = period_ceiling(run, last[-1].step), run_verdict(run)
     files = [*tables]
@@ -498,12 +491,48 @@ def export_run(
     if ExportFormat.NGSI_LD in formats:
         entities = crowd_flow(last, times.deployment, places, verdict, intervals.level)
         files.append(_write(folder, "last-step.jsonld", entities))
-    if tables:
-        described = data_package(
-            times.deployment, times.step_seconds, tables, ceiling, verdict, about, intervals.level
+    described = data_package(
+        times.deployment, times.step_seconds, tables, ceiling, verdict, about, intervals.level
+    )
+    if address is not None:
+        record = catalogue(
+            address,
+            about.get("publisher") or times.deployment,
+            described,
+            files,
+            (first.start, first.end, last[-1].end),
+            [_noise_in_words(*each) for each in sorted(noise.items())],
+            _measured(run, described),
+            [places[name] for name in sorted({row.sensor for row in last} & places.keys())],
         )
+        files.append(_write(folder, CATALOGUE, record))
+    if tables:
         files.append(_write(folder, "datapackage.json", described))
     return Exported(tuple(files), days, values, empty, ceiling, verdict, len(sums))
+
+
+def _noise_in_words(mechanism: str, sigmas: set[float]) -> str:
+    ends = sorted({f"{sigma:g}" for sigma in (min(sigmas), max(sigmas))}, key=float) if sigmas else ()
+    return f"{mechanism}, sigma {' to '.join(ends)} people" if ends else mechanism
+
+
+def _measured(run: Path, described: Mapping[str, Any]) -> list[Measured]:
+    """What a catalogue states in figures: the ceiling, epsilon by unit of privacy, and the intervals."""
+    ceiling, intervals = described["ceiling"], described["intervals"]
+    return [
+        Measured(
+            "highest ceiling", ceiling["highest"], f"highest ceiling of the period: {ceiling['condition']}"
+        ),
+        *(
+            Measured(
+                f"epsilon of the {each['unit']}",
+                each["epsilon"],
+                f"differential privacy at delta {each['delta']:g} of the {each['unit']}: {each['covers']}",
+            )
+            for each in units_of_run(run)
+        ),
+        Measured("confidence of intervals", intervals["confidence"], intervals["meaning"]),
+    ]
 
 
 def _write(folder: Path, name: str, document: object) -> str:

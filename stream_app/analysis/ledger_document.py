@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from accounting.ledgers import (
     read_reconstruction,
 )
 from accounting.ledgers.bayesian import Declared, read_bayesian
-from accounting.ledgers.units import Unit, read_units
+from accounting.ledgers.units import Unit, UnitStatement, read_units
 from accounting.settings import HorizonSettings
 from models.calendar import Days
 from models.exceptions import TallyguardError
@@ -31,12 +32,22 @@ from models.priors import Population
 from models.releases import SensorRegistry, in_single_steps, schedule_in_single_steps
 from stream_app.analysis.checked_run import NO_RECORD, check_run
 from stream_app.exceptions import OutputError, SettingsError, restoring
+from stream_app.setup.declared import bounded_days, days_of
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.run_folder.durable import parsed_line, whole_lines
-from stream_app.setup.run_folder.run_settings import load_run, priors_in_words, registries_of
+from stream_app.setup.run_folder.run_settings import (
+    load_run,
+    people_of_run,
+    priors_in_words,
+    registries_of,
+    sensors_of_run,
+    settings_of_run,
+    with_recorded_windows,
+)
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.settings import Settings
+from stream_app.setup.settings_sources import load_settings
 from stream_app.steps import first_slot_of
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import unit_in_words, why_no_epsilon
@@ -187,15 +198,31 @@ def unit_widths(step_seconds: int, hours: tuple[float, float]) -> tuple[int, int
     return any_hours, visit
 
 
-def _by_unit(log: ReleaseLog, delta: float, days: Days, hours: tuple[float, float]) -> list[Document]:
+def units_of_run(folder: Path) -> list[dict[str, Any]]:
+    """Differential privacy by unit of what a run has released so far; it needs no priors."""
+    settings = settings_of_run(folder, load_settings(None))
+    names = people_of_run(folder, settings, None).location_names
+    registry = with_recorded_windows(folder, sensors_of_run(folder, settings, names))
+    days = bounded_days(settings, registry) or days_of(settings)
+    return _by_unit(load_log(folder, registry), settings.delta, days, UNIT_HOURS)
+
+
+def _by_unit(log: ReleaseLog, delta: float, days: Days, hours: tuple[float, float]) -> list[dict[str, Any]]:
+    found = read_units(log, delta, days, *unit_widths(days.step_seconds, hours))
+    return units_as_json(found, hours, is_bounded=log.is_bounded)
+
+
+def units_as_json(
+    found: Sequence[UnitStatement], hours: tuple[float, float] = UNIT_HOURS, *, is_bounded: bool
+) -> list[dict[str, Any]]:
     """What each unit is, what it covers, and its guarantee."""
     return [
         {
-            "unit": found.unit.value,
-            "covers": unit_in_words(found, hours, log.is_bounded),
-            **dp_document(found.statement),
+            "unit": each.unit.value,
+            "covers": unit_in_words(each, hours, is_bounded),
+            **dp_document(each.statement),
         }
-        for found in read_units(log, delta, days, *unit_widths(days.step_seconds, hours))
+        for each in found
     ]
 
 

@@ -100,7 +100,7 @@ def draw_choices(choices: Sequence[Choice], target: Accuracy, output: Path) -> N
     for x, each in known:
         colour, marker = _MARKS.get(each.name, ("#0072B2", "o"))
         axes.plot([x], [each.mean_added], marker, color=colour, markersize=9, label=each.name)
-        epsilon = epsilon_in_words(each.units[0].statement.epsilon)
+        epsilon = epsilon_in_words(each.plan.units[0].statement.epsilon)
         axes.annotate(f"epsilon {epsilon}", (x, each.mean_added), (6, 5), textcoords="offset points", size=8)
     axes.set(
         xlabel=f"within so many people, {100.0 * target.level:g} times in 100 ({target.period.value})",

@@ -15,12 +15,17 @@ from typing import Any
 
 from accounting.continuous import RiskSummary, SharesOfPeople, shares_of_people
 from accounting.continuous.shadow import MeanAttack
+from accounting.ledgers import ReleaseLog
+from accounting.ledgers.units import UnitStatement, read_units
+from models.calendar import Days
 from models.mechanisms import Mechanism, public_error
 from models.priors import Population
 from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, in_single_steps
 from stream_app.analysis.alternatives import Alternative, VariedRisks, answers, vary
 from stream_app.analysis.crowd import CrowdSoFar, PlannedCrowd
+from stream_app.analysis.ledger_document import UNIT_HOURS, unit_widths, units_as_json
 from stream_app.setup.combinations import Runner, refuse
+from stream_app.setup.declared import days_of
 from stream_app.setup.given_priors import facts_of
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.release_settings import CROWD, INFORMED, AdversaryName
@@ -111,6 +116,8 @@ class ReleasePlan:
 
     people: int
     steps: tuple[PlannedStep, ...]
+    days: Days
+    delta: float
     as_run: bool = True
     warning: str | None = None
     note: str | None = None
@@ -150,6 +157,19 @@ class ReleasePlan:
         """What was decided, without the slot of its first step."""
         return Schedule(tuple(step.decided.schedule for step in self.steps))
 
+    @cached_property
+    def _log(self) -> ReleaseLog:
+        return ReleaseLog.of(self.schedule.steps)
+
+    @cached_property
+    def units(self) -> tuple[UnitStatement, ...]:
+        """Differential privacy of the plan by unit."""
+        return read_units(self._log, self.delta, self.days, *unit_widths(self.days.step_seconds, UNIT_HOURS))
+
+    def units_as_json(self) -> list[dict[str, Any]]:
+        """The same in words and numbers."""
+        return units_as_json(self.units, is_bounded=self._log.is_bounded)
+
     def sensors(self) -> tuple[SensorPlan, ...]:
         """Each sensor's share, in the order of their first announcement."""
         found: dict[str, list[Mechanism]] = {}
@@ -181,6 +201,7 @@ class ReleasePlan:
                 "at_risk": {f"{level:g}": share for level, share in personas.shares.items()},
             },
             "figures": self.view.as_json(),
+            "differential_privacy_by_unit": self.units_as_json(),
         }
 
 
@@ -257,7 +278,8 @@ def _decided(
     varied = answers(others, schedule, settings, plan.first_slot, lambda: progress(next(numbers), all_steps))
     personas = shares_of_people(population, accountant.risk(), settings.thresholds)
     warning = habits_warning(accountant)
-    found = ReleasePlan(population.everybody, tuple(steps), as_run, warning, note, varied, personas)
+    whose = population.everybody, tuple(steps), days_of(settings), settings.delta
+    found = ReleasePlan(*whose, as_run, warning, note, varied, personas)
     planned = None if so_far is None else so_far.planned()
     about = About.of(settings)
     if planned is not None and settings.adversary == CROWD:

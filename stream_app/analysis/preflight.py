@@ -37,7 +37,16 @@ from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry, regions_by_sensor
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
-from stream_app.steps import DeviceWatch, StepClock, first_slot_of, is_activations, make_plan, tier_file
+from stream_app.steps import (
+    DeviceWatch,
+    StepClock,
+    declared_totals,
+    first_slot_of,
+    is_activations,
+    make_plan,
+    require_sensors,
+    tier_file,
+)
 from stream_app.steps.policy import announced_sensors, designs_of, policy_from
 from stream_app.watching.glossary import texts
 from stream_app.watching.prior_notes import basis_note
@@ -487,6 +496,8 @@ def _about_exclusions(
     if settings is None:
         return
     preflight.load("quality.largest_counts", lambda: DeviceWatch.of(settings.quality, registry))
+    names = [each.name for each in registry.sensors]
+    preflight.load("occupancy", lambda: require_sensors(declared_totals((), settings.occupancy), names))
     path = settings.quality.exclusions
     found = preflight.load(str(path), lambda: load_exclusions(settings, registry))
     if path is None or found is None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared import ConfigOption, JsonOption, print_json, say
+from stream_app.cli.shared import ConfigOption, JsonOption, print_json, say_findings
 
 
 class AskedRunner(StrEnum):
@@ -69,10 +69,6 @@ def check(
     if json:
         print_json([finding.as_json() for finding in findings])
     else:
-        marks = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "problem": "[red]problem[/]"}
-        for finding in findings:
-            say(f"{marks[finding.level]} [bold]{finding.subject}[/]: {finding.sentence}")
-            if finding.remedy:
-                say(f"        {finding.remedy}")
+        say_findings(findings)
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 def demo(
-    steps: Annotated[int, typer.Option(help="Hours to simulate.")] = 48,
+    steps: Annotated[
+        int | None, typer.Option(help="Hours to simulate: 48, of a building a week (168).")
+    ] = None,
     people: Annotated[int, typer.Option(help="People in the city.")] = 2000,
     seed: Annotated[int, typer.Option(help="Seed of the city; the same seed gives the same demo.")] = 20260,
     seconds_per_step: Annotated[
@@ -37,22 +39,26 @@ def demo(
     listen: Annotated[
         str, typer.Option(help='Address of page and metrics; port 0 is any, "" none.')
     ] = "127.0.0.1:0",
+    building: Annotated[
+        bool, typer.Option("--building", help="An office of 120 people and 40 rooms instead of the city.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show the whole engine on a simulated city.
+    """Show the whole engine on a simulated city, or on the rooms of an office.
 
     Needs no data, no broker and no network. Ends by itself, with who is most exposed and what noise would do.
 
     \b
     Examples:
       tallyguard demo
+      tallyguard demo --building
       tallyguard demo --people 20000 --steps 72 --seconds-per-step 0
     """
-    from stream_app.starting.demo import run_demo
+    from stream_app.starting.demo import CITY_STEPS, WEEK, run_demo
     from stream_app.watching.events import Observer, StepClosed
 
     with progress() as bar:
-        task = bar.add_task("simulated hours", total=steps)
+        task = bar.add_task("simulated hours", total=steps or (WEEK if building else CITY_STEPS))
 
         class Advance(Observer):
             def closed(self, event: StepClosed) -> None:
@@ -62,6 +68,7 @@ def demo(
             output=output,
             steps=steps,
             people=people,
+            building=building,
             seed=seed,
             seconds_per_step=seconds_per_step,
             listen=listen,

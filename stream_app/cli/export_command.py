@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.analysis.catalogue import Address, Rhythm
 from stream_app.cli.shared import JsonOption, print_json, say, stdout
 
 if TYPE_CHECKING:
@@ -48,6 +49,16 @@ def export(
             '"declared" for those of the setting totals. May be repeated.'
         ),
     ] = None,
+    catalogue: Annotated[
+        str | None,
+        typer.Option(
+            help="Web address of the folder the files will be in: also writes a record for data portals."
+        ),
+    ] = None,
+    contact: Annotated[str | None, typer.Option(help="Mail address for questions, in that record.")] = None,
+    rhythm: Annotated[
+        Rhythm, typer.Option(help="How often you will export again, in that record.")
+    ] = Rhythm.UNKNOWN,
     json: JsonOption = False,
 ) -> None:
     """Write what a run has released as open data.
@@ -57,13 +68,15 @@ def export(
     kept, as its report says; the last step as GeoJSON and as NGSI-LD CrowdFlowObserved. What was not
     published is empty, never 0. Each value has the ends of an interval in which the count is with the
     probability --level. Of tiered releases only what everybody may read is written. Run it again
-    whenever there is more: files are replaced as a whole.
+    whenever there is more: files are replaced as a whole. With --catalogue catalogue.jsonld describes all
+    of it by DCAT-AP 3 and mobilityDCAT-AP, which data portals harvest.
 
     \b
     Examples:
       tallyguard export out --output open-data --licence CC-BY-4.0
       tallyguard export out --output open-data --totals "day by district" --totals "week by city"
       tallyguard export out --output open-data --format geojson --format ngsi-ld
+      tallyguard export out --output open-data --catalogue https://data.example.org/counts --rhythm daily
     """
     from stream_app.analysis.export import ExportFormat, export_run, places_of_run
     from stream_app.setup.sensor_files import sensor_degrees
@@ -72,7 +85,8 @@ def export(
     said = {"licence": licence, "title": title, "publisher": publisher}
     about = {name: text for name, text in said.items() if text}
     places = places_of_run(run, None if sensors is None else sensor_degrees(sensors))
-    found = export_run(run, output, formats, places, about, level, _levels(totals))
+    address = None if catalogue is None else Address(catalogue, contact, rhythm)
+    found = export_run(run, output, formats, places, about, level, _levels(totals), address)
     if json:
         print_json({**vars(found), "output": str(output)})
         return

@@ -13,13 +13,16 @@ import typer
 from stream_app.cli.shared import (
     COUNT_FILES,
     Channels,
+    InOption,
     PeriodChoice,
+    PeriodOption,
     add_numbers,
     new_table,
     own_command,
     print_sensors,
     progress,
     say,
+    say_findings,
     setting_option,
     stderr,
     stdout,
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
 _DELTA: float = OPTION_SETTINGS["delta"].default
 _YEAR_SECONDS = 365 * 86_400
 _REMEDY = "fewer days or more noise (--days, --epsilon)"
+_ONE_NOISE = "--within and --sigma both choose the noise: give one of them"
+_OF_A_BUILDING = ("counts", "output", "sigma", "within", "often", "period")
+_SHOWN_SENSORS = 5
 _USEFUL_EPSILON = 10.0  # beyond it a guarantee lets odds change 20,000-fold
 
 
@@ -52,6 +58,7 @@ class HabitsChoice(StrEnum):
 
 
 def init(
+    context: typer.Context,
     counts: Annotated[Path, typer.Argument(help=COUNT_FILES)],
     output: Annotated[Path, typer.Option(help="New folder for the files.")],
     sensors: Annotated[Path | None, typer.Option(help="List of sensors (CSV) with name, lat, lon.")] = None,
@@ -116,15 +123,13 @@ def init(
         str | None,
         typer.Option(help="Instead of --epsilon: the most noise with which a total is so many people off."),
     ] = None,
-    often: Annotated[float, typer.Option("--in", help="How often in 100 it is to be within that.")] = 95.0,
-    period: Annotated[
-        PeriodChoice, typer.Option("--for", help="What --within is about: a sensor's total of so long.")
-    ] = PeriodChoice.STEP,
+    often: InOption = 95.0,
+    period: PeriodOption = PeriodChoice.STEP,
     habits: Annotated[
         HabitsChoice | None, typer.Option(help="Account for nobody, or for invented people.")
     ] = None,
 ) -> None:
-    """Make a deployment from counts and nothing else.
+    """Make a deployment from counts and nothing else, or from a building as a table.
 
     Reads a file as cities have it: a column a sensor, or time, sensor and count in each row. What is not said
     is found out, by a preset that knows the file or column by column; `connect guess` prints what was found,
@@ -134,8 +139,13 @@ def init(
     only; --habits assumed adds invented people, and shows how much the answer depends on what was assumed.
     Forms of the file: docs/reference/file-formats.md.
 
+    A .toml file describes a building: rooms, desks, doors, who works there and when, calendars
+    (docs/how-to/rooms.md). Its deployment has sensors, places, questions and priors, and is checked; only
+    --output, --sigma and --within go with it.
+
     \b
     Examples:
+      tallyguard init building.toml --output office
       tallyguard init counts.csv --sensors sensors.csv --timezone Europe/Vienna --output city
       tallyguard init counts.csv --within 50 --in 95 --for day --output city
       tallyguard init counts.parquet --time-column time --habits assumed --days 7 --output city
@@ -145,6 +155,13 @@ def init(
     from stream_app.starting.counts.deployment_files import least_sigma, require_new, sensor_places
 
     require_new(output)
+    if counts.suffix.lower() == ".toml":
+        for name in context.params:
+            source = context.get_parameter_source(name)
+            if source is not None and source.name == "COMMANDLINE" and name not in _OF_A_BUILDING:
+                raise typer.BadParameter(f"{counts} is a building: leave out --{name.replace('_', '-')}")
+        _init_building(counts, output, sigma, within and (within, often, period))
+        return
     timezone = timezone or _prompted("Time zone of the times, if they show the clock on the wall", "")
     read = read_counts(
         counts,
@@ -171,7 +188,7 @@ def init(
     deployment = NewDeployment(output.resolve().name, taken, places, sigma or 1.0, most_counts_per_day)
     if within is not None:
         if sigma is not None:
-            raise typer.BadParameter("--within and --sigma both choose the noise: give one of them")
+            raise typer.BadParameter(_ONE_NOISE)
         deployment = replace(deployment, sigma=_sigma_for(within, often, period, taken.step_seconds))
     elif sigma is None:
         least = least_sigma(deployment.spent().rho_value(), epsilon, _DELTA)
@@ -185,6 +202,47 @@ def init(
     if table:
         _print_dependence(table)
     _print_next(output, population is not None)
+
+
+def _init_building(
+    path: Path, output: Path, sigma: float | None, accuracy: tuple[str, float, PeriodChoice] | None
+) -> None:
+    """An occupancy service of a building, checked."""
+    from stream_app.analysis.preflight import check_files
+    from stream_app.starting.building import PRIORS, load_building, people_of, write_building
+
+    building = load_building(path)
+    if accuracy is not None:
+        if sigma is not None:
+            raise typer.BadParameter(_ONE_NOISE)
+        sigma = _sigma_for(*accuracy, building.step_minutes * 60)
+    if sigma is not None:
+        building = building.model_copy(update={"sigma": sigma})
+    population, remarks = people_of(building) if building.people else (None, ())
+    left_out = write_building(output, building, population)
+    say(
+        f"{len(building.rooms)} rooms, {len(building.desks)} desks, {len(building.doors)} doors; steps of "
+        f"{building.step_minutes} min from Monday {building.first_day} on; sigma {building.sigma:g}."
+    )
+    for remark in remarks:
+        say(remark)
+    if left_out:
+        names = ", ".join(each.sensor for each in left_out[:_SHOWN_SENSORS])
+        more = len(left_out) - _SHOWN_SENSORS
+        say(
+            f"Not released, since fewer than {building.least_people:g} people (least_people) use what they "
+            f"count: {names}{f' and {more} more' if more > 0 else ''}."
+        )
+    config, priors = output / "tallyguard.toml", output / PRIORS if population is not None else None
+    findings = check_files(config=config, priors=priors)
+    say_findings(findings)
+    if any(finding.level == "problem" for finding in findings):
+        raise typer.Exit(1)
+    settings = f"--config {config}{'' if priors is None else f' --priors {priors}'}"
+    say(
+        "A ceiling holds for people whose days are as the description says. Next:\n"
+        f"  {own_command()} run {settings} --input messages.jsonl --output out --create-keys"
+    )
 
 
 def _sigma_for(within: str, often: float, period: PeriodChoice, step_seconds: int) -> float:

@@ -155,7 +155,7 @@ def _print(document: dict[str, Any]) -> None:
         say(f"Note: {document['note']}.")
     for statement in document["differential_privacy"]:
         say(_dp_sentence(statement))
-    _print_units(document["differential_privacy_by_unit"])
+    print_units(document["differential_privacy_by_unit"])
     say(_sentence("Bayesian privacy of whole traces", document["bayesian"]))
     say(_reconstruction_sentence(document["reconstruction"]))
     for name in ("inferential", "oracle"):
@@ -163,7 +163,7 @@ def _print(document: dict[str, Any]) -> None:
             say(_sentence(name.capitalize(), document[name]))
 
 
-def _print_units(units: list[dict[str, Any]]) -> None:
+def print_units(units: list[dict[str, Any]]) -> None:
     """Epsilon of each unit, with what it covers."""
     from stream_app.watching.wording import epsilon_in_words
 

@@ -17,11 +17,13 @@ from stream_app.cli.shared import (
     CompanionsOption,
     ConfigOption,
     HorizonOption,
+    InOption,
     JsonOption,
     KnownOption,
     LeastOption,
     MistakesOption,
     PeriodChoice,
+    PeriodOption,
     PriorsOption,
     VaryOption,
     add_numbers,
@@ -70,10 +72,8 @@ def plan(
             help="Choose the noise by how far off a total may be: 5 people, or 10% of those expected."
         ),
     ] = None,
-    often: Annotated[float, typer.Option("--in", help="How often in 100 it is to be within that.")] = 95.0,
-    period: Annotated[
-        PeriodChoice, typer.Option("--for", help="What --within is about: a sensor's total of so long.")
-    ] = PeriodChoice.STEP,
+    often: InOption = 95.0,
+    period: PeriodOption = PeriodChoice.STEP,
     write: Annotated[
         Path | None, typer.Option(help="Write the schedule with the noise that --within chose.")
     ] = None,
@@ -86,8 +86,9 @@ def plan(
     """Decide a whole schedule in advance.
 
     Shows what each step will be released with and why, by how many people each sensor's counts will be off,
-    and how everybody's risk will develop. Decisions need no counts: a run on the same files decides the same.
-    A run splits people by pseudonym, so name the same pseudonym key as the run where a budget decides.
+    how everybody's risk will develop, and epsilon by unit of privacy. Decisions need no counts: a run on the
+    same files decides the same. A run splits people by pseudonym, so name the same pseudonym key as the run
+    where a budget decides.
     A budget is kept against the adversary of the settings, or of --adversary, as in a run.
     With --within the noise is chosen for an accuracy, and what it costs in ceilings and epsilon is shown
     beside what the schedule's own noise does. Without --priors nobody's risk is computed; in a crowd the plan
@@ -241,16 +242,14 @@ def _print_choices(
             shortened(each.mean_added, 3, UP) if has_people else "-",
             shortened(highest, 3, UP) if has_people else "-",
         )
-        spent.add_row(each.name, *(epsilon_in_words(own.statement.epsilon) for own in each.units))
+        spent.add_row(each.name, *(epsilon_in_words(own.statement.epsilon) for own in each.plan.units))
     console.print(costs)
     console.print(spent)
     say(
         f"Within: the widest interval at {100.0 * wanted.level:g} in 100, in people; not always: something "
         "is not published. Added: the mean added risk of the step at which it is highest. Epsilon is at "
-        f"delta {found[0].units[0].statement.delta:g}, of what each unit covers: "
-        + "; ".join(
-            f"{each['unit']}, {each['covers']}" for each in found[0].as_json()["differential_privacy_by_unit"]
-        )
+        f"delta {found[0].plan.units[0].statement.delta:g}, of what each unit covers: "
+        + "; ".join(f"{each['unit']}, {each['covers']}" for each in found[0].plan.units_as_json())
         + "."
     )
 
@@ -266,6 +265,7 @@ def _print_shares(found: SharesOfPeople) -> None:
 
 
 def _print_plan(planned: ReleasePlan) -> None:
+    from stream_app.cli.ledger_command import print_units
     from stream_app.watching.wording import DISTANCE, UP, forecast_in_words, shortened
 
     console, crowd = stdout(), planned.crowd
@@ -312,6 +312,7 @@ def _print_plan(planned: ReleasePlan) -> None:
     )
     for each in planned.view.group("headline"):
         say(each.sentence)
+    print_units(planned.units_as_json())
     if crowd is not None:
         _print_crowd(crowd)
     if planned.personas is not None:

@@ -45,8 +45,12 @@ def check(
         typer.Option(help="What the attack sees (JSON); nothing by default. Its length is the horizon."),
     ] = None,
     attack: Annotated[
-        str, typer.Option(help="The attack to try: map, prior, constant or marginal.")
-    ] = "marginal",
+        str | None,
+        typer.Option(
+            help="The attack to try: marginal (default), map, prior or constant; prior (default) or constant "
+            "where states share a place."
+        ),
+    ] = None,
     groups: Annotated[int, typer.Option(help="Groups of people, by what is predicted of them.")] = 4,
     held_out_windows: Annotated[
         int | None,
@@ -92,17 +96,11 @@ def check(
         --held-out-windows 336 --horizon 10
     """
     from accounting.audit.calibration import CheckSettings
-    from models.exceptions import PriorError
     from models.prior_files import load_population
     from stream_app.analysis.priors_against_traces import WindowOptions, check_files
 
     population = load_population(priors)
-    if population.shares_places:
-        raise PriorError(
-            "priors that are held against traces must have one state for each place",
-            "states that share a place",
-            "check the priors of places that these were made from; traces do not show states",
-        )
+    attack = attack or ("prior" if population.shares_places else "marginal")
     zone, days = clock_of(timezone, holidays, config)
     windows = WindowOptions(
         window_seconds,

@@ -146,6 +146,13 @@ def fit(
     shrinkage_weight: Annotated[
         float, typer.Option(help="Moves that a person's row without a cycle counts for in each slot.")
     ] = 5.0,
+    order: Annotated[
+        int, typer.Option(help="2: the next place may depend on the one before, where that predicts better.")
+    ] = 1,
+    dwell: Annotated[
+        bool,
+        typer.Option("--dwell", help="It may depend on how long one has stayed, where that predicts better."),
+    ] = False,
     evidence: Annotated[
         Path | None,
         typer.Option(
@@ -173,6 +180,9 @@ def fit(
     Spatio-Temporal Data"; each choice it leaves open is an option. They also chose people and places by the
     held-out windows: --ranking rows --min-windows-counted all.
 
+    With --order 2 or --dwell priors have several states a place, if training moves are then less surprising,
+    each predicted from those before it.
+
     \b
     Examples:
       tallyguard priors fit checkins.parquet --output priors.json
@@ -180,6 +190,8 @@ def fit(
         --origin epoch --held-out-windows 0
       tallyguard priors fit checkins.csv --output priors.parquet --window-seconds 3600 --slots 168
         --origin midnight --timezone Europe/Vienna --holidays holidays.txt
+      tallyguard priors fit checkins.csv --output priors.parquet --window-seconds 3600 --slots 24
+        --origin epoch --order 2 --dwell
     """
     given = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
     given["origin"] = int(origin) if origin.lstrip("-").isdecimal() else origin
@@ -264,10 +276,24 @@ def _surprise_in_words(found: dict[str, Any]) -> str:
     if surprise is None or equal is None:
         return "Evidence: none, as a training move was impossible by those before it; smooth more."
     compared = "" if surprise == equal else f", {equal:.3f} with equal weights for all windows"
+    chosen = ""
+    if len(found["by_habit"]) > 1:
+        said = [
+            f"{_HABITS[habit]} {'impossible' if value is None else f'{value:.3f}'}"
+            for habit, value in found["by_habit"].items()
+        ]
+        chosen = f" Of what was tried it is the least: {', '.join(said)}."
     return (
         f"Evidence: {found['moves']:,} training moves, each predicted from those before it: surprise "
-        f"{surprise:.3f} nats a move{compared}. Less is better on these windows only."
+        f"{surprise:.3f} nats a move{compared}.{chosen} Less is better on these windows only."
     )
+
+
+_HABITS = {
+    "places": "by the present place",
+    "second order": "by the last two places",
+    "stays": "by the place and the stay so far",
+}
 
 
 def _prediction_in_words(prediction: dict[str, Any] | None) -> str:

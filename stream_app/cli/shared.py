@@ -9,7 +9,7 @@ import errno
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from accounting.exposure.crowd import CrowdAdversary
     from models.mechanisms import Designs
+    from stream_app.analysis.preflight import Finding
     from stream_app.kafka.broker.connection import Connection
     from stream_app.kafka.broker.topics import Topics
     from stream_app.setup.settings import Settings
@@ -149,6 +150,10 @@ NewPriorsOption = Annotated[
         "adversary is taken to know where these people were then.",
         show_default=False,
     ),
+]
+InOption = Annotated[float, typer.Option("--in", help="How often in 100 it is to be within that.")]
+PeriodOption = Annotated[
+    PeriodChoice, typer.Option("--for", help="What --within is about: a sensor's total of so long.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HorizonOption = Annotated[int | None, setting_option("horizon")]
@@ -280,6 +285,15 @@ def print_json(document: object) -> None:
     """One JSON document on stdout; numbers in full, never NaN or Infinity."""
     json.dump(document, sys.stdout, ensure_ascii=False, allow_nan=False, indent=2)
     sys.stdout.write("\n")
+
+
+def say_findings(findings: Iterable[Finding]) -> None:
+    """What was checked, a line each, and what to do where something is wrong."""
+    marks = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "problem": "[red]problem[/]"}
+    for finding in findings:
+        say(f"{marks[finding.level]} [bold]{finding.subject}[/]: {finding.sentence}")
+        if finding.remedy:
+            say(f"        {finding.remedy}")
 
 
 def progress() -> Progress:

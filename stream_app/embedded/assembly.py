@@ -419,7 +419,8 @@ def run(
             stop_on_signals() as request,
             _open(options, request, chunks, journal.last_commit, wait_seconds) as lines,
         ):
-            totals = [TotalsFile(options.output, totals_of_run(options.output))] if settings.totals else []
+            has_totals = settings.totals or settings.occupancy
+            totals = [TotalsFile(options.output, totals_of_run(options.output))] if has_totals else []
             panel = panel_observer(settings, population, accounted.accountant.settings, observer)
             runner = EmbeddedRunner(
                 engine,

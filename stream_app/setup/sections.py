@@ -6,7 +6,7 @@ Modules are imported singly, as the settings are.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -24,6 +24,7 @@ from pydantic_settings import NoDecode
 
 from models.private_files import readable_by_others
 from stream_app.setup.option_settings import OPTION_SETTINGS
+from stream_app.setup.total_levels import Occupancy
 
 if TYPE_CHECKING:
     from models.priors import Question
@@ -204,7 +205,18 @@ IntervalEnds = Annotated[
     ),
 ]
 Tolerance = Annotated[
-    int, Field(ge=0, description="how far a time may be off the bound of a step and be taken for it")
+    int,
+    Field(
+        ge=0,
+        description="how far a time may be off the bound of a step and be taken for it (clocks drift)",
+    ),
+]
+VersionNumbers = Annotated[
+    dict[str, Annotated[int, Field(ge=0, le=1000)]],
+    Field(
+        description="what `version` says, and its number: 0 = provisional, left out; 1 = the first count; "
+        "from 2 on = a corrected one, which sensors must declare"
+    ),
 ]
 
 
@@ -225,8 +237,9 @@ class PayloadSettings(Section):
     )
     records: NameList = Field(
         default=(),
-        description="path of the list that holds the counts, of several the first that is there; none = the "
-        "payload itself, a list or one record",
+        description="path of the list that holds the counts, of several the first that is there, or of an "
+        "object with a record for each sensor, whose name is then its `key`; none = the payload itself, a "
+        "list or one record",
     )
     sensor: NameList = Field(default=(), description="path of the sensor; of several the first that is there")
     sensor_pattern: str | None = Field(
@@ -287,6 +300,16 @@ class PayloadSettings(Section):
         default="not_counted",
         description="a total below the one before: the step was not counted, or the counter began again at 0",
     )
+    began: NameList = Field(
+        default=(),
+        description="path of the time at which a counter of totals began (its boot): another one, further "
+        "off than tolerance_seconds, is a reset, also where the total is higher",
+    )
+    version: NameList = Field(
+        default=(),
+        description="path of the version of a count: none or 1 = the first, from 2 on = a corrected one",
+    )
+    versions: VersionNumbers = Field(default_factory=dict)
     uptime: str | None = Field(
         default=None, description="path of the share of the interval in which the counter worked"
     )
@@ -496,10 +519,14 @@ class SensorThingsSettings(Section):
     )
     decimals: Decimals = "refuse"
     largest_factor: LargestFactor = None
+    version: NameList = Field(
+        default=(), description="path of the version in an Observation, like parameters.version"
+    )
+    versions: VersionNumbers = Field(default_factory=dict)
     look_back_seconds: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
-        description="how far each look goes back behind the last interval, for what came late; none = "
-        "grace + 1 steps",
+        description="how far each look goes back behind the last interval, for what came late; none = one "
+        "step more than grace, with version than late",
     )
     poll_seconds: Annotated[float, Field(gt=0)] = Field(default=60.0, description="time between two looks")
     page: Annotated[int, Field(ge=1, le=100_000)] = Field(
@@ -584,6 +611,11 @@ class FilesMap(Section):
     records: str | None = Field(
         default=None,
         description="path of the list of records in a JSON file, like data.items; none = the longest one",
+    )
+    week: date | None = Field(
+        default=None,
+        description="Monday of the week of a table that has its days across and its hours down, a block a "
+        "sensor: it is read as columns Date, Time, Sensor, Channel and Count",
     )
     where: dict[str, NameList] = Field(
         default_factory=dict,
@@ -684,6 +716,42 @@ class FilesMap(Section):
         default=None, description="column with the share of the interval in which the counter worked"
     )
     least_uptime: LeastUptime = 0.5
+
+    @field_validator("week")
+    @classmethod
+    def _begins_on_monday(cls, week: date | None) -> date | None:
+        if week is not None and week.weekday() != 0:
+            raise ValueError(f"must be a Monday, got {week} ({week:%A})")
+        return week
+
+
+class OccupancySettings(Section):
+    """How many are inside a place, from what is published of its doors."""
+
+    entered: NameList = Field(min_length=1, description="sensors that count who comes in")
+    left: NameList = Field(min_length=1, description="sensors that count who goes out")
+    empty_at: time = Field(
+        default=time(4), description="when nobody is inside, by the local clock, like 04:00: it begins anew"
+    )
+    drift: float = Field(
+        ge=0,
+        lt=1,
+        description="share of the passages that devices miss or count twice at most; low and high hold it",
+    )
+
+    @model_validator(mode="after")
+    def _counts_each_sensor_once(self) -> OccupancySettings:
+        names = (*self.entered, *self.left)
+        if len(set(names)) < len(names):
+            raise ValueError("each sensor of an occupancy must count one direction, and be named once")
+        if self.empty_at.second or self.empty_at.tzinfo is not None:
+            raise ValueError("empty_at must be a minute of the local clock, like 04:00")
+        return self
+
+    def of(self, place: str) -> Occupancy:
+        """The same as what is computed."""
+        minute = 60 * self.empty_at.hour + self.empty_at.minute
+        return Occupancy(place, tuple(self.entered), tuple(self.left), minute, self.drift)
 
 
 class QualitySettings(Section):

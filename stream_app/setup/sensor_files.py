@@ -11,7 +11,7 @@ stands next to ``sensors`` for all of them together, as does ``most_sensors_per_
 sensor has ``moves`` (``[["office", "station"]]``) in place of locations. ``region`` names the part of the
 city whose counts are taken in together, for all sensors or none. Locations by index or by name. ``x`` and
 ``y`` (east and north in any unit), or ``lat`` and ``lon`` in degrees, place a sensor on the page's map and do
-nothing else.
+nothing else; ``width`` and ``depth`` beside ``x`` and ``y`` draw it as a room.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from models.exceptions import SensorError
 from models.releases import CountingWindow, Counts, MoveSensor, PerDay, Sensor, SensorRegistry
 from models.text import parse_json
 
-_PLANE, _GLOBE = ("x", "y"), ("lat", "lon")
+_PLANE, _GLOBE, _SIZE = ("x", "y"), ("lat", "lon"), ("width", "depth")
 _FOR_ALL = ("counts", "most_counts", "corrections", "window", "miscounts")
 _TOGETHER = (
     "most_sensors",
@@ -47,6 +47,7 @@ _KEYS = (
     "moves",
     *_PLANE,
     *_GLOBE,
+    *_SIZE,
 )
 MOST_WINDOW_STEPS = 48
 """Steps before a horizon that are followed one by one, so a window has no more."""
@@ -199,7 +200,7 @@ def _csv_rows(path: Path) -> Iterator[dict[str, object]]:
 def _as_numbers(fields: Mapping[str, object]) -> dict[str, object]:
     """The numbers of a CSV row; a text that is no number stays and is refused as such."""
     numbers: dict[str, object] = {}
-    for key in (*_PLANE, *_GLOBE):
+    for key in (*_PLANE, *_GLOBE, *_SIZE):
         with suppress(KeyError, ValueError):
             numbers[key] = float(str(fields[key]))
     for key in _NUMBERS:
@@ -263,6 +264,7 @@ def _sensor(
         region,
         PerDay(*bounds) if any(bounds) else None,
         part_of,
+        _size(where, row),
     )
 
 
@@ -431,6 +433,20 @@ def _position(where: str, row: Mapping[str, Any]) -> tuple[float, float] | None:
             "give degrees, latitude as lat and longitude as lon",
         )
     return float(longitude), degrees(asinh(tan(radians(latitude))))
+
+
+def _size(where: str, row: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Width and depth of a room on a plane, for the page's map; None where neither is given."""
+    given = {key: row[key] for key in (*_PLANE, *_SIZE) if key in row}
+    if not set(_SIZE) & given.keys():
+        return None
+    if len(given) < 4 or not all(
+        isinstance(given[key], int | float) and 0.0 < given[key] < float("inf") for key in _SIZE
+    ):
+        raise SensorError(
+            f"{where} must have a width and a depth above 0 beside x and y, or neither", given, _EXAMPLE
+        )
+    return float(given["width"]), float(given["depth"])
 
 
 def _location(where: str, index_of: Mapping[str, int], item: object) -> int:

@@ -32,6 +32,7 @@ from stream_app.setup.sections import (
     DateList,
     NameList,
     NumberList,
+    OccupancySettings,
     QualitySettings,
     QuestionSettings,
     Section,
@@ -271,6 +272,11 @@ class Settings(BaseSettings):
         default=(),
         description="totals of published values that are made of each hour, day or week, by sensor, device "
         "(all its parts), district (group of sensors) or city: day by sensor, week by city",
+    )
+    occupancy: dict[str, OccupancySettings] = Field(
+        default_factory=dict,
+        description="how many are inside a place after each step, by its name: made of published values, "
+        "among the totals",
     )
     sensors: Path | None = Field(
         default=None, description="file of sensors; without it each location has a sensor of its name"

@@ -1,4 +1,4 @@
-"""Which totals of published values are made: of which times, and of which places."""
+"""Which totals of published values are made: of which times and places, and of what is inside one."""
 
 from __future__ import annotations
 
@@ -68,3 +68,22 @@ class Level:
         if self.space is Space.SENSOR or sensor is None:
             return name
         return sensor.group if self.space is Space.DISTRICT else sensor.part_of or name
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How many are inside a place: who ``entered`` less who ``left``, by these sensors, since it was empty.
+
+    Nobody is inside at ``empty_minute`` of the local clock. Of the passages a share of up to ``drift`` is
+    missed, or counted twice.
+    """
+
+    place: str
+    entered: tuple[str, ...]
+    left: tuple[str, ...]
+    empty_minute: int
+    drift: float = 0.0
+
+    def period(self, days: Days, step: int) -> int:
+        """A number for the time between two resets in which a step begins."""
+        return days.of(step, self.empty_minute)

@@ -27,13 +27,15 @@ from models.releases import StepSchedule
 from stream_app import embedded
 from stream_app.analysis.accounted_again import Account, account, mean_error, read_decisions, released_with
 from stream_app.analysis.report import load_priors, read_run, write_report
-from stream_app.city import HABITS, City, CityOptions, build_city, sensors_json
+from stream_app.city import City, CityOptions, build_city, sensors_json
 from stream_app.embedded import RunReport
 from stream_app.exceptions import OutputError, SettingsError
 from stream_app.setup.keys import load_keys
 from stream_app.setup.run_folder.durable import make_folder, replace_file
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
+from stream_app.starting.building import write_building
+from stream_app.starting.building.office import WEEK, Office, build_office
 from stream_app.watching.events import Observer, RunStarted
 from stream_app.watching.people import PeopleView
 from stream_app.watching.view import View
@@ -81,9 +83,15 @@ def prepare(folder: Path, city: City) -> Scenario:
     make_folder(folder)
     replace_file(folder / MARKER, f"{json.dumps(vars(city.options))}\n".encode())
     scenario = Scenario(folder)
-    save_population(city.population, scenario.priors)
-    replace_file(scenario.sensors, sensors_json(city).encode())
-    replace_file(scenario.settings, _settings(city).encode())
+    if isinstance(city, Office):
+        for name, text in city.files.items():
+            replace_file(folder / name, text.encode())
+        write_building(folder, city.building, city.population)
+        replace_file(scenario.settings, (_KEYS + scenario.settings.read_text()).encode())
+    else:
+        save_population(city.population, scenario.priors)
+        replace_file(scenario.sensors, sensors_json(city).encode())
+        replace_file(scenario.settings, _settings(city).encode())
     for name in ("noise", "pseudonym"):
         _write_key(folder / f"{name}.key", f"tallyguard demo {name} {city.options.seed}")
     return scenario
@@ -107,13 +115,19 @@ def write_audit_schedule(scenario: Scenario, city: City, steps: int) -> None:
     releases = [
         {"releases": [_release(sensor.name, sensor.group) for sensor in step.active]} for step in days
     ]
-    document = {"first_slot": first % city.options.slots, "steps": releases}
+    document = {"first_slot": first % int(city.population.arrays.slots[0]), "steps": releases}
     replace_file(scenario.schedule, f"{json.dumps(document, indent=1)}\n".encode())
 
 
 def _release(sensor: str, group: str) -> dict[str, object]:
     noised = {"mechanism": "gaussian", "sigma": HOME_SIGMA}
     return {"sensor": sensor, **(noised if group in HOME_GROUPS else RAW)}
+
+
+_KEYS = f"""attack_draws = {DRAWS}
+noise_key = "noise.key"  # made from the demo's seed: never use it elsewhere
+pseudonym_key = "pseudonym.key"
+"""
 
 
 def _settings(city: City) -> str:
@@ -124,12 +138,9 @@ def _settings(city: City) -> str:
         "step_seconds = 3600",
         f"mistakes = {MISTAKES}  # asks for at least {HORIZON - MISTAKES} of the last {HORIZON} hours",
         f"sharpen_operations = {OPERATIONS:_}  # under half a second of one core an hour: to be quick",
-        f"attack_draws = {DRAWS}",
         f"origin = {ORIGIN}  # a Monday; without an origin steps are shown by number",
         'sensors = "sensors.json"',
-        'noise_key = "noise.key"  # made from the demo\'s seed: never use it elsewhere',
-        'pseudonym_key = "pseudonym.key"',
-        "",
+        _KEYS,
         "[release]",
         'mechanism = "raw"',
         "",
@@ -153,6 +164,7 @@ def _write_key(path: Path, label: str) -> None:
 
 # Running the demo: city, engine with metrics and page, then the figures a newcomer should see.
 
+CITY_STEPS = 48
 MOST_EXPOSED = 5
 COMPARED_PEOPLE = 100  # enough for shares of 100, and quick; people are in random order
 COMPARED_OPERATIONS = 40_000_000  # an hour: refines nearly all of them through the noise, with few vectors
@@ -231,8 +243,9 @@ class DemoReport:
 def run_demo(
     *,
     output: Path = Path("demo-output"),
-    steps: int = 48,
+    steps: int | None = None,
     people: int = 2000,
+    building: bool = False,
     seed: int = SEED,
     seconds_per_step: float = 0.1,
     listen: str = "127.0.0.1:0",
@@ -241,11 +254,16 @@ def run_demo(
     sleep: Callable[[float], None] = time.sleep,
 ) -> DemoReport:
     """Simulate, release, account and sum up; ``announce`` gets a sentence about each part of it."""
+    steps = steps if steps is not None else WEEK if building else CITY_STEPS
     for name, value in (("steps", steps), ("people", people)):
         if value < 1:
             raise SettingsError(f"{name} must be at least 1", value, f"leave --{name} out for a good demo")
-    announce(f"building a city of {people:,} people (seed {seed})")
-    city = build_city(CityOptions(people=people, seed=seed))
+    if building:
+        announce(f"an office with rooms, shifts and a timetable (seed {seed})")
+        city: City = build_office(seed)
+    else:
+        announce(f"building a city of {people:,} people (seed {seed})")
+        city = build_city(CityOptions(people=people, seed=seed))
     scenario = prepare(output, city)
     token = secrets.token_urlsafe(12)  # made for this run, shown to whoever started it, stored nowhere
     settings = load_settings(scenario.settings, {"listen": listen, "page_token": token})
@@ -355,11 +373,11 @@ def _exposed(
 def _ways_of_life(city: City, worst: WorstMoments) -> list[WayOfLife]:
     """Most added risk first; a way of life that nobody has is left out."""
     rows = []
-    for index, habit in enumerate(HABITS):
+    for index, way in enumerate(city.ways):
         own = city.habits == index
         if own.any():
             means = (float(column[own].mean()) for column in (worst.baseline, worst.risk, worst.added))
-            rows.append(WayOfLife(habit.name, int(own.sum()), *means))
+            rows.append(WayOfLife(way, int(own.sum()), *means))
     return sorted(rows, key=lambda row: -row.added)
 
 

@@ -46,6 +46,8 @@ from stream_app.steps.totals import (
     Totals,
     TotalsWithReleases,
     complete_totals,
+    declared_totals,
+    require_sensors,
     totals_of_run,
 )
 from stream_app.steps.window import ClosedCounts, OpenStep, Origin, RevisedCount, StepWindow, first_free_step
@@ -84,6 +86,7 @@ __all__ = [
     "complete_totals",
     "condition_of",
     "crowd_message",
+    "declared_totals",
     "first_free_step",
     "first_slot_of",
     "follow_schedule",
@@ -96,6 +99,7 @@ __all__ = [
     "refuse_waiting",
     "release_for_tier",
     "release_of",
+    "require_sensors",
     "revised_releases",
     "snapshot_basis",
     "summary_message",

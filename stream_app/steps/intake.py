@@ -131,11 +131,13 @@ class Intake:
             return self._wait(step, reading, origin)
         if reading.sensor not in step.active:
             return _refused(origin, Reason.NO_ACTIVATION, _not_active(reading.step, reading.sensor))
-        if reading.which > 1:
+        if reading.which > 1 and not self.window.late:
             return _refused(origin, Reason.UNEXPECTED_VERSION, _not_closed(reading.step))
-        known = step.counts.get(reading.sensor)
-        if known is not None:
-            return _repetition(known, reading, origin)
+        known = step.versions(reading.sensor)
+        if reading.which <= len(known):
+            return _repetition(known[reading.which - 1], reading, origin)
+        if reading.which > 1:
+            return self._one_more(step, reading, origin)
         self.window.accept(reading.step, {reading.sensor: reading.count})
         return _ACCEPTED
 
@@ -154,9 +156,9 @@ class Intake:
     def _late_reading(self, reading: Reading, origin: Origin) -> Receipt:
         """A reading of a closed step: a repetition, or a value that is still published."""
         closed = self.window.closed(reading.step) or OpenStep()
-        known, version = closed.versions(reading.sensor), reading.which
-        if version <= len(known):
-            return _repetition(known[version - 1], reading, origin)
+        known = closed.versions(reading.sensor)
+        if reading.which <= len(known):
+            return _repetition(known[reading.which - 1], reading, origin)
         if self.window.next_step - reading.step > self.window.late:
             hint = (
                 f"step {reading.step} is closed, the next is {self.window.next_step}; send earlier, or raise "
@@ -165,6 +167,11 @@ class Intake:
             return _refused(origin, Reason.LATE_READING, hint)
         if reading.sensor not in closed.active:
             return _refused(origin, Reason.NO_ACTIVATION, _not_active(reading.step, reading.sensor))
+        return self._one_more(closed, reading, origin)
+
+    def _one_more(self, step: OpenStep, reading: Reading, origin: Origin) -> Receipt:
+        """A count of a step that has others already, or a late one: the next version, if declared."""
+        known, version = step.versions(reading.sensor), reading.which
         most = 1 + self.registry.get(reading.sensor).corrections
         if version > most:
             hint = f"sensor {reading.sensor!r} declares {most - 1} corrections of a step in the sensors file"
@@ -273,7 +280,7 @@ def _reannounced(
 
 
 def _not_closed(step: int) -> str:
-    return f"step {step} is not closed yet; a corrected count is taken once its first one is published"
+    return f"step {step} is not announced, or late is 0; a corrected count comes after its first one"
 
 
 def _not_active(step: int, sensor: str) -> str:

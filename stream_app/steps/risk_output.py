@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from heapq import nsmallest
 from io import BytesIO
 from pathlib import Path
@@ -22,6 +23,7 @@ from stream_app.wire import Attack, AttackedPart, CrowdSummary, OverLimitCounts,
 if TYPE_CHECKING:
     from accounting.continuous import ContinuousAccountant
     from accounting.continuous import RiskSummary as AccountantSummary
+    from accounting.continuous.shadow import AttackedPart as Attacked
     from accounting.continuous.shadow import MeanAttack
     from accounting.exposure.crowd import CrowdAdversary
 
@@ -126,8 +128,13 @@ def _attack(attack: MeanAttack) -> Attack:
         low=attack.low,
         high=attack.high,
         confidence=attack.confidence,
-        parts=tuple(AttackedPart(**part._asdict()) for part in attack.parts),
+        parts=_attacked(attack.parts),
     )
+
+
+@lru_cache(256)  # the attack on steps that are repeated is the same for a while
+def _attacked(parts: tuple[Attacked, ...]) -> tuple[AttackedPart, ...]:
+    return tuple(AttackedPart(**part._asdict()) for part in parts)
 
 
 def with_worst(

@@ -1,27 +1,31 @@
 """Totals of what was published: of hours, days and weeks, by sensor, by district and of the city.
 
-A total is the sum of published values, so it reveals nothing more, and its sigma and interval follow from the
-law of that sum. It is made once no late or corrected value of its steps can come any more, of the last value
-of each count; so it follows from the logs alone, whenever and by whomever it is made.
+How many are inside a place is a difference of such sums. A total is made of published values, so it reveals
+nothing more, and its sigma and interval follow from the law of that sum. It is made once no late or corrected
+value of its steps can come any more, of the last value of each count; so it follows from the logs alone,
+whenever and by whomever it is made.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from math import ceil
 from pathlib import Path
+from typing import Any
 
 from models.calendar import Days
 from models.mechanisms import Correlated, Mechanism, half_width, sigma_of_sum
-from models.releases import Sensor
-from stream_app.exceptions import OutputError
+from models.releases import CountingWindow, Sensor
+from stream_app.exceptions import OutputError, SettingsError
 from stream_app.setup.run_folder.description import description_in
 from stream_app.setup.run_folder.durable import parsed_line
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.run_settings import days_of_run, load_run, registries_of
-from stream_app.setup.total_levels import Level
+from stream_app.setup.sections import OccupancySettings
+from stream_app.setup.total_levels import Level, Occupancy
 from stream_app.steps.intervals import Interval, Intervals, around, noise_of
 from stream_app.steps.plan import public_release
 from stream_app.wire import SensorValue, StepRelease
@@ -67,7 +71,7 @@ class Totals:
 
     def __init__(
         self,
-        levels: Sequence[Level],
+        levels: Sequence[Level | Occupancy],
         days: Days,
         late: int,
         sensors: Mapping[str, Sensor],
@@ -75,6 +79,7 @@ class Totals:
     ) -> None:
         self._levels, self._days, self._late, self._intervals = tuple(levels), days, late, intervals
         self._sensors = sensors
+        require_sensors(self._levels, sensors)
         self._values: dict[int, dict[str, SensorValue]] = {}  # of steps whose totals are not all made
         self._first: int | None = None
 
@@ -94,18 +99,66 @@ class Totals:
         if last < 0 or self._first is None:
             return
         for level in self._levels:
-            if level.period(self._days, last) != level.period(self._days, last + 1):
+            if isinstance(level, Occupancy):
+                yield from self._inside(level, last)
+            elif level.period(self._days, last) != level.period(self._days, last + 1):
                 yield from self._of(level, last)
         oldest = min(self._begin(level, last + 1) for level in self._levels)
         for done in [each for each in self._values if each < oldest]:
             del self._values[done]
 
-    def _begin(self, level: Level, step: int) -> int:
+    def _begin(self, level: Level | Occupancy, step: int) -> int:
         """The first step of the period of a step, from the log's first on."""
         period, first = level.period(self._days, step), self._first or 0
         while step > first and level.period(self._days, step - 1) == period:
             step -= 1
         return step
+
+    def _inside(self, place: Occupancy, last: int) -> Iterator[Total]:
+        """How many are inside after a step, where it is known when nobody was.
+
+        Of the true passages a share of up to ``drift`` was not counted, or counted twice; they are at most as
+        many as the upper end of what was published of them.
+        """
+        first, names = self._begin(place, last), (*place.entered, *place.left)
+        if place.period(self._days, first - 1) == place.period(self._days, first):
+            return
+        windows = [self._sensors[name].window or CountingWindow() for name in names]
+        if any(
+            first % each.steps or (last + 1) % each.steps or (each.moves and first == 0) for each in windows
+        ):
+            return  # in the middle of a sensor's window, or moves into step 0 are not known
+        of = sum(self._windows(name, first, last) for name in names)
+        entries = [
+            (step, entry)
+            for step in range(first, last + 1)
+            for name, entry in self._values.get(step, {}).items()
+            if name in names and entry.first_step(step) >= first
+        ]
+        own = [entry for _, entry in entries if entry.value is not None]
+        value, ends, spread = None, Interval(0, None), None
+        if len(own) == of:
+            value = sum((entry.value or 0) * (1 if entry.sensor in place.entered else -1) for entry in own)
+            level = self._intervals.level
+            spread = self._spread(first, entries, own, level if place.drift == 0 else (1 + level) / 2)
+        if spread is not None and value is not None:
+            passages = max(0, sum(entry.value or 0 for entry in own) + spread[1])
+            off = spread[1] + ceil(place.drift / (1 - place.drift) * passages)
+            ends = Interval(*around(value, off))
+        yield Total(
+            "occupancy",
+            place.place,
+            last,
+            last,
+            self._time(last),
+            self._time(last + 1),
+            len(own),
+            of,
+            value,
+            None if value is None else max(0, value),
+            None if spread is None else spread[0],
+            *ends,
+        )
 
     def _of(self, level: Level, last: int) -> Iterator[Total]:
         first = self._begin(level, last)
@@ -145,7 +198,11 @@ class Totals:
         )
 
     def _spread(
-        self, first: int, entries: Sequence[tuple[int, SensorValue]], own: Sequence[SensorValue]
+        self,
+        first: int,
+        entries: Sequence[tuple[int, SensorValue]],
+        own: Sequence[SensorValue],
+        level: float | None = None,
     ) -> tuple[float, int] | None:
         """Sigma and half an interval of the sum; None where the noise of a value is not known."""
         alone: list[Mechanism] = []
@@ -163,7 +220,7 @@ class Totals:
         if not own:
             return None
         windows = list(shared.values())
-        return sigma_of_sum(alone, windows), half_width(alone, self._intervals.level, windows)
+        return sigma_of_sum(alone, windows), half_width(alone, level or self._intervals.level, windows)
 
     def _windows(self, name: str, first: int, last: int) -> int:
         """How many counts a sensor can have that lie within the steps."""
@@ -178,6 +235,27 @@ class Totals:
     def _time(self, step: int) -> str:
         at = datetime.fromtimestamp(self._days.origin + step * self._days.step_seconds, UTC)
         return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def require_sensors(levels: Sequence[Level | Occupancy], sensors: Container[str]) -> None:
+    """:class:`SettingsError` for an occupancy of a sensor that there never was."""
+    for place in levels:
+        if isinstance(place, Occupancy):
+            unknown = next((name for name in (*place.entered, *place.left) if name not in sensors), None)
+            if unknown is not None:
+                raise SettingsError(
+                    f"entered and left of [occupancy.{place.place}] must name sensors",
+                    repr(unknown),
+                    "correct the name, or add the sensor",
+                )
+
+
+def declared_totals(
+    totals: Sequence[str], occupancy: Mapping[str, OccupancySettings | Mapping[str, Any]]
+) -> list[Level | Occupancy]:
+    """What the settings ``totals`` and ``occupancy`` declare, also as a run's description has them."""
+    inside = [OccupancySettings.model_validate(each).of(place) for place, each in occupancy.items()]
+    return [*map(Level.of, totals), *inside]
 
 
 # The totals of a run, beside its logs: made from them, so they are the same however often they are made.
@@ -236,7 +314,8 @@ def totals_of_run(folder: Path, levels: Sequence[Level] = (), level: float | Non
             "a run of an earlier version",
             "export counts only",
         )
-    declared = levels or tuple(map(Level.of, description.settings.get("totals", ())))
+    said = description.settings
+    declared = levels or declared_totals(said.get("totals", ()), said.get("occupancy", {}))
     if not declared:
         raise OutputError(
             f"{folder} must declare its totals, or they must be asked for",
@@ -264,7 +343,8 @@ class TotalsWithReleases:
 
     def __init__(self, folder: Path) -> None:
         description = description_in(folder)
-        has_any = description is not None and description.settings.get("totals")
+        said = {} if description is None else description.settings
+        has_any = said.get("totals") or said.get("occupancy")
         self._totals = totals_of_run(folder) if has_any else None
         self._has_begun = False
 

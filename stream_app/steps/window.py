@@ -178,13 +178,17 @@ class StepWindow:
         self._hear((sensor, step) for sensor in counts)
 
     def revise(self, step: int, sensor: str, count: int) -> None:
-        """Enter one more count of a sensor in a closed step; it does not move the watermark."""
+        """Enter one more count of a sensor; it does not move the watermark.
+
+        One of an open step waits there, and is to be published with the step that closes next after it.
+        """
         known = self.at(step)
         if sensor in known.counts:
             known.corrected.setdefault(sensor, []).append(count)
         else:
             known.counts[sensor] = count
-        self.revised.append(RevisedCount(step, sensor, len(known.versions(sensor)), count))
+        if step < self.next_step:
+            self.revised.append(RevisedCount(step, sensor, len(known.versions(sensor)), count))
 
     def take_revised(self) -> tuple[RevisedCount, ...]:
         """The revised counts that are to be published, in the order of their steps."""
@@ -218,9 +222,15 @@ class StepWindow:
         step = self.next_step
         taken = self.at(step)
         waiting, taken.waiting = taken.waiting, {}
+        revised = self.take_revised()
+        self.revised = [
+            RevisedCount(step, sensor, version, count)
+            for sensor, counts in taken.corrected.items()
+            for version, count in enumerate(counts, start=2)
+        ]
         self.next_step += 1
         self._forget()
-        return ClosedCounts(step, taken.sensors or (), taken.counts, waiting, self.take_revised())
+        return ClosedCounts(step, taken.sensors or (), taken.counts, waiting, revised)
 
     def finish(self) -> None:
         """The input has ended: every step that a message announced or reported may close."""
@@ -299,6 +309,7 @@ class StepWindow:
                 dropped.add(gone)
             for gone in [name for name in known.counts if name in sensors]:
                 del known.counts[gone]
+                known.corrected.pop(gone, None)
                 dropped.add(gone)
             if known.sensors is not None:
                 known.announce(tuple(name for name in known.sensors if name not in sensors))

@@ -9,12 +9,22 @@ import numpy as np
 import pytest
 
 from experiments.drawing import LINES
-from experiments.figures import main
 from experiments.measure import ATTACKS, BOUNDS, Point
+from experiments.papers import composition, diffusion
+from experiments.papers.__main__ import main
+from experiments.papers.koga import (
+    RealSweep,
+    Sweep,
+    draw_figure_3,
+    draw_figure_5,
+    draw_figure_8,
+    figure_6,
+    figure_7,
+    koga_prior,
+    random_sensors,
+    rank_correlation,
+)
 from experiments.real_checkins import lucky_constant, measure, report
-from experiments.real_figures import RealSweep, draw_figure_3, draw_figure_8, figure_6, rank_correlation
-from experiments.synthetic import koga_prior, random_sensors
-from experiments.synthetic_figures import Sweep, draw_figure_5, figure_7
 from models.fitting import FitOptions, FitResult, fit_priors
 from models.fitting.checkins import Checkins
 
@@ -64,7 +74,7 @@ def assert_ordered(values: dict[str, float]) -> None:
 def test_figure_5_is_drawn_from_ordered_bounds_and_attacks(tmp_path: Path) -> None:
     """Every point of every panel, as read back from the CSV; and the picture is small and is one."""
     draw_figure_5(TINY, tmp_path)
-    rows = list(csv.DictReader((tmp_path / "figure-5.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "koga-5.csv").open()))
     points = [
         Point(
             row["panel"],
@@ -85,7 +95,7 @@ def test_figure_5_is_drawn_from_ordered_bounds_and_attacks(tmp_path: Path) -> No
         for point in points
     )
     assert at(points, "right", 1.0)["certified"] > at(points, "right", 4.0)["certified"]
-    picture = (tmp_path / "figure-5.png").read_bytes()
+    picture = (tmp_path / "koga-5.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert 5_000 < len(picture) < MOST_BYTES
 
@@ -117,16 +127,16 @@ def test_real_figures_show_the_same_bounds_beside_both_kinds_of_attack(fit: FitR
 def test_real_figures_name_nobody(fit: FitResult, tmp_path: Path) -> None:
     """One line a person and no id among them; noised counts are drawn against raw ones."""
     draw_figure_3({"made up": fit}, tmp_path)
-    rows = list(csv.DictReader((tmp_path / "figure-3.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "koga-3.csv").open()))
     assert len(rows) == len(fit.population) == 8
-    written = (tmp_path / "figure-3.csv").read_text()
+    written = (tmp_path / "koga-3.csv").read_text()
     assert not any(person in written for person in fit.population.people)
     for row in rows:
         assert float(row["baseline"]) <= float(row["certified"]) <= float(row["tight"])
     draw_figure_8({"made up": fit}, RealSweep(sigmas=(1.0,), schedules=1, draws=20, noise_draws=2), tmp_path)
-    panels = {row["panel"] for row in csv.DictReader((tmp_path / "figure-8.csv").open())}
+    panels = {row["panel"] for row in csv.DictReader((tmp_path / "koga-8.csv").open())}
     assert panels == {"made up, prior", "made up, real", "made up raw, prior", "made up raw, real"}
-    assert all(5_000 < (tmp_path / f"figure-{n}.png").stat().st_size < MOST_BYTES for n in (3, 8))
+    assert all(5_000 < (tmp_path / f"koga-{n}.png").stat().st_size < MOST_BYTES for n in (3, 8))
 
 
 def test_the_lucky_constant_is_one_place_for_everybody(fit: FitResult) -> None:
@@ -157,12 +167,47 @@ def test_without_data_the_figures_say_what_is_missing_and_where(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And nothing is written."""
-    assert main(["--only", "3", "8", "--data", str(tmp_path), "--results", str(tmp_path / "out")]) == 1
+    assert (
+        main(["koga", "--only", "3", "8", "--data", str(tmp_path), "--results", str(tmp_path / "out")]) == 1
+    )
     said = capsys.readouterr().err
-    assert "figures 3, 8 were not drawn" in said
+    assert said.count("was not drawn") == 2
     assert str(tmp_path) in said
     assert "TALLYGUARD_SHARED" in said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("paper", ["composition", "cip", "diffusion"])
+def test_a_papers_parts_are_drawn_and_set_beside_its_numbers(
+    paper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pictures with their CSV; where a paper is wrong the table says so, with the number that shows it."""
+    monkeypatch.setattr(composition, "CASES", 2)
+    monkeypatch.setattr(diffusion, "DRAWS", 20)
+    parts = {
+        "composition": ["theorems", "counterexamples"],
+        "cip": ["l-max"],
+        "diffusion": ["4", "7"],
+    }
+    assert main([paper, "--only", *parts[paper], "--results", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    expected = {
+        "composition": ["3.203, of 1.565 and 1.476 | no", "2.773 = 2 ln 4 | no", "0 of 2 above it | yes"],
+        "cip": ["53.2 at l = 6, 56.1 at l = 2"],
+        "diffusion": ["2.08, as their variance", "epsilon at least 2.01"],
+    }
+    for words in expected[paper]:
+        assert words in shown
+    pictures = list((tmp_path / "figures").glob("*.png"))
+    assert len(pictures) == {"composition": 1, "cip": 1, "diffusion": 2}[paper]
+    assert all(picture.with_suffix(".csv").exists() for picture in pictures)
+    assert not (tmp_path / "tables").exists()  # only of all parts
+
+
+def test_a_part_that_a_paper_does_not_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["koga", "--only", "9"])
+    assert "it has 3, 4, 5, 6, 7, 8" in capsys.readouterr().err
 
 
 def test_a_longer_schedule_begins_with_the_shorter_one() -> None:

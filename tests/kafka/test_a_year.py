@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from accounting.settings import OPERATIONS
 from stream_app.kafka.tools.person_loading import write_locations
 from stream_app.setup.run_folder.record import Author
 from tests.kafka.broker import Broker
@@ -28,6 +27,7 @@ from tests.stream_app.a_year import (
     run_part,
     sensors_document,
 )
+from tests.stream_app.engine_support import AFFORDED
 
 _KEY = "TALLYGUARD_NOISE_KEY_SECRET"
 _SETTINGS: dict[str, Any] = {
@@ -40,7 +40,7 @@ _SETTINGS: dict[str, Any] = {
     "risk_every": 1,
     "attack_draws": 0,
     "grace": 0,
-    "sharpen_operations": OPERATIONS,
+    "sharpen_operations": AFFORDED,
     "release": {"mechanism": "raw"},
 }
 

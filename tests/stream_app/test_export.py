@@ -6,15 +6,19 @@ import csv
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import frictionless
 import pyarrow.parquet as pq
+import pyshacl
 import pytest
 from frictionless import system
 from typer.testing import CliRunner
 
 from models.exceptions import SensorError, TallyguardError
 from models.mechanisms import Gaussian, half_width
+from models.priors import Population
+from stream_app.analysis.catalogue import Address, Rhythm
 from stream_app.analysis.export import ExportFormat, export_run
 from stream_app.cli.app import app
 from stream_app.embedded import RunOptions, run
@@ -99,6 +103,70 @@ def test_the_frictionless_library_finds_the_package_valid(out: Path, tmp_path: P
     broken.write_text(broken.read_text().replace("gaussian", "", 1))
     with system.use_context(trusted=True):
         assert not frictionless.validate(str(tmp_path / "datapackage.json")).valid
+
+
+@pytest.mark.parametrize("of_people", [True, False])
+def test_the_catalogue_record_keeps_to_dcat_ap_3_and_states_what_was_promised(
+    out: Path, tmp_path: Path, *, of_people: bool
+) -> None:
+    """By the shapes of DCAT-AP 3 and mobilityDCAT-AP; what has no finite figure has none, and it is said."""
+    if not of_people:
+        (tmp_path / "day.jsonl").write_bytes(lines_of(messages_of_a_day(4, 3)))
+        chosen = settings(step_seconds=3600, release={"mechanism": "gaussian", "sigma": 2.0})
+        run(chosen, RunOptions(tmp_path / "out", tmp_path / "day.jsonl"), Population.pack([], NAMES))
+        out = tmp_path / "out"
+    address = Address("https://data.example.org/counts/", "data@example.org", Rhythm.DAILY)
+    about = {"licence": "CC-BY-4.0", "publisher": "The city"}
+
+    def written(name: str, *also: Any) -> Path:
+        kinds = (ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.GEOJSON, ExportFormat.NGSI_LD)
+        export_run(out, tmp_path / name, kinds, PLACES, about, None, None, *also)
+        return tmp_path / name
+
+    folder = written("open", address)
+    text = (folder / "catalogue.jsonld").read_text()
+    assert not _faults(text)
+    assert (written("again", address) / "catalogue.jsonld").read_text() == text
+    assert not (written("without") / "catalogue.jsonld").exists()
+    nodes = {node["@id"].rpartition("#")[2]: node for node in json.loads(text)["@graph"]}
+    files = {path.name for path in folder.iterdir()} - {"catalogue.jsonld", "datapackage.json"}
+    assert {nodes[name]["dcat:downloadURL"]["@id"] for name in files} == {
+        f"https://data.example.org/counts/{name}" for name in files
+    }
+    package = json.loads((folder / "datapackage.json").read_text())
+    done = CliRunner().invoke(app, ["ledger", str(out), "--json"])
+    by_unit = json.loads(done.stdout)["differential_privacy_by_unit"]
+    wanted = {
+        "highest ceiling": package["ceiling"]["highest"],
+        "confidence of intervals": package["intervals"]["confidence"],
+        **{f"epsilon of the {each['unit']}": each["epsilon"] for each in by_unit},
+    }
+    finite = {name: value for name, value in wanted.items() if value is not None}
+    assert len(finite) == (2 if of_people else 5)
+    measured = nodes["dataset"]["dqv:hasQualityMeasurement"]
+    assert {
+        unquote(each["dqv:isMeasurementOf"]["@id"].rpartition("#")[2]): float(each["dqv:value"]["@value"])
+        for each in measured
+    } == finite
+    said = nodes["dataset"]["dct:provenance"]["rdfs:label"]["@value"]
+    assert "gaussian, sigma 2 people" in said
+    assert said.count("Not stated") == len(wanted) - len(finite)
+    if of_people:
+        assert package["ceiling"]["condition"] in said
+        for needed in ("dct:accrualPeriodicity", "dcat:bbox"):
+            assert _faults(text.replace(f'"{needed}"', '"dct:extent"')), needed
+
+
+def _faults(document: str) -> str:
+    """What the validator finds."""
+    shapes = str(Path(__file__).with_name("dcat_ap_3.ttl"))
+    is_valid, _, found = pyshacl.validate(document, data_graph_format="json-ld", shacl_graph=shapes)
+    return "" if is_valid else found
+
+
+def test_the_address_of_a_catalogue_record_is_on_the_web() -> None:
+    with pytest.raises(InputError, match="a folder on the web"):
+        Address("data/counts")
 
 
 def test_units_noise_ceiling_with_condition_and_citation_are_stated(out: Path, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,14 +15,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from frictionless import system
+from pydantic import ValidationError
 
 from models.calendar import Days
 from models.mechanisms import Correlated, Designs, Gaussian, half_width, sigma_of_sum
 from models.noise import CorrelatedNoise
-from models.releases import Sensor
+from models.releases import CountingWindow, Sensor
 from stream_app.analysis.export import ExportFormat, export_run
 from stream_app.embedded.totals_file import TOTALS_FILE
-from stream_app.setup.total_levels import Level
+from stream_app.exceptions import SettingsError
+from stream_app.setup.sections import OccupancySettings
+from stream_app.setup.total_levels import Level, Occupancy
 from stream_app.starting.connect.released import StepTimes
 from stream_app.starting.connect.sensorthings import observation_of_total
 from stream_app.steps import Intervals, Total, Totals, TotalsWithReleases, complete_totals
@@ -81,6 +86,7 @@ def chosen(folder: Path) -> dict[str, Any]:
         "late": LATE,
         "grace": 0,
         "totals": LEVELS,
+        "occupancy": {"hall": {"entered": [NAMES[2]], "left": [NAMES[0]], "drift": 0.05}},
         "origin": "2026-03-27T20:00:00Z",  # clocks go forward on Sunday
         "timezone": "Europe/Vienna",
         "step_seconds": 3600,
@@ -104,8 +110,9 @@ def test_totals_are_sums_of_the_last_published_values(out: Path) -> None:
     assert len(values) == STEPS * len(NAMES) - 1
     assert len(json_lines(out / "revised.jsonl")) == 2
     unknown = dict.fromkeys(("people", "sigma", "high", "value"))
-    found = [Total(**{**unknown, **_fields(line)}) for line in json_lines(out / TOTALS_FILE)]
-    assert found == complete_totals(out)
+    every = [Total(**{**unknown, **_fields(line)}) for line in json_lines(out / TOTALS_FILE)]
+    assert every == complete_totals(out)
+    found = [each for each in every if each.level != "occupancy"]
     assert {each.level for each in found} == set(LEVELS)
     for each in found:
         of_place = [name for name in NAMES if each.place in (name, DISTRICTS[name], "all")]
@@ -133,6 +140,73 @@ def test_totals_are_sums_of_the_last_published_values(out: Path) -> None:
 
 def _fields(line: dict[str, object]) -> dict[str, Any]:
     return {name: value for name, value in line.items() if name not in ("v", "type")}
+
+
+def test_how_many_are_inside_is_the_difference_of_what_was_published_since_nobody_was(out: Path) -> None:
+    """From four in the morning on, in winter and in summer time; after a missing count nobody knows."""
+    values = last_values(out)
+    found = {each.last_step: each for each in complete_totals(out) if each.level == "occupancy"}
+    assert list(found) == list(range(7, STEPS - LATE)), "and not before the first time when nobody was inside"
+    for step, total in found.items():
+        since = 7 if step < 30 else 30 if step < 54 else 54  # 04:00 of Saturday, Sunday and Monday
+        of = 2 * (step + 1 - since)
+        assert (total.first_step, total.of) == (step, of)
+        if since <= 9 <= step:
+            assert (total.value, total.high, total.cells) == (None, None, of - 1)
+            continue
+        came, went = (sum(values[at, NAMES[k]] for at in range(since, step + 1)) for k in (2, 0))
+        assert (total.value, total.people, total.cells) == (came - went, max(0, came - went), of)
+        assert total.sigma == pytest.approx(SIGMA * of**0.5)
+        width = half_width([Gaussian(SIGMA)] * of, 0.975)
+        off = width + math.ceil(0.05 / 0.95 * max(0, came + went + width))
+        assert (total.low, total.high) == (max(0, came - went - off), max(0, came - went + off))
+
+
+def test_whoever_is_missed_or_counted_twice_stays_within_the_declared_drift() -> None:
+    """Every course of four exact steps with a share of up to a fifth of the passages missed or doubled."""
+    place = Occupancy("hall", ("in",), ("out",), 0, 0.2)
+    sensors = {name: Sensor(name, (0,)) for name in ("in", "out")}
+    wrong = (0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)
+    for course in itertools.product(itertools.product(((2, 0), (1, 1), (3, 2)), wrong), repeat=3):
+        totals = Totals([place], Days(0, 3600), 0, sensors, Intervals())
+        inside = passages = errors = 0
+        for step, ((came, went), (more_in, more_out)) in enumerate(course):
+            inside, passages = inside + came - went, passages + came + went
+            errors += abs(more_in) + abs(more_out)
+            counted = {"in": came + more_in, "out": went + more_out}
+            if inside < 0 or errors > place.drift * passages or min(counted.values()) < 0:
+                break
+            own = [SensorValue(sensor=name, mechanism="raw", value=count) for name, count in counted.items()]
+            totals.take(StepRelease(v=1, step=step, releases=tuple(own)))
+            (total,) = totals.closed(step)
+            assert total.low is not None
+            assert total.high is not None
+            assert total.low <= inside <= total.high
+
+
+def test_an_occupancy_is_of_sensors_that_there_are_and_of_whole_windows(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"\[occupancy.hall\] must name sensors, got 'gate'"):
+        Totals([Occupancy("hall", ("gate",), ("out",), 0)], Days(0, 3600), 0, {}, Intervals())
+    for given in ({"left": ["a"]}, {"empty_at": "04:00:30"}, {"left": []}, {"drift": 1}):
+        with pytest.raises(ValidationError):
+            OccupancySettings.model_validate({"entered": ["a"], "left": ["b"], "drift": 0, **given})
+    windows = {name: Sensor(name, (0,), window=CountingWindow(3)) for name in ("in", "out")}
+    for minute, expected in ((0, [2, 5, 8]), (60, [])):  # windows over the time when nobody is inside
+        totals = Totals(
+            [Occupancy("hall", ("in",), ("out",), minute)], Days(0, 3600), 0, windows, Intervals()
+        )
+        found = []
+        for step in range(9):
+            own = [
+                SensorValue(sensor=name, mechanism="raw", value=5 + number, from_step=step - 2)
+                for number, name in enumerate(("out", "in"))
+                if step % 3 == 2
+            ]
+            totals.take(StepRelease(v=1, step=step, releases=tuple(own)))
+            found += list(totals.closed(step))
+        assert [(each.last_step, each.value) for each in found] == [
+            (step, step // 3 + 1) for step in expected
+        ]
 
 
 def test_totals_of_parts_add_up_to_those_of_the_whole(out: Path) -> None:
@@ -193,8 +267,9 @@ def test_an_export_describes_its_totals(out: Path, tmp_path: Path) -> None:
     export_run(out, tmp_path, [ExportFormat.PARQUET], {}, {}, 0.8, [])
     with (tmp_path / "totals.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert [int(row["value"]) for row in rows] == [each.value for each in complete_totals(out)]
-    assert [row["high"] for row in rows if int(row["cells"]) < int(row["of"])] == [""] * 5
+    shown = ["" if each.value is None else str(each.value) for each in complete_totals(out)]
+    assert [row["value"] for row in rows] == shown
+    assert {row["high"] for row in rows if int(row["cells"]) < int(row["of"])} == {""}
     narrower = complete_totals(out, level=0.8)
     assert pq.read_table(tmp_path / "totals.parquet")["low"].to_pylist() == [each.low for each in narrower]
     assert all(a.low >= b.low for a, b in zip(narrower, complete_totals(out), strict=True))  # type: ignore[operator]

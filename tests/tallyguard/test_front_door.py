@@ -17,6 +17,8 @@ from models.noise import CorrelatedNoise
 from models.releases import SensorRelease, StepSchedule
 from stream_app.setup.this_process import own_version
 from tallyguard.results import in_100
+from tests import ROOT
+from tests.tallyguard.typed_user import ceilings
 
 SCHEDULE = tg.Schedule.raw([[1], [], [1]])
 ADA = tg.Prior.from_dense("ada", [[0.9, 0.1], [0.4, 0.6]])
@@ -164,7 +166,9 @@ def test_results_are_read_in_a_terminal_in_a_notebook_and_as_data_frames(people:
     assert "if habits are as the prior says" in repr(audits)
     frame = pl.DataFrame(audits)
     assert frame["ceiling"].to_list() == [each.certified for each in audits]
-    pd.testing.assert_frame_equal(audits.table().to_pandas(), frame.to_pandas())
+    pd.testing.assert_frame_equal(audits.to_pandas(), frame.to_pandas())
+    assert all(each.to_polars().equals(pl.DataFrame(each)) for each in results)
+    assert all(each.to_arrow().equals(each.table()) for each in results)
 
 
 def test_every_result_says_that_habits_are_assumed_where_they_are(people: tg.Population) -> None:
@@ -293,3 +297,9 @@ def test_windows_are_certified_for_everybody_and_say_their_condition(people: tg.
     with pytest.raises(tg.TallyguardError, match="locations of the population"):
         tg.certify_windows(people, far, (0, 1))
     assert tg.ledger_of_windows(releases, 1).rho_value() == pytest.approx(9 / 800)
+
+
+def test_a_users_file_has_the_types_that_strict_checks_ask_for() -> None:
+    """What is checked with `make style` runs, too."""
+    assert set(ceilings()) == {"ada", "bob"}
+    assert f"-m {ceilings.__module__}" in (ROOT / "Makefile").read_text()

@@ -53,6 +53,7 @@ BRIDGE = tg.MoveSensor.of("bridge", {(0, 1): 1})
 WINDOW = tg.WindowRelease(BRIDGE, 1, 1, 1, tg.Gaussian(20.0))
 NOISE = CorrelatedNoise.of_covariance(np.array([[1.0, 0.5], [0.5, 1.0]]))
 GRAPH = TrustGraph(("a", "b"), {("a", "b"): 1.0})
+FRAME = pd.DataFrame({"user": ["u"], "time": [0], "loc": ["p"]})
 CHECKINS = Checkins.from_rows([("u", 3600 * hour, f"p{hour % 2}") for hour in range(9)])
 FITTED = tg.FitOptions(window_seconds=3600, min_windows=1, held_out_windows=1)
 LABELS, LIKELIHOOD = [[0, 1]], [[[0.5, 0.5]]]
@@ -232,7 +233,10 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
         },
     ),
     "check_mechanism": (tg.check_mechanism, {"mechanism": tg.Gaussian(1.0)}),
-    "ledger": (tg.ledger, {"schedule": SCHEDULE, "delta": 1e-6, "neighbours": tg.Neighbours.MOVE}),
+    "ledger": (
+        tg.ledger,
+        {"schedule": SCHEDULE, "delta": 1e-6, "neighbours": tg.Neighbours.MOVE, "oracle": False},
+    ),
     "certify_windows": (
         tg.certify_windows,
         {
@@ -268,17 +272,99 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
             "share": 0.0,
         },
     ),
-    "TrustGraph": (TrustGraph, {"members": ("a", "b"), "edges": {("a", "b"): 1.0}}),
+    "with_device": (tg.with_device, {"prior": ADA, "at": (1,), "misses": 0.1, "falsely": 0.0}),
+    "checkins_of": (
+        tg.checkins_of,
+        {"frame": FRAME, "user": "user", "time": "time", "place": "loc", "on_bad_row": "fail"},
+    ),
+    "stays_of": (
+        tg.stays_of,
+        {"frame": None, "radius_metres": 100.0, "stay_seconds": 900.0, "every_seconds": 3600.0},
+    ),
+    "register_mechanism": (tg.register_mechanism, {"kind": int}),
+    "register_bound": (tg.register_bound, {"name": "my bound", "compute": None, "is_vouched": False}),
+    "register_attack": (tg.register_attack, {"name": "my attack", "guess": None}),
+    "unregister": (tg.unregister, {"name": "nobody's"}),
+    "check_bound": (
+        tg.check_bound,
+        {"compute": lambda question: 1.0, "cases": 1, "name": "own", "effort": None},
+    ),
+    "advantage": (tg.advantage, {"success": 0.5, "guess": 0.25}),
+    "side_by_side": (
+        tg.side_by_side,
+        {
+            **{"people": ADA, "schedule": SCHEDULE, "adversaries": {"informed": None}},
+            **{"mistakes": 0, "effort": None, "question": None},
+        },
+    ),
+    "CorrelatedNoise.of_covariance": (tg.CorrelatedNoise.of_covariance, {"covariance": np.eye(2)}),
+    "design": (
+        tg.design,
+        {"prior": np.eye(2), "noise_budget": 1.0, "secret": (0,), "method": "exact", "solver": "auto"},
+    ),
+    "GaussianProcess": (tg.GaussianProcess, {"kernel": tg.RBF(1.0), "times": [0.0, 1.0]}),
+    "RBF": (tg.RBF, {"length_scale": 1.0, "variance": 1.0}),
+    "Matern": (tg.Matern, {"length_scale": 1.0, "smoothness": 1.5, "variance": 1.0}),
+    "Periodic": (tg.Periodic, {"length_scale": 1.0, "period": 24.0, "variance": 1.0}),
+    "White": (tg.White, {"variance": 1.0}),
+    "assign_tiers": (
+        tg.assign_tiers,
+        {
+            **{"distances": {"a": 1.0}, "level": tg.reciprocal_level(1.0), "allowed": (0.5, 1.0)},
+            "names": ("low", "high"),
+        },
+    ),
+    "exponential_level": (tg.exponential_level, {"at_zero": 1.0, "length": 1.0}),
+    "reciprocal_level": (tg.reciprocal_level, {"at_one": 1.0}),
+    "stepwise_level": (tg.stepwise_level, {"steps": ((1.0, 0.5),)}),
+    "pass_on": (tg.pass_on, {"value": [1.0], "level": 1.0, "lower": 0.5, "seed": bytes(16)}),
+    "inferential_loss": (
+        tg.inferential_loss,
+        {"prior": np.eye(2), "noise": np.eye(2), "secret": (0,), "order": 5.0, "radius": 1.0},
+    ),
+    "SecretQuestion": (
+        tg.SecretQuestion,
+        {"sensor": "1", "secret_steps": (0,), "kernel": tg.RBF(1.0), "order": 5.0, "radius": 1.0},
+    ),
+    "inferential_ledger": (
+        tg.inferential_ledger,
+        {"schedule": SCHEDULE, "question": tg.SecretQuestion("1", (0,), tg.RBF(1.0))},
+    ),
+    "prior_posterior_gap": (tg.prior_posterior_gap, {"epsilon": 1.0, "order": 5.0, "delta": 0.05}),
+    "leakage": (tg.leakage, {"law": [0.5, 0.5], "channels": [np.full((2, 2), 0.5)]}),
+    "summed_leakage": (
+        tg.summed_leakage,
+        {"epsilons": (1.0, 2.0), "declared": tg.Declared(True, True, True, True)},
+    ),
+    "largest_leakage": (
+        tg.largest_leakage,
+        {"epsilons": (1.0, 2.0), "declared": tg.Declared(True, True, True, True)},
+    ),
+    "Declared": (
+        tg.Declared,
+        dict.fromkeys(
+            ("independent_tuples", "independent_coins", "every_known_set", "disjoint_people"), False
+        ),
+    ),
+    "bayesian_ledger": (
+        tg.bayesian_ledger,
+        {"schedule": SCHEDULE, "declared": tg.Declared(True), "delta": 1e-6},
+    ),
+    "TrustGraph": (
+        TrustGraph,
+        {"members": ("a", "b"), "edges": {("a", "b"): 1.0}, "is_directed": False},
+    ),
     "TrustGraph.distances": (GRAPH.distances, {"owner": "a", "measure": "resistance"}),
 }
 MADE_BY_US = {
     *("FitResult", "Audit", "Audits", "Why", "Attacks", "InHindsight", "Ledger", "Plan"),
     *("WindowRisks", "Decoded", "Mechanism", "Neighbours", "TallyguardError", "Raw", "Suppressed"),
+    *("BoundCheck", "BoundQuestion", "BoundedNoise", "DeviceView", "Seen", "SideBySide", "TierAssignment"),
 }
 """Results, which nobody makes by hand, protocols, and what has no arguments."""
 
 MEANT_OTHERWISE = {
-    *(("Sensor", each) for each in ("position", "counts", "window", "region")),
+    *(("Sensor", each) for each in ("position", "counts", "window", "region", "size")),
     *(("Prior", "initial"), ("Prior.from_dense", "places"), ("Prior.from_dense", "initial")),
     *(("second_order", "places"), ("with_stays", "places")),
 }
@@ -315,7 +401,7 @@ NUMBERS = [
     (name, argument, type(value))
     for name, (_, right) in CALLS.items()
     for argument, value in right.items()
-    if type(value) in (int, float) and name != "plan"
+    if type(value) in (int, float) and name not in ("plan", "stays_of")
 ]
 
 

@@ -94,6 +94,10 @@ def test_the_map_shows_every_sensor_where_it_stands(watched: WatchedPage, engine
         released = sum(("exact" in row) == (kind == "raw") for row in shown if "nothing" not in row)
         assert watched.page.locator(f"#map circle.{kind}").count() == released
         assert watched.page.locator(f"#sensors .tile.{kind}").count() == released
+    for row in shown:
+        assert (" to " in row) == ("exact" not in row and "nothing" not in row)
+        assert ("not known" in row) == ("nothing" in row)
+    assert "Count, 95 times in 100" in watched.page.locator("#releases").inner_text()
     said = watched.page.locator("#map svg").get_attribute("aria-label")
     assert f"Map of {len(north)} sensors. Revealing most: " in said
 

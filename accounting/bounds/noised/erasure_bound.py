@@ -83,7 +83,7 @@ def _fill_kept_sets(
         values[i, 1] = information
 
 
-_MOST_WALKED = 16  # noised sensor-steps up to which each set's patterns are walked to the lightest
+_MOST_WALKED = 1 << 16  # patterns of hits up to which each set's are walked to the lightest
 _MOST_OPERATIONS = 1e10  # over all kept sets, twice; some ten seconds of one core
 _MOST_FRONTIER = 4e9  # operations over all kept sets; some seconds of one core
 _MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
@@ -262,7 +262,7 @@ def _evaluate(
 ) -> NDArray[np.float64]:
     """Success bound and information of each kept set, (S, 2)."""
     exposure = question.exposure
-    are_many = kept.shape[1] > _MOST_WALKED
+    are_many = exposure.pattern_count > _MOST_WALKED
     least_pattern = max(LEAST_PATTERN, 1.0 / question.effort.patterns) if are_many else LEAST_PATTERN
     raw_question = RawQuestion(question.mistakes, order, least_pattern, vectors)
     powers = exposure.powers if order > 1 else exposure.no_powers

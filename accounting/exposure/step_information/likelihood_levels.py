@@ -469,4 +469,6 @@ def _as_wide(tables: LevelTables, outputs: int, few: int) -> LevelTables:
 def _columns(array: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     """The first so many of the last axis, zeros where there are fewer."""
     missing = max(0, count - array.shape[-1])
+    if missing == 0:
+        return array[..., :count]
     return np.pad(array, [*((0, 0) for _ in array.shape[1:]), (0, missing)])[..., :count]

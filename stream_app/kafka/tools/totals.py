@@ -9,8 +9,7 @@ from stream_app.exceptions import SettingsError
 from stream_app.kafka.broker.clients import records
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.declared import days_of
-from stream_app.setup.total_levels import Level
-from stream_app.steps import Intervals, Total, Totals
+from stream_app.steps import Intervals, Total, Totals, declared_totals
 from stream_app.wire import StepRelease
 
 
@@ -21,12 +20,13 @@ def totals_on_kafka(consumer: Any, deployment: Deployment) -> Iterator[Total]:
     after the steps are all there.
     """
     settings, topics = deployment.settings, deployment.topics
-    if not settings.totals:
+    levels = declared_totals(settings.totals, settings.occupancy)
+    if not levels:
         raise SettingsError(
             "the settings must say which totals are made", "none", 'set totals = ["day by sensor"]'
         )
     totals = Totals(
-        [Level.of(each) for each in settings.totals],
+        levels,
         days_of(settings),
         settings.late,
         deployment.facts.registries.ever,

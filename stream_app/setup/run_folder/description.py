@@ -203,7 +203,8 @@ def _of_the_run(settings: Settings) -> dict[str, Any]:
     secret = {
         name for name, field in Settings.model_fields.items() if SecretStr in get_args(field.annotation)
     }
-    unsaid = () if settings.totals else ("totals",)  # as descriptions of versions without them are
+    # as descriptions of versions without them are
+    unsaid = [name for name in ("totals", "occupancy") if not getattr(settings, name)]
     shown: dict[str, Any] = settings.model_dump(mode="json", exclude={*_NOT_OF_THE_RUN, *secret, *unsaid})
     return {name: Path(value).name if name in FILES and value else value for name, value in shown.items()}
 

@@ -37,6 +37,7 @@ from stream_app.starting.aggregates.zone_files import (
     read_home_work,
     read_points,
 )
+from stream_app.starting.building import load_building, people_of
 from stream_app.starting.counts.count_table import CountTable
 from stream_app.starting.counts.deployment_files import (
     ALTERNATIVES,
@@ -80,11 +81,11 @@ class PersonaQuestions:
 
 @dataclass(frozen=True, eq=False)
 class MadePersonas:
-    """Personas, and what is to be known of them: how they were calibrated, and remarks in sentences."""
+    """Personas, and what is to be known of them: remarks in sentences, and how they were calibrated."""
 
     population: Population
-    calibration: Calibration | None
     remarks: tuple[str, ...]
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +105,16 @@ class _City:
 def make_personas(
     source: Path | None, questions: PersonaQuestions, progress: Callable[[float], None] = lambda off: None
 ) -> MadePersonas:
-    """Personas of a home-work table or of synthetic agents; of nothing but sensors without a source.
+    """Personas of a home-work table, synthetic agents or a building; of sensors alone without a source.
 
     :class:`~stream_app.exceptions.InputError` says what is missing or does not fit.
     """
     if source is None:
         _require_days(questions)
         return _of_counts(questions, progress)
+    if source.suffix.lower() == ".toml":
+        _require_days(questions)
+        return MadePersonas(*people_of(load_building(source)))
     table = None if source.is_dir() or source.suffix.lower() == ".gpkg" else read_table(source)
     if is_agents(source, table):
         _require_days(questions)
@@ -355,7 +359,7 @@ def _finished(
     if questions.reach != 1.0:
         basis += f", going {questions.reach:g} times as far as assumed"
     label = f"{len(made):,} personas for {people:,.0f} people from {basis}"
-    return MadePersonas(replace(made, assumed=label), calibration, tuple(remarks))
+    return MadePersonas(replace(made, assumed=label), tuple(remarks), calibration)
 
 
 def mean_counts(counts: CountTable, locations: Sequence[str], slots: int) -> MeanCounts:

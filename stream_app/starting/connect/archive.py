@@ -238,8 +238,8 @@ def whole_counts(
     text = count_cells(coded.values.column(0).combine_chunks(), table.what(name), written, table.where(coded))
     form = r"^[0-9]{1,13}(\.0+)?$" if decimals == "refuse" else r"^[0-9]{1,13}(\.[0-9]{1,20})?$"
     good = np.asarray(pc.fill_null(pc.match_substring_regex(text, form), True), dtype=bool)
-    if not good.all():
-        row = np.flatnonzero((coded.at >= 0) & ~good[coded.at])
+    row = np.flatnonzero((coded.at >= 0) & ~np.append(good, True)[coded.at])
+    if row.size:
         if decimals == "refuse" and pc.any(pc.match_substring_regex(text, r"^[0-9]+\.[0-9]+$")).as_py():
             remedy = 'set decimals = "round" and largest_factor in [connect.files] if they were scaled'
         elif pc.any(pc.match_substring_regex(text, r"^-[0-9]+(\.0*)?$")).as_py():
@@ -252,6 +252,7 @@ def whole_counts(
             f"something else in {row.size:,} rows, the first is {table.place(int(row[0]))}",
             remedy,
         )
+    text = pc.if_else(pa.array(good), text, None)  # others are of rows that `where` leaves out
     exact = np.asarray(pc.fill_null(pc.cast(text, pa.float64()), NOT_COUNTED), dtype=np.float64)
     values = np.floor(exact + 0.5).astype(np.int64)
     if values.size and values.max() > MAX_COUNT:

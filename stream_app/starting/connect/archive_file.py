@@ -272,6 +272,7 @@ def layout_of(mapping: FilesMap) -> Layout:
         mapping.separator,
         mapping.sheet,
         mapping.records,
+        mapping.week,
     )
 
 

@@ -37,6 +37,7 @@ from stream_app.starting.counts.tables import (
 from stream_app.starting.counts.times import joined_cells, parse_times
 
 _SAMPLE_ROWS = 20_000
+_MANY_ROWS = 24
 
 
 def _plain(name: str) -> str:
@@ -59,9 +60,9 @@ _TIME_NAMES = _names(
 _PLAIN_TIMES = 8  # of them say what they are in any file
 _SENSOR_NAMES = _names(
     "sensor, sensor_id, sensor id, sensor_name, site, site_name, site_id, counter, counter_id, "
-    "counter_name, location, locationname, location_name, locations_id, segment_id, station, "
-    "zaehlstelle, zählstelle, standort, lage, messstelle, nom_compteur, compteur, id_compteur, device, "
-    "device_id, devicename, device_name, camera, street, street_name, entrance, zone, name, id, "
+    "counter_name, location, locationname, location_name, locations_id, location_dir_id, segment_id, "
+    "station, zaehlstelle, zählstelle, standort, lage, messstelle, nom_compteur, compteur, id_compteur, "
+    "device, device_id, devicename, device_name, camera, street, street_name, entrance, zone, name, id, "
     "fk_zaehler, fk_standort, numero_boucle, agg_compteur, id_aforo, identificador, sitecode, "
     "countlinename, countline, navn, punto, numer, lokalizacja, paikka, plats"
 )
@@ -77,12 +78,12 @@ _WEEKDAYS = re.compile(
     r"^(?:mon|tue|wed|thu|fri|sat|sun|lun|mar|mer|jeu|ven|sam|dim|mo|di|mi|do|fr|sa|so)\b", re.I
 )
 _HOUR = re.compile(
-    r"^(?:hour|hours|hr|hour_?of_?day|hour_?beginning|time|time_?of_?day|clock|stunde|uhrzeit|zeit|heure|heures|"
+    r"^(?:hour|hours|hr|hour_?of_?day|hour_?day|hour_?beginning|time|time_?of_?day|clock|stunde|uhrzeit|zeit|heure|heures|"
     r"hora|ora|uur|tijd|tid|time_?period|interval|hodina|godzina)$",
     re.IGNORECASE,
 )
 _HOUR_OF_COLUMN = re.compile(
-    r"^h?(?:eure|our|ora)?[ _]?(?:[01]?\d|2[0-4])(?::00|h|h00| ?[ap]m)?(?:\s?[-–].*)?$", re.I
+    r"^(?:h(?:eure|our|ora)?|kl|uhr)?[ _.]*(?:[01]?\d|2[0-4])(?::00|h|h00| ?[ap]m)?(?:\s?[-–].*)?$", re.I
 )
 _OF_THE_CLOCK = (
     r"(?i)^(?:[01]?[0-9]|2[0-4])(?:(?::|h)[0-5]?[0-9]?(?::[0-5][0-9])?)?\s?(?:[ap]\.?m\.?)?(?:\s?[-–].*)?$"
@@ -112,7 +113,7 @@ _CHANNELS = re.compile(
 )
 _NO_COUNTS = re.compile(
     r"^(?:day|month|year|week|weekday|day_?of_?week|dayofweek|quarter|monat|jahr|tag|wochentag|woche|jour|mois|ann[ée]e|"
-    r"mdate|hour|hr|stunde|heure|hora|ano|mes|dia|temp\w*|temperatur.*|.*speed.*|v85|.*%.*|weather|wetter.*|rain\w*|humidity|lat|latitude|"
+    r"mdate|hour|hr|stunde|heure|hora|ano|mes|dia|temp\w*|temperatur.*|.*speed.*|v85|.*%.*|weather|wetter.*|rain\w*|humidity|lat|latitude|gid|id|status|state|etat|quality|uptime|"
     r"lon|lng|long|longitude|x|y|x_coord|y_coord|geo.*|objectid|fid|index|unnamed.*|is_?holiday|holiday|confidence|version|"
     r"snow\w*|wind\w*|precip\w*|.*_yr|brcweek|week_no)$",
     re.IGNORECASE,
@@ -156,14 +157,19 @@ def guessed(path: Path, given: Mapping[str, Any]) -> Guess:
     """What a file is taken for, beside what is ``given``; :class:`InputError` for what must be said."""
     own = FilesMap.model_validate(given)
     guess = Guess()
+    has_preset = own.preset is not None
+    if has_preset:
+        own = resolved_map(own)
+        if own.start:
+            return guess
     layout = layout_of(own)
     opened = opened_table(path, layout)
     refuse_personal_columns(str(path), opened.names)
-    if own.preset is None and not (own.start or own.sensor or own.count or own.columns or own.column_pattern):
+    if not has_preset and not (own.start or own.sensor or own.count or own.columns or own.column_pattern):
         found = recognised_preset(opened.names)
         if found is not None:
             guess.say("preset", found[0], f"it has the columns of {found[1]}")
-    if own.preset is not None or guess.keys:
+    if guess.keys:
         return guess
     footer = 0 if own.footer else _footer(opened)
     if footer:
@@ -261,7 +267,7 @@ class _Columns:
                 raise InputError(
                     "each row must say its date, or each column one sensor",
                     "days of the week across, hours down: weeks in blocks, of which the file says no date",
-                    "write date, hour, sensor and count in a row each; each block and sheet is a part of it",
+                    "say the Monday of the week in a file for --preset: week = 2007-01-01",
                 )
             for name in table.column_names:
                 if _rank(name, _TIME_NAMES) < 999 and not table[name].null_count:  # says why it is none
@@ -276,8 +282,8 @@ class _Columns:
         ends = [
             names for names in options if len(names) == 1 and _END.search(names[0]) and names not in begins
         ]
-        for each in ends if begins else ():
-            options.pop(each)
+        if begins:  # whatever else is a time there: an end, when it was recorded
+            options = {names: found for names, found in options.items() if _BEGIN.search(names[0])}
         distinct = {names: len(np.unique(moments)) for names, moments in options.items()}
         most = max(distinct.values())
         finest = [names for names in options if distinct[names] == most]
@@ -331,9 +337,15 @@ class _Columns:
                 f"{columns_in_words(table)}, with several rows of the same time",
                 'name them with sensor = "site" and count = "count" in [connect.files]',
             )
+        self._say_uptime(rest)
         if words:
             self._guess.say("ignore", [*own.ignore, *words], "they hold no counts of people")
         self._guess.say("column_pattern", "(?P<sensor>.+)", "a column a sensor: one row a time")
+
+    def _say_uptime(self, rest: Sequence[str]) -> None:
+        found = [name for name in rest if name.lower() == "uptime"]
+        if self._own.uptime is None and found:
+            self._guess.say("uptime", found[0], "the share of the interval in which the counter worked")
 
     def _long(self, rest: Sequence[str], sensor: str, counts: Sequence[str]) -> None:
         own, guess = self._own, self._guess
@@ -342,8 +354,7 @@ class _Columns:
         if not own.count:
             reason = "it holds counts" if len(counts) == 1 else "they are the channels of a counter"
             guess.say("count", list(counts), reason)
-        if own.uptime is None and "uptime" in rest and not is_named("uptime", own.ignore):
-            guess.say("uptime", "uptime", "the share of the interval in which the counter worked")
+        self._say_uptime(rest)
         if own.channel is None and self._repeats([sensor]):
             others = [name for name in rest if name not in (sensor, *counts)]
             kinds = {name: self._table[name].unique().to_pylist() for name in others}
@@ -364,7 +375,8 @@ class _Columns:
             ]
             if named:
                 guess.say("channel", named[0], "a sensor has a row for each of them")
-        used = {*self._times, sensor, *counts, "uptime", guess.keys.get("channel"), *own.where}
+        of_rows = map(guess.keys.get, ("uptime", "channel"))
+        used = {*self._times, sensor, *counts, *of_rows, *own.where}
         guess.left_out = sorted(name for name in rest if name not in used)
 
     def _sensor(self, rest: Sequence[str]) -> str | None:
@@ -375,7 +387,7 @@ class _Columns:
         usual = sorted(
             (_rank(name, _SENSOR_NAMES), name) for name in rest if _rank(name, _SENSOR_NAMES) < 999
         )
-        full = [name for _, name in usual if not table[name].null_count]
+        full = [name for _, name in usual if not table[name].null_count and not self._numbers_rows(name)]
         alone = [name for name in full if not self._repeats([name])]
         if alone or full:
             return (alone or full)[0]
@@ -391,6 +403,10 @@ class _Columns:
         ]
         return min(words, key=lambda name: len(table[name].unique()), default=None)
 
+    def _numbers_rows(self, name: str) -> bool:
+        """Whether each of many rows has another cell there, as where rows have numbers."""
+        return len(self._table) >= _MANY_ROWS and len(self._table[name].unique()) == len(self._table)
+
     def _counts(self, numbers: Sequence[str], rest: Sequence[str], sensor: str | None) -> list[str]:
         own, table = self._own, self._table
         if own.count:
@@ -403,7 +419,8 @@ class _Columns:
         left = [name for name in numbers if name != sensor and not _NO_COUNTS.match(name)]
         people = [name for name in left if _PEOPLE.search(name)]
         if people:
-            return [min(people, key=len)]
+            whole = [name for name in people if not _CHANNELS.search(name)]
+            return [min(whole, key=len)] if whole else people
         if len(left) == 1 or (left and all(map(_CHANNELS.search, left))):
             return left
         if left and self._repeats([]):

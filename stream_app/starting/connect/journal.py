@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
+from models.releases import SensorRegistry
 from models.text import parse_json
 from stream_app.exceptions import InputError, OutputError, RunChangedError, SettingsError, restoring
 from stream_app.setup.declared import require_most_counts
@@ -36,27 +37,42 @@ from stream_app.wire import MAX_COUNT, Activation, Reading, Reason, Rejected, re
 # What was counted between two totals of a counter that may have begun again in between.
 #
 # A counter that was reset shows less than before. It may also be reset and count past its old total before
-# it is read again: nobody can see that, so have it read several times a step.
+# it is read again: nobody can see that unless it says when it began, so have it read several times a step.
+
+
+class ShownTotal(NamedTuple):
+    """People counted since the counter ``began`` (unix seconds, None where it does not say)."""
+
+    people: int
+    began: int | None = None
 
 
 def difference(
-    totals: Mapping[int, int], start: int, end: int, resets: Literal["not_counted", "from_zero"]
+    totals: Mapping[int, ShownTotal],
+    start: int,
+    end: int,
+    resets: Literal["not_counted", "from_zero"],
+    tolerance_seconds: int = 0,
 ) -> int | None:
     """People counted from ``start`` to ``end``, by the totals at both times and all in between.
 
-    None where one of the two totals is not known, or where a total is below the one before and ``resets``
-    does not say that the counter then began at 0. With ``from_zero`` the result is a lower bound: what was
-    counted between the last total and the reset is missing.
+    None where one of the two totals is not known, or where the counter began again in between, by what it
+    shows or by what it says to within ``tolerance_seconds``, and ``resets`` does not say that it then began
+    at 0. With ``from_zero`` the result is a lower bound: what was counted between the last total and the
+    reset is missing.
     """
     if start not in totals or end not in totals:
         return None
     counted = 0
     between = sorted(at for at in totals if start <= at <= end)
     for before, after in pairwise(between):
-        gained = totals[after] - totals[before]
-        if gained < 0 and resets == "not_counted":
+        (had, first), (has, last) = totals[before], totals[after]
+        is_reset = has < had or (
+            first is not None and last is not None and abs(last - first) > tolerance_seconds
+        )
+        if is_reset and resets == "not_counted":
             return None
-        counted += gained if gained >= 0 else totals[after]
+        counted += has if is_reset else has - had
     return counted
 
 
@@ -72,11 +88,12 @@ RECENT_STEPS = 500
 
 
 class StepCount(NamedTuple):
-    """A sensor's count of a whole step."""
+    """A sensor's count of a whole step; ``version`` is 2 or more for a corrected one."""
 
     step: int
     sensor: str
     people: int
+    version: int = 1
 
 
 @dataclass(frozen=True)
@@ -118,7 +135,7 @@ class StepRules:
 
 @dataclass
 class _Sensor:
-    """Recent counts of one sensor: parts by step and interval, totals by step and time, whole steps.
+    """Recent counts of a sensor and version: parts by step and interval, totals by step and time.
 
     What is a step here has ``seconds``: of a sensor with windows it is a whole one. ``contradicted`` are
     intervals, by step, for which another count was sent.
@@ -126,7 +143,7 @@ class _Sensor:
 
     seconds: int
     parts: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
-    totals: dict[int, dict[int, int]] = field(default_factory=dict)
+    totals: dict[int, dict[int, ShownTotal]] = field(default_factory=dict)
     whole: set[int] = field(default_factory=set)
     contradicted: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
     newest: int = -1
@@ -155,13 +172,16 @@ class Folded(NamedTuple):
 
 
 class StepFold:
-    """Adds up parts and subtracts totals until a step is whole."""
+    """Adds up parts and subtracts totals until a step is whole.
+
+    A corrected step is whole once each of its parts was corrected, none before the count that it corrects.
+    """
 
     def __init__(self, rules: StepRules) -> None:
         self.rules = rules
         self.ends: Literal["exclusive", "inclusive"] | None = None
         """What was recognised of the feed; None while nothing is known."""
-        self._sensors: dict[str, _Sensor] = {}
+        self._sensors: dict[tuple[str, int], _Sensor] = {}  # by name and version
         self._withheld: list[tuple[_Sensor, tuple[int, int], StepCount]] = []
         self._undo: list[Callable[[], object]] = []
 
@@ -180,10 +200,11 @@ class StepFold:
         folded = Folded([], [], [], [])
         try:
             for each in counts:
-                sensor = self._sensors.get(each.sensor)
+                key = each.sensor, each.version
+                sensor = self._sensors.get(key)
                 if sensor is None:
                     seconds = self.rules.step_seconds * self.rules.steps_of(each.sensor)
-                    sensor = self._sensors[each.sensor] = _Sensor(seconds)
+                    sensor = self._sensors[key] = _Sensor(seconds)
                 if each.start is None:
                     self._total(sensor, each, folded)
                 else:
@@ -192,8 +213,8 @@ class StepFold:
             for undo in reversed(self._undo):
                 undo()
             raise
-        for name in {each.sensor for each in counts}:
-            self._forget(self._sensors[name])
+        for key in {(each.sensor, each.version) for each in counts}:
+            self._forget(self._sensors[key])
         folded.whole[:] = self._placed(folded.whole)
         return folded
 
@@ -213,6 +234,8 @@ class StepFold:
         end += is_short
         step = self._step_of(sensor, start, end)
         self._require_recent(sensor, step)
+        if count.version > 1:
+            self._require_first(count, step, (start, end))
         # Its share of the limit, so that no sum can pass it: a refusal would tell what the other parts are.
         most = MAX_COUNT * (end - start) // sensor.seconds
         if count.people > most:
@@ -234,12 +257,23 @@ class StepFold:
         self._undo.append(lambda: parts.pop((start, end)))
         self._see(sensor, step)
         folded.new.append(count)
-        made = StepCount(step, count.sensor, sum(parts.values()))
+        made = StepCount(step, count.sensor, sum(parts.values()), count.version)
         is_whole = sum(after - before for before, after in parts) == sensor.seconds
         if is_short:
             folded.whole.extend(self._given(sensor, (start, end), made, is_whole=is_whole))
         elif is_whole:
             folded.whole.append(made)
+
+    def _require_first(self, count: SensorCount, step: int, interval: tuple[int, int]) -> None:
+        """A correction comes after what it corrects; the engine would refuse it before."""
+        before = self._sensors.get((count.sensor, count.version - 1))
+        if before is None or self._known_ends is None or interval not in before.parts.get(step, {}):
+            raise InputError(
+                f"version {count.version} of a count must come after version {count.version - 1}",
+                "one whose interval has none",
+                "send it first; if the first count is not sent at all, give the final one the number 1 in "
+                "`versions` of the mapping",
+            )
 
     @property
     def _known_ends(self) -> Literal["exclusive", "inclusive"] | None:
@@ -326,9 +360,9 @@ class StepFold:
         self._require_recent(sensor, at // length)
         totals = sensor.totals.setdefault(at // length, {})
         if at in totals:
-            self._again(sensor, at // length, (at, at), totals[at], count, folded)
+            self._again(sensor, at // length, (at, at), totals[at].people, count, folded)
             return
-        totals[at] = count.people
+        totals[at] = ShownTotal(count.people, count.began)
         folded.new.append(count)
         self._undo.append(lambda: totals.pop(at))
         self._see(sensor, at // length)
@@ -339,7 +373,8 @@ class StepFold:
             end = (step + 1) * length
             last = {time: total for time, total in sensor.totals.get(step + 1, {}).items() if time == end}
             known = {**sensor.totals.get(step, {}), **last}
-            counted = difference(known, step * length, end, self.rules.resets)
+            rules = self.rules
+            counted = difference(known, step * length, end, rules.resets, rules.tolerance_seconds)
             if counted is not None and counted <= MAX_COUNT:  # more comes of a broken counter's resets
                 sensor.whole.add(step)
                 self._undo.append(lambda step=step: sensor.whole.discard(step))  # type: ignore[misc]
@@ -507,7 +542,7 @@ class CountJournal:
         if has_waited and self._fold.ends is not None:
             logger.info("%s", ENDS_IN_WORDS[self._fold.ends])
         if folded.new:
-            self._counts.append(json.dumps([list(each) for each in folded.new]).encode() + b"\n")
+            self._counts.append(json.dumps([each.saved() for each in folded.new]).encode() + b"\n")
             for each in folded.whole:
                 self._unwritten += self._lines(each)
         return TakenCounts(len(folded.new), len(folded.known), tuple(map(_letter, folded.contradicting)))
@@ -590,7 +625,8 @@ class CountJournal:
             )
             yield Activation(v=1, step=step, sensors=counting).line()
         self._last = max(self._last, count.step)
-        yield Reading(v=1, step=count.step, sensor=count.sensor, count=count.people).line()
+        version = None if count.version == 1 else count.version
+        yield Reading(v=1, step=count.step, sensor=count.sensor, count=count.people, version=version).line()
 
     def _restore(self) -> None:
         """Take again what is on disk, and write what is missing of the messages."""
@@ -699,6 +735,7 @@ def announced_sensors(settings: Settings, mapping: PayloadSettings, table: str) 
     if settings.locations is not None:
         registry = load_registry(settings.sensors, location_names(settings, "", ""))
         require_most_counts(registry, [mapping])
+        _require_corrections(settings, registry, mapping, table)
         return tuple(sensor.name for sensor in registry.sensors)
     require_most_counts(None, [mapping])
     named = tuple(dict.fromkeys(mapping.names.values()))
@@ -709,3 +746,18 @@ def announced_sensors(settings: Settings, mapping: PayloadSettings, table: str) 
             f"set locations (and sensors) in the settings, or name each sensor in [{table}.names]",
         )
     return named
+
+
+def _require_corrections(
+    settings: Settings, registry: SensorRegistry, mapping: PayloadSettings, table: str
+) -> None:
+    """Corrected counts can be published, where the mapping lets any come in."""
+    can_come = mapping.version and (not mapping.versions or max(mapping.versions.values()) > 1)
+    corrections = max((each.corrections for each in registry.sensors), default=0)
+    if can_come and not (settings.late and corrections):
+        raise SettingsError(
+            f"corrected counts, as `version` of [{table}] lets them come in, must be declared",
+            f"late = {settings.late} and {corrections} corrections of a sensor",
+            "set late, and corrections in the sensors file; or leave provisional counts out, with versions = "
+            "{provisional = 0, final = 1} in the words of the feed",
+        )

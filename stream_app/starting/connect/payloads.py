@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from math import floor
@@ -84,6 +84,11 @@ class FirstOf:
             if found is not ABSENT:
                 return found
         return ABSENT
+
+    @property
+    def beginnings(self) -> list[str]:
+        """The names that the paths begin with."""
+        return [str(path.steps[0]) for path in self.paths]
 
     def __bool__(self) -> bool:
         return bool(self.paths)
@@ -231,19 +236,54 @@ class PayloadTimes:
 MOST_RECORDS = 10_000
 _PAYLOAD, _UPTIME = "a payload", "uptime"
 _MOST_CHARACTERS = 256
+_KEY = "key"  # of a record that stands in an object under the sensor's name
 _NGSI_LD_NULL = "urn:ngsi-ld:null"  # what JSON-LD cannot say otherwise (ETSI GS CIM 009, 4.5.0)
+
+
+_Counted = tuple[str, int | None, int, int]  # sensor, start, end, version
 
 
 class SensorCount(NamedTuple):
     """What a sensor counted from ``start`` to ``end`` (unix seconds, exclusive).
 
-    Of a total ``start`` is None, and ``people`` those counted until ``end`` since the counter began.
+    Of a total ``start`` is None, and ``people`` those counted until ``end`` since the counter ``began``,
+    where that is said. ``version`` is 2 or more for a corrected count.
     """
 
     sensor: str
     start: int | None
     end: int
     people: int
+    version: int = 1
+    began: int | None = None
+
+    def saved(self) -> list[str | int | None]:
+        """Its fields, without those at the end that say nothing."""
+        return list(self if (self.version, self.began) != (1, None) else self[:4])
+
+
+class Versions:
+    """Which count of an interval a record has: 1 the first, 2 or more a corrected one, 0 provisional."""
+
+    def __init__(self, paths: Sequence[str], numbers: Mapping[str, int]) -> None:
+        self._paths, self._numbers = FirstOf.of(paths), numbers
+
+    def of(self, payload: Any, record: Any) -> int:
+        """Its number; :class:`InputError` for what is none."""
+        said = self._paths.at(payload, record)
+        if said is ABSENT or said is None:
+            return 1
+        text = str(said).strip().lower() if isinstance(said, bool) else str(said).strip()
+        number = self._numbers.get(text)
+        if number is None and not self._numbers and re.fullmatch(r"[1-9]\d{0,2}", text):
+            number = int(text)
+        if number is None:
+            raise InputError(
+                f"{self._paths} must be a version: a number from 1 on, or a word of `versions`",
+                "something else",
+                "give each word its number in `versions` of the mapping, 0 for what is provisional",
+            )
+        return number
 
 
 class PayloadMap:
@@ -256,6 +296,8 @@ class PayloadMap:
         self._interval = JsonPath.of(mapping.interval) if mapping.interval else None
         self._channel = JsonPath.of(mapping.channel) if mapping.channel else None
         self._uptime = JsonPath.of(mapping.uptime) if mapping.uptime else None
+        self._began = FirstOf.of(mapping.began)
+        self._versions = Versions(mapping.version, mapping.versions)
         self._counts = [FirstOf.of(mapping.count), *(FirstOf.of([each]) for each in mapping.count_more)]
         self._times = PayloadTimes(mapping)
         self._topic = _topic_form(mapping.topic)
@@ -269,35 +311,60 @@ class PayloadMap:
         return self._map.kind == "total"
 
     def read(self, payload: object, topic: str | None = None) -> list[SensorCount]:
-        """The counts of a payload, each sensor and interval once; what is not counted is left out.
+        """The counts of a payload, each sensor, interval and version once.
+
+        What is not counted, or provisional, is left out.
 
         ``payload`` is parsed JSON, ``topic`` where it came: an MQTT topic, the path of a request.
         :class:`InputError` says what is wrong, and never shows a count.
         """
         self._refuse_personal(payload)
-        found: dict[tuple[str, int | None, int], int | None] = {}
-        seen: set[tuple[str, str, int | None, int]] = set()
+        found: dict[_Counted, int | None] = {}
+        began: dict[tuple[str, int], int | None] = {}
+        seen: set[tuple[str, str, int | None, int, int]] = set()
         for record in self._records_of(payload):
             sensor, channel = self._named(payload, record, topic)
             start, end = self._interval_of(payload, record)
-            if (sensor, channel, start, end) in seen:
+            version = self._versions.of(payload, record)
+            if (sensor, channel, start, end, version) in seen:
                 raise InputError(
                     "each channel must be counted once in an interval",
                     "several counts in one payload",
                     "name the path of lines or regions as channel in the mapping",
                 )
-            seen.add((sensor, channel, start, end))
+            seen.add((sensor, channel, start, end, version))
             worked = self._has_worked(payload, record)
             count = self._count_of(payload, record)
-            self._add(found, (sensor, start, end), count if worked else None)
-        return [SensorCount(*key, count) for key, count in found.items() if count is not None]
+            said = self._began.at(payload, record)
+            since = None if said in (ABSENT, None) else self._times.seconds(said, payload, record)
+            if began.setdefault((sensor, end), since) != since:
+                raise InputError(
+                    "channels that are summed must be of counters that began together",
+                    "two times at which they began",
+                    'set channels = "apart" in the mapping, or leave began out',
+                )
+            self._add(found, (sensor, start, end, version), count if worked else None)
+        if self._map.channels == "sum":
+            self._require_same_versions(seen)
+        return [
+            SensorCount(sensor, start, end, count, version, began[sensor, end])
+            for (sensor, start, end, version), count in found.items()
+            if count is not None and version > 0
+        ]
 
-    def _add(
-        self,
-        found: dict[tuple[str, int | None, int], int | None],
-        key: tuple[str, int | None, int],
-        count: int | None,
-    ) -> None:
+    def _require_same_versions(self, seen: Iterable[tuple[str, str, int | None, int, int]]) -> None:
+        """A corrected sum has a corrected count of each channel, or it would be a part of it."""
+        channels: dict[tuple[str, int | None, int], dict[int, set[str]]] = {}
+        for sensor, channel, start, end, version in seen:
+            channels.setdefault((sensor, start, end), {}).setdefault(version, set()).add(channel)
+        if any(each != own for of in channels.values() for own in of.values() for each in of.values()):
+            raise InputError(
+                "all channels of an interval must be of one version, as their sum is",
+                "a channel without a count of each",
+                "send the corrected counts of all channels together",
+            )
+
+    def _add(self, found: dict[_Counted, int | None], key: _Counted, count: int | None) -> None:
         """A count, or a channel's part of it: a sum that lacks a channel is none."""
         if key not in found:
             found[key] = count
@@ -319,6 +386,12 @@ class PayloadMap:
         records = self._records.at(payload, payload) if self._records else payload
         if not self._records and not isinstance(records, list):
             records = [records]
+        if (
+            self._records
+            and isinstance(records, dict)
+            and all(isinstance(each, dict) for each in records.values())
+        ):
+            records = [{**each, _KEY: name} for name, each in records.items()]
         if not isinstance(records, list) or len(records) > MOST_RECORDS:
             raise InputError(
                 f"{self._records or _PAYLOAD} must be a list of at most {MOST_RECORDS:,} records",
@@ -517,6 +590,20 @@ def _check_complete(mapping: PayloadSettings) -> None:
             "totals must be whole and unscaled",
             "decimals or largest_factor",
             "take the counter's own total: one person moves all later differences of a rounded one",
+        )
+    if mapping.kind == "total" and mapping.version:
+        raise SettingsError(
+            "totals must have no version, as each difference would have several",
+            "version beside kind",
+            "take the counter's own total, or its counts of intervals",
+        )
+    if mapping.versions and not mapping.version:
+        raise SettingsError("versions must stand beside version", "versions alone", "say where it stands")
+    if mapping.began and mapping.kind != "total":
+        raise SettingsError(
+            'began must stand beside kind = "total"',
+            repr(mapping.kind),
+            "leave it out for periodic counts",
         )
     if mapping.daylight and not mapping.offset:
         raise SettingsError("daylight must stand beside offset", "daylight alone", "set timezone instead")

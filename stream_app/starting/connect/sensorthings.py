@@ -8,6 +8,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from email.utils import parsedate_to_datetime
 from math import inf, isfinite
@@ -21,13 +22,13 @@ import aiohttp
 from yarl import URL
 
 from models.text import DocumentError, parse_json
-from stream_app.exceptions import PeerError, SettingsError
+from stream_app.exceptions import InputError, PeerError, SettingsError
 from stream_app.setup.run_folder.durable import load_document, replace_file
 from stream_app.setup.sections import PayloadSettings, SensorThingsSettings
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect import resolved_map
 from stream_app.starting.connect.intake import Pauses, Stop, client_tls
-from stream_app.starting.connect.payloads import iso_duration
+from stream_app.starting.connect.payloads import ABSENT, FirstOf, Versions, iso_duration
 from stream_app.starting.connect.released import PublishedLog, StepTimes, interval_in
 from stream_app.steps import Intervals, Total, TotalsWithReleases
 from stream_app.wire import SensorValue, StepRelease
@@ -283,7 +284,8 @@ def entity(kind: str, identity: str) -> str:
 # ``v1.1/Datastreams(7)/Observations`` (OGC 18-088, section 14), so one mapping serves both.
 
 _TOPIC = "v1.1/{}/Observations"
-_FIELDS = "phenomenonTime,result"  # nothing else enters: parameters may name people
+_FIELDS = "phenomenonTime", "result"  # nothing else enters but the version: parameters may name people
+_VERSION = "version"  # where it stands in what is handed on
 
 
 class ObservationMessage(NamedTuple):
@@ -310,6 +312,8 @@ def observation_map(settings: SensorThingsSettings) -> PayloadSettings:
         "largest_factor",
     )
     own = {"names": names, **{name: getattr(settings, name) for name in shared}}
+    if settings.version:
+        own |= {"version": [_VERSION], "versions": settings.versions}
     return resolved_map(PayloadSettings.model_validate({"preset": "sensorthings", **own}))
 
 
@@ -338,10 +342,12 @@ class ObservationReader:
                 'set [connect.sensorthings.datastreams]: "id" = "sensor"',
             )
         back = chosen.look_back_seconds
-        self._back = (settings.grace + 1) * settings.step_seconds if back is None else back
+        later = max(settings.grace, settings.late) if chosen.version else settings.grace
+        self._back = (later + 1) * settings.step_seconds if back is None else back
         since = chosen.since or settings.origin
         self._service, self._take, self._place = service, take, place
         self._settings, self._now_seconds = chosen, now_seconds
+        self._versions = FirstOf.of(chosen.version)
         self._since = since.timestamp()
         self._has_looked = False
         self._ids = tuple(chosen.datastreams)
@@ -379,9 +385,9 @@ class ObservationReader:
             "$filter": f"phenomenonTime ge {in_words(begin)}",
             "$orderby": "phenomenonTime asc",
             "$top": str(self._settings.page),
-            "$select": _FIELDS,
+            "$select": ",".join(dict.fromkeys([*_FIELDS, *self._versions.beginnings])),
         }
-        return _Stream(self._service, identity, query, self._settings)
+        return _Stream(self._service, identity, query, self._settings, self._versions)
 
     def _keep(self, streams: Sequence[_Stream]) -> None:
         """Keep the place behind what is durable; for answers that are not in order, once all are durable."""
@@ -395,24 +401,34 @@ class ObservationReader:
 
 
 class _Observation(NamedTuple):
-    """One of them; ``start`` of its interval in unix seconds, or of the one before where it says none."""
+    """One of them; ``start`` of its interval in unix seconds, or of the one before where it says none.
+
+    ``version`` is its number, by which corrected counts come after the first.
+    """
 
     start: float
+    version: int
     topic: str
     payload: bytes
     is_counted: bool
 
 
-_by_start = attrgetter("start")
+_by_start = attrgetter("start", "version")
 
 
 class _Stream:
     """The Observations of one datastream in the order of their intervals, a page at a time."""
 
     def __init__(
-        self, service: SensorThings, identity: str, query: Mapping[str, str], settings: SensorThingsSettings
+        self,
+        service: SensorThings,
+        identity: str,
+        query: Mapping[str, str],
+        settings: SensorThingsSettings,
+        versions: FirstOf,
     ) -> None:
         self.identity, self._service, self._settings = identity, service, settings
+        self._versions = versions
         self._zone = None if settings.timezone is None else ZoneInfo(settings.timezone)
         self._name = entity("Datastreams", identity)
         self._next: URL | None = service.address(f"{self._name}/Observations", query)
@@ -472,7 +488,16 @@ class _Stream:
             self.is_in_order &= at.start >= self.last
             self.last = max(self.last, at.start)
         is_counted = not isinstance(document, dict) or document.get("result") is not None
-        return _Observation(self.last, _TOPIC.format(self._name), json.dumps(document).encode(), is_counted)
+        version = 1
+        if isinstance(document, dict) and self._versions:
+            said = self._versions.at(document, document)
+            document = {name: document[name] for name in _FIELDS if name in document}
+            if said is not ABSENT:
+                document[_VERSION] = said
+            with suppress(InputError):  # which the mapping says of it, too
+                version = Versions([_VERSION], self._settings.versions).of(document, document)
+        payload = json.dumps(document).encode()
+        return _Observation(self.last, version, _TOPIC.format(self._name), payload, is_counted)
 
 
 def _interval(document: object, zone: ZoneInfo | None) -> PhenomenonTime | None:

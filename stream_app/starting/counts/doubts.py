@@ -90,6 +90,19 @@ def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) 
             f"nothing but zeros of {some_of(silent)}, in {_DAY} intervals or more",
             _IGNORE,
         )
+    constant = [names[each] for each in doubtful if _is_constant(table[:, each])]
+    if constant and not answers.are_totals:  # of totals it says that nobody came
+        raise InputError(
+            "counts must be of people in each interval",
+            f"the same number of {some_of(constant)} in all of {_DAY} intervals or more: something else, or "
+            "a device that was stuck",
+            _IGNORE,
+        )
+
+
+def _is_constant(counts: NDArray[np.int64]) -> bool:
+    counted = counts[counts >= 0]
+    return bool(counted.size >= _DAY and (counted == counted[0]).all())
 
 
 def _is_state(name: str, names: Sequence[str]) -> bool:

@@ -45,7 +45,8 @@ class Layout(NamedTuple):
 
     ``header`` is the number of the line (or row of a sheet) that names the columns, 1 for the first; of
     several ``header_lines`` the last. ``footer`` lines at the end are no rows. ``sheet`` is that of a
-    workbook, ``records`` the path of the list in a JSON document, with dots.
+    workbook, ``records`` the path of the list in a JSON document, with dots. A table of the ``week`` that
+    begins on this Monday has its days across.
     """
 
     header: int | None = None
@@ -55,6 +56,7 @@ class Layout(NamedTuple):
     separator: str | None = None
     sheet: str | None = None
     records: str | None = None
+    week: date | None = None
 
 
 AS_FOUND = Layout()
@@ -142,7 +144,9 @@ def opened_table(path: Path, layout: Layout = AS_FOUND) -> OpenedTable:
         raise InputError(f"file {path} must exist", "nothing", "check the path")
     kind = path.suffix.lower()
     try:
-        if kind == ".parquet":
+        if layout.week is not None:
+            opened = _opened_week(path, layout, layout.week)
+        elif kind == ".parquet":
             with pq.ParquetFile(path) as file:
                 opened = OpenedTable(path, [name for name in file.schema_arrow.names if name])
         elif kind in (".xlsx", ".xlsm", ".xls", ".ods"):
@@ -337,6 +341,59 @@ def _opened_cells(
     named = [name for name in names if name]
     table = pa.table(columns) if len(columns) == len(named) else None
     return OpenedTable(path, named, line + 1, rows=table, remarks=remarks)
+
+
+# A week in blocks: the line of the weekdays, which of them is in and out, and a line for each hour; above a
+# block stands of which sensor it is, "Entrance Name: Mill street" or the name alone.
+
+_DAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_HOUR_OF_BLOCK = re.compile(r"([01]?\d|2[0-3])(:00(:00)?)?")
+WEEK_COLUMNS = ("Date", "Time", "Sensor", "Channel", "Count")
+
+
+def _opened_week(path: Path, layout: Layout, week: date) -> OpenedTable:
+    if path.suffix.lower() in (".xlsx", ".xlsm", ".xls", ".ods"):
+        lines = [cells for _, cells in _sheet_rows(path, layout)[0]]
+    else:
+        with pa.input_stream(str(path), compression="detect") as content:
+            read = content.read()
+        text = read.decode(layout.encoding or _encoding(read))
+        separator = layout.separator or _separator(text)
+        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
+    found: list[tuple[str, ...]] = []
+    sensor, dates, channels = "", list[str](), list[str]()
+    for cells in lines[: len(lines) - layout.footer]:
+        filled = [cell.strip() for cell in cells if cell.strip()]
+        named = [cell.strip().lower()[:3] for cell in cells]
+        if sum(name in _DAY_NAMES for name in named) > 4:
+            dates, channels, day = [], [], ""
+            for name in named:
+                day = (week + timedelta(_DAY_NAMES.index(name))).isoformat() if name in _DAY_NAMES else day
+                dates.append(day)
+        elif dates and filled and _HOUR_OF_BLOCK.fullmatch(cells[0].strip()):
+            hour = f"{int(cells[0].strip().partition(':')[0]):02}:00"
+            found += [
+                (day, hour, sensor, channel, cell.strip())
+                for day, channel, cell in zip(dates, channels or [""] * len(dates), cells, strict=False)
+                if day
+            ]
+        elif dates and not channels and len(filled) > 1:
+            channels = [cell.strip() for cell in cells]
+        elif len(filled) == 1:
+            sensor, dates = filled[0].partition(":")[2].strip() or filled[0], []
+    if not found:
+        raise InputError(
+            f"{path} must have lines of weekdays, Mon to Sun, and below each the hours",
+            "none",
+            "leave week out for tables in which each row says its date",
+        )
+    columns = zip(*found, strict=True)
+    rows = {
+        name: pa.array([cell or None for cell in column], pa.string())
+        for name, column in zip(WEEK_COLUMNS, columns, strict=True)
+        if any(column)
+    }
+    return OpenedTable(path, list(rows), rows=pa.table(rows))
 
 
 # Documents: a list of records, wherever it stands; what holds of all of them is a column, too.

@@ -122,6 +122,7 @@ def _about(settings: Settings | None) -> dict[str, Any] | None:
         "mistakes": settings.mistakes,
         **({} if settings.question == PLACE else {"question": settings.asked(settings.question).what}),
         "delta": settings.delta,
+        "confidence": settings.confidence,
         "thresholds": list(settings.thresholds),
         "levels": [(level, in_a_hundred(level, EXACT)) for level in settings.thresholds],
         "condition": ceiling_condition(settings.priors_check, settings.draws),

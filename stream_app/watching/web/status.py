@@ -13,7 +13,7 @@ import numpy as np
 
 from accounting.bounds.radius import ceiling_within
 from accounting.ledgers import EVERY_GROUP, PrivacyAccount
-from models.mechanisms import errors_of_recipients, public_error
+from models.mechanisms import Tiered, errors_of_recipients, half_width, public_error
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
@@ -218,12 +218,13 @@ class Distribution:
 class SensorLine:
     """What one sensor's releases revealed so far; bits about an average person, each release on its own.
 
-    ``position`` is its place on the map, east and north; None where none is known.
+    ``position`` is its place on the map, east and north, and ``size`` a room's; None where none is known.
     """
 
     name: str
     group: str
     position: tuple[float, float] | None = None
+    size: tuple[float, float] | None = None
     releases: int = 0
     last_bits: float = 0.0
     total_bits: float = 0.0
@@ -233,7 +234,8 @@ class SensorLine:
 class ReleaseLine:
     """One sensor in the last step; ``value`` is what the public saw, ``error`` expected from its noise.
 
-    ``tiers`` are the expected errors of what each tier of recipients reads, the public's among them.
+    ``tiers`` are the expected errors of what each tier of recipients reads, the public's among them. The
+    count is within ``width`` of the value with the probability that the setting ``confidence`` says.
     """
 
     sensor: str
@@ -242,6 +244,7 @@ class ReleaseLine:
     value: int | None
     error: float | None
     tiers: Mapping[str, float]
+    width: int | None = None
 
 
 @dataclass(frozen=True)
@@ -293,6 +296,7 @@ class StatusBoard(Observer):
     ) -> None:
         """``about`` are the settings of the deployment, where they are known."""
         self._about, self._adversary = about, adversary_of(about)
+        self._level = about.confidence if about else Settings.model_fields["confidence"].default
         self._figures = View(About.of(about) if about else ABOUT_NOTHING)
         self._changing = threading.Lock()
         self._version = 0
@@ -301,7 +305,7 @@ class StatusBoard(Observer):
         self._past = PastSteps(about)
         self._account: PrivacyAccount | None = None
         self._basis: str | None = None
-        lines = {sensor.name: SensorLine(sensor.name, sensor.group, sensor.position) for sensor in sensors}
+        lines = {sensor.name: _silent(sensor) for sensor in sensors}
         self._status = Status(sensors=lines)
 
     def read(self) -> Status:
@@ -370,7 +374,7 @@ class StatusBoard(Observer):
             self._figures.note(Moment.of(event.summary), event.summary.over_limit, event.why)
         bits = self._view.sensor_information_bits(event.schedule) if self._view else {}
         distribution = _distribution(self._view.standing()) if self._view else None
-        releases = tuple(_release(release, event) for release in event.schedule.releases)
+        releases = tuple(_release(release, event, self._level) for release in event.schedule.releases)
         decision = _decision(event)
         figures = self._figures.figures
         shown = {"releases": releases, "distribution": distribution, "decision": decision, "figures": figures}
@@ -463,6 +467,11 @@ def _distribution(standing: Standing) -> Distribution:
     return Distribution(*map(tuple, counted))
 
 
+def _silent(sensor: Sensor) -> SensorLine:
+    """A sensor that has released nothing yet."""
+    return SensorLine(sensor.name, sensor.group, sensor.position, sensor.size)
+
+
 def _after(
     lines: Mapping[str, SensorLine], event: StepClosed, bits: Mapping[str, float]
 ) -> Mapping[str, SensorLine]:
@@ -470,7 +479,7 @@ def _after(
     after = dict(lines)
     for release in event.schedule.releases:
         sensor = release.sensor
-        line = after.get(sensor.name) or SensorLine(sensor.name, sensor.group, sensor.position)
+        line = after.get(sensor.name) or _silent(sensor)
         last = bits.get(sensor.name, 0.0)
         after[sensor.name] = replace(
             line, releases=line.releases + 1, last_bits=last, total_bits=line.total_bits + last
@@ -478,7 +487,7 @@ def _after(
     return after
 
 
-def _release(release: SensorRelease, event: StepClosed) -> ReleaseLine:
+def _release(release: SensorRelease, event: StepClosed, level: float) -> ReleaseLine:
     """What the public saw of one sensor."""
     name, mechanism = release.sensor.name, release.mechanism
     value = event.published.get(name)
@@ -486,4 +495,6 @@ def _release(release: SensorRelease, event: StepClosed) -> ReleaseLine:
     if value is None:
         return ReleaseLine(name, shown, dict(mechanism.parameters), None, None, {})
     tiers = dict(errors_of_recipients(mechanism))
-    return ReleaseLine(name, shown, dict(mechanism.parameters), value, public_error(mechanism), tiers)
+    read = Tiered(mechanism.tiers[:1]) if isinstance(mechanism, Tiered) else mechanism  # by everybody
+    width = half_width([read], level)
+    return ReleaseLine(name, shown, dict(mechanism.parameters), value, public_error(mechanism), tiers, width)

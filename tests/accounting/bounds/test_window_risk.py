@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.bounds import horizon_risk
+from accounting.bounds import Effort, horizon_risk
 from accounting.bounds.windows import coin_groups, expected_success, success_of_sets, window_risk
 from accounting.exceptions import HorizonError
 from accounting.exposure.own_counts import OwnCount, own_count, own_count_law, window_information
@@ -157,19 +157,22 @@ def logs(draw: st.DrawFn) -> tuple[Log, list[Counted], list[Mechanism]]:
 
 @pytest.mark.slow
 @pytest.mark.indices
-@given(logs(), st.booleans())
+@given(logs(), st.booleans(), st.sampled_from([0, 1, 4, 4096]))
 @settings(max_examples=60, deadline=None)
 def test_every_bound_holds_against_enumeration(
-    drawn: tuple[Log, list[Counted], list[Mechanism]], in_hindsight: bool
+    drawn: tuple[Log, list[Counted], list[Mechanism]], in_hindsight: bool, patterns: int
 ) -> None:
-    """No adversary of any enumerated log is above any bound, at the moment and in hindsight."""
+    """No adversary of any enumerated log is above any bound, at the moment and in hindsight, by any effort."""
     log, counted, mechanisms = drawn
     most = [max(1, int(each.own(log.everything.paths).max())) for each in counted]
     releases = [
         each.as_release(count, mechanism)
         for each, count, mechanism in zip(counted, most, mechanisms, strict=True)
     ]
-    found = window_risk(log.exposure, releases, log.horizon, log.mistakes, in_hindsight=in_hindsight)
+    effort = Effort(patterns=patterns)
+    found = window_risk(
+        log.exposure, releases, log.horizon, log.mistakes, in_hindsight=in_hindsight, effort=effort
+    )
     seen = [each for each in counted if in_hindsight or each.last <= log.horizon[1]]
     assert min(found.bounds.values()) >= log.optimum(log.noised(seen)) - 1e-12
     assert found.information_nats >= log.information(log.noised(seen)) - 1e-12

@@ -13,7 +13,7 @@ from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.cascade import FEW_VECTORS, alike_chains
 from accounting.continuous.payer import LEAST_GAIN, find_due
 from accounting.continuous.people import Groups
-from accounting.continuous.refine_kernel import find_operations, refine
+from accounting.continuous.refine_kernel import KEPT, find_operations, refine
 from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
 
@@ -135,4 +135,4 @@ class OneByOne:
         accounts = self.accounts._replace(horizon=self.accounts.horizon._replace(vectors=vectors))
         people = np.array([k for unit in units for k in unit], dtype=np.int64)  # type: ignore[attr-defined]
         if people.size:
-            refine(accounts, people, self.last_step, seen)
+            refine(accounts, people, self.last_step, seen, np.empty((0, KEPT)))

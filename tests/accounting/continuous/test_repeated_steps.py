@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from accounting.continuous import ContinuousAccountant
+from accounting.continuous import ContinuousAccountant, PeopleShares, cascade
 from accounting.continuous.accountant import RepeatedSteps
+from accounting.continuous.accounts_kernel import Accounts
+from accounting.continuous.cascade import RepeatedWindows
 from accounting.continuous.horizon_kernel import KnownTerms
+from accounting.continuous.refine_kernel import refine
 from accounting.exposure.step_information import view_of
+from accounting.settings import HorizonSettings
 from models.mechanisms import Gaussian, Raw, Suppressed
 from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.decisions import deciding
@@ -92,3 +100,44 @@ def test_equal_releases_have_one_view():
     first, second = (tuple(SensorRelease(each, Gaussian(2.0)) for each in sensors) for _ in range(2))
     assert view_of(first, LOCATIONS) is view_of(second, LOCATIONS)
     assert view_of(first, LOCATIONS) is not view_of(first[:1], LOCATIONS)
+
+
+@pytest.mark.parametrize("operations", [None, 12_000_000])
+def test_windows_that_come_again_are_refined_once_and_no_bit_changes(operations, monkeypatch):
+    """Own starts, people who come late, longer cycles, and shares that cannot pay for everybody."""
+    rng = np.random.default_rng(8)
+    population = deciding.people(rng, 8, LOCATIONS, own_starts=0.2, cycles=(1, 2))
+    since = np.where(np.arange(8) % 4 == 3, 9, 0)
+    shares = PeopleShares(2, np.arange(8) % 2, np.arange(8))
+    chosen = HorizonSettings(4, 1, (0.001,), vectors=8, operations=operations)
+    kept, forgetful = (ContinuousAccountant(population, chosen, since, shares) for _ in range(2))
+    kinds = [
+        tuple(SensorRelease(Sensor(f"s{k}", (k, k + 4)), noise) for k in range(4))
+        for noise in (Gaussian(0.7), Gaussian(1.5))
+    ]
+    computed: list[int] = []
+
+    def counted(accounts: Accounts, chains: NDArray[np.int64], *window: Any) -> None:
+        known = window[-1].copy()
+        refine(accounts, chains, *window)
+        computed.append(int((known != window[-1]).sum() - np.isnan(window[-1]).sum()))
+
+    monkeypatch.setattr(cascade, "refine", counted)
+    for each in (kept, forgetful):
+        each.settings = replace(chosen, operations=0)
+        each.apply_all(StepSchedule(t, kinds[t % 2]) for t in range(60))
+        each.settings = chosen
+    for t in range(60, 68):
+        forgetful._windows = RepeatedWindows(forgetful.view().accounts)
+        forgetful.apply(StepSchedule(t, kinds[t % 2]))
+        computed.clear()
+        kept.apply(StepSchedule(t, kinds[t % 2]))
+        assert sum(computed) == 0 if t >= 64 else sum(computed) > 0 or t > 61
+        assert kept.snapshot() == forgetful.snapshot(), t
+    assert operations or "sandwich" in {kept.decided_by(person) for person in range(8)}
+    again = ContinuousAccountant(population, chosen, since, shares)
+    again.restore(kept.snapshot())
+    for t in range(68, 70):
+        for each in (kept, again):
+            each.apply(StepSchedule(t, kinds[t % 2]))
+    assert again.snapshot() == kept.snapshot()

@@ -125,6 +125,26 @@ def test_with_independent_tuples_the_sum_holds(random: np.random.Generator, tupl
 
 
 @given(SEEDS)
+@settings(max_examples=20)
+def test_with_independent_tuples_the_sum_holds_for_inputs_that_are_earlier_outputs(
+    random: np.random.Generator,
+) -> None:
+    """Zhao's auxiliary inputs: each later channel sees what came out, and counts for its worst input."""
+    database = FiniteDatabase(np.multiply.outer(random.dirichlet(np.ones(2)), random.dirichlet(np.ones(2))))
+    first = random_channel(random, database, 2)
+    second, third = (random.dirichlet(np.ones(2), size=(2, 2, earlier)) for earlier in (2, 4))
+    joint = compose(first, second, third)
+    for a, b, c in itertools.product(range(2), repeat=3):
+        by_hand = first[..., a] * second[..., a, b] * third[..., 2 * a + b, c]
+        np.testing.assert_allclose(joint[..., 4 * a + 2 * b + c], by_hand)
+    worst = [
+        max(leakage(database, each[..., earlier, :]).epsilon for earlier in range(each.shape[-2]))
+        for each in (second, third)
+    ]
+    assert leakage(database, joint).epsilon <= leakage(database, first).epsilon + sum(worst) + 1e-9
+
+
+@given(SEEDS)
 @settings(max_examples=40)
 def test_with_independent_tuples_the_maximum_holds_for_disjoint_people(random: np.random.Generator) -> None:
     database = FiniteDatabase(np.multiply.outer(random.dirichlet(np.ones(3)), random.dirichlet(np.ones(2))))

@@ -108,6 +108,8 @@ def test_without_a_budget_the_schedules_own_mechanisms_are_planned(
     planned = plan(files, monkeypatch, capsys)
     assert all(step["why"] is None for step in planned["steps"])
     assert {sensor["mean_error"] for sensor in planned["sensors"]} == {0.0}
+    epsilons = {each["unit"]: each["epsilon"] for each in planned["differential_privacy_by_unit"]}
+    assert epsilons == dict.fromkeys(("whole log", "day", "consecutive steps", "visit"))  # all is exact
 
 
 @pytest.mark.slow
@@ -118,6 +120,7 @@ def test_the_table_and_the_picture_are_for_people(
     assert call(monkeypatch, *own, "--config", files / "settings.toml", "--plot", files / "plan.png") == 0
     printed = capsys.readouterr().out
     assert "Because" in printed
+    assert "Unit of privacy" in printed
     assert "budget" in printed
     assert (files / "plan.png").read_bytes().startswith(b"\x89PNG")
 
@@ -445,6 +448,7 @@ def test_noise_for_an_accuracy_keeps_it_and_says_what_it_costs(
     assert call(monkeypatch, "ledger", files / "nearer.json", *fast, *priors, "--json") == 0
     ledger = json.loads(capsys.readouterr().out)
     assert ledger["differential_privacy_by_unit"] == wanted["differential_privacy_by_unit"]
+    assert found["plan"]["differential_privacy_by_unit"] == wanted["differential_privacy_by_unit"]
 
     by_day = plan(files, monkeypatch, capsys, *fast, "--within", 5, "--for", "day")["sigma"]
     assert {sigma for each in by_day.values() for sigma in each.values()} == {0.5846}

@@ -195,3 +195,37 @@ def test_an_audit_of_refuted_priors_shows_the_radius_and_the_mean_ceiling(
     other = tallyguard(*audit, "--check", "check.json")
     assert other.code == 1
     assert "priors_check must be of the priors that are used" in other.err
+
+
+def test_habits_of_several_states_a_place_are_fitted_and_held_against_traces(
+    tallyguard: Tallyguard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stays of three or four windows: chosen, said with figures, checked; and noticed where they change."""
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(3)
+    for name, later in (("checkins.csv", 3), ("changed.csv", 1)):
+        rows = ["user,time,loc"]
+        for person in range(12):
+            trace: list[str] = []
+            while len(trace) < 80:
+                stay = (3 if len(trace) < 60 else later) + (random.random() < 0.1)
+                trace += ["ab"[bool(trace) and trace[-1] == "a"]] * stay
+            rows += [f"p{person},{WINDOW * window},{place}" for window, place in enumerate(trace[:80])]
+        (tmp_path / name).write_text("\n".join(rows) + "\n")
+    fit = ("priors", "fit", "checkins.csv", "--output", "priors.json", "--window-seconds", str(WINDOW))
+    shown = tallyguard(*fit, "--held-out-windows", "20", "--order", "2", "--dwell")
+    assert shown.code == 0
+    said = " ".join(shown.out.split())
+    assert "Of what was tried it is the least: by the place and the stay so far 0." in said
+    assert "by the present place 0." in said
+    places = json.loads((tmp_path / "priors.json").read_text())["people"][0]["places"]
+    assert set(places) == {0, 1}
+    assert len(places) > 4
+    kept = tallyguard(*CHECK, "--horizon", "6", "--json")
+    assert kept.code == 0
+    assert kept.document["attack"]["name"] == "prior"
+    assert kept.document["verdict"] == "not refuted by 12 people"
+    changed = tallyguard(*CHECK[:-1], "changed.csv", "--horizon", "6", "--json").document
+    assert changed["sharpness"]["z"] > 10.0 > abs(kept.document["sharpness"]["z"])
+    refused = tallyguard(*CHECK, "--attack", "marginal")
+    assert "must be one of prior, constant" in " ".join(refused.err.split())

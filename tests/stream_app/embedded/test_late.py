@@ -146,6 +146,24 @@ def test_the_account_is_that_of_a_log_which_held_all_values_from_the_start() -> 
         assert declaring.risk().tobytes() == holding.risk().tobytes()
 
 
+def test_a_correction_of_an_open_step_waits_until_it_has_closed(tmp_path: Path) -> None:
+    """A provisional 0 and then the true count, both within the hour: the files of one that came after it."""
+    chosen = declared(tmp_path, 1)
+    first = [
+        Reading(v=1, step=5, sensor="A", count=0) if each == reading(5, "A", 50) else each
+        for each in whole_day()
+    ]
+    for name, place in (
+        ("open", first.index(reading(5, NAMES[1], 50))),
+        ("closed", first.index(activation(6, *NAMES))),
+    ):
+        messages = [*first[:place], corrected(5, "A", 50), corrected(5, "A", 50), *first[place:]]
+        assert not run_on(tmp_path / name, [lines_of(messages)], settings=chosen).rejected
+        (value,) = revised(tmp_path / name)
+        assert (value["step"], value["sensor"], value["version"]) == (5, "A", 2)
+    assert outputs_of(tmp_path / "open") == outputs_of(tmp_path / "closed")
+
+
 def test_corrections_and_late_counts_come_in_batches_too(tmp_path: Path) -> None:
     """A batch has one version; what is published of it is what its readings alone would be."""
     chosen = {**declared(tmp_path, 1), "late": 4}
@@ -168,7 +186,7 @@ def test_corrections_and_late_counts_come_in_batches_too(tmp_path: Path) -> None
     [
         (corrected(6, "A", 1, 3), Reason.UNEXPECTED_VERSION),  # the second is missing
         (corrected(6, "A", 60, 4), Reason.UNEXPECTED_VERSION),  # more than are declared
-        (corrected(8, "A", 1), Reason.UNEXPECTED_VERSION),  # of a step that is open
+        (corrected(8, "A", 1), Reason.UNEXPECTED_VERSION),  # of a step that is not announced
         (corrected(4, "A", 1), Reason.LATE_READING),
         (reading(6, "A", 3), Reason.CONTRADICTING_READING),
         (corrected(6, "nobody", 3), Reason.UNKNOWN_SENSOR),

@@ -474,6 +474,8 @@ def day_with_late_counts() -> list[Activation | Reading]:
         for number, name in enumerate(NAMES):
             if name != "A" or not is_held:
                 messages.append(Reading(v=1, step=step, sensor=name, count=10 * step + number))
+            if name == "C" and step % 3 == 1:  # while the step is open
+                messages.append(Reading(v=1, step=step, sensor=name, count=1, version=2))
         if step % 3 == 2 and step < STEPS - 1:
             messages.append(Reading(v=1, step=step - 2, sensor="A", count=10 * step))
             messages.append(Reading(v=1, step=step - 2, sensor="C", count=10 * step, version=2))

@@ -257,10 +257,13 @@ sensors = ["mi*", "weir"]
 token_file = "gates"
 sensors = ["gate"]
 """,
+        more='version = ["state"]\nversions = {provisional = 0, final = 1}',
     )
     with serving(settings) as server:
         gate, mill = "a-token-for-the-gate!", "a-token-for-all-mills"
-        assert server.send(record(1, 5), gate) == (200, {"taken": 1, "known": 0})
+        provisional = {**record(1, 0), "state": "provisional"}
+        assert server.send(provisional, gate) == (200, {"taken": 0, "known": 0}), "left out"
+        assert server.send({**record(1, 5), "state": "final"}, gate) == (200, {"taken": 1, "known": 0})
         answers = {
             repr(server.send(body, mill))
             for body in (

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from accounting.continuous import ContinuousAccountant
+from accounting.settings import OPERATIONS
 from models.priors import Population
 from models.releases import StepSchedule
 from stream_app.analysis.accounted_again import read_decisions
@@ -37,7 +38,8 @@ PEOPLE = 2
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run whose steps are noised at A, C and D, and raw at B."""
     folder = tmp_path_factory.mktemp("run")
-    run_on(folder, [lines_of(messages_of_a_day(16, 8))])
+    all_the_work = {"sharpen_operations": OPERATIONS}  # the fixture of that name is of one test
+    run_on(folder, [lines_of(messages_of_a_day(16, 8))], settings=all_the_work)
     return folder
 
 

@@ -86,7 +86,10 @@ def at(text: str) -> int:
 
 
 def test_every_preset_of_payloads_is_tested_here_and_says_what_it_is_for() -> None:
-    assert preset_names(PayloadSettings).keys() == {"milesight", "footfallcam", "ngsi-ld", "sensorthings"}
+    assert preset_names(PayloadSettings).keys() == {
+        *("milesight", "milesight-lines", "footfallcam", "ngsi-ld", "sensorthings"),
+        *("vergesense", "butlr", "density"),
+    }
     assert all(preset_names(PayloadSettings).values())
 
 
@@ -97,6 +100,25 @@ def test_milesight_reports_are_of_the_devices_own_clock(summer: bool, hour: str)
     report["time_info"]["dst_status"] = summer
     start = at(f"2022-12-20T{hour}Z")
     assert by_preset("milesight").read(report) == [SensorCount("369362028335", start, start + 3600, 10)]
+
+
+def test_milesights_lines_are_periods_or_totals_since_the_device_was_reset() -> None:
+    """As ChirpStack decodes them; a little after the hour, so a tolerance is declared."""
+    report = {
+        "devEUI": "24e124aabbccddee",
+        "deviceName": "mill street door",
+        "time": "2025-06-02T08:00:04Z",
+        "object": {
+            **{"line_1_total_in": 72, "line_1_total_out": 200},
+            **{"line_1_period_in": 5, "line_1_period_out": 7},
+        },
+    }
+    end = at("2025-06-02T08:00:04Z")
+    mapped = by_preset("milesight-lines", interval_seconds=3600)
+    assert mapped.read(report) == [SensorCount("mill street door", end - 3600, end, 12)]
+    totals = {"count": ["object.line_1_total_in"], "count_more": ["object.line_1_total_out"]}
+    since = by_preset("milesight-lines", kind="total", **totals)
+    assert since.read(report) == [SensorCount("mill street door", None, end, 272)]
 
 
 def test_a_counters_own_address_may_be_declared_and_an_image_never() -> None:
@@ -125,6 +147,76 @@ def test_footfallcams_regions_count_and_its_events_of_single_people_are_refused(
         mapped.read(PERSON)
     with pytest.raises(InputError, match="set interval_seconds"):
         by_preset("footfallcam").read(OCCUPANCY)
+
+
+SPACE = {
+    "building_ref_id": "HQ",
+    "floor_ref_id": "02",
+    "space_ref_id": "02-103",
+    "space_id": 10,
+    "sensor_ids": ["VS0-123"],
+    "event_type": "space_report",
+    "timestamp": "2024-03-04T09:15:00Z",
+    "person_count": 2,
+    "signs_of_life": None,
+    "motion_detected": True,
+    "people": {"count": 2, "coordinates": [[0.5, 1.5], [2.0, 3.5]]},
+}
+ROOM = {
+    "id": "event_2oUBiSXgx48RtbZKXHm5ekpAzFe",
+    "type": "ROOM_OCCUPANCY",
+    "timestamp": 1727735820000,
+    "version": "v1.0.0",
+    "metadata": {
+        "org_id": "org_2oUBi",
+        "floor_id": "space_2oU",
+        "room_id": "room_2oUDD",
+        "room_name": "Cherry",
+    },
+    "data": 4,
+}
+SPACES = {
+    "update_type": "refresh",
+    "data": {
+        "spc_12345": {
+            "timestamp": "2023-12-01T03:09:00Z",
+            "occupancy": 0,
+            "counting_mode": "entry",
+            "space_health_status": "healthy",
+        },
+        "spc_1678910": {
+            "timestamp": "2023-12-01T03:09:00Z",
+            "occupancy": 1,
+            "counting_mode": "entry",
+            "space_health_status": "healthy",
+        },
+    },
+}
+
+
+def test_rooms_are_counted_as_their_vendors_say_it() -> None:
+    """VergeSense's report, Butlr's event and Density's refresh stand for the interval that ends with them."""
+    end = at("2024-03-04T09:15Z")
+    mapped = by_preset("vergesense", interval_seconds=900, names={"02-103": "board room"})
+    assert mapped.read(SPACE) == [SensorCount("board room", end - 900, end, 2)]
+    assert by_preset("butlr").read(ROOM) == [SensorCount("room_2oUDD", 1727735760, 1727735820, 4)]
+    own = {**ROOM, "metadata": {**ROOM["metadata"], "room_custom_id": "2.01"}}  # type: ignore[dict-item]
+    assert by_preset("butlr").read(own)[0].sensor == "2.01"
+    end = at("2023-12-01T03:09Z")
+    assert by_preset("density", interval_seconds=60).read(SPACES) == [
+        SensorCount("spc_12345", end - 60, end, 0),
+        SensorCount("spc_1678910", end - 60, end, 1),
+    ]
+
+
+def test_where_single_people_are_is_no_count_of_a_room() -> None:
+    """Butlr's detections have coordinates instead of a number; presence alone is no count."""
+    detections = {**ROOM, "type": "DETECTIONS", "data": {"local": [[0.5625, 0.125]], "world": [[85.7, 27.8]]}}
+    with pytest.raises(InputError, match="a count must be a number"):
+        by_preset("butlr").read(detections)
+    presence = {"data": {"spc_1": {"timestamp": "2023-12-01T03:09:00Z", "presence": True}}}
+    with pytest.raises(InputError, match="must have its count at occupancy"):
+        by_preset("density", interval_seconds=60).read(presence)
 
 
 def test_an_observation_counts_for_the_datastream_in_its_topic() -> None:

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_app.cli.app import app
-from stream_app.exceptions import InputError
+from stream_app.exceptions import InputError, SettingsError
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect import read_archive, resolved_map
 from stream_app.starting.connect.guess import guessed, proposal, read_counts
@@ -377,6 +377,18 @@ VENDORS = {
         lambda d, h, n: f"2021-07-{d} {h:02}:00,2021-07-{d} {h:02}:00,S1,7,{n},9",
     ),
     "month first": ("Date,Bridge", lambda d, h, n: f"7/{d}/2022 {h}:00,{n}"),
+    "rows numbered, the hour a number": (
+        "ID;Location_ID;Sensing_Date;HourDay;Direction_1;Direction_2;Total_of_Directions;Sensor_Name",
+        lambda d, h, n: f"{100 * d + h};5;2022-05-{d};{h};{n};2;{n};PriNW",
+    ),
+    "a number of the place in each row": (
+        "gid,ident,mdate,comptage_5m,etat",
+        lambda d, h, n: f"7,Z7,2022-05-{d}T{h:02}:00:00+02:00,{n},FLUIDE",
+    ),
+    "when it was recorded beside when it began": (
+        "recorded_at,interval_start,site,pedestrians",
+        lambda d, h, n: f"2022-05-{d} {h:02}:17:{h:02},2022-05-{d} {h:02}:00,X,{n}",
+    ),
     "a decimal comma": ("Zeit;Ort;Anzahl;Temperatur", lambda d, h, n: f"{d}.7.2022 {h}:00;Markt;{n},0;{h},5"),
 }
 
@@ -393,9 +405,58 @@ def test_what_other_vendors_write_is_read_as_they_mean_it(tmp_path: Path, kind: 
     assert list(counts_of(found).values()) == [counted]
 
 
-def test_a_table_with_the_hours_across_is_asked_about(tmp_path: Path) -> None:
-    """Nantes writes a day in a row: each hour would have been a sensor of its own."""
-    hours = ";".join(f"{hour:02}" for hour in range(24))
+def test_a_week_in_blocks_is_read_once_its_monday_is_said(tmp_path: Path) -> None:
+    """A block a street, days and their IN and OUT across, hours down: as Dublin published until 2018."""
+    streets = {"Mill street": 3, "Port": 7}
+    lines = ["Week 1,,,,,,,,,,,,,,"]
+    for street, factor in streets.items():
+        lines += [f"Entrance Name: {street},,,,,,,,,,,,,,", ",Mon,,Tue,,Wed,,Thu,,Fri,,Sat,,Sun,"]
+        lines.append("Time," + ",".join(["In,Out"] * 7))
+        for hour in range(24):
+            cells = [f"{factor * (24 * day + hour) % 11},{hour % 3}" for day in range(7)]
+            lines.append(f"{hour:02}:00:00,{','.join(cells)}")
+    path = saved(tmp_path, "\n".join(lines), "week.csv")
+    with pytest.raises(InputError, match=r"say the Monday of the week.*week = 2007-01-01"):
+        read_counts(path, timezone="Europe/Dublin")
+    found = read_counts(path, timezone="Europe/Dublin", week="2007-01-01", where={"Channel": ["In"]})
+    assert counts_of(found) == {
+        street: [factor * step % 11 for step in range(168)] for street, factor in streets.items()
+    }
+    assert found.origin.isoformat() == "2007-01-01T00:00:00+00:00"
+    both = read_counts(path, timezone="Europe/Dublin", week="2007-01-01", channels="sum")
+    assert counts_of(both)["Port"] == [7 * step % 11 + step % 24 % 3 for step in range(168)]
+    with pytest.raises(SettingsError, match="must be a Monday, got 2007-01-02"):
+        resolved_map(FilesMap(preset=str(saved(tmp_path, "week = 2007-01-02", "own.toml"))))
+    with pytest.raises(InputError, match="must have lines of weekdays"):
+        read_counts(saved(tmp_path, "time,a\n2026-01-01,3\n", "other.csv"), week="2007-01-01")
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "words"),
+    [
+        ("time,site,people_in,people_out", "{t},X,{n},2", "what several channels of a sensor are"),
+        ("t,door a,length_min", "{t},{n},60", "the same number of 'length_min'"),
+        ("Date,Uptime,Total,A,B", "{t},{up},{sum},{n},2", "'Total', the sum of 'A', 'B'"),
+    ],
+)
+def test_columns_beside_the_counts_are_asked_about(tmp_path: Path, header: str, row: str, words: str) -> None:
+    """In and out of which one would have been taken; constants, and a camera's uptime, would be sensors."""
+    lines = [
+        row.format(t=f"2026-03-0{2 + at // 24} {at % 24:02}:00", n=n, sum=n + 2, up=at % 2)
+        for at, n in enumerate(at * 7 % 11 for at in range(72))
+    ]
+    with pytest.raises(InputError, match=words):
+        taken(tmp_path, "\n".join([header, *lines, ""]))
+    if "Uptime" in header:
+        path = saved(tmp_path, "\n".join([header, *lines, ""]), "up.csv")
+        found = read_counts(path, timezone="UTC", ignore=["Total"], keep=["B"])
+        assert counts_of(found)["A"] == [at * 7 % 11 if at % 2 else -1 for at in range(1, 72)]
+
+
+@pytest.mark.parametrize("form", ["{0:02}", "kl.{0:02}-{1:02}"])
+def test_a_table_with_the_hours_across_is_asked_about(tmp_path: Path, form: str) -> None:
+    """Nantes and Copenhagen write a day in a row: each hour would have been a sensor of its own."""
+    hours = ";".join(form.format(hour, hour + 1) for hour in range(24))
     rows = "".join(f"743;2021-01-{day};" + ";".join(["3"] * 24) + "\n" for day in range(10, 20))
     with pytest.raises(InputError, match="24 columns that are named as hours of the day"):
         taken(tmp_path, f"boucle;Jour;{hours}\n{rows}")
@@ -492,6 +553,21 @@ def test_telraams_hours_and_turnstiles_gates_hold_what_another_reader_finds() ->
         gates.setdefault((row["C/A"], row["SCP"]), []).append(int(row["ENTRIES"]))
     table = read_counts(path).table
     assert int(table[table > 0].sum()) == sum(totals[-1] - totals[0] for totals in gates.values())
+
+
+@pytest.mark.parametrize("name", ["07-dublin-2007-week1.xlsx", "07b-dublin-2007-week1-saved-as.csv"])
+def test_dublins_week_holds_what_another_reader_finds(name: str) -> None:
+    table = read_counts(
+        shared(f"data/counters/{name}"),
+        timezone="Europe/Dublin",
+        week="2007-01-01",
+        where={"Channel": ["In"]},
+    ).table
+    with shared("data/counters/07b-dublin-2007-week1-saved-as.csv").open(newline="") as file:
+        wanted = sum(
+            int(cell) for row in csv.reader(file) if row and row[0].endswith(":00:00") for cell in row[1:]
+        )
+    assert (int(table.sum()), table.shape) == (wanted, (168, 6))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 // Sensors where they stand: a larger circle reveals more; its form says whether it was raw, noised or silent at the
-// step shown. Streets come from the deployment's own server, where the settings name one. The list below says the same.
+// step shown. Streets come from the deployment's own server, where the settings name one. Sensors of rooms stand on a
+// plan of the floors. The list below says the same.
 
 import { bits, element, number } from "./words.js";
 import { label, shape } from "./charts.js";
@@ -18,7 +19,8 @@ export function drawMap(figure, sensors, releases, hasNoPeople, tiles = "") {
   const placed = sensors.filter((line) => line.position);
   figure.hidden = false;
   width = Math.max(300, Math.min(640, Math.floor(figure.getBoundingClientRect().width) || 640));
-  const project = projection(placed.map((line) => line.position));
+  const project = projection(placed.flatMap(corners));
+  const rooms = placed.filter((line) => line.size);
   figure.hidden = project === null;
   if (project === null) return;
   const kinds = new Map(releases.map((line) => [line.sensor, kindOf(line)]));
@@ -37,11 +39,30 @@ export function drawMap(figure, sensors, releases, hasNoPeople, tiles = "") {
   });
   svg.append(
     ...streets(tiles, project),
+    ...plan(rooms, project),
     ...spots.map((spot) => circle(spot, hasNoPeople)),
-    ...names(spots.slice(0, NAMED), spots, project.height),
-    label(width - 4, 14, "north ↑", "end"),
+    ...(rooms.length ? [] : [...names(spots.slice(0, NAMED), spots, project.height), label(width - 4, 14, "north ↑", "end")]),
   );
   figure.replaceChildren(svg, legend(sensors.length - placed.length));
+}
+
+// South-west and north-east of a room; of any other sensor its point.
+function corners({ position: [x, y], size }) {
+  const [broad, deep] = size ?? [0, 0];
+  return [[x - broad / 2, y - deep / 2], [x + broad / 2, y + deep / 2]];
+}
+
+// Rooms with their names, where these fit, and each floor's name above it.
+function plan(rooms, project) {
+  const floors = new Map();
+  const made = rooms.flatMap((line) => {
+    const [[left, bottom], [right, top]] = corners(line).map(project.at);
+    const [west, north] = floors.get(line.group) ?? [left, top];
+    floors.set(line.group, [Math.min(west, left), Math.min(north, top)]);
+    const own = shape("rect", { class: "room", x: left, y: top, width: right - left, height: bottom - top });
+    return LETTER * line.name.length < right - left ? [own, label(left + 3, top + 11, line.name, "start")] : [own];
+  });
+  return [...made, ...[...floors].map(([name, [west, north]]) => label(west, north - 6, name, "start"))];
 }
 
 // From the plane to the picture, both axes alike; null where there is nothing to see.

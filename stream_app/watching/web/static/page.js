@@ -233,14 +233,21 @@ function errorsInWords({ off, tiers }) {
   return own.length ? `${own.join(", ")} people on average` : off;
 }
 
+// Where the count is, as far as the noise tells; no count is below 0. Of what was not published nothing is known.
+function between({ value, width }) {
+  return value === null ? "not known" : [...new Set([value - width, value + width].map((end) => number(Math.max(0, end))))].join(" to ");
+}
+
 function drawReleases(releases) {
   const rows = releases.map((line) => [
     line.sensor,
     [line.mechanism, ...Object.entries(line.parameters).filter(() => line.value !== null).map(([key, value]) => `${key} ${+Number(value).toPrecision(3)}`)].join(", "),
     line.value === null ? "nothing" : number(line.value),
+    between(line),
     line.error === null ? "–" : line.error === 0 ? "exact" : errorsInWords(line),
   ]);
-  by("releases").replaceChildren(...table("Published at this step", ["Sensor", "Mechanism", "Published", "Expected error"], rows));
+  const often = `Count, ${+(100 * (latest.about?.confidence ?? 0.95)).toFixed(2)} times in 100`;
+  by("releases").replaceChildren(...table("Published at this step", ["Sensor", "Mechanism", "Published", often, "Expected error"], rows));
 }
 
 startPeople((isOpen) => openPlans(isOpen, latest));

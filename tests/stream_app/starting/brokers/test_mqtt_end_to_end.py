@@ -41,6 +41,10 @@ certificate_file = "{own}"
 topics = ["v1.1/Datastreams(7)/Observations", "v1.1/Datastreams(8)/Observations"]
 [connect.mqtt.map]
 preset = "sensorthings"
+version = ["parameters.state"]
+[connect.mqtt.map.versions]
+provisional = 0
+final = 1
 [connect.mqtt.map.names]
 7 = "mill"
 8 = "port"
@@ -49,10 +53,12 @@ preset = "sensorthings"
     return path
 
 
-def observation(step: int, count: int) -> bytes:
+def observation(step: int, count: int, state: str = "final") -> bytes:
     """As a SensorThings service publishes it."""
     start, end = (f"2026-01-01T{hour:02d}:00:00Z" for hour in (step, step + 1))
-    return json.dumps({"phenomenonTime": f"{start}/{end}", "result": count}).encode()
+    return json.dumps(
+        {"phenomenonTime": f"{start}/{end}", "result": count, "parameters": {"state": state}}
+    ).encode()
 
 
 @pytest.mark.slow
@@ -72,6 +78,7 @@ def test_counts_come_from_a_broker_and_releases_go_back(tmp_path: Path) -> None:
         try:
             wait_online(plain, "city")
             for step in range(STEPS):
+                other.publish("v1.1/Datastreams(7)/Observations", observation(step, 0, "provisional"))
                 other.publish("v1.1/Datastreams(7)/Observations", observation(step, 10 * step))
                 other.publish("v1.1/Datastreams(8)/Observations", observation(step, step))
             wait_until(
@@ -81,6 +88,10 @@ def test_counts_come_from_a_broker_and_releases_go_back(tmp_path: Path) -> None:
             connector.terminate()
             connector.wait(60)
         messages = taken / "messages.jsonl"
+        taken_counts = [json.loads(line) for line in messages.read_bytes().splitlines() if b"count" in line]
+        assert {each["step"]: each["count"] for each in taken_counts if each["sensor"] == "mill"} == {
+            step: 10 * step for step in range(STEPS)
+        }, "what was provisional is left out"
         run = command(
             "run", "--config", config, "--input", messages, "--output", out, "--create-keys", "--listen", ""
         )
