@@ -1,5 +1,8 @@
 """Upper bounds on the success of any adversary, one file each; the certified bound is their minimum."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from accounting.bounds.certified import (
     BY_INFORMATION,
     BY_LEVELS,
@@ -19,29 +22,3 @@ from accounting.bounds.conformance import BoundCheck, check_bound, register_boun
 from accounting.bounds.population_bounds import mean_added
 from accounting.bounds.protocol import Effort, Question
 from accounting.bounds.registry import ALL_BOUNDS, BOUNDS, deciding_bound, question
-
-__all__ = [
-    "ALL_BOUNDS",
-    "BOUNDS",
-    "BY_INFORMATION",
-    "BY_LEVELS",
-    "ROUNDING",
-    "BoundCheck",
-    "Bounds",
-    "Certified",
-    "Effort",
-    "Question",
-    "SeenInCrowd",
-    "Tried",
-    "all_bounds",
-    "baseline_bound",
-    "certify",
-    "certify_in_crowd",
-    "check_bound",
-    "deciding_bound",
-    "horizon_risk",
-    "horizon_risk_in_crowd",
-    "mean_added",
-    "question",
-    "register_bound",
-]

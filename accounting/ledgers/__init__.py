@@ -1,5 +1,8 @@
 """One log of what was released, several readers: what it costs by each notion of privacy."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from accounting.ledgers.differential_privacy import (
     EVERY_GROUP,
     DpStatement,
@@ -20,24 +23,3 @@ from accounting.ledgers.inferential import (
 from accounting.ledgers.oracle import OracleEpsilons, oracle_epsilons
 from accounting.ledgers.person_cost import Neighbours
 from accounting.ledgers.release_log import ReleaseLog, read_reconstruction
-
-__all__ = [
-    "EVERY_GROUP",
-    "CipStatement",
-    "DpStatement",
-    "InferentialLoss",
-    "Neighbours",
-    "OracleEpsilons",
-    "PrivacyAccount",
-    "ReleaseLog",
-    "SecretQuestion",
-    "ZcdpSpend",
-    "epsilon_from_zcdp",
-    "oracle_epsilons",
-    "prior_posterior_gap",
-    "read_differential_privacy",
-    "read_inferential",
-    "read_reconstruction",
-    "release_loss",
-    "window_cost",
-]

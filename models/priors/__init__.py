@@ -5,6 +5,9 @@ numbers in `PopulationArrays`), and the view that kernels read (`ChainView`). Ch
 simulations are all checked in one place, `Population.from_moves`.
 """
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.evidence import MOST_DRAWS, Evidence, chains_like, posterior_draws, with_draws
 from models.priors.packing import Lists, Moves
@@ -26,33 +29,3 @@ from models.priors.states import (
     with_device,
     with_stays,
 )
-
-__all__ = [
-    "MOST_DRAWS",
-    "NOT_SAID",
-    "PLACE",
-    "ChainView",
-    "DeviceView",
-    "Evidence",
-    "FittedWindows",
-    "Lists",
-    "MovementPrior",
-    "Moves",
-    "Population",
-    "PopulationArrays",
-    "PopulationBuilder",
-    "Question",
-    "Triplets",
-    "chain_view",
-    "chains_like",
-    "draw_name",
-    "in_finer_steps",
-    "law_at",
-    "numbered_locations",
-    "posterior_draws",
-    "second_order",
-    "states_that_look_like_places",
-    "with_device",
-    "with_draws",
-    "with_stays",
-]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cache
 from math import floor, isfinite, log10
 from pathlib import Path
@@ -19,20 +18,11 @@ from models.calendar import DAY
 from models.mechanisms import Gaussian, Suppressed, half_width, largest_sigma
 from models.priors import Population, law_at
 from models.releases import Schedule, SensorRelease, StepSchedule
-from stream_app.analysis.planning import ReleasePlan, plan_steps
+from stream_app.analysis.planning import ReleasePlan, plan_steps, release_document
 from stream_app.exceptions import SettingsError
+from stream_app.setup.option_settings import Period
 from stream_app.setup.run_folder.durable import replace_file
 from stream_app.setup.settings import Settings
-
-
-class Period(StrEnum):
-    """What is to be so near: each value, or a sensor's total of a day or a week."""
-
-    STEP = "step"
-    HOUR = "hour"
-    DAY = "day"
-    WEEK = "week"
-
 
 _SECONDS = {Period.HOUR: 3600, Period.DAY: DAY, Period.WEEK: 7 * DAY}
 _DIGITS = 4  # of a sigma, rounded down
@@ -225,19 +215,7 @@ def schedule_document(schedule: Schedule) -> dict[str, Any]:
     """The schedule as its file has it, a release with each sensor."""
     return {
         "first_slot": schedule.first_slot,
-        "steps": [
-            {
-                "releases": [
-                    {
-                        "sensor": each.sensor.name,
-                        "mechanism": each.mechanism.name,
-                        **each.mechanism.parameters,
-                    }
-                    for each in step.releases
-                ]
-            }
-            for step in schedule.steps
-        ],
+        "steps": [{"releases": list(map(release_document, step.releases))} for step in schedule.steps],
     }
 
 

@@ -243,14 +243,7 @@ def files(
     from stream_app.starting.connect.counted_windows import windows_of
 
     require_new_file(output)
-    settings = settings_of(
-        config,
-        {
-            "connect.files.preset": preset,
-            "connect.files.timezone": timezone,
-            "connect.files.channels": channels and channels.value,
-        },
-    )
+    settings = _files_settings(config, preset, timezone, channels)
     mapping = resolved_map(settings.connect.files)
     is_messages = output.suffix.lower() == MESSAGES
     steps = None
@@ -273,6 +266,13 @@ def files(
         print_json(_summary(found, output))
     else:
         _print_summary(found, output, config)
+
+
+def _files_settings(
+    config: Path | None, preset: str | None, timezone: str | None, channels: Channels | None
+) -> Settings:
+    given = {"preset": preset, "timezone": timezone, "channels": channels and channels.value}
+    return settings_of(config, {f"connect.files.{name}": value for name, value in given.items()})
 
 
 connect.command()(http)
@@ -304,14 +304,7 @@ def guess(
     from stream_app.starting.connect.guess import proposal
     from stream_app.starting.counts.picture import picture as drawn
 
-    settings = settings_of(
-        config,
-        {
-            "connect.files.preset": preset,
-            "connect.files.timezone": timezone,
-            "connect.files.channels": channels and channels.value,
-        },
-    )
+    settings = _files_settings(config, preset, timezone, channels)
     found = proposal(counts, settings.connect.files.model_dump(exclude_unset=True))
     if picture is not None and found.found is not None:
         with private_file(picture) as file:

@@ -14,7 +14,6 @@ from stream_app.cli.shared import (
     COUNT_FILES,
     Channels,
     InOption,
-    PeriodChoice,
     PeriodOption,
     add_numbers,
     new_table,
@@ -28,7 +27,7 @@ from stream_app.cli.shared import (
     stdout,
 )
 from stream_app.exceptions import InputError
-from stream_app.setup.option_settings import OPTION_SETTINGS
+from stream_app.setup.option_settings import OPTION_SETTINGS, Period
 
 if TYPE_CHECKING:
     from models.priors import Population
@@ -124,7 +123,7 @@ def init(
         typer.Option(help="Instead of --epsilon: the most noise with which a total is so many people off."),
     ] = None,
     often: InOption = 95.0,
-    period: PeriodOption = PeriodChoice.STEP,
+    period: PeriodOption = Period.STEP,
     habits: Annotated[
         HabitsChoice | None, typer.Option(help="Account for nobody, or for invented people.")
     ] = None,
@@ -205,7 +204,7 @@ def init(
 
 
 def _init_building(
-    path: Path, output: Path, sigma: float | None, accuracy: tuple[str, float, PeriodChoice] | None
+    path: Path, output: Path, sigma: float | None, accuracy: tuple[str, float, Period] | None
 ) -> None:
     """An occupancy service of a building, checked."""
     from stream_app.analysis.preflight import check_files
@@ -245,11 +244,11 @@ def _init_building(
     )
 
 
-def _sigma_for(within: str, often: float, period: PeriodChoice, step_seconds: int) -> float:
+def _sigma_for(within: str, often: float, period: Period, step_seconds: int) -> float:
     """The most noise for an accuracy in people."""
-    from stream_app.analysis.accuracy import Accuracy, Period, sigma_within
+    from stream_app.analysis.accuracy import Accuracy, sigma_within
 
-    target = Accuracy.of(within, often, Period(period.value))
+    target = Accuracy.of(within, often, period)
     sigma = None
     if not target.is_relative:
         sigma = sigma_within(int(target.within), target.level, target.steps(step_seconds))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -265,9 +265,7 @@ def release(
       tallyguard worker release --config tallyguard.toml
       TALLYGUARD_KAFKA__SERVERS=broker:9092 tallyguard worker release --config city.toml --listen 0.0.0.0:9464
     """
-    from stream_app.kafka.workers import run_release_worker
-
-    _run_deciding(run_release_worker, config, schedule, listen, accept_changes, by, reason)
+    _run_deciding("RELEASE", config, schedule, listen, accept_changes, by, reason)
 
 
 @worker.command()
@@ -309,13 +307,11 @@ def coordinator(
     Examples:
       tallyguard worker coordinator --config tallyguard.toml
     """
-    from stream_app.kafka.workers import run_coordinator
-
-    _run_deciding(run_coordinator, config, schedule, listen, accept_changes, by, reason)
+    _run_deciding("COORDINATOR", config, schedule, listen, accept_changes, by, reason)
 
 
 def _run_deciding(
-    run: Callable[..., int],
+    runner: str,
     config: Path | None,
     schedule: Path | None,
     listen: str | None,
@@ -324,10 +320,13 @@ def _run_deciding(
     reason: str | None,
 ) -> NoReturn:
     """Run the one worker that decides, and exit as it does."""
+    from stream_app.kafka.workers import run_deciding_worker
+    from stream_app.setup.combinations import Runner
     from stream_app.setup.run_folder.record import Author
 
     raise SystemExit(
-        run(
+        run_deciding_worker(
+            Runner[runner],
             settings_of(config, {"listen": listen}),
             schedule,
             accept_changes=accept_changes,

@@ -22,7 +22,6 @@ from stream_app.cli.shared import (
     KnownOption,
     LeastOption,
     MistakesOption,
-    PeriodChoice,
     PeriodOption,
     PriorsOption,
     VaryOption,
@@ -37,6 +36,7 @@ from stream_app.cli.shared import (
     stderr,
     stdout,
 )
+from stream_app.setup.option_settings import Period
 
 if TYPE_CHECKING:
     from accounting.continuous import SharesOfPeople
@@ -73,7 +73,7 @@ def plan(
         ),
     ] = None,
     often: InOption = 95.0,
-    period: PeriodOption = PeriodChoice.STEP,
+    period: PeriodOption = Period.STEP,
     write: Annotated[
         Path | None, typer.Option(help="Write the schedule with the noise that --within chose.")
     ] = None,
@@ -165,7 +165,7 @@ def _for_accuracy(
     settings: Settings,
     schedule: Path,
     population: Population,
-    target: tuple[str, float, PeriodChoice],
+    target: tuple[str, float, Period],
     write: Path | None,
     plot: Path | None,
     *,
@@ -174,7 +174,6 @@ def _for_accuracy(
     """The noise for an accuracy, and what it costs."""
     from stream_app.analysis.accuracy import (
         Accuracy,
-        Period,
         choices,
         sigmas_by_hour,
         write_schedule,
@@ -184,7 +183,7 @@ def _for_accuracy(
     from stream_app.setup.sensor_files import load_registry
     from stream_app.steps import first_slot_of
 
-    wanted = Accuracy.of(target[0], target[1], Period(target[2].value))
+    wanted = Accuracy.of(target[0], target[1], target[2])
     announced = load_schedule(schedule, load_registry(settings.sensors, population.location_names))
     first_slot = first_slot_of(settings, announced)
     found = choices(settings, announced, wanted, population, first_slot, compare=plot is not None)

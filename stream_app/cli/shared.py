@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from models.exceptions import TallyguardError
-from stream_app.setup.option_settings import OPTION_SETTINGS, NewPriors
+from stream_app.setup.option_settings import OPTION_SETTINGS, NewPriors, Period
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,15 +34,6 @@ if TYPE_CHECKING:
     from stream_app.starting.counts import CountTable
 
 _MOST_SENSORS, _DAY = 12, 86_400
-
-
-class PeriodChoice(StrEnum):
-    """What an accuracy is for."""
-
-    STEP = "step"
-    HOUR = "hour"
-    DAY = "day"
-    WEEK = "week"
 
 
 # Arguments and options that several commands share.
@@ -153,7 +144,7 @@ NewPriorsOption = Annotated[
 ]
 InOption = Annotated[float, typer.Option("--in", help="How often in 100 it is to be within that.")]
 PeriodOption = Annotated[
-    PeriodChoice, typer.Option("--for", help="What --within is about: a sensor's total of so long.")
+    Period, typer.Option("--for", help="What --within is about: a sensor's total of so long.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HorizonOption = Annotated[int | None, setting_option("horizon")]

@@ -115,7 +115,8 @@ def _require_regions(runner: Runner, deployment: Deployment) -> None:
         )
 
 
-def run_release_worker(
+def run_deciding_worker(
+    runner: Runner,
     settings: Settings,
     schedule: Path | None,
     *,
@@ -123,24 +124,28 @@ def run_release_worker(
     announce: Announce,
     author: Author | None = None,
 ) -> int:
-    """Run the release worker until it is stopped; its exit code."""
-    parts = prepared(Runner.RELEASE, settings, schedule)
-    return _run_deciding(ReleaseWorker, parts, accept_changes, author, announce)
+    """Run the worker that decides on steps until it is stopped; its exit code.
 
-
-def run_coordinator(
-    settings: Settings,
-    schedule: Path | None,
-    *,
-    accept_changes: bool,
-    announce: Announce,
-    author: Author | None = None,
-) -> int:
-    """Run the coordinator of regions until it is stopped; its exit code. It needs no noise key."""
+    The release worker, or the coordinator of regions, which needs no noise key; in the consumer group of its
+    name.
+    """
     from stream_app.kafka.regions.coordinator import Coordinator
 
-    parts = prepared(Runner.COORDINATOR, settings, schedule)
-    return _run_deciding(Coordinator, parts, accept_changes, author, announce)
+    parts = prepared(runner, settings, schedule)
+    deployment, policy = parts.deployment, parts.policy
+    kind: type[DecidingWorker] = ReleaseWorker if runner is Runner.RELEASE else Coordinator
+    assert policy is not None
+
+    def make(monitor: TaskMonitor) -> Job:
+        return kind(
+            *(deployment, policy, parts.noise_key, monitor),
+            schedule=parts.schedule,
+            accept_changes=accept_changes,
+            author=author,
+        )
+
+    group = f"{deployment.topics.prefix}tallyguard-{kind.transactional_id}"
+    return _run_watched(group, deployment, make, announce)
 
 
 def run_intake_worker(settings: Settings, *, accept_changes: bool, announce: Announce) -> int:
@@ -170,29 +175,6 @@ def run_account_worker(settings: Settings, *, announce: Announce) -> int:
         shown = AccountWatch(watch.observer, counters, tuple(sensor.name for sensor in sensors))
         job = AccountWorker(deployment, watch=shown, pulse=pulse, snapshot_key=parts.snapshot_key)
         return run_worker(f"{settings.kafka.prefix}tallyguard-account", job, deployment, pulse)
-
-
-def _run_deciding(
-    kind: type[DecidingWorker],
-    parts: Prepared,
-    accept_changes: bool,
-    author: Author | None,
-    announce: Announce,
-) -> int:
-    """Run the worker that decides on steps, in the consumer group of its name."""
-    deployment, policy = parts.deployment, parts.policy
-    assert policy is not None
-
-    def make(monitor: TaskMonitor) -> Job:
-        return kind(
-            *(deployment, policy, parts.noise_key, monitor),
-            schedule=parts.schedule,
-            accept_changes=accept_changes,
-            author=author,
-        )
-
-    group = f"{deployment.topics.prefix}tallyguard-{kind.transactional_id}"
-    return _run_watched(group, deployment, make, announce)
 
 
 def _run_watched(

@@ -21,6 +21,15 @@ class NewPriors(StrEnum):
     TOLD = "told"
 
 
+class Period(StrEnum):
+    """What is to be so near: each value, or a sensor's total of so long."""
+
+    STEP = "step"
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+
+
 class RiskFormat(StrEnum):
     """How records of single people are written; summaries are always JSONL."""
 

@@ -56,29 +56,17 @@ _DAY_SECONDS = 86_400
 class QuestionSettings(Section):
     """A question about people: what must not be told of them, and when."""
 
-    at: NameList = Field(
-        default=(),
-        description="whether a person was at one of these places: clinics, places of worship, shelters",
-    )
-    groups: dict[str, NameList] = Field(
-        default={},
-        description="in which of these groups of places a person was: names of places by district; places in "
-        "none are elsewhere",
-    )
-    from_hour: float | None = Field(
-        default=None,
-        ge=0,
-        lt=24,
-        description="only in steps from this hour of the day that begins with slot 0",
-    )
-    until_hour: float | None = Field(
-        default=None, gt=0, le=24, description="until when; needs from_hour, and may be past midnight"
-    )
-    weights: tuple[int, ...] = Field(
-        default=(),
-        description="what a wrong guess costs in each slot of the cycle, 0 where nothing is asked; instead "
-        "of hours",
-    )
+    at: NameList = ()
+    """whether a person was at one of these places: clinics, places of worship, shelters"""
+    groups: dict[str, NameList] = {}
+    """in which of these groups of places a person was: names of places by district; places in none are
+    elsewhere"""
+    from_hour: float | None = Field(default=None, ge=0, lt=24)
+    """only in steps from this hour of the day that begins with slot 0"""
+    until_hour: float | None = Field(default=None, gt=0, le=24)
+    """until when; needs from_hour, and may be past midnight"""
+    weights: tuple[int, ...] = ()
+    """what a wrong guess costs in each slot of the cycle, 0 where nothing is asked; instead of hours"""
 
     @model_validator(mode="after")
     def _is_one(self) -> QuestionSettings:
@@ -231,97 +219,70 @@ class PayloadSettings(Section):
     Records are the elements of ``records``; a path that begins with ``$.`` is one from the whole payload.
     """
 
-    preset: str | None = Field(
-        default=None,
-        description="mapping to begin with: one of `tallyguard connect presets`, or a TOML file",
-    )
-    records: NameList = Field(
-        default=(),
-        description="path of the list that holds the counts, of several the first that is there, or of an "
-        "object with a record for each sensor, whose name is then its `key`; none = the payload itself, a "
-        "list or one record",
-    )
-    sensor: NameList = Field(default=(), description="path of the sensor; of several the first that is there")
-    sensor_pattern: str | None = Field(
-        default=None, description="regular expression with the group `sensor` that a sensor's text must match"
-    )
+    preset: str | None = None
+    """mapping to begin with: one of `tallyguard connect presets`, or a TOML file"""
+    records: NameList = ()
+    """path of the list that holds the counts, of several the first that is there, or of an object with a
+    record for each sensor, whose name is then its `key`; none = the payload itself, a list or one record"""
+    sensor: NameList = ()
+    """path of the sensor; of several the first that is there"""
+    sensor_pattern: str | None = None
+    """regular expression with the group `sensor` that a sensor's text must match"""
     topic: str | None = Field(
         default=None,
         description=f"form of topics (HTTP: of paths), {SENSOR} where the sensor stands, like city/{SENSOR}",
     )
-    names: dict[str, str] = Field(
-        default_factory=dict, description="the deployment's name for a sensor of the payloads"
-    )
-    channel: str | None = Field(default=None, description="path of a sensor's channel (line, region, side)")
-    channels: Literal["refuse", "sum", "apart"] = Field(
-        default="refuse",
-        description="several channels of a sensor in one payload: one count, or a sensor each",
-    )
-    start: NameList = Field(
-        default=(), description="path of the interval's start; of several the first that is there"
-    )
-    end: NameList = Field(
-        default=(),
-        description="path of the interval's end (exclusive), of a total the time of it; of several the first "
-        "that is there",
-    )
-    interval: str | None = Field(default=None, description="path of an interval of ISO 8601, start/end")
-    interval_seconds: int | None = Field(
-        default=None, ge=1, description="length of an interval of which one end is not said"
-    )
-    timezone: str | None = Field(
-        default=None, description="time zone of times without an offset, like Europe/Vienna"
-    )
-    offset: str | None = Field(
-        default=None,
-        description="path of the offset of times without one, like UTC+8:00; instead of timezone",
-    )
-    daylight: str | None = Field(
-        default=None, description="with offset: path of whether the clock is an hour ahead of it in summer"
-    )
-    ambiguous: Literal["refuse", "earlier", "later"] = Field(
-        default="refuse", description="times that the clock shows twice in autumn"
-    )
-    time_format: str | None = Field(default=None, description="how times are written, like %Y/%m/%d %H:%M:%S")
-    time_unit: Literal["seconds", "milliseconds"] = Field(
-        default="seconds", description="what numbers count that are times since 1970"
-    )
-    count: NameList = Field(
-        default=(),
-        description="path of the count, of several the first that is there; null = not counted",
-    )
-    count_more: NameList = Field(
-        default=(), description="paths of further counts that are added to it (out beside in); all of them"
-    )
+    names: dict[str, str] = Field(default_factory=dict)
+    """the deployment's name for a sensor of the payloads"""
+    channel: str | None = None
+    """path of a sensor's channel (line, region, side)"""
+    channels: Literal["refuse", "sum", "apart"] = "refuse"
+    """several channels of a sensor in one payload: one count, or a sensor each"""
+    start: NameList = ()
+    """path of the interval's start; of several the first that is there"""
+    end: NameList = ()
+    """path of the interval's end (exclusive), of a total the time of it; of several the first that is
+    there"""
+    interval: str | None = None
+    """path of an interval of ISO 8601, start/end"""
+    interval_seconds: int | None = Field(default=None, ge=1)
+    """length of an interval of which one end is not said"""
+    timezone: str | None = None
+    """time zone of times without an offset, like Europe/Vienna"""
+    offset: str | None = None
+    """path of the offset of times without one, like UTC+8:00; instead of timezone"""
+    daylight: str | None = None
+    """with offset: path of whether the clock is an hour ahead of it in summer"""
+    ambiguous: Literal["refuse", "earlier", "later"] = "refuse"
+    """times that the clock shows twice in autumn"""
+    time_format: str | None = None
+    """how times are written, like %Y/%m/%d %H:%M:%S"""
+    time_unit: Literal["seconds", "milliseconds"] = "seconds"
+    """what numbers count that are times since 1970"""
+    count: NameList = ()
+    """path of the count, of several the first that is there; null = not counted"""
+    count_more: NameList = ()
+    """paths of further counts that are added to it (out beside in); all of them"""
     decimals: Decimals = "refuse"
     largest_factor: LargestFactor = None
     kind: CountKind = "periodic"
-    resets: Literal["not_counted", "from_zero"] = Field(
-        default="not_counted",
-        description="a total below the one before: the step was not counted, or the counter began again at 0",
-    )
-    began: NameList = Field(
-        default=(),
-        description="path of the time at which a counter of totals began (its boot): another one, further "
-        "off than tolerance_seconds, is a reset, also where the total is higher",
-    )
-    version: NameList = Field(
-        default=(),
-        description="path of the version of a count: none or 1 = the first, from 2 on = a corrected one",
-    )
+    resets: Literal["not_counted", "from_zero"] = "not_counted"
+    """a total below the one before: the step was not counted, or the counter began again at 0"""
+    began: NameList = ()
+    """path of the time at which a counter of totals began (its boot): another one, further off than
+    tolerance_seconds, is a reset, also where the total is higher"""
+    version: NameList = ()
+    """path of the version of a count: none or 1 = the first, from 2 on = a corrected one"""
     versions: VersionNumbers = Field(default_factory=dict)
-    uptime: str | None = Field(
-        default=None, description="path of the share of the interval in which the counter worked"
-    )
+    uptime: str | None = None
+    """path of the share of the interval in which the counter worked"""
     least_uptime: LeastUptime = 0.5
     shorter: ShorterIntervals = "refuse"
     ends: IntervalEnds = "recognise"
     tolerance_seconds: Tolerance = 0
-    own_addresses: NameList = Field(
-        default=(),
-        description="paths from the payload, without indices, of addresses that are the counter's own; other "
-        "addresses of devices are refused",
-    )
+    own_addresses: NameList = ()
+    """paths from the payload, without indices, of addresses that are the counter's own; other addresses of
+    devices are refused"""
 
 
 # Settings of the receiver of payloads over HTTP: where it listens, who may send, and what payloads say.
@@ -330,18 +291,14 @@ class PayloadSettings(Section):
 class SenderSettings(Section):
     """One of several senders: by what it is known, and which sensors it counts."""
 
-    token: SecretStr | None = Field(
-        default=None, description="its token, at least 16 characters; not in the settings file"
-    )
-    token_file: Path | None = Field(default=None, description="file with its token")
-    certificate: str | None = Field(
-        default=None,
-        min_length=1,
-        description="instead of a token: the common name or a DNS name of its certificate",
-    )
-    sensors: NameList = Field(
-        min_length=1, description="sensors it may send for; * stands for anything, as in gate-*"
-    )
+    token: SecretStr | None = None
+    """its token, at least 16 characters; not in the settings file"""
+    token_file: Path | None = None
+    """file with its token"""
+    certificate: str | None = Field(default=None, min_length=1)
+    """instead of a token: the common name or a DNS name of its certificate"""
+    sensors: NameList = Field(min_length=1)
+    """sensors it may send for; * stands for anything, as in gate-*"""
 
     @model_validator(mode="after")
     def _is_known_by_one_thing(self) -> SenderSettings:
@@ -356,30 +313,24 @@ class HttpSettings(Section):
     """A receiver needs a token, or certificates of those who send."""
 
     listen: str = OPTION_SETTINGS["connect.http.listen"].field()
-    map: PayloadSettings = Field(default=PayloadSettings(), description="where things stand in the payloads")
-    token: SecretStr | None = Field(
-        default=None,
-        description="what a single sender says in the header Authorization: Bearer, at least 16 characters; "
-        "it may send for every sensor. Not in the settings file",
-    )
-    token_file: Path | None = Field(default=None, description="file with the token")
-    senders: dict[str, SenderSettings] = Field(
-        default_factory=dict,
-        description="instead of token, of each sender by a name of yours: `token_file` or `certificate`, and "
-        "the `sensors` it may send for; answered with 403 for others. Set it where several parties send",
-    )
-    certificate_file: Path | None = Field(
-        default=None, description="own certificate with its key (PEM): the receiver speaks TLS then"
-    )
-    client_ca_file: Path | None = Field(
-        default=None, description="certificate authority (PEM) of senders, who must then show a certificate"
-    )
-    body_bytes: int = Field(
-        default=262_144, ge=1024, le=16_777_216, description="longest payload that is taken"
-    )
-    body_seconds: float = Field(
-        default=10.0, gt=0, le=300, description="time within which a payload must have come in"
-    )
+    map: PayloadSettings = PayloadSettings()
+    """where things stand in the payloads"""
+    token: SecretStr | None = None
+    """what a single sender says in the header Authorization: Bearer, at least 16 characters; it may send for
+    every sensor. Not in the settings file"""
+    token_file: Path | None = None
+    """file with the token"""
+    senders: dict[str, SenderSettings] = Field(default_factory=dict)
+    """instead of token, of each sender by a name of yours: `token_file` or `certificate`, and the `sensors`
+    it may send for; answered with 403 for others. Set it where several parties send"""
+    certificate_file: Path | None = None
+    """own certificate with its key (PEM): the receiver speaks TLS then"""
+    client_ca_file: Path | None = None
+    """certificate authority (PEM) of senders, who must then show a certificate"""
+    body_bytes: int = Field(default=262_144, ge=1024, le=16_777_216)
+    """longest payload that is taken"""
+    body_seconds: float = Field(default=10.0, gt=0, le=300)
+    """time within which a payload must have come in"""
 
     @model_validator(mode="after")
     def _knows_its_senders(self) -> HttpSettings:
@@ -414,50 +365,39 @@ WEEK_SECONDS = 7 * 86_400
 class MqttSettings(Section):
     """Where the broker is, what is read from it, and under which topics releases stand."""
 
-    broker: str = Field(
-        default="",
-        description="mqtts://host:8883 with TLS, or mqtt://host:1883 without; the port may be left out",
-    )
-    topics: NameList = Field(default=(), description="topics that counts come on; + and # as MQTT has them")
-    map: PayloadSettings = Field(default=PayloadSettings(), description="where things stand in the payloads")
-    protocol: Literal["auto", "5", "3.1.1"] = Field(
-        default="auto",
-        description="MQTT that is spoken; auto = 5, and 3.1.1 with a broker that does not speak it",
-    )
-    qos: Literal[0, 1] | None = Field(
-        default=None,
-        description="least quality of service that is taken: 1 = at least once, 0 = at most once, with which "
-        'counts and releases may be lost; none = 1, and with protocol = "3.1.1" what the broker grants',
-    )
-    packet_bytes: Annotated[int, Field(ge=1024, le=1 << 28)] = Field(
-        default=1 << 20,
-        description="longest packet that is taken or sent; a broker of MQTT 5 may say that it takes less",
-    )
-    client: str = Field(
-        default="",
-        description="client id, by which the broker knows the session again; empty = tallyguard-<deployment>",
-    )
-    publish_under: str = Field(
-        default="",
-        description="beginning of the topics of releases and of the status; empty = tallyguard/<deployment>",
-    )
-    session_seconds: Annotated[int, Field(ge=60, le=0xFFFFFFFE)] = Field(
-        default=WEEK_SECONDS,
-        description="how long the broker is to keep what arrives while nobody is connected",
-    )
-    keepalive_seconds: Annotated[int, Field(ge=5, le=3600)] = Field(
-        default=30, description="silence after which either side takes the other as gone"
-    )
-    most_unacknowledged: Annotated[int, Field(ge=1, le=65_535)] = Field(
-        default=1000, description="messages that the broker may send before the first is acknowledged"
-    )
-    ca_file: Path | None = Field(default=None, description="certificate authority of the broker (PEM)")
-    certificate_file: Path | None = Field(
-        default=None, description="own certificate with its key (PEM), where the broker asks clients for one"
-    )
-    username: str | None = Field(default=None, description="user, where the broker asks for one")
-    password: SecretStr | None = Field(default=None, description="its password; not in the settings file")
-    password_file: Path | None = Field(default=None, description="file with the password")
+    broker: str = ""
+    """mqtts://host:8883 with TLS, or mqtt://host:1883 without; the port may be left out"""
+    topics: NameList = ()
+    """topics that counts come on; + and # as MQTT has them"""
+    map: PayloadSettings = PayloadSettings()
+    """where things stand in the payloads"""
+    protocol: Literal["auto", "5", "3.1.1"] = "auto"
+    """MQTT that is spoken; auto = 5, and 3.1.1 with a broker that does not speak it"""
+    qos: Literal[0, 1] | None = None
+    """least quality of service that is taken: 1 = at least once, 0 = at most once, with which counts and
+    releases may be lost; none = 1, and with protocol = "3.1.1" what the broker grants"""
+    packet_bytes: Annotated[int, Field(ge=1024, le=1 << 28)] = 1 << 20
+    """longest packet that is taken or sent; a broker of MQTT 5 may say that it takes less"""
+    client: str = ""
+    """client id, by which the broker knows the session again; empty = tallyguard-<deployment>"""
+    publish_under: str = ""
+    """beginning of the topics of releases and of the status; empty = tallyguard/<deployment>"""
+    session_seconds: Annotated[int, Field(ge=60, le=0xFFFFFFFE)] = WEEK_SECONDS
+    """how long the broker is to keep what arrives while nobody is connected"""
+    keepalive_seconds: Annotated[int, Field(ge=5, le=3600)] = 30
+    """silence after which either side takes the other as gone"""
+    most_unacknowledged: Annotated[int, Field(ge=1, le=65_535)] = 1000
+    """messages that the broker may send before the first is acknowledged"""
+    ca_file: Path | None = None
+    """certificate authority of the broker (PEM)"""
+    certificate_file: Path | None = None
+    """own certificate with its key (PEM), where the broker asks clients for one"""
+    username: str | None = None
+    """user, where the broker asks for one"""
+    password: SecretStr | None = None
+    """its password; not in the settings file"""
+    password_file: Path | None = None
+    """file with the password"""
 
     @property
     def least_quality(self) -> int:
@@ -486,68 +426,56 @@ class MqttSettings(Section):
 class SensorThingsSettings(Section):
     """Where the service is, which datastreams are read, and which receive releases."""
 
-    url: str = Field(default="", description="service root, like https://host/FROST-Server/v1.1")
-    datastreams: dict[str, str] = Field(
-        default_factory=dict, description="datastreams that are read: id, and the sensor whose counts it has"
-    )
-    releases: dict[str, str] = Field(
-        default_factory=dict,
-        description="datastreams of our own: sensor, and the id that receives its releases",
-    )
-    totals: dict[str, str] = Field(
-        default_factory=dict,
-        description="datastreams of our own: a total, like day by district/centre, and the id that gets it",
-    )
-    since: datetime | None = Field(
-        default=None, description="start of the first interval that is read, with time zone; none = origin"
-    )
-    interval_seconds: Annotated[int, Field(ge=1)] | None = Field(
-        default=None,
-        description="length of an interval whose phenomenonTime is one instant; none = such are refused",
-    )
-    instant: Literal["start", "end"] = Field(
-        default="start", description="which end of its interval a phenomenonTime of one instant is"
-    )
+    url: str = ""
+    """service root, like https://host/FROST-Server/v1.1"""
+    datastreams: dict[str, str] = Field(default_factory=dict)
+    """datastreams that are read: id, and the sensor whose counts it has"""
+    releases: dict[str, str] = Field(default_factory=dict)
+    """datastreams of our own: sensor, and the id that receives its releases"""
+    totals: dict[str, str] = Field(default_factory=dict)
+    """datastreams of our own: a total, like day by district/centre, and the id that gets it"""
+    since: datetime | None = None
+    """start of the first interval that is read, with time zone; none = origin"""
+    interval_seconds: Annotated[int, Field(ge=1)] | None = None
+    """length of an interval whose phenomenonTime is one instant; none = such are refused"""
+    instant: Literal["start", "end"] = "start"
+    """which end of its interval a phenomenonTime of one instant is"""
     ends: IntervalEnds = "recognise"
     tolerance_seconds: Tolerance = 0
     shorter: ShorterIntervals = "refuse"
-    timezone: str | None = Field(
-        default=None, description="time zone of a phenomenonTime without an offset, like Europe/Vienna"
-    )
-    ambiguous: Literal["refuse", "earlier", "later"] = Field(
-        default="refuse", description="with timezone: times that the clock shows twice in autumn"
-    )
+    timezone: str | None = None
+    """time zone of a phenomenonTime without an offset, like Europe/Vienna"""
+    ambiguous: Literal["refuse", "earlier", "later"] = "refuse"
+    """with timezone: times that the clock shows twice in autumn"""
     decimals: Decimals = "refuse"
     largest_factor: LargestFactor = None
-    version: NameList = Field(
-        default=(), description="path of the version in an Observation, like parameters.version"
-    )
+    version: NameList = ()
+    """path of the version in an Observation, like parameters.version"""
     versions: VersionNumbers = Field(default_factory=dict)
-    look_back_seconds: Annotated[int, Field(ge=0)] | None = Field(
-        default=None,
-        description="how far each look goes back behind the last interval, for what came late; none = one "
-        "step more than grace, with version than late",
-    )
-    poll_seconds: Annotated[float, Field(gt=0)] = Field(default=60.0, description="time between two looks")
-    page: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1000, description="observations asked for at once; the service may give fewer"
-    )
-    links: Literal["refuse", "here"] = Field(
-        default="refuse",
-        description="links to pages at another address, as a service behind a proxy gives them: refused, or "
-        "asked for at url",
-    )
-    answer_seconds: Annotated[float, Field(gt=0)] = Field(
-        default=60.0, description="time in which the service must answer a request"
-    )
-    ca_file: Path | None = Field(default=None, description="certificate authority of the service (PEM)")
-    username: str | None = Field(default=None, description="user, where the service asks for one")
-    password: SecretStr | None = Field(default=None, description="its password; not in the settings file")
-    password_file: Path | None = Field(default=None, description="file with the password")
-    token: SecretStr | None = Field(
-        default=None, description="bearer token instead of user and password; not in the settings file"
-    )
-    token_file: Path | None = Field(default=None, description="file with the token")
+    look_back_seconds: Annotated[int, Field(ge=0)] | None = None
+    """how far each look goes back behind the last interval, for what came late; none = one step more than
+    grace, with version than late"""
+    poll_seconds: Annotated[float, Field(gt=0)] = 60.0
+    """time between two looks"""
+    page: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    """observations asked for at once; the service may give fewer"""
+    links: Literal["refuse", "here"] = "refuse"
+    """links to pages at another address, as a service behind a proxy gives them: refused, or asked for at
+    url"""
+    answer_seconds: Annotated[float, Field(gt=0)] = 60.0
+    """time in which the service must answer a request"""
+    ca_file: Path | None = None
+    """certificate authority of the service (PEM)"""
+    username: str | None = None
+    """user, where the service asks for one"""
+    password: SecretStr | None = None
+    """its password; not in the settings file"""
+    password_file: Path | None = None
+    """file with the password"""
+    token: SecretStr | None = None
+    """bearer token instead of user and password; not in the settings file"""
+    token_file: Path | None = None
+    """file with the token"""
 
     @field_validator("since")
     @classmethod
@@ -587,134 +515,91 @@ class FilesMap(Section):
     """What stands where in files of counts; a preset has the same keys. What is undecided is refused."""
 
     preset: str | None = OPTION_SETTINGS["connect.files.preset"].field()
-    header: int | None = Field(
-        default=None,
-        ge=1,
-        description="line (or row of a sheet) with the names of the columns; none = the first that is as "
-        "full as the lines below it",
-    )
-    header_lines: int = Field(
-        default=1,
-        ge=1,
-        le=9,
-        description="how many lines name the columns, down to `header`: they are joined by a space, and a "
-        "cell of the upper ones holds for empty ones behind it",
-    )
-    footer: int = Field(default=0, ge=0, description="lines at the end that are no rows")
-    encoding: str | None = Field(
-        default=None, description="of a CSV or JSON file; none = UTF-8 or as its mark says, else windows-1252"
-    )
-    separator: Literal[",", ";", "\t", "|"] | None = Field(
-        default=None, description="what parts the cells of a CSV file; none = what parts its lines evenly"
-    )
-    sheet: str | None = Field(default=None, description="sheet of a workbook; none = the only one with cells")
-    records: str | None = Field(
-        default=None,
-        description="path of the list of records in a JSON file, like data.items; none = the longest one",
-    )
-    week: date | None = Field(
-        default=None,
-        description="Monday of the week of a table that has its days across and its hours down, a block a "
-        "sensor: it is read as columns Date, Time, Sensor, Channel and Count",
-    )
-    where: dict[str, NameList] = Field(
-        default_factory=dict,
-        description="rows that are taken: what a column must say, one of these; * stands for anything, ! "
-        "before all of them for none of these",
-    )
-    start: NameList = Field(
-        default=(),
-        description="column of the intervals' starts; of several names the one that is there. Several that "
-        "are there (a date and an hour) are joined by a space",
-    )
-    times_are: Literal["start", "end"] | None = Field(
-        default=None,
-        description="what the times of `start` are: the beginning of an interval, or its end; none = the "
-        "beginning, and days from 01:00 to 24:00 are refused",
-    )
-    end: str | None = Field(default=None, description="column of the intervals' ends")
-    ends: Literal["recognise", "exclusive", "inclusive"] = Field(
-        default="recognise",
-        description="what an end is: the next interval's start, or the last second (millisecond) of its own; "
-        "recognise = inclusive where all of the file end so",
-    )
-    interval_seconds: int | None = Field(
-        default=None, ge=1, description="length of an interval; none = by `end`, or as most starts are apart"
-    )
+    header: int | None = Field(default=None, ge=1)
+    """line (or row of a sheet) with the names of the columns; none = the first that is as full as the lines
+    below it"""
+    header_lines: int = Field(default=1, ge=1, le=9)
+    """how many lines name the columns, down to `header`: they are joined by a space, and a cell of the upper
+    ones holds for empty ones behind it"""
+    footer: int = Field(default=0, ge=0)
+    """lines at the end that are no rows"""
+    encoding: str | None = None
+    """of a CSV or JSON file; none = UTF-8 or as its mark says, else windows-1252"""
+    separator: Literal[",", ";", "\t", "|"] | None = None
+    """what parts the cells of a CSV file; none = what parts its lines evenly"""
+    sheet: str | None = None
+    """sheet of a workbook; none = the only one with cells"""
+    records: str | None = None
+    """path of the list of records in a JSON file, like data.items; none = the longest one"""
+    week: date | None = None
+    """Monday of the week of a table that has its days across and its hours down, a block a sensor: it is read
+    as columns Date, Time, Sensor, Channel and Count"""
+    where: dict[str, NameList] = Field(default_factory=dict)
+    """rows that are taken: what a column must say, one of these; * stands for anything, ! before all of them
+    for none of these"""
+    start: NameList = ()
+    """column of the intervals' starts; of several names the one that is there. Several that are there (a date
+    and an hour) are joined by a space"""
+    times_are: Literal["start", "end"] | None = None
+    """what the times of `start` are: the beginning of an interval, or its end; none = the beginning, and days
+    from 01:00 to 24:00 are refused"""
+    end: str | None = None
+    """column of the intervals' ends"""
+    ends: Literal["recognise", "exclusive", "inclusive"] = "recognise"
+    """what an end is: the next interval's start, or the last second (millisecond) of its own; recognise =
+    inclusive where all of the file end so"""
+    interval_seconds: int | None = Field(default=None, ge=1)
+    """length of an interval; none = by `end`, or as most starts are apart"""
     timezone: str | None = OPTION_SETTINGS["connect.files.timezone"].field()
-    time_format: str | None = Field(default=None, description="how times are written, like %d/%m/%Y %H:%M")
-    wall_clock: bool = Field(
-        default=False, description="times that are numbers show the clock on the wall, and are no instants"
-    )
-    ambiguous: Literal["refuse", "earlier", "later", "in_order", "pairs"] = Field(
-        default="refuse",
-        description="times that the clock shows twice in autumn: of the earlier or the later hour, in the "
-        "order of the file, or (pairs) so that one that stands once is not counted",
-    )
-    nonexistent: Literal["refuse", "drop"] = Field(
-        default="refuse", description="times that the clock skips in spring: drop takes them as not counted"
-    )
-    sensor: NameList = Field(
-        default=(), description="long files: column of the sensor; of several names the first that is there"
-    )
-    channel: str | None = Field(
-        default=None, description="long files: column of a sensor's channel (direction, lane, side)"
-    )
-    count: NameList = Field(
-        default=(),
-        description="long files: column of the count; of several names the one that is there. Several that "
-        "are there are channels of the sensor",
-    )
-    columns: dict[str, str] = Field(
-        default_factory=dict,
-        description="wide files: sensor of each column; several of one are its channels. A name may have * "
-        "for anything",
-    )
-    column_pattern: str | None = Field(
-        default=None,
-        description="wide files instead of `columns`: regular expression with the groups `sensor` and "
-        "`channel`; a column that is the name of a sensor with channels is its total, and left out",
-    )
-    ignore: NameList = Field(
-        default=(), description="columns that hold no counts, and sensors of long files that are not taken"
-    )
-    names: dict[str, str] = Field(
-        default_factory=dict, description="the deployment's name for a sensor of the file"
-    )
-    lookup_file: Path | None = Field(
-        default=None, description="table (as the files) with names or sites for the sensors of the file"
-    )
-    lookup_key: str | None = Field(default=None, description="its column of what the file says")
-    lookup_name: str | None = Field(
-        default=None, description="its column of the sensor that is meant; several keys of one are channels"
-    )
+    time_format: str | None = None
+    """how times are written, like %d/%m/%Y %H:%M"""
+    wall_clock: bool = False
+    """times that are numbers show the clock on the wall, and are no instants"""
+    ambiguous: Literal["refuse", "earlier", "later", "in_order", "pairs"] = "refuse"
+    """times that the clock shows twice in autumn: of the earlier or the later hour, in the order of the file,
+    or (pairs) so that one that stands once is not counted"""
+    nonexistent: Literal["refuse", "drop"] = "refuse"
+    """times that the clock skips in spring: drop takes them as not counted"""
+    sensor: NameList = ()
+    """long files: column of the sensor; of several names the first that is there"""
+    channel: str | None = None
+    """long files: column of a sensor's channel (direction, lane, side)"""
+    count: NameList = ()
+    """long files: column of the count; of several names the one that is there. Several that are there are
+    channels of the sensor"""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """wide files: sensor of each column; several of one are its channels. A name may have * for anything"""
+    column_pattern: str | None = None
+    """wide files instead of `columns`: regular expression with the groups `sensor` and `channel`; a column
+    that is the name of a sensor with channels is its total, and left out"""
+    ignore: NameList = ()
+    """columns that hold no counts, and sensors of long files that are not taken"""
+    names: dict[str, str] = Field(default_factory=dict)
+    """the deployment's name for a sensor of the file"""
+    lookup_file: Path | None = None
+    """table (as the files) with names or sites for the sensors of the file"""
+    lookup_key: str | None = None
+    """its column of what the file says"""
+    lookup_name: str | None = None
+    """its column of the sensor that is meant; several keys of one are channels"""
     channels: Literal["refuse", "sum", "apart"] = OPTION_SETTINGS["connect.files.channels"].field()
     decimals: Decimals = "refuse"
     largest_factor: LargestFactor = None
-    thousands: Literal[".", ",", " ", "'"] | None = Field(
-        default=None, description="what stands between thousands, as in 1.234"
-    )
-    decimal: Literal[".", ","] | None = Field(
-        default=None,
-        description="the decimal mark; none = a point, and 1.234 is refused, as it may be a thousand",
-    )
-    missing: NameList = Field(
-        default=(),
-        description="further marks of cells without a count; empty ones, NA, - and the like are known",
-    )
+    thousands: Literal[".", ",", " ", "'"] | None = None
+    """what stands between thousands, as in 1.234"""
+    decimal: Literal[".", ","] | None = None
+    """the decimal mark; none = a point, and 1.234 is refused, as it may be a thousand"""
+    missing: NameList = ()
+    """further marks of cells without a count; empty ones, NA, - and the like are known"""
     kind: CountKind = "periodic"
-    keep: NameList = Field(
-        default=(),
-        description="channels that count people of their own, though they look like the total of others, or "
-        "like a running total, or have nothing but zeros",
-    )
-    repeated: Literal["refuse", "drop"] = Field(
-        default="refuse", description="several counts of one channel and interval: drop takes none of them"
-    )
+    keep: NameList = ()
+    """channels that count people of their own, though they look like the total of others, or like a running
+    total, or have nothing but zeros"""
+    repeated: Literal["refuse", "drop"] = "refuse"
+    """several counts of one channel and interval: drop takes none of them"""
     shorter: ShorterIntervals = "refuse"
-    uptime: str | None = Field(
-        default=None, description="column with the share of the interval in which the counter worked"
-    )
+    uptime: str | None = None
+    """column with the share of the interval in which the counter worked"""
     least_uptime: LeastUptime = 0.5
 
     @field_validator("week")
@@ -728,16 +613,14 @@ class FilesMap(Section):
 class OccupancySettings(Section):
     """How many are inside a place, from what is published of its doors."""
 
-    entered: NameList = Field(min_length=1, description="sensors that count who comes in")
-    left: NameList = Field(min_length=1, description="sensors that count who goes out")
-    empty_at: time = Field(
-        default=time(4), description="when nobody is inside, by the local clock, like 04:00: it begins anew"
-    )
-    drift: float = Field(
-        ge=0,
-        lt=1,
-        description="share of the passages that devices miss or count twice at most; low and high hold it",
-    )
+    entered: NameList = Field(min_length=1)
+    """sensors that count who comes in"""
+    left: NameList = Field(min_length=1)
+    """sensors that count who goes out"""
+    empty_at: time = time(4)
+    """when nobody is inside, by the local clock, like 04:00: it begins anew"""
+    drift: float = Field(ge=0, lt=1)
+    """share of the passages that devices miss or count twice at most; low and high hold it"""
 
     @model_validator(mode="after")
     def _counts_each_sensor_once(self) -> OccupancySettings:
@@ -757,29 +640,18 @@ class OccupancySettings(Section):
 class QualitySettings(Section):
     """What is known, or suspected, of devices: a table declared beforehand, and when to warn the operator."""
 
-    exclusions: Path | None = Field(
-        default=None,
-        description="table (CSV: sensor, from, to, reason) of when which sensors are not active: maintained, "
-        "broken, calibrated. It is public, and chosen without looking at counts",
-    )
-    silent_steps: int | None = Field(
-        default=None,
-        ge=1,
-        description="suspect a device that has sent no count for so many of its announced steps in a row; "
-        "none = never",
-    )
-    same_steps: int | None = Field(
-        default=None,
-        ge=2,
-        description="suspect a device that has sent the same count so many times in a row; none = never. "
-        "Choose more than a quiet night has steps",
-    )
-    largest_count: int | None = Field(
-        default=None, ge=0, description="suspect a device that counts more than this in a step; none = never"
-    )
-    largest_counts: dict[str, Annotated[int, Field(ge=0)]] = Field(
-        default_factory=dict, description="the same for single sensors, by name"
-    )
+    exclusions: Path | None = None
+    """table (CSV: sensor, from, to, reason) of when which sensors are not active: maintained, broken,
+    calibrated. It is public, and chosen without looking at counts"""
+    silent_steps: int | None = Field(default=None, ge=1)
+    """suspect a device that has sent no count for so many of its announced steps in a row; none = never"""
+    same_steps: int | None = Field(default=None, ge=2)
+    """suspect a device that has sent the same count so many times in a row; none = never. Choose more than a
+    quiet night has steps"""
+    largest_count: int | None = Field(default=None, ge=0)
+    """suspect a device that counts more than this in a step; none = never"""
+    largest_counts: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    """the same for single sensors, by name"""
 
     @property
     def watches(self) -> bool:
@@ -791,12 +663,14 @@ class QualitySettings(Section):
 class ConnectSettings(Section):
     """How counts come in that are no messages, and how releases go out."""
 
-    files: FilesMap = Field(default=FilesMap(), description="files of counts")
-    http: HttpSettings = Field(default=HttpSettings(), description="payloads that counters send over HTTP")
-    mqtt: MqttSettings = Field(default=MqttSettings(), description="an MQTT broker")
-    sensorthings: SensorThingsSettings = Field(
-        default=SensorThingsSettings(), description="a service of OGC SensorThings 1.1"
-    )
+    files: FilesMap = FilesMap()
+    """files of counts"""
+    http: HttpSettings = HttpSettings()
+    """payloads that counters send over HTTP"""
+    mqtt: MqttSettings = MqttSettings()
+    """an MQTT broker"""
+    sensorthings: SensorThingsSettings = SensorThingsSettings()
+    """a service of OGC SensorThings 1.1"""
 
     @property
     def scaled(self) -> list[FilesMap | PayloadSettings | SensorThingsSettings]:

@@ -55,46 +55,36 @@ ENVIRONMENT_PREFIX = "TALLYGUARD_"
 class KafkaSettings(Section):
     """Where the broker is and how to speak to it."""
 
-    servers: NameList = Field(default=(), description="bootstrap servers, host:port")
-    prefix: str = Field(default="", description="put before every topic name, group and transaction id")
-    partitions: int = Field(
-        default=4,
-        ge=1,
-        le=10_000,
-        description="parts the people are split into; more account workers than that stand by",
-    )
-    replication: int = Field(
-        default=1, ge=1, description="copies of every topic; 3 where nothing may be lost"
-    )
-    session_seconds: float = Field(
-        default=10.0, ge=1.0, le=300.0, description="silence after which a worker counts as dead"
-    )
-    stall_seconds: float = Field(
-        default=60.0,
-        ge=1.0,
-        description="a worker that has work and makes no progress for this long ends itself",
-    )
-    answer_seconds: float = Field(
-        default=1.0, gt=0.0, description="wait for the account workers' answers; then a step is suppressed"
-    )
-    seal_seconds: float = Field(
-        default=10.0,
-        ge=0.0,
-        description="with grace_seconds: wait so long for a region behind the tick; then decide without it",
-    )
-    security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        default="PLAINTEXT", description="security protocol"
-    )
-    ca_file: Path | None = Field(default=None, description="certificate authority of the broker (PEM)")
-    certificate_file: Path | None = Field(
-        default=None, description="own certificate with its key (PEM), where the broker asks clients for one"
-    )
-    mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        default="SCRAM-SHA-512", description="SASL mechanism"
-    )
-    username: str | None = Field(default=None, description="SASL user")
-    password: SecretStr | None = Field(default=None, description="SASL password; not in the settings file")
-    password_file: Path | None = Field(default=None, description="file with the SASL password")
+    servers: NameList = ()
+    """bootstrap servers, host:port"""
+    prefix: str = ""
+    """put before every topic name, group and transaction id"""
+    partitions: int = Field(default=4, ge=1, le=10_000)
+    """parts the people are split into; more account workers than that stand by"""
+    replication: int = Field(default=1, ge=1)
+    """copies of every topic; 3 where nothing may be lost"""
+    session_seconds: float = Field(default=10.0, ge=1.0, le=300.0)
+    """silence after which a worker counts as dead"""
+    stall_seconds: float = Field(default=60.0, ge=1.0)
+    """a worker that has work and makes no progress for this long ends itself"""
+    answer_seconds: float = Field(default=1.0, gt=0.0)
+    """wait for the account workers' answers; then a step is suppressed"""
+    seal_seconds: float = Field(default=10.0, ge=0.0)
+    """with grace_seconds: wait so long for a region behind the tick; then decide without it"""
+    security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """security protocol"""
+    ca_file: Path | None = None
+    """certificate authority of the broker (PEM)"""
+    certificate_file: Path | None = None
+    """own certificate with its key (PEM), where the broker asks clients for one"""
+    mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    """SASL mechanism"""
+    username: str | None = None
+    """SASL user"""
+    password: SecretStr | None = None
+    """SASL password; not in the settings file"""
+    password_file: Path | None = None
+    """file with the SASL password"""
 
     @model_validator(mode="after")
     def _has_credentials(self) -> KafkaSettings:
@@ -122,233 +112,153 @@ LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 class LogSettings(Section):
     """What is said on stderr."""
 
-    level: LogLevel = Field(
-        default="info",
-        description="least severe message that is logged: debug, info, warning, error or critical",
-    )
-    libraries: LogLevel = Field(
-        default="critical",
-        description="the same for libraries (Kafka, Faust, aiohttp); debug may show whole messages",
-    )
-    format: Literal["text", "json"] = Field(
-        default="text", description="text, or json: one object a line with timestamp, level, logger and event"
-    )
+    level: LogLevel = "info"
+    """least severe message that is logged: debug, info, warning, error or critical"""
+    libraries: LogLevel = "critical"
+    """the same for libraries (Kafka, Faust, aiohttp); debug may show whole messages"""
+    format: Literal["text", "json"] = "text"
+    """text, or json: one object a line with timestamp, level, logger and event"""
 
 
 class Settings(BaseSettings):
     """Everything a deployment can set. Load with :func:`stream_app.setup.settings_sources.load_settings`."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
     )
 
-    deployment: str = Field(
-        default="default", min_length=1, description="name of the deployment, part of every noise message"
-    )
-    step_seconds: int = Field(default=3600, ge=1, description="length of a step")
-    origin: datetime = Field(
-        default=datetime(1970, 1, 1, tzinfo=UTC),
-        description="start of step 0, with time zone or as unix seconds",
-    )
-    first_slot: int = Field(default=0, ge=0, description="slot of step 0 in the cycle of the priors")
-    timezone: str | None = Field(
-        default=None,
-        description="time zone whose clock daily and weekly priors follow, like Europe/Vienna: on days of 23 "
-        "and 25 hours, too; none = slots are counted in steps, an hour off after a change of clocks",
-    )
-    holidays: DateList = Field(
-        default=(),
-        description="local dates on which people live as on the Sunday of that week, by priors with a weekly "
-        "cycle; needs timezone. Declare those of coming years from the beginning",
-    )
-    holidays_file: Path | None = Field(
-        default=None, description="file with further holidays, one date a line; # begins a comment"
-    )
-    grace: int = Field(
-        default=2, ge=0, description="steps a straggler may be behind the step that most sensors have reached"
-    )
-    late: int = Field(
-        default=0,
-        ge=0,
-        description="steps after its close that a late count of a step, or a corrected one, is still "
-        "published; 0 = never. Not with tiers",
-    )
-    watermark_share: float = Field(
-        default=0.5,
-        ge=0,
-        lt=1,
-        description="share of the sensors heard last that may run ahead without closing steps; 0 = none",
-    )
-    grace_seconds: float | None = Field(
-        default=None,
-        ge=0,
-        description="publish each step this long after its end by the clock, not on arrival: set it wherever "
-        "counts come live; needs a true origin",
-    )
-    max_ahead: int = Field(
-        default=1000, ge=1, description="steps a message may be ahead of the next step to close"
-    )
-    max_ahead_seconds: float = Field(
-        default=5.0,
-        ge=0,
-        description="how far the end of a counted interval may be ahead of this machine's clock, on Kafka of "
-        "the broker's: a count of an interval that is not over is refused. For clocks that differ; raise it "
-        "where times are simulated",
-    )
-    question: str = Field(
-        default=PLACE,
-        description="what must not be told of people: place = which place they were at in each step; or one "
-        "of [questions]. Ceilings, thresholds and the risk budget are about it",
-    )
-    questions: dict[str, QuestionSettings] = Field(
-        default={}, description="further questions by name, for question and for `audit --question`"
-    )
+    deployment: str = Field(default="default", min_length=1)
+    """name of the deployment, part of every noise message"""
+    step_seconds: int = Field(default=3600, ge=1)
+    """length of a step"""
+    origin: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    """start of step 0, with time zone or as unix seconds"""
+    first_slot: int = Field(default=0, ge=0)
+    """slot of step 0 in the cycle of the priors"""
+    timezone: str | None = None
+    """time zone whose clock daily and weekly priors follow, like Europe/Vienna: on days of 23 and 25 hours,
+    too; none = slots are counted in steps, an hour off after a change of clocks"""
+    holidays: DateList = ()
+    """local dates on which people live as on the Sunday of that week, by priors with a weekly cycle; needs
+    timezone. Declare those of coming years from the beginning"""
+    holidays_file: Path | None = None
+    """file with further holidays, one date a line; # begins a comment"""
+    grace: int = Field(default=2, ge=0)
+    """steps a straggler may be behind the step that most sensors have reached"""
+    late: int = Field(default=0, ge=0)
+    """steps after its close that a late count of a step, or a corrected one, is still published; 0 = never.
+    Not with tiers"""
+    watermark_share: float = Field(default=0.5, ge=0, lt=1)
+    """share of the sensors heard last that may run ahead without closing steps; 0 = none"""
+    grace_seconds: float | None = Field(default=None, ge=0)
+    """publish each step this long after its end by the clock, not on arrival: set it wherever counts come
+    live; needs a true origin"""
+    max_ahead: int = Field(default=1000, ge=1)
+    """steps a message may be ahead of the next step to close"""
+    max_ahead_seconds: float = Field(default=5.0, ge=0)
+    """how far the end of a counted interval may be ahead of this machine's clock, on Kafka of the broker's: a
+    count of an interval that is not over is refused. For clocks that differ; raise it where times are
+    simulated"""
+    question: str = PLACE
+    """what must not be told of people: place = which place they were at in each step; or one of [questions].
+    Ceilings, thresholds and the risk budget are about it"""
+    questions: dict[str, QuestionSettings] = {}
+    """further questions by name, for question and for `audit --question`"""
     horizon: int = OPTION_SETTINGS["horizon"].field()
     mistakes: int = OPTION_SETTINGS["mistakes"].field()
-    thresholds: NumberList = Field(
-        default=(0.01, 0.05, 0.1, 0.25, 0.5), description="risks at which people are counted and reported"
-    )
-    sharpen: bool = Field(
-        default=True, description="recompute people with the slower, tighter bound, the most added first"
-    )
-    sharpen_above: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="risk by the fast bound from which to recompute; none = the lowest threshold",
-    )
-    attack_draws: int = Field(
-        default=1000,
-        ge=0,
-        le=1_000_000,
-        description="draws a step of the attack that is shown beside the ceiling: 1000 tell its mean success "
-        "within 2 in 100; 0 = no attack",
-    )
-    sharpen_operations: int = Field(
-        default=OPERATIONS,
-        ge=0,
-        le=MAX_OPERATIONS,
-        description="work of recomputing in a step, in operations of about a nanosecond of one core; under a "
-        "risk budget deciding takes a twentieth more, in the crowd a quarter",
-    )
-    risk_every: int = Field(default=100, ge=1, description="steps between records of every person's risk")
-    most_exposed: int | None = Field(
-        default=None,
-        ge=0,
-        description="most exposed people that each risk summary names by pseudonym; "
-        "none = 10 in an output folder, nobody on Kafka",
-    )
-    snapshot_seconds: float = Field(
-        default=300.0,
-        ge=0,
-        description="time between snapshots of the accounts for a quick restart; 0 = none",
-    )
+    thresholds: NumberList = (0.01, 0.05, 0.1, 0.25, 0.5)
+    """risks at which people are counted and reported"""
+    sharpen: bool = True
+    """recompute people with the slower, tighter bound, the most added first"""
+    sharpen_above: float | None = Field(default=None, ge=0, le=1)
+    """risk by the fast bound from which to recompute; none = the lowest threshold"""
+    attack_draws: int = Field(default=1000, ge=0, le=1_000_000)
+    """draws a step of the attack that is shown beside the ceiling: 1000 tell its mean success within 2 in
+    100; 0 = no attack"""
+    sharpen_operations: int = Field(default=OPERATIONS, ge=0, le=MAX_OPERATIONS)
+    """work of recomputing in a step, in operations of about a nanosecond of one core; under a risk budget
+    deciding takes a twentieth more, in the crowd a quarter"""
+    risk_every: int = Field(default=100, ge=1)
+    """steps between records of every person's risk"""
+    most_exposed: int | None = Field(default=None, ge=0)
+    """most exposed people that each risk summary names by pseudonym; none = 10 in an output folder, nobody on
+    Kafka"""
+    snapshot_seconds: float = Field(default=300.0, ge=0)
+    """time between snapshots of the accounts for a quick restart; 0 = none"""
     delta: float = OPTION_SETTINGS["delta"].field()
-    confidence: float = Field(
-        default=0.95, gt=0, lt=1, description="confidence of intervals and sampled bounds"
-    )
-    noise_key: Path | None = Field(default=None, description="file with the secret noise key")
-    noise_key_secret: SecretStr | None = Field(
-        default=None, description="the noise key itself, in hexadecimal"
-    )
-    key_record: Path | None = Field(
-        default=None,
-        description="folder in which it is noted what was published with the noise key, for its owner only; "
-        "none = beside the key's file, which then must be writable",
-    )
-    pseudonym_key: Path | None = Field(default=None, description="file with the secret pseudonym key")
-    pseudonym_key_secret: SecretStr | None = Field(
-        default=None, description="the pseudonym key, in hexadecimal"
-    )
-    snapshot_key: Path | None = Field(
-        default=None,
-        description="file with the secret that account workers on Kafka seal snapshots with, the same for "
-        "all; without it they keep none",
-    )
-    snapshot_key_secret: SecretStr | None = Field(
-        default=None, description="the snapshot key, in hexadecimal"
-    )
-    totals: NameList = Field(
-        default=(),
-        description="totals of published values that are made of each hour, day or week, by sensor, device "
-        "(all its parts), district (group of sensors) or city: day by sensor, week by city",
-    )
-    occupancy: dict[str, OccupancySettings] = Field(
-        default_factory=dict,
-        description="how many are inside a place after each step, by its name: made of published values, "
-        "among the totals",
-    )
-    sensors: Path | None = Field(
-        default=None, description="file of sensors; without it each location has a sensor of its name"
-    )
-    locations: Path | None = Field(
-        default=None,
-        description="file with the names of the locations in order, one a line; workers on Kafka need it, "
-        "as they do not read the priors",
-    )
-    priors_check: PriorsCheckSetting = Field(
-        default=None,
-        description="file of `tallyguard priors check --json`: if real traces refuted the priors as too low, "
-        "ceilings and the risk budget hold within the radius that they leave, and every output says so",
-    )
-    evidence: Path | None = Field(
-        default=None,
-        description="file of `tallyguard priors fit --evidence`: every ceiling and guess, and with them the "
-        "risk budget, is a mean over chains that the same data could have given; on Kafka `persons load` "
-        "reads it, and every process has the setting",
-    )
-    posterior_draws: int = Field(
-        default=20,
-        ge=2,
-        le=MOST_DRAWS,
-        description="with evidence: chains of each person, each of which costs what a person costs",
-    )
-    panel: Path | None = Field(
-        default=None,
-        description="file of volunteers' true places (JSON lines), readable by its owner only, that the "
-        "priors are held against while `run` goes on; on Kafka `priors watch` does it, beside the workers",
-    )
-    panel_level: float = Field(
-        default=0.05,
-        gt=0,
-        lt=1,
-        description="probability with which the panel ever refutes right priors, at most",
-    )
-    adversary: AdversaryName = Field(
-        default=INFORMED,
-        description="which adversary a risk budget holds against: informed = knows where everybody else is; "
-        "crowd = only knows how they live",
-    )
-    crowd: CrowdSettings = Field(
-        default=CrowdSettings(), description="the adversary who only knows how people live"
-    )
-    release: ReleaseSettings = Field(default=ReleaseSettings(), description="release policy")
+    confidence: float = Field(default=0.95, gt=0, lt=1)
+    """confidence of intervals and sampled bounds"""
+    noise_key: Path | None = None
+    """file with the secret noise key"""
+    noise_key_secret: SecretStr | None = None
+    """the noise key itself, in hexadecimal"""
+    key_record: Path | None = None
+    """folder in which it is noted what was published with the noise key, for its owner only; none = beside
+    the key's file, which then must be writable"""
+    pseudonym_key: Path | None = None
+    """file with the secret pseudonym key"""
+    pseudonym_key_secret: SecretStr | None = None
+    """the pseudonym key, in hexadecimal"""
+    snapshot_key: Path | None = None
+    """file with the secret that account workers on Kafka seal snapshots with, the same for all; without it
+    they keep none"""
+    snapshot_key_secret: SecretStr | None = None
+    """the snapshot key, in hexadecimal"""
+    totals: NameList = ()
+    """totals of published values that are made of each hour, day or week, by sensor, device (all its parts),
+    district (group of sensors) or city: day by sensor, week by city"""
+    occupancy: dict[str, OccupancySettings] = Field(default_factory=dict)
+    """how many are inside a place after each step, by its name: made of published values, among the totals"""
+    sensors: Path | None = None
+    """file of sensors; without it each location has a sensor of its name"""
+    locations: Path | None = None
+    """file with the names of the locations in order, one a line; workers on Kafka need it, as they do not
+    read the priors"""
+    priors_check: PriorsCheckSetting = None
+    """file of `tallyguard priors check --json`: if real traces refuted the priors as too low, ceilings and
+    the risk budget hold within the radius that they leave, and every output says so"""
+    evidence: Path | None = None
+    """file of `tallyguard priors fit --evidence`: every ceiling and guess, and with them the risk budget, is
+    a mean over chains that the same data could have given; on Kafka `persons load` reads it, and every
+    process has the setting"""
+    posterior_draws: int = Field(default=20, ge=2, le=MOST_DRAWS)
+    """with evidence: chains of each person, each of which costs what a person costs"""
+    panel: Path | None = None
+    """file of volunteers' true places (JSON lines), readable by its owner only, that the priors are held
+    against while `run` goes on; on Kafka `priors watch` does it, beside the workers"""
+    panel_level: float = Field(default=0.05, gt=0, lt=1)
+    """probability with which the panel ever refutes right priors, at most"""
+    adversary: AdversaryName = INFORMED
+    """which adversary a risk budget holds against: informed = knows where everybody else is; crowd = only
+    knows how they live"""
+    crowd: CrowdSettings = CrowdSettings()
+    """the adversary who only knows how people live"""
+    release: ReleaseSettings = ReleaseSettings()
+    """release policy"""
     listen: str = OPTION_SETTINGS["listen"].field()
-    listen_names: NameList = Field(
-        default=(),
-        description="names by which browsers and scrapers call it, beside localhost and addresses; requests "
-        "by any other name are refused",
-    )
-    map_tiles: str = Field(
-        default="",
-        pattern=r"^$|^(https?://[\w.:\[\]-]+)?/.*\{z\}.*\{x\}.*\{y\}",
-        description="address of map tiles under the page's sensors, with {z}, {x} and {y}, on your own "
-        "server; sensors then need lat and lon; empty = no streets",
-    )
-    page_token: SecretStr | None = Field(
-        default=None,
-        description="access token to see people by pseudonym on the page, at least 16 characters; "
-        "without it totals only; not in the settings file",
-    )
-    page_token_file: Path | None = Field(default=None, description="file with the access token")
-    quality: QualitySettings = Field(
-        default=QualitySettings(), description="devices that are broken, or suspected to be"
-    )
-    connect: ConnectSettings = Field(
-        default=ConnectSettings(), description="how counts come in that are not messages"
-    )
-    log: LogSettings = Field(default=LogSettings(), description="log on stderr")
-    kafka: KafkaSettings = Field(default=KafkaSettings(), description="broker")
+    listen_names: NameList = ()
+    """names by which browsers and scrapers call it, beside localhost and addresses; requests by any other
+    name are refused"""
+    map_tiles: str = Field(default="", pattern=r"^$|^(https?://[\w.:\[\]-]+)?/.*\{z\}.*\{x\}.*\{y\}")
+    """address of map tiles under the page's sensors, with {z}, {x} and {y}, on your own server; sensors then
+    need lat and lon; empty = no streets"""
+    page_token: SecretStr | None = None
+    """access token to see people by pseudonym on the page, at least 16 characters; without it totals only;
+    not in the settings file"""
+    page_token_file: Path | None = None
+    """file with the access token"""
+    quality: QualitySettings = QualitySettings()
+    """devices that are broken, or suspected to be"""
+    connect: ConnectSettings = ConnectSettings()
+    """how counts come in that are not messages"""
+    log: LogSettings = LogSettings()
+    """log on stderr"""
+    kafka: KafkaSettings = KafkaSettings()
+    """broker"""
 
     @field_validator("origin")
     @classmethod

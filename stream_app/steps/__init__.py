@@ -1,5 +1,8 @@
 """The walk of a reading: intake, open steps, the engine, publication."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from stream_app.steps.accounts import Accounts, PeopleAccounts, Spent
 from stream_app.steps.devices import DeviceWatch
 from stream_app.steps.engine import (
@@ -51,61 +54,3 @@ from stream_app.steps.totals import (
     totals_of_run,
 )
 from stream_app.steps.window import ClosedCounts, OpenStep, Origin, RevisedCount, StepWindow, first_free_step
-
-__all__ = [
-    "Accounts",
-    "Backlog",
-    "ClosedCounts",
-    "ClosedStep",
-    "DeviceWatch",
-    "Intake",
-    "Interval",
-    "Intervals",
-    "JsonlRisks",
-    "KeyedPublisher",
-    "OpenStep",
-    "Origin",
-    "ParquetRisks",
-    "PeopleAccounts",
-    "Plan",
-    "Publisher",
-    "RevisedCount",
-    "RiskRecords",
-    "RiskWriter",
-    "RunTotals",
-    "Spent",
-    "StepClock",
-    "StepEngine",
-    "StepWindow",
-    "StoredStep",
-    "TierContinuation",
-    "Total",
-    "Totals",
-    "TotalsWithReleases",
-    "around",
-    "complete_totals",
-    "condition_of",
-    "crowd_message",
-    "declared_totals",
-    "first_free_step",
-    "first_slot_of",
-    "follow_schedule",
-    "is_activations",
-    "make_plan",
-    "noise_of",
-    "policy_of_schedule",
-    "public_release",
-    "refuse_unaccounted",
-    "refuse_waiting",
-    "release_for_tier",
-    "release_of",
-    "require_sensors",
-    "revised_releases",
-    "snapshot_basis",
-    "summary_message",
-    "tier_file",
-    "tiers_of",
-    "totals_of_run",
-    "with_continued",
-    "with_windows",
-]

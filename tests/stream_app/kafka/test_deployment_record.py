@@ -19,7 +19,8 @@ from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.deployment import deployment as deployment_module
 from stream_app.kafka.deployment.deployment import Deployment, DeploymentRecord, check_basis, check_same
 from stream_app.kafka.tools.person_loading import load_people
-from stream_app.kafka.workers import run_release_worker
+from stream_app.kafka.workers import run_deciding_worker
+from stream_app.setup.combinations import Runner
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.run_folder.description import changes_in
 from stream_app.setup.run_folder.manifest import check_reason
@@ -146,7 +147,9 @@ def test_a_first_slot_that_the_schedule_alone_says_is_refused(tmp_path: Path) ->
     schedule.write_text(json.dumps({"first_slot": 2, "steps": [{"sensors": ["s"], "mechanism": "raw"}]}))
     settings = settings_in(tmp_path, noise_key_secret=hex_key("11"))
     with pytest.raises(SettingsError, match="first_slot must be in the settings of every process"):
-        run_release_worker(settings, schedule, accept_changes=False, announce=lambda line: None)
+        run_deciding_worker(
+            Runner.RELEASE, settings, schedule, accept_changes=False, announce=lambda line: None
+        )
 
 
 class _Topic:

@@ -31,7 +31,8 @@ from stream_app.kafka.release.deciding_worker import RemoteAccounts
 from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord, restore
 from stream_app.kafka.release.release_log import LogRecord
 from stream_app.kafka.tools.producing import RegionSplitter
-from stream_app.kafka.workers import run_intake_worker, run_release_worker
+from stream_app.kafka.workers import run_deciding_worker, run_intake_worker
+from stream_app.setup.combinations import Runner
 from stream_app.setup.sensor_files import load_registry, regions_by_sensor
 from stream_app.steps import DeviceWatch, Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
 from stream_app.steps.policy import FixedPolicy, policy_from
@@ -587,7 +588,7 @@ def test_what_nobody_here_writes_to_sealed_stops_the_coordinator(deployment: Dep
 def test_settings_that_do_not_go_with_regions_are_refused(tmp_path: Path, deployment: Deployment) -> None:
     settings = deployment.settings
     with pytest.raises(SettingsError, match="one release worker must take in sensors of one region"):
-        run_release_worker(settings, None, accept_changes=False, announce=print)
+        run_deciding_worker(Runner.RELEASE, settings, None, accept_changes=False, announce=print)
     rows = [{"name": name, "locations": [name], "region": "all"} for name in NAMES]
     (tmp_path / "one.json").write_text(json.dumps({"sensors": rows}))
     one = settings.model_copy(update={"sensors": tmp_path / "one.json"})
