@@ -72,6 +72,8 @@ from tallyguard.papers import (
     largest_leakage,
     leakage,
     pass_on,
+    pass_on_count,
+    real_tiers,
     side_by_side,
     summed_leakage,
 )
@@ -130,6 +132,8 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "reciprocal_level",
     "stepwise_level",
     "pass_on",
+    "pass_on_count",
+    "real_tiers",
     # What that reveals
     "audit",
     "certify",

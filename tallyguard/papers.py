@@ -29,7 +29,8 @@ from models.arguments import checked
 from models.exceptions import ArgumentError
 from models.gaussian_process import GaussianProcessPrior
 from models.keys import UniformStream
-from models.noise.continuous_process import jump_vector
+from models.noise import continued_value
+from models.noise.continuous_process import Grid, PrivateProcess, jump_vector, publish_tiers
 from models.noise_design import DesignProblem, NoiseDesign, design_noise
 from models.priors import Question
 from models.releases import Schedule
@@ -168,6 +169,41 @@ def pass_on(value: ArrayLike, level: float, lower: float, seed: bytes) -> NDArra
         if level < lower:
             return passed
         passed += jump_vector(given.size, level, stream)
+
+
+@checked(ArgumentError, leave=("value",))
+def real_tiers(value: ArrayLike, levels: Sequence[float], seed: bytes) -> NDArray[np.float64]:
+    """Real values (n,) for tiers of recipients at these privacy ``levels``: (tiers, n), in their order.
+
+    All are read from one path of noise, so that recipients who put theirs together learn no more than the
+    highest level allows (Koufogiannis and Pappas, theorem 3 and algorithm 1). Levels are nats per unit of the
+    value; values are rounded to a grid a thousand times finer than the noise, whose cost
+    :meth:`models.noise.continuous_process.Grid.epsilon` has. The same secret ``seed`` (16 bytes or more)
+    gives the same path. :class:`TallyguardError` without a level, or for one that is not above 0.
+    """
+    given = np.atleast_1d(_matrix(value, "value"))
+    if given.ndim != 1 or not levels or min(levels) <= 0.0:
+        raise ArgumentError(
+            "values must be numbers (n,), for one level above 0 or more",
+            f"shape {given.shape}, levels {levels}",
+            "give each tier its epsilon",
+        )
+    highest = max(levels)
+    process = PrivateProcess(given.size, highest, UniformStream(seed))
+    return publish_tiers(given, process, levels, Grid.for_level(highest))
+
+
+@checked(ArgumentError)
+def pass_on_count(values: Mapping[float, int], lower: float, seed: bytes) -> int:
+    """What whoever got a count at some levels passes on at one more, not above theirs; hop by hop.
+
+    ``values`` is the published count by epsilon (nats), as :class:`tallyguard.Tiered` publishes it. The new
+    value has its law given these, whoever puts them together (Koufogiannis and Pappas, theorem 3, for
+    integers). ``seed`` (16 bytes or more) is secret, and another one for each hop.
+    :class:`TallyguardError` for a level above all of ``values``, or a shorter seed.
+    """
+    high, low = (int(each * 2.0**64) for each in UniformStream(seed).uniforms(2))
+    return continued_value(values, lower, high << 64 | low)
 
 
 class SideBySide(Table):

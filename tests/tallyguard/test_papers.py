@@ -123,3 +123,26 @@ def test_a_ledger_has_a_second_opinion() -> None:
     rows = tg.ledger(NOISED, 1e-6, oracle=True).to_pandas().set_index("accounting")["epsilon"]
     assert 0.0 < rows["dp_accounting, pld"] <= rows["dp_accounting, rdp"] <= rows["zcdp"] * (1.0 + 1e-3)
     assert "dp_accounting, pld" not in tg.ledger(NOISED).columns()["accounting"]
+
+
+def test_tiers_of_real_values_and_counts_are_read_from_one_path() -> None:
+    """The best tier's noise is Laplace, the same seed gives the same; a count passed on is geometric."""
+    draws, seeds = 600, [b"a secret of tests" + bytes([n % 256, n // 256]) for n in range(600)]
+    tiers = np.array([tg.real_tiers([5.0], (0.5, 2.0), each)[:, 0] - 5.0 for each in seeds])
+    for column, level in enumerate((0.5, 2.0)):
+        assert stats.kstest(tiers[:, column], stats.laplace(scale=1 / level).cdf).pvalue > 1e-3
+    assert (tg.real_tiers([5.0, 1.0], (2.0,), seeds[0]) == tg.real_tiers([5.0, 1.0], (2.0,), seeds[0])).all()
+    words = np.random.default_rng(5).integers(0, 2**64, (draws, 2), dtype=np.uint64)
+    near = tg.Tiered((("near", 1.0),)).publish(np.full(draws, 40), words)
+    far = [
+        tg.pass_on_count({1.0: int(value)}, 0.5, each) - 40 for value, each in zip(near, seeds, strict=True)
+    ]
+    expected = np.exp(-0.5 * np.abs(np.arange(-8, 9)))
+    expected *= np.tanh(0.25)
+    inside = [far.count(each) for each in range(-8, 9)]
+    observed = np.array([*inside, draws - sum(inside)])
+    chances = np.array([*expected, 1.0 - expected.sum()])
+    assert stats.chisquare(observed, draws * chances).pvalue > 1e-3
+    assert tg.pass_on_count({1.0: 7}, 1.0, seeds[0]) == 7
+    with pytest.raises(tg.TallyguardError, match="not be above those already out"):
+        tg.pass_on_count({1.0: 7}, 2.0, seeds[0])

@@ -317,6 +317,8 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "exponential_level": (tg.exponential_level, {"at_zero": 1.0, "length": 1.0}),
     "reciprocal_level": (tg.reciprocal_level, {"at_one": 1.0}),
     "stepwise_level": (tg.stepwise_level, {"steps": ((1.0, 0.5),)}),
+    "real_tiers": (tg.real_tiers, {"value": [1.0], "levels": (0.5, 1.0), "seed": bytes(16)}),
+    "pass_on_count": (tg.pass_on_count, {"values": {1.0: 7}, "lower": 0.5, "seed": bytes(16)}),
     "pass_on": (tg.pass_on, {"value": [1.0], "level": 1.0, "lower": 0.5, "seed": bytes(16)}),
     "inferential_loss": (
         tg.inferential_loss,
