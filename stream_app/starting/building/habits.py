@@ -62,9 +62,10 @@ def people_of(building: Building) -> tuple[Population, tuple[str, ...]]:
         builder.add(person.name, where, triplets, slots=building.slots, weight=person.people)
     unused = ((elsewhere, "at no room of the building"), (nobody, "without anybody of the people"))
     remarks = [f"Appointments {what}, left out: {number}." for number, what in unused if number]
+    everybody = sum(person.people or 1.0 for person in building.people)
     known = "desks, shifts and timetables" if shared else "desks and shifts"
     return replace(
-        builder.build(building.locations), assumed=f"{len(building.people)} people by their {known}"
+        builder.build(building.locations), assumed=f"{everybody:g} people by their {known}"
     ), tuple(remarks)
 
 

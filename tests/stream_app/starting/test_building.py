@@ -165,7 +165,7 @@ def test_priors_are_the_shifts_and_the_timetable(building: Building, folder: Pat
     """Slot by slot, by the clock on the wall; who is invited comes with the declared chance."""
     people = load_population(folder / "office" / "priors.parquet")
     assert people.weights is not None and people.weights.tolist() == [1, 1, 12, 1]
-    assert people.assumed == "4 people by their desks, shifts and timetables"
+    assert people.assumed == "15 people by their desks, shifts and timetables"
 
     laws = {
         prior.person: ([building.locations[each] for each in prior.places], prior.chain().start)
