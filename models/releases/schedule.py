@@ -36,6 +36,7 @@ class Counts(StrEnum):
     """What a sensor counts."""
 
     PRESENCE = "presence"  # people, each once in a step
+    OCCUPIED = "occupied"  # 1 while anybody is there: no sum over people, so nobody hides among others
     PASSAGES = "passages"  # events: one person can be counted again
 
 
@@ -141,9 +142,14 @@ class Sensor:
     part_of: str | None = None
     size: tuple[float, float] | None = field(default=None, compare=False)
 
+    @property
+    def is_sum(self) -> bool:
+        """Whether it counts the people of one step, so that others hide a person in its counts."""
+        return self.window is None and self.counts is not Counts.OCCUPIED
+
     def __post_init__(self) -> None:
         """:class:`SensorError` for impossible values."""
-        is_once = self.counts is Counts.PRESENCE and self.window is None
+        is_once = self.counts in (Counts.PRESENCE, Counts.OCCUPIED) and self.window is None
         if self.most_counts < 1 or (is_once and self.most_counts > 1):
             raise SensorError(
                 f"most_counts of sensor {self.name!r} must be at least 1, and 1 for counts of presence",

@@ -44,7 +44,7 @@ def demo(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show the whole engine on a simulated city, or on the rooms of an office.
+    """Show the whole engine on a simulated city, or an office.
 
     Needs no data, no broker and no network. Ends by itself, with who is most exposed and what noise would do.
 

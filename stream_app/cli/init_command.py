@@ -128,7 +128,7 @@ def init(
         HabitsChoice | None, typer.Option(help="Account for nobody, or for invented people.")
     ] = None,
 ) -> None:
-    """Make a deployment from counts and nothing else, or from a building as a table.
+    """Make a deployment from counts alone, or from a table of rooms.
 
     Reads a file as cities have it: a column a sensor, or time, sensor and count in each row. What is not said
     is found out, by a preset that knows the file or column by column; `connect guess` prints what was found,

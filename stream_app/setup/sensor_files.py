@@ -364,12 +364,12 @@ def _declared(
         return None, 1
     if counts not in (*Counts,) or (most is not None and not (_is_whole(most) and most >= 1)):
         raise SensorError(
-            f'{where} must count "presence" or "passages", one person most_counts (1 or more) times',
+            f'{where} must count "presence", "occupied" or "passages", most_counts of a person 1 or more',
             {key: row[key] for key in ("counts", "most_counts") if key in row},
             'for a door counter write "counts": "passages", "most_counts": 4',
         )
     declared = Counts(str(counts))
-    if declared is Counts.PRESENCE:
+    if declared is not Counts.PASSAGES:
         return declared, _most_presence(where, most, window)
     if most is None:
         raise SensorError(

@@ -107,7 +107,7 @@ def test_numbers_of_a_combined_kernel_are_named_and_replaced_by_side() -> None:
     ("make", "words"),
     [
         (lambda: RBF(0.0), "length_scale of RBF must be positive"),
-        (lambda: Periodic(1.0, math.nan), "period of Periodic must be positive"),
+        (lambda: Periodic(1.0, math.nan), "period must be a finite number, got nan"),
         (lambda: Matern(1.0, 2.0), "smoothness must be 0.5, 1.5 or 2.5"),
         (lambda: GaussianProcessPrior(RBF(1.0), np.array([0.0, 0.0])), "times must increase"),
         (lambda: GaussianProcessPrior(RBF(1.0), np.array([0.0, np.inf])), "finite numbers"),

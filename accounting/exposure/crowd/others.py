@@ -238,7 +238,7 @@ def with_strangers(
     for name, units in strangers_in(adversary.strangers, slot, beside):
         for number, own in enumerate(step.counting):
             others = (cover for k, cover in enumerate(covers) if k != number)
-            is_hiding = own.name == name and own.window is None
+            is_hiding = own.name == name and own.is_sum
             if is_hiding and all(map(covers[number].isdisjoint, others)):
                 found[number] += SensorCrowd(units)
     return tuple(found)
@@ -639,7 +639,7 @@ def _sole_sensor(sensors: Sequence[Sensor], locations: int) -> NDArray[np.int64]
     found = np.full(locations, NOBODY, dtype=np.int64)
     for number, sensor in enumerate(sensors):
         for location in sensor.locations:
-            is_sole = found[location] == NOBODY and sensor.window is None
+            is_sole = found[location] == NOBODY and sensor.is_sum
             found[location] = number if is_sole else SEVERAL
     return found
 

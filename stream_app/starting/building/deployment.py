@@ -57,13 +57,14 @@ def sensor_rows(building: Building) -> Iterator[dict[str, object]]:
         if room.x is not None and room.y is not None:
             east, north = apart[room.floor]
             at[room.name] = {"x": round(room.x + east, 3), "y": round(room.y + north, 3)}
-        row = {"name": room.name, "locations": list(building.in_room(room.name)), "counts": "presence"}
+        counts = "occupied" if room.sensor == "presence" else "presence"
+        row = {"name": room.name, "locations": list(building.in_room(room.name)), "counts": counts}
         size = {} if room.width is None else {"width": room.width, "depth": room.depth}
         if room.sensor != "none":
             yield {**row, "group": room.floor or "rooms", **at.get(room.name, {}), **size}
     for desk in building.desks:
         if desk.sensor != "none":
-            row = {"name": desk.name, "locations": [desk.name], "group": "desks", "counts": "presence"}
+            row = {"name": desk.name, "locations": [desk.name], "group": "desks", "counts": "occupied"}
             yield row
     for name, direction, moves in building.counted_doors():
         row = {"name": f"{name}, {direction}", "moves": list(map(list, moves)), "group": "doors"}

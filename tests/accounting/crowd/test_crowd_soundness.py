@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from accounting.bounds import Effort, certify, question
 from accounting.bounds.certified import SeenInCrowd, certify_in_crowd
 from accounting.exposure import Exposure, baseline
 from accounting.exposure.crowd import CrowdAdversary
+from models.releases import Counts, Schedule, SensorRelease
 from tests.accounting.crowd.instances import Instance, TargetApart, random_instance
 from tests.accounting.enumeration import all_paths, prior_optimum
-from tests.volume import some
+from tests.volume import randoms, some
 
 ROUNDING = 1e-9
 EFFORT = Effort(patterns=64, vectors=16)
@@ -54,6 +56,22 @@ def check_many(seeds: Iterable[int]) -> int:
 def test_no_adversary_without_the_others_places_beats_the_ceiling() -> None:
     """Every kind of chain, raw and noised, overlapping sensors, own initial laws, alike and unlike others."""
     assert check_many(range(300)) > 50
+
+
+def test_nobody_hides_where_a_sensor_says_whether_anybody_is_there() -> None:
+    """Its value is no sum to which others add, so everybody is charged as if all others were known."""
+    for rng in randoms(5, 80):
+        instance = random_instance(rng, target_among=True)
+        steps = [
+            replace(step, releases=tuple(map(_occupied, step.releases))) for step in instance.schedule.steps
+        ]
+        instance = replace(instance, schedule=Schedule(tuple(steps)))
+        found, informed = ceilings(instance.exposure(), instance.seen(CrowdAdversary()), 0)
+        assert found == pytest.approx(informed, abs=ROUNDING)
+
+
+def _occupied(release: SensorRelease) -> SensorRelease:
+    return replace(release, sensor=replace(release.sensor, counts=Counts.OCCUPIED))
 
 
 @pytest.mark.thorough
