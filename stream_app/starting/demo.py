@@ -169,7 +169,7 @@ _IN_THE_CITY = "raw, but\nwith noise of sigma 1 at homes"
 _IN_ROOMS = "with\nnoise of sigma 2, none of rooms that fewer than 3 people use"
 MOST_EXPOSED = 5
 COMPARED_PEOPLE = 100  # enough for shares of 100, and quick; people are in random order
-COMPARED_OPERATIONS = 40_000_000  # an hour: refines nearly all of them through the noise, with few vectors
+COMPARED_OPERATIONS = 40_000_000  # an hour of two days: refines nearly all of them through the noise; of a week less
 COMPARED_DRAWS = 100  # an hour, for a mean over all hours
 HIGH_RISK = 0.5
 HIGH_ADDED = 0.1
@@ -395,7 +395,8 @@ def _alternatives(
 ) -> list[UnderOtherNoise]:
     """The schedule as it was and under other noise, for the first people of the city."""
     some = population.subset(range(min(COMPARED_PEOPLE, len(population))))
-    horizon = replace(horizon, operations=COMPARED_OPERATIONS)
+    operations = COMPARED_OPERATIONS * CITY_STEPS // max(CITY_STEPS, len(steps))
+    horizon = replace(horizon, operations=operations)
     rows = [_row(RELEASED, account(some, steps, horizon, COMPARED_DRAWS), steps)]
     for name, mechanism, parameters in ALTERNATIVES:
         other = list(released_with(steps, parse(mechanism, parameters)))

@@ -17,7 +17,7 @@ from stream_app.starting.building.building_file import OUTSIDE, Building
 
 PRIORS = "priors.parquet"
 _GAP = 6.0  # metres between floors on the plan
-HORIZON, MISTAKES, OPERATIONS = 10, 1, 50_000_000
+HORIZON, MISTAKES, OPERATIONS = 10, 1, 5_000_000
 
 
 @dataclass(frozen=True)
