@@ -932,9 +932,13 @@ def _thinned(  # noqa: PLR0912 - one recursion over places
     count = kept
     if count <= most:
         return count
-    away, mass = np.full(count, np.inf), np.empty(count)
+    away, mass, shape = np.full(count, np.inf), np.empty(count), np.empty((count, places))
+    for x in range(places):
+        cover.corner_cost[x] = 1.0 / marginal[x]
     for i in range(count):
         mass[i] = laws[i].sum()
+        for x in range(places):
+            shape[i, x] = laws[i, x] / mass[i]
     # the heaviest, then always the one farthest from those kept, by mass times chi-square distance
     chosen = 0
     for i in range(count):
@@ -943,6 +947,7 @@ def _thinned(  # noqa: PLR0912 - one recursion over places
     for k in range(most):
         for x in range(places):
             laws[k, x], laws[chosen, x] = laws[chosen, x], laws[k, x]
+            shape[k, x], shape[chosen, x] = shape[chosen, x], shape[k, x]
         mass[k], mass[chosen] = mass[chosen], mass[k]
         away[k], away[chosen] = away[chosen], away[k]
         chosen = -1
@@ -950,21 +955,17 @@ def _thinned(  # noqa: PLR0912 - one recursion over places
         for i in range(k + 1, count):
             distance = 0.0
             for x in range(places):
-                distance += (laws[i, x] / mass[i] - laws[k, x] / mass[k]) ** 2 / marginal[x]
+                distance += (shape[i, x] - shape[k, x]) ** 2 * cover.corner_cost[x]
             away[i] = min(away[i], mass[i] * distance)
             if away[i] > farthest:
                 chosen, farthest = i, away[i]
         if chosen < 0:
             break
-    points, left = np.empty((most, places)), np.zeros(places)
-    more = np.zeros(most)
+    points, left, more = shape[:most], np.zeros(places), np.zeros(most)
     for k in range(most):
         cover.point_cost[k] = 0.0
         for x in range(places):
-            points[k, x] = laws[k, x] / mass[k]
-            cover.point_cost[k] += points[k, x] ** 2 / marginal[x]
-    for x in range(places):
-        cover.corner_cost[x] = 1.0 / marginal[x]
+            cover.point_cost[k] += points[k, x] ** 2 * cover.corner_cost[x]
     for i in range(most, count):
         if laws[i].max() == mass[i]:  # a corner
             left += laws[i]
