@@ -50,7 +50,7 @@ from accounting.hmm.frontier.search_kernel import (
     search,
 )
 from accounting.hmm.propagation import predict, retreat
-from models.numerics.jit import inline, jit
+from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import LocalChain, slot_of
 
 _BEYOND, _BEYOND_FLAT = 0.05, 0.01  # weight beyond the first values that are kept; the same of much noise
@@ -811,7 +811,7 @@ def affordable_nodes(
 # V(delta_x)``: the least such sum is a linear programme of a row for each place.
 
 
-@jit
+@bare_jit
 def least_cover(  # noqa: PLR0912 - one recursion over places
     law: NDArray[np.float64],
     points: NDArray[np.float64],
@@ -820,40 +820,39 @@ def least_cover(  # noqa: PLR0912 - one recursion over places
     corner_cost: NDArray[np.float64],
     tableau: NDArray[np.float64],
     basis: NDArray[np.int64],
+    outside: NDArray[np.int64],
     amount: NDArray[np.float64],
 ) -> None:
     """Cover ``law`` (K,) by the first ``count`` points and the corners at the least cost.
 
     ``amount`` (P + K,) becomes how much of each, the corners last. Whatever the pivots have come to, the
     corners make up what the points leave, so that the law is covered; what rounding covers twice is no harm.
-    ``tableau`` (K, P + K + 1) and ``basis`` (K,) are memory. The simplex method, begun from the corners
-    alone; the column with the largest gain enters (Dantzig).
+    ``tableau`` (K + 1, P + 1), ``basis`` (K,) and ``outside`` (P,) are memory. The simplex method, begun from
+    the corners alone, with columns of what is outside the basis and the gains in the last row; the column
+    with the largest gain enters (Dantzig).
     """
-    places, most = law.size, points.shape[0]
-    mass = law.sum()
+    places, most, mass = law.size, points.shape[0], 0.0
     for x in range(places):
-        for j in range(count):
-            tableau[x, j] = points[j, x]
-        for y in range(places):
-            tableau[x, most + y] = 1.0 if x == y else 0.0
-        tableau[x, most + places] = law[x] / mass
+        mass += law[x]
         basis[x] = most + x
+    for j in range(count):
+        outside[j], tableau[places, j] = j, -point_cost[j]
+        for x in range(places):
+            tableau[x, j] = points[j, x]
+            tableau[places, j] += corner_cost[x] * points[j, x]
+    for x in range(places):
+        tableau[x, count] = law[x] / mass
+    tableau[places, count] = 0.0
     for _ in range(4 * places):
         enters, gain = -1, 1e-12
-        for j in range(count + places):
-            column = j if j < count else most + j - count
-            saved = -(point_cost[j] if j < count else corner_cost[j - count])
-            for x in range(places):
-                if tableau[x, column] != 0.0:
-                    cost = point_cost[basis[x]] if basis[x] < most else corner_cost[basis[x] - most]
-                    saved += tableau[x, column] * cost
-            if saved > gain:
-                enters, gain = column, saved
+        for j in range(count):
+            if tableau[places, j] > gain:
+                enters, gain = j, tableau[places, j]
         leaves, least = -1, np.inf
         if enters >= 0:
             for x in range(places):
                 if tableau[x, enters] > 1e-9:
-                    ratio = max(0.0, tableau[x, most + places]) / tableau[x, enters]
+                    ratio = max(0.0, tableau[x, count]) / tableau[x, enters]
                     if ratio < least - 1e-12 or (
                         ratio < least + 1e-12 and tableau[x, enters] > tableau[leaves, enters]
                     ):
@@ -861,20 +860,21 @@ def least_cover(  # noqa: PLR0912 - one recursion over places
         if leaves < 0:
             break
         pivot = tableau[leaves, enters]
-        for j in range(most + places + 1):
-            if j < count or j >= most:
-                tableau[leaves, j] /= pivot
-        for x in range(places):
+        tableau[leaves, enters] = 1.0
+        for j in range(count + 1):
+            tableau[leaves, j] /= pivot
+        for x in range(places + 1):
             factor = tableau[x, enters]
             if x != leaves and factor != 0.0:
-                for j in range(most + places + 1):
-                    if j < count or j >= most:
-                        tableau[x, j] -= factor * tableau[leaves, j]
-        basis[leaves] = enters
-    amount[:] = 0.0
+                tableau[x, enters] = 0.0
+                for j in range(count + 1):
+                    tableau[x, j] -= factor * tableau[leaves, j]
+        basis[leaves], outside[enters] = outside[enters], basis[leaves]
+    for j in range(most + places):
+        amount[j] = 0.0
     for x in range(places):
         if basis[x] < most:
-            amount[basis[x]] = max(0.0, tableau[x, most + places]) * mass
+            amount[basis[x]] = max(0.0, tableau[x, count]) * mass
     fits = 1.0
     for x in range(places):
         covered = 0.0
@@ -894,8 +894,9 @@ def least_cover(  # noqa: PLR0912 - one recursion over places
 class _Cover(NamedTuple):
     """Memory of covers."""
 
-    tableau: NDArray[np.float64]  # (K, P + K + 1)
+    tableau: NDArray[np.float64]  # (K + 1, P + 1)
     basis: NDArray[np.int64]  # (K,)
+    outside: NDArray[np.int64]  # (P,)
     amount: NDArray[np.float64]  # (P + K,)
     point_cost: NDArray[np.float64]  # (P,)
     corner_cost: NDArray[np.float64]  # (K,)
@@ -904,8 +905,9 @@ class _Cover(NamedTuple):
 @jit
 def _new_cover(points: int, places: int) -> _Cover:
     return _Cover(
-        np.zeros((places, points + places + 1)),
+        np.zeros((places + 1, points + 1)),
         np.zeros(places, np.int64),
+        np.zeros(points, np.int64),
         np.zeros(points + places),
         np.zeros(points),
         np.zeros(places),
@@ -930,9 +932,13 @@ def _thinned(  # noqa: PLR0912 - one recursion over places
     count = kept
     if count <= most:
         return count
-    away, mass = np.full(count, np.inf), np.empty(count)
+    away, mass, shape = np.full(count, np.inf), np.empty(count), np.empty((count, places))
+    for x in range(places):
+        cover.corner_cost[x] = 1.0 / marginal[x]
     for i in range(count):
         mass[i] = laws[i].sum()
+        for x in range(places):
+            shape[i, x] = laws[i, x] / mass[i]
     # the heaviest, then always the one farthest from those kept, by mass times chi-square distance
     chosen = 0
     for i in range(count):
@@ -941,6 +947,7 @@ def _thinned(  # noqa: PLR0912 - one recursion over places
     for k in range(most):
         for x in range(places):
             laws[k, x], laws[chosen, x] = laws[chosen, x], laws[k, x]
+            shape[k, x], shape[chosen, x] = shape[chosen, x], shape[k, x]
         mass[k], mass[chosen] = mass[chosen], mass[k]
         away[k], away[chosen] = away[chosen], away[k]
         chosen = -1
@@ -948,22 +955,21 @@ def _thinned(  # noqa: PLR0912 - one recursion over places
         for i in range(k + 1, count):
             distance = 0.0
             for x in range(places):
-                distance += (laws[i, x] / mass[i] - laws[k, x] / mass[k]) ** 2 / marginal[x]
+                distance += (shape[i, x] - shape[k, x]) ** 2 * cover.corner_cost[x]
             away[i] = min(away[i], mass[i] * distance)
             if away[i] > farthest:
                 chosen, farthest = i, away[i]
         if chosen < 0:
             break
-    points, left = np.empty((most, places)), np.zeros(places)
-    more = np.zeros(most)
+    points, left, more = shape[:most], np.zeros(places), np.zeros(most)
     for k in range(most):
         cover.point_cost[k] = 0.0
         for x in range(places):
-            points[k, x] = laws[k, x] / mass[k]
-            cover.point_cost[k] += points[k, x] ** 2 / marginal[x]
-    for x in range(places):
-        cover.corner_cost[x] = 1.0 / marginal[x]
+            cover.point_cost[k] += points[k, x] ** 2 * cover.corner_cost[x]
     for i in range(most, count):
+        if laws[i].max() == mass[i]:  # a corner
+            left += laws[i]
+            continue
         least_cover(
             laws[i],
             points,
@@ -972,6 +978,7 @@ def _thinned(  # noqa: PLR0912 - one recursion over places
             cover.corner_cost,
             cover.tableau,
             cover.basis,
+            cover.outside,
             cover.amount,
         )
         for k in range(most):

@@ -164,10 +164,11 @@ def test_the_least_cover_of_each_law_is_that_of_the_reference(case: dict[str, An
     points = np.vstack([-np.eye(places), case["points"]])  # what is covered in excess is taken away first
     cost = np.append(np.zeros(places), case["point_values"])
     count = len(points)
-    tableau, basis = np.zeros((places, count + places + 1)), np.zeros(places, np.int64)
+    tableau = np.zeros((places + 1, count + 1))
+    basis, outside = np.zeros(places, np.int64), np.zeros(count, np.int64)
     for law, want in zip(np.array(case["laws"]), case["cover"], strict=True):
         amount = np.zeros(count + places)
-        least_cover(law, points, count, cost, corners, tableau, basis, amount)
+        least_cover(law, points, count, cost, corners, tableau, basis, outside, amount)
         covered = amount[places:count] @ points[places:] + amount[count:]
         assert (covered >= law - 1e-15).all()
         assert amount @ np.append(cost, corners) == pytest.approx(want, abs=1e-8)
