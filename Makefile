@@ -33,7 +33,7 @@ test: export SLOW_PARTS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test services thorough test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
-	kernels readme style screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
+	kernels pythons readme style screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -133,6 +133,20 @@ real-checkins: install-dev ## every bound for every person of the real check-ins
 
 decisions: install-dev ## utility against risk: risk budgets beside fixed noise (DATA=folder)
 	@$(BIN)/python -m experiments.decisions $(if $(DATA),--data $(DATA)) --results docs/results/tables
+
+# The library alone: what it needs comes as wheels, the newest for every interpreter and the lowest for the first.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+LIBRARY_TESTS := tests/tallyguard/test_front_door.py tests/accounting/test_audit.py $(addprefix tests/models/,mechanisms priors)
+pythons: | $(VENV)/installed-uv ## the library's quick tests with each interpreter, and with the lowest versions allowed (PYTHONS="python3.12 python3.13")
+	@folder=$$(mktemp -d); trap 'rm -rf $$folder' EXIT; status=0; \
+	try() { \
+		echo "$$1, $$2 versions"; \
+		$(BIN)/uv venv --quiet --clear --python $$1 $$folder && \
+		$(BIN)/uv pip install --quiet --python $$folder/bin/python --only-binary :all: --resolution $$2 -r pyproject.toml --extra notebook \
+			'pytest>=8.3,<9.2' 'pytest-xdist>=3.6' 'hypothesis>=6.120' 'hmmlearn>=0.3.3' && \
+		$$folder/bin/python -m pytest -m "not slow" $(LIBRARY_TESTS) || status=1; }; \
+	try $(firstword $(PYTHONS)) lowest-direct; \
+	for python in $(PYTHONS); do try $$python highest; done; exit $$status
 
 kernels: install-dev ## the compiled kernels as a file beside the sources, from which other machines load them
 	@$(BIN)/python -m stream_app.starting.ship_kernels

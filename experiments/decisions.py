@@ -109,19 +109,19 @@ def rows_of(setting: Setting, shares: Sequence[float]) -> Iterator[Row]:
     limit = RiskBudget(0.0, added=setting.added, habits_apart=True)
     for option, way in enumerate(["raw", *(f"sigma {sigma:g}" for sigma in SIGMAS)]):
         accounts = Accounts(ContinuousAccountant(setting.population, setting.horizon))
-        yield _measure(setting, limit, way, accounts, fixed(option))
+        yield measured(setting, limit, way, accounts, fixed(option))
     for share in shares:
         for way, ahead in (("budget", 0), ("budget, looking ahead", LOOK_AHEAD)):
             budget = RiskBudget(share, added=setting.added, habits_apart=True)
             accounts = informed(setting, budget)
-            yield _measure(setting, budget, way, accounts, budgeted(setting, budget, accounts, ahead))
+            yield measured(setting, budget, way, accounts, budgeted(setting, budget, accounts, ahead))
 
 
 def rows_against_each(setting: Setting, share: float) -> Iterator[Row]:
     """The same budget kept against whoever knows where everybody is, and against whoever does not."""
     budget = RiskBudget(share, added=setting.added, habits_apart=True)
     for way, accounts in (("budget", informed(setting, budget)), (IN_CROWD, in_crowd(setting, budget))):
-        yield _measure(setting, budget, way, accounts, budgeted(setting, budget, accounts, 0))
+        yield measured(setting, budget, way, accounts, budgeted(setting, budget, accounts, 0))
 
 
 def informed(setting: Setting, limit: RiskBudget) -> Accounts:
@@ -158,7 +158,7 @@ def budgeted(setting: Setting, limit: RiskBudget, accounts: Accounts, ahead: int
     return choose
 
 
-def _measure(setting: Setting, limit: RiskBudget, way: str, accounts: Accounts, choose: Choose) -> Row:
+def measured(setting: Setting, limit: RiskBudget, way: str, accounts: Accounts, choose: Choose) -> Row:
     """Decide, account and look at everybody after each step."""
     losses, errors, most = [], [], 0
     for step, sensors in enumerate(setting.steps):

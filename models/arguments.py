@@ -143,13 +143,19 @@ def _kinds_of(function: Any, infinite: frozenset[str]) -> dict[str, _Kind]:
     return found
 
 
+def _is_array(annotation: Any) -> bool:
+    """One of numpy's names of types, which since numpy 2.5 are types of their own."""
+    return getattr(get_origin(annotation) or annotation, "__name__", "") in ("ArrayLike", "NDArray")
+
+
 def _kind(annotation: Any, is_infinite: bool = False) -> _Kind | None:
     """What an annotation asks for; None where it leaves that open."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation in (Any, object):
         return None
-    modules = [getattr(get_origin(each) or each, "__module__", "") for each in inner]
-    if origin is np.ndarray or any(each.startswith("numpy._typing") for each in modules):
+    named = [get_origin(each) or each for each in inner if not _is_array(each)]
+    parts = any(getattr(each, "__module__", "").startswith("numpy._typing") for each in named)
+    if _is_array(annotation) or origin is np.ndarray or parts:
         return _union([_NUMBERS, _NONE]) if type(None) in inner else _NUMBERS
     if annotation in _PLAIN:
         return _INFINITE if annotation is float and is_infinite else _PLAIN[annotation]
