@@ -21,8 +21,10 @@ from pydantic import ValidationError
 from models.calendar import Days
 from models.mechanisms import Correlated, Designs, Gaussian, half_width, sigma_of_sum
 from models.noise import CorrelatedNoise
+from models.prior_files import save_population
 from models.releases import CountingWindow, Counts, PerDay, Sensor
 from stream_app.analysis.export import ExportFormat, export_run
+from stream_app.analysis.preflight import check_files
 from stream_app.embedded.totals_file import TOTALS_FILE
 from stream_app.exceptions import SettingsError
 from stream_app.setup.sections import OccupancySettings
@@ -37,6 +39,7 @@ from tests.stream_app.engine_support import (
     activation,
     json_lines,
     lines_of,
+    population,
     reading,
     run_on,
 )
@@ -361,6 +364,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_estimates_of_a_window_and_its_parts_are_least_squares(both: Path, tmp_path: Path) -> None:
     values = last_values(both)
     every = complete_totals(both)
+    assert (both / TOTALS_FILE).read_bytes() == b"".join(each.line() for each in every), "live, too"
     wholes = {each.first_step: each for each in every if each.level == "whole"}
     assert list(wholes) == [0, 4, 8]
     of_city = [each for each in every if each.level == "hour by city"]
@@ -489,3 +493,15 @@ def test_total_of_is_of_one_count_alone() -> None:
             totals.take(StepRelease(v=1, step=step, releases=tuple(own)))
         found = [each for each in totals.closed(23) if each.level == "whole"]
         assert [each.estimate is not None for each in found] == [has_estimate]
+
+
+def test_check_refuses_a_whole_of_other_places(both: Path, tmp_path: Path) -> None:
+    save_population(population(), tmp_path / "priors.json")
+    for parts, refused in ((("A", "B"), 0), (("A",), 1)):
+        (tmp_path / "t.toml").write_text(
+            f'step_seconds = 3600\nsensors = "{both.parent / "sensors.json"}"\n'
+            f'listen = ""\n[total_of]\n"AB day" = {json.dumps(parts)}\n'
+        )
+        found = check_files(config=tmp_path / "t.toml", priors=tmp_path / "priors.json")
+        said = [each for each in found if "total_of names for 'AB day'" in str(each)]
+        assert len(said) == refused
