@@ -21,7 +21,7 @@ from models.mechanisms.base import (
 from models.mechanisms.bounded import BoundedNoise
 from models.mechanisms.correlated import Correlated, CorrelatedSteps
 from models.mechanisms.gaussian import Gaussian
-from models.mechanisms.intervals import half_width, largest_sigma, sigma_of_sum
+from models.mechanisms.intervals import half_width, interval_of_mean, largest_sigma, sigma_of_sum
 from models.mechanisms.promises import admit, check_mechanism
 from models.mechanisms.raw import Raw
 from models.mechanisms.registry import MECHANISMS, parse, register_mechanism
@@ -72,6 +72,7 @@ __all__ = [
     "counted_again",
     "errors_of_recipients",
     "half_width",
+    "interval_of_mean",
     "joined_coins",
     "largest_sigma",
     "most_revealed",

@@ -57,6 +57,33 @@ def sigma_of_sum(noises: Sequence[Mechanism], shared: Sequence[Sequence[Correlat
     return math.sqrt(math.fsum(each.variance() for each in noises) + _shared_variance(shared))
 
 
+def interval_of_mean(
+    whole: int, total: int, noises: Sequence[Mechanism], level: float
+) -> tuple[int, int] | None:
+    """The count that a ``whole`` and the ``total`` of its parts are two values of: ends, 0 or more.
+
+    The last of ``noises`` is that of the whole. The smallest set of the discrete Gaussian about their mean by
+    inverse variance holds the count with ``level``, since nothing changes where all are shifted; how far the
+    total is off one discrete Gaussian is charged. None for other noise, or too small a sigma.
+    """
+    sigmas = [each.sigma for each in noises if isinstance(each, Gaussian) and each.sigma >= _LEAST_SIGMA]
+    if len(sigmas) < len(noises):
+        return None
+    laws = [law for each in noises if (law := each.noise_law()) is not None]
+    left = (1.0 - level - math.fsum(law.truncated_mass for law in laws)) * math.exp(
+        -log_ratio_of_sum(sorted(sigmas[:-1]))
+    )
+    own, other = sigmas[-1] ** -2, 1.0 / math.fsum(each**2 for each in sigmas[:-1])
+    centre, scale = (own * whole + other * total) / (own + other), (own + other) ** -0.5
+    reach = math.ceil(_REACH * scale) + 2
+    near = math.floor(centre) + np.arange(-reach, reach + 1)
+    weights = exp(-(((near - centre) / scale) ** 2) / 2.0)
+    order = np.argsort(-weights, kind="stable")
+    beyond = 1.0 - np.cumsum(weights[order]) / weights.sum()
+    kept = near[order][: int(np.count_nonzero(beyond > left)) + 1]
+    return max(0, int(kept.min())), max(0, int(kept.max()))
+
+
 def _of_shared(shared: Sequence[Sequence[Correlated]], left: float) -> int:
     steps = [each for window in shared for each in window]
     mass = math.fsum(each.noise_law().truncated_mass for each in steps)

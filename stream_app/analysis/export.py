@@ -90,7 +90,7 @@ def totals_parquet(totals: Sequence[Total]) -> bytes:
     kinds = {
         **dict.fromkeys((field.name for field in fields(Total)), pa.int64()),
         **dict.fromkeys(("level", "place"), pa.string()),
-        "sigma": pa.float64(),
+        **dict.fromkeys(("sigma", "estimate"), pa.float64()),
         **dict.fromkeys(("start", "end"), pa.timestamp("s", "UTC")),
     }
     arrays = [
@@ -348,6 +348,14 @@ _TOTAL_FIELDS = (
         "high",
         "integer",
         "see low; empty where a cell is missing or its noise is not known",
+        unit="people",
+    ),
+    _field(
+        "estimate",
+        "number",
+        "of a whole (a window's own value) and its parts: the best of both by least squares, parts add up; "
+        "sigma is then of it, and people it as rounded whole numbers of 0 or more that add up, too large on "
+        "average. Empty elsewhere, and where a part is missing: the window's own value stands alone",
         unit="people",
     ),
 )

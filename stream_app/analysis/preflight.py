@@ -496,8 +496,9 @@ def _about_exclusions(
     if settings is None:
         return
     preflight.load("quality.largest_counts", lambda: DeviceWatch.of(settings.quality, registry))
-    names = [each.name for each in registry.sensors]
-    preflight.load("occupancy", lambda: require_sensors(declared_totals((), settings.occupancy), names))
+    declared = declared_totals((), settings.occupancy, settings.total_of)
+    known = {each.name: each for each in registry.sensors}
+    preflight.load("totals", lambda: require_sensors(declared, known))
     path = settings.quality.exclusions
     found = preflight.load(str(path), lambda: load_exclusions(settings, registry))
     if path is None or found is None:

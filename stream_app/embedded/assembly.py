@@ -419,7 +419,7 @@ def run(
             stop_on_signals() as request,
             _open(options, request, chunks, journal.last_commit, wait_seconds) as lines,
         ):
-            has_totals = settings.totals or settings.occupancy
+            has_totals = settings.totals or settings.occupancy or settings.total_of
             totals = [TotalsFile(options.output, totals_of_run(options.output))] if has_totals else []
             panel = panel_observer(settings, population, accounted.accountant.settings, observer)
             runner = EmbeddedRunner(

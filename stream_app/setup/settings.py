@@ -213,6 +213,9 @@ class Settings(BaseSettings):
     district (group of sensors) or city: day by sensor, week by city"""
     occupancy: dict[str, OccupancySettings] = Field(default_factory=dict)
     """how many are inside a place after each step, by its name: made of published values, among the totals"""
+    total_of: dict[str, NameList] = Field(default_factory=dict)
+    """sensors with a window, each with those that count the same in its parts ("s3 day" = ["s3"]): among the
+    totals are the estimates of both by least squares; sums over several sensors leave the window out"""
     sensors: Path | None = None
     """file of sensors; without it each location has a sensor of its name"""
     locations: Path | None = None
@@ -297,6 +300,14 @@ class Settings(BaseSettings):
     @classmethod
     def _levels_exist(cls, totals: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(str(Level.of(each)) for each in totals)
+
+    @field_validator("total_of")
+    @classmethod
+    def _parts_belong_to_one_whole(cls, total_of: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        names = [*total_of, *(name for parts in total_of.values() for name in parts)]
+        if len(set(names)) < len(names) or not all(total_of.values()):
+            raise ValueError("must name each sensor once, as a whole or as a part, and a part of each whole")
+        return total_of
 
     @model_validator(mode="after")
     def _token_of_file(self) -> Settings:

@@ -1,13 +1,16 @@
-"""Which totals of published values are made: of which times and places, and of what is inside one."""
+"""Which totals of published values are made: of which times and places, and of what is inside one; and
+which sensors count over a window what others count in its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from models.calendar import Days
 from models.releases import Sensor
+from stream_app.exceptions import SettingsError
 
 
 class Time(StrEnum):
@@ -87,3 +90,66 @@ class Occupancy:
     def period(self, days: Days, step: int) -> int:
         """A number for the time between two resets in which a step begins."""
         return days.of(step, self.empty_minute)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A sensor with a window, ``place``, that counts in it what its ``parts`` count in shorter steps."""
+
+    place: str
+    parts: tuple[str, ...]
+
+    def counted_by_parts(self, sensors: Mapping[str, Sensor]) -> int:
+        """How often the parts can count one person in a window of the whole.
+
+        :class:`SettingsError` unless whole and parts are two readings of one count.
+        """
+        unknown = next((name for name in (self.place, *self.parts) if name not in sensors), None)
+        if unknown is not None:
+            raise _refusal(self, "must name sensors", repr(unknown), "correct the name, or add the sensor")
+        whole, parts = sensors[self.place], [sensors[name] for name in self.parts]
+        steps = 1 if whole.window is None else whole.window.steps
+        lengths = {1 if each.window is None else each.window.steps for each in parts}
+        if self.place in self.parts or len(lengths) > 1 or steps % max(lengths) or steps == max(lengths):
+            raise _refusal(
+                self,
+                "must be parts of one shorter window that fills the window of the whole",
+                f"{steps} steps of the whole, {', '.join(map(str, sorted(lengths)))} of its parts",
+                "declare a window for the whole, such as the hours of a day",
+            )
+        kinds = {each.counts for each in (whole, *parts) if each.counts is not None}
+        if len(kinds) > 1 or self._seen([whole]) != self._seen(parts):
+            raise _refusal(
+                self,
+                "must count the same at the same places as the whole, each place or move once",
+                " and ".join(sorted(kinds)) if len(kinds) > 1 else "other places or moves",
+                "name all sensors of the whole's places, and leave out what lies elsewhere",
+            )
+        devices = {each.part_of or each.name: each for each in parts}.values()
+        often = [each.most_counts for each in devices]
+        most = (
+            steps // max(lengths) * (sum(often) if parts[0].window and parts[0].window.moves else max(often))
+        )
+        bounds = [each.per_day.own for each in devices if each.per_day is not None and each.per_day.own]
+        if whole.most_counts < (min(most, sum(bounds)) if len(bounds) == len(devices) else most):
+            raise _refusal(
+                self,
+                f"can count one person {most} times in a window, so the whole must, too",
+                f"most_counts {whole.most_counts}",
+                "raise it, or declare most_counts_per_day of the parts where devices count nobody more often",
+            )
+        return most
+
+    def _seen(self, sensors: Sequence[Sensor]) -> Counter[tuple[int, ...]]:
+        """The places, or moves, of which people are counted, with how often."""
+        found: Counter[tuple[int, ...]] = Counter()
+        for each in {each.part_of or each.name: each for each in sensors}.values():
+            if each.window is None or not each.window.moves:
+                found.update((place,) for place in each.locations)
+            for start, end, times in () if each.window is None else each.window.moves:
+                found[start, end] += times
+        return found
+
+
+def _refusal(whole: Whole, must: str, got: str, remedy: str) -> SettingsError:
+    return SettingsError(f"what total_of names for {whole.place!r} {must}", got, remedy)

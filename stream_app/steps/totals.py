@@ -9,15 +9,16 @@ whenever and by whomever it is made.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from math import ceil
+from math import ceil, sqrt
 from pathlib import Path
 from typing import Any
 
 from models.calendar import Days
-from models.mechanisms import Correlated, Mechanism, half_width, sigma_of_sum
+from models.mechanisms import Correlated, Mechanism, half_width, interval_of_mean, sigma_of_sum
+from models.noise_design.levels import Estimate, consistent, whole_numbers
 from models.releases import CountingWindow, Sensor
 from stream_app.exceptions import OutputError, SettingsError
 from stream_app.setup.run_folder.description import description_in
@@ -25,7 +26,7 @@ from stream_app.setup.run_folder.durable import parsed_line
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.run_settings import days_of_run, load_run, registries_of
 from stream_app.setup.sections import OccupancySettings
-from stream_app.setup.total_levels import Level, Occupancy
+from stream_app.setup.total_levels import Level, Occupancy, Space, Whole
 from stream_app.steps.intervals import Interval, Intervals, around, noise_of
 from stream_app.steps.plan import public_release
 from stream_app.wire import SensorValue, StepRelease
@@ -39,7 +40,8 @@ class Total:
     steps. ``value`` is the sum with its noise, which adds up over places and times, None where nothing was
     published; ``people`` is the same as a number that people can have, which is too large on average. What
     was counted is from ``low`` to ``high``; without all cells there is no upper end. ``sigma`` None: of a
-    noise not known here.
+    noise not known here. ``estimate`` is the best by least squares where a sensor with a window counts what
+    its parts count: ``people``, ``sigma`` are then its own, and whole numbers of parts add up to the whole.
     """
 
     level: str
@@ -55,6 +57,7 @@ class Total:
     sigma: float | None
     low: int | None
     high: int | None
+    estimate: float | None = None
 
     def line(self) -> bytes:
         """The total as a line of JSON; what is not known is left out."""
@@ -71,7 +74,7 @@ class Totals:
 
     def __init__(
         self,
-        levels: Sequence[Level | Occupancy],
+        levels: Sequence[Level | Occupancy | Whole],
         days: Days,
         late: int,
         sensors: Mapping[str, Sensor],
@@ -80,6 +83,7 @@ class Totals:
         self._levels, self._days, self._late, self._intervals = tuple(levels), days, late, intervals
         self._sensors = sensors
         require_sensors(self._levels, sensors)
+        self._wholes = {each.place for each in self._levels if isinstance(each, Whole)}
         self._values: dict[int, dict[str, SensorValue]] = {}  # of steps whose totals are not all made
         self._first: int | None = None
 
@@ -101,14 +105,19 @@ class Totals:
         for level in self._levels:
             if isinstance(level, Occupancy):
                 yield from self._inside(level, last)
+            elif isinstance(level, Whole):
+                yield from self._both(level, last)
             elif level.period(self._days, last) != level.period(self._days, last + 1):
                 yield from self._of(level, last)
         oldest = min(self._begin(level, last + 1) for level in self._levels)
         for done in [each for each in self._values if each < oldest]:
             del self._values[done]
 
-    def _begin(self, level: Level | Occupancy, step: int) -> int:
+    def _begin(self, level: Level | Occupancy | Whole, step: int) -> int:
         """The first step of the period of a step, from the log's first on."""
+        if isinstance(level, Whole):
+            window = self._sensors[level.place].window or CountingWindow()
+            return max(self._first or 0, step - step % window.steps)
         period, first = level.period(self._days, step), self._first or 0
         while step > first and level.period(self._days, step - 1) == period:
             step -= 1
@@ -165,12 +174,61 @@ class Totals:
         entries: dict[str, list[tuple[int, SensorValue]]] = {}
         for step in range(first, last + 1):
             for entry in self._values.get(step, {}).values():
+                if entry.sensor in self._wholes and level.space is not Space.SENSOR:
+                    continue  # its people are counted by its parts
                 entries.setdefault(level.place(entry.sensor, self._sensors), []).append((step, entry))
         for place in sorted(entries):
             yield self._total(level, place, first, last, entries[place])
 
+    def _both(self, whole: Whole, last: int) -> Iterator[Total]:
+        """What the whole published of its window, and the estimates of it and of its parts with it.
+
+        Without a part, or with noise that is not known to be independent, the whole stands alone.
+        """
+        window = self._sensors[whole.place].window or CountingWindow()
+        first = self._begin(whole, last)
+        own = self._values.get(last, {}).get(whole.place)
+        if not window.ends_with(last) or first > window.first_of(last) or own is None:
+            return
+        parts = {
+            f"{step} {name}": (step, entry)
+            for step in range(first, last + 1)
+            for name in whole.parts
+            if (entry := self._values.get(step, {}).get(name)) is not None and entry.value is not None
+        }
+        of = sum(self._windows(name, first, last) for name in whole.parts)
+        alone = self._total("whole", whole.place, first, last, [(last, own)])
+        alone = replace(alone, cells=len(parts), of=of)
+        noises = {key: noise_of(entry, self._intervals.designs) for key, (_, entry) in parts.items()}
+        noises[""] = noise_of(own, self._intervals.designs)
+        known = [each for each in noises.values() if each is not None and not each.is_exact]
+        is_once = whole.counted_by_parts(self._sensors) <= self._sensors[whole.place].most_counts
+        if (
+            len(parts) < of
+            or len(known) < len(noises)
+            or any(isinstance(each, Correlated) for each in known)
+            or not (is_once or self._days.of(first) == self._days.of(last))  # the parts' bound is of one day
+        ):
+            yield alone
+            return
+        values = {key: entry.value or 0 for key, (_, entry) in parts.items()} | {"": own.value or 0}
+        variances = {key: None if each is None else each.variance() for key, each in noises.items()}
+        found = consistent({"": list(parts)}, values, variances, "")
+        people = whole_numbers({"": list(parts)}, found, "")
+        ends = interval_of_mean(values[""], sum(values.values()) - values[""], known, self._intervals.level)
+        low, high = ends or (alone.low, alone.high)
+        yield replace(_at_best(alone, found[""], people[""]), low=low, high=high)
+        for key, (step, entry) in parts.items():
+            part = self._total("part", entry.sensor, entry.first_step(step), step, [(step, entry)])
+            yield _at_best(part, found[key], people[key])
+
     def _total(
-        self, level: Level, place: str, first: int, last: int, entries: Sequence[tuple[int, SensorValue]]
+        self,
+        level: Level | str,
+        place: str,
+        first: int,
+        last: int,
+        entries: Sequence[tuple[int, SensorValue]],
     ) -> Total:
         # A count over several steps belongs to a total that has all of them.
         own = [
@@ -237,9 +295,15 @@ class Totals:
         return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def require_sensors(levels: Sequence[Level | Occupancy], sensors: Container[str]) -> None:
-    """:class:`SettingsError` for an occupancy of a sensor that there never was."""
+def _at_best(total: Total, best: Estimate, people: int) -> Total:
+    return replace(total, estimate=best.value, people=people, sigma=sqrt(best.variance))
+
+
+def require_sensors(levels: Sequence[Level | Occupancy | Whole], sensors: Mapping[str, Sensor]) -> None:
+    """:class:`SettingsError` for an unknown sensor of an occupancy, or a whole of other counts."""
     for place in levels:
+        if isinstance(place, Whole):
+            place.counted_by_parts(sensors)
         if isinstance(place, Occupancy):
             unknown = next((name for name in (*place.entered, *place.left) if name not in sensors), None)
             if unknown is not None:
@@ -251,11 +315,17 @@ def require_sensors(levels: Sequence[Level | Occupancy], sensors: Container[str]
 
 
 def declared_totals(
-    totals: Sequence[str], occupancy: Mapping[str, OccupancySettings | Mapping[str, Any]]
-) -> list[Level | Occupancy]:
-    """What the settings ``totals`` and ``occupancy`` declare, also as a run's description has them."""
+    totals: Sequence[str],
+    occupancy: Mapping[str, OccupancySettings | Mapping[str, Any]],
+    total_of: Mapping[str, Sequence[str]],
+) -> list[Level | Occupancy | Whole]:
+    """What these settings declare, also as a run's description has them."""
     inside = [OccupancySettings.model_validate(each).of(place) for place, each in occupancy.items()]
-    return [*map(Level.of, totals), *inside]
+    return [
+        *map(Level.of, totals),
+        *inside,
+        *(Whole(place, tuple(parts)) for place, parts in total_of.items()),
+    ]
 
 
 # The totals of a run, beside its logs: made from them, so they are the same however often they are made.
@@ -315,7 +385,10 @@ def totals_of_run(folder: Path, levels: Sequence[Level] = (), level: float | Non
             "export counts only",
         )
     said = description.settings
-    declared = levels or declared_totals(said.get("totals", ()), said.get("occupancy", {}))
+    total_of = said.get("total_of", {})
+    declared = declared_totals(said.get("totals", ()), said.get("occupancy", {}), total_of)
+    if levels:
+        declared = [*levels, *declared_totals((), {}, total_of)]
     if not declared:
         raise OutputError(
             f"{folder} must declare its totals, or they must be asked for",
@@ -344,7 +417,7 @@ class TotalsWithReleases:
     def __init__(self, folder: Path) -> None:
         description = description_in(folder)
         said = {} if description is None else description.settings
-        has_any = said.get("totals") or said.get("occupancy")
+        has_any = any(said.get(name) for name in ("totals", "occupancy", "total_of"))
         self._totals = totals_of_run(folder) if has_any else None
         self._has_begun = False
 

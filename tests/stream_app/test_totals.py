@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from pydantic import ValidationError
 from models.calendar import Days
 from models.mechanisms import Correlated, Designs, Gaussian, half_width, sigma_of_sum
 from models.noise import CorrelatedNoise
-from models.releases import CountingWindow, Sensor
+from models.prior_files import save_population
+from models.releases import CountingWindow, Counts, PerDay, Sensor
 from stream_app.analysis.export import ExportFormat, export_run
+from stream_app.analysis.preflight import check_files
 from stream_app.embedded.totals_file import TOTALS_FILE
 from stream_app.exceptions import SettingsError
 from stream_app.setup.sections import OccupancySettings
-from stream_app.setup.total_levels import Level, Occupancy
+from stream_app.setup.total_levels import Level, Occupancy, Whole
 from stream_app.starting.connect.released import StepTimes
 from stream_app.starting.connect.sensorthings import observation_of_total
 from stream_app.steps import Intervals, Total, Totals, TotalsWithReleases, complete_totals
@@ -36,6 +39,7 @@ from tests.stream_app.engine_support import (
     activation,
     json_lines,
     lines_of,
+    population,
     reading,
     run_on,
 )
@@ -319,3 +323,185 @@ def test_a_suppressed_cell_leaves_no_upper_end_and_noise_of_a_window_is_summed_t
 def test_a_level_that_there_is_not_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ValueError, match="hour, day or week by sensor, device, district or city"):
         Level.of("month by city")
+
+
+# A window's own value and the counts of its parts: estimates of both.
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three windows of four hours: one is whole, in one an hour is missing, and one has a corrected hour."""
+    folder = tmp_path_factory.mktemp("both")
+    rows: list[dict[str, Any]] = [
+        {"name": name, "locations": [index], "corrections": 1} for index, name in enumerate("AB")
+    ]
+    rows.append({"name": "AB day", "locations": [0, 1], "window": 4})
+    (folder / "sensors.json").write_text(json.dumps({"sensors": rows}))
+    sent: list[Any] = []
+    for step in range(16):
+        ends = step % 4 == 3
+        sent.append(activation(step, "A", "B", *(["AB day"] if ends else [])))
+        sent += [reading(step, name, 5 + step) for name in "AB" if (step, name) != (5, "B")]
+        if step == 10:
+            sent.append(reading(9, "A", 31).model_copy(update={"version": 2}))
+        if ends:
+            sent.append(reading(step, "AB day", 50))
+    chosen = {
+        **LITTLE_WORK,
+        "sharpen": False,
+        "sensors": folder / "sensors.json",
+        "late": LATE,
+        "grace": 0,
+        "totals": ("hour by city", "hour by sensor"),
+        "total_of": {"AB day": ("A", "B")},
+        "step_seconds": 3600,
+        "release": {"mechanism": "gaussian", "sigma": SIGMA},
+    }
+    run_on(folder / "out", [lines_of(sent)], settings=chosen)
+    return folder / "out"
+
+
+def test_estimates_of_a_window_and_its_parts_are_least_squares(both: Path, tmp_path: Path) -> None:
+    values = last_values(both)
+    every = complete_totals(both)
+    assert (both / TOTALS_FILE).read_bytes() == b"".join(each.line() for each in every), "live, too"
+    wholes = {each.first_step: each for each in every if each.level == "whole"}
+    assert list(wholes) == [0, 4, 8]
+    of_city = [each for each in every if each.level == "hour by city"]
+    assert [each.of for each in of_city] == [2] * len(of_city), "a window counts nobody anew"
+    of_all = {each.place for each in every if each.level == "hour by sensor"}
+    assert of_all == {"A", "B", "AB day"}
+    for first, whole in wholes.items():
+        cells = [(step, name) for step in range(first, first + 4) for name in "AB"]
+        parts = [each for each in every if each.level == "part" and first <= each.first_step < first + 4]
+        day = values[first + 3, "AB day"]
+        assert (whole.value, whole.of) == (day, 8)
+        if first == 4:  # the day's own value stands alone, and says so
+            width = half_width([Gaussian(SIGMA)], 0.95)
+            assert (whole.cells, whole.estimate, parts) == (7, None, [])
+            assert (whole.low, whole.high, whole.sigma) == (
+                max(0, day - width),
+                day + width,
+                pytest.approx(SIGMA),
+            )
+            assert "estimate" not in json.loads(whole.line())
+            continue
+        design = np.vstack([np.eye(8), np.ones(8)])
+        weights = np.array([SIGMA**-2] * 8 + [SIGMA**-2])
+        seen = np.array([values[cell] for cell in cells] + [day])
+        covariance = np.linalg.inv(design.T @ (weights[:, None] * design))
+        best = covariance @ design.T @ (weights * seen)
+        assert [(each.first_step, each.place, each.value) for each in parts] == [
+            (*cell, values[cell]) for cell in cells
+        ]
+        assert [each.estimate for each in parts] == pytest.approx(best.tolist(), abs=1e-6)
+        assert whole.estimate == pytest.approx(best.sum(), abs=1e-6)
+        assert [each.sigma for each in parts] == pytest.approx(
+            np.sqrt(np.diag(covariance)).tolist(), abs=1e-6
+        )
+        assert whole.sigma == pytest.approx(SIGMA * (8 / 9) ** 0.5, abs=1e-6)
+        assert whole.people == sum(each.people or 0 for each in parts) == round(whole.estimate or 0)
+        assert (whole.low or 0) <= (whole.estimate or 0) <= (whole.high or 0)
+    asked = complete_totals(both, [Level.of("hour by district")])
+    assert {each.of for each in asked if each.level == "hour by district"} == {2}, "nor for others' totals"
+    export_run(both, tmp_path, [ExportFormat.CSV], {}, {}, None, [])
+    with system.use_context(trusted=True):
+        report = frictionless.validate(str(tmp_path / "datapackage.json"))
+    assert report.valid, report.flatten(["title", "note"])
+    export_run(both, tmp_path, [ExportFormat.PARQUET], {}, {}, None, [])
+    assert pq.read_table(tmp_path / "totals.parquet")["estimate"].to_pylist() == [
+        each.estimate for each in every
+    ]
+    sent = observation_of_total(StepTimes(both), wholes[0], 0.95)
+    assert sent["resultQuality"]["estimate"] == wholes[0].estimate
+
+
+def whole_of(day: Sensor, *parts: Sensor, days: Days = Days(0, 3600)) -> Totals:  # noqa: B008
+    sensors = {each.name: each for each in (day, *parts)}
+    levels = [Level.of("hour by city"), Whole(day.name, tuple(each.name for each in parts))]
+    return Totals(levels, days, 0, sensors, Intervals(0.8))
+
+
+def test_estimates_are_right_on_average_and_intervals_hold_the_count() -> None:
+    """Over 2,000 draws of the noise; sums of the city leave the window's own value out."""
+    day, hour = Sensor("day", (0,), window=CountingWindow(4), most_counts=4), Sensor("hour", (0,))
+    rng = np.random.default_rng(7)
+    off, inside = [], 0
+    law = {sigma: Gaussian(sigma).noise_law() for sigma in (2.0, 3.0)}
+    drawn = {
+        sigma: each.first
+        + rng.choice(each.probabilities.size, (2_000, 4), p=each.probabilities / each.probabilities.sum())
+        for sigma, each in law.items()
+        if each is not None
+    }
+    for trial in range(2_000):
+        totals = whole_of(day, hour)
+        for step in range(4):
+            own = [("hour", 2.0, 30)] + ([("day", 3.0, 120)] if step == 3 else [])
+            entries = tuple(
+                SensorValue(
+                    sensor=name,
+                    mechanism="gaussian",
+                    sigma=sigma,
+                    value=count + int(drawn[sigma][trial, step]),
+                )
+                for name, sigma, count in own
+            )
+            totals.take(StepRelease(v=1, step=step, releases=entries))
+        city, whole, *parts = totals.closed(3)
+        assert (city.level, city.of, len(parts)) == ("hour by city", 1, 4)
+        off.append((whole.estimate or 0) - 120)
+        inside += (whole.low or 0) <= 120 <= (whole.high or 0)
+        assert sum(each.estimate or 0 for each in parts) == pytest.approx(whole.estimate)
+    sigma = (16 * 9 / (16 + 9)) ** 0.5
+    assert whole.sigma == pytest.approx(sigma)
+    assert abs(np.mean(off)) < 4 * sigma / 2_000**0.5
+    assert np.std(off) == pytest.approx(sigma, rel=0.07)
+    assert 0.8 - 0.03 < inside / 2_000 < 0.9  # of whole numbers, so a little more than promised
+
+
+def test_total_of_is_of_one_count_alone() -> None:
+    day = Sensor("day", (0, 1), window=CountingWindow(24), most_counts=24)
+    a, b = Sensor("a", (0,)), Sensor("b", (1,))
+    whole_of(day, a, b)
+    with pytest.raises(SettingsError, match="must name sensors, got 'b'"):
+        Totals([Whole("day", ("b",))], Days(0, 3600), 0, {"day": day}, Intervals())
+    for parts, must in (
+        ((a,), "at the same places"),
+        ((a, b, Sensor("c", (1,))), "at the same places"),
+        ((replace(a, window=CountingWindow(5)), replace(b, window=CountingWindow(5))), "one shorter window"),
+        ((replace(a, window=CountingWindow(2)), b), "one shorter window"),
+        ((replace(a, most_counts=2), b), "count one person 48 times"),
+        ((replace(a, window=CountingWindow(1, ((0, 1, 1),))), b), "at the same places"),
+    ):
+        with pytest.raises(SettingsError, match=must):
+            whole_of(day, *parts)
+    with pytest.raises(SettingsError, match="one shorter window"):
+        whole_of(replace(day, window=None), a, b)
+    with pytest.raises(SettingsError, match="must count the same"):
+        whole_of(replace(day, counts=Counts.PRESENCE), replace(a, counts=Counts.PASSAGES), b)
+    # A device that counts nobody twice a day: its bound is of a date, so a window over two has no estimate.
+    once = Sensor("day", (0,), window=CountingWindow(24), most_counts=1)
+    hour = replace(a, per_day=PerDay(own=1))
+    with pytest.raises(SettingsError, match="so the whole must, too"):
+        whole_of(once, a)
+    for origin, has_estimate in ((0, True), (3600, False)):
+        totals = whole_of(once, hour, days=Days(origin, 3600))
+        for step in range(24):
+            names = ("a", "day") if step == 23 else ("a",)
+            own = (SensorValue(sensor=name, mechanism="gaussian", sigma=2.0, value=1) for name in names)
+            totals.take(StepRelease(v=1, step=step, releases=tuple(own)))
+        found = [each for each in totals.closed(23) if each.level == "whole"]
+        assert [each.estimate is not None for each in found] == [has_estimate]
+
+
+def test_check_refuses_a_whole_of_other_places(both: Path, tmp_path: Path) -> None:
+    save_population(population(), tmp_path / "priors.json")
+    for parts, refused in ((("A", "B"), 0), (("A",), 1)):
+        (tmp_path / "t.toml").write_text(
+            f'step_seconds = 3600\nsensors = "{both.parent / "sensors.json"}"\n'
+            f'listen = ""\n[total_of]\n"AB day" = {json.dumps(parts)}\n'
+        )
+        found = check_files(config=tmp_path / "t.toml", priors=tmp_path / "priors.json")
+        said = [each for each in found if "total_of names for 'AB day'" in str(each)]
+        assert len(said) == refused

@@ -20,7 +20,7 @@ def totals_on_kafka(consumer: Any, deployment: Deployment) -> Iterator[Total]:
     after the steps are all there.
     """
     settings, topics = deployment.settings, deployment.topics
-    levels = declared_totals(settings.totals, settings.occupancy)
+    levels = declared_totals(settings.totals, settings.occupancy, settings.total_of)
     if not levels:
         raise SettingsError(
             "the settings must say which totals are made", "none", 'set totals = ["day by sensor"]'

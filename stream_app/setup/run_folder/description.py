@@ -204,7 +204,7 @@ def _of_the_run(settings: Settings) -> dict[str, Any]:
         name for name, field in Settings.model_fields.items() if SecretStr in get_args(field.annotation)
     }
     # as descriptions of versions without them are
-    unsaid = [name for name in ("totals", "occupancy") if not getattr(settings, name)]
+    unsaid = [name for name in ("totals", "occupancy", "total_of") if not getattr(settings, name)]
     shown: dict[str, Any] = settings.model_dump(mode="json", exclude={*_NOT_OF_THE_RUN, *secret, *unsaid})
     return {name: Path(value).name if name in FILES and value else value for name, value in shown.items()}
 

@@ -545,6 +545,7 @@ def _of_totals(datastreams: Mapping[str, str]) -> dict[str, str]:
 def observation_of_total(times: StepTimes, total: Total, level: float) -> dict[str, Any]:
     """One total: of how many counts it is, and how far off it may be, stands in ``resultQuality``."""
     quality = {"cells": total.cells, "of": total.of, "sigma": total.sigma, "people": total.people}
+    quality["estimate"] = total.estimate
     if total.high is not None:
         quality |= {"low": total.low, "high": total.high, "confidence": level}
     return {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Tiered, half_width, largest_sigma
-from models.mechanisms.intervals import gaussian_coverage, log_ratio_of_sum, sigma_of_sum
+from models.mechanisms.intervals import gaussian_coverage, interval_of_mean, log_ratio_of_sum, sigma_of_sum
 from models.noise import CorrelatedNoise, discrete_gaussian_table
 from tests.shared_files import shared
 
@@ -118,3 +118,28 @@ def test_the_largest_sigma_keeps_its_target_and_no_larger_one_does(level: float)
         inside = law[max(0, middle - within) : middle + within + 1].sum()
         assert inside == pytest.approx(gaussian_coverage(sigma, within), abs=1e-9)
         assert gaussian_coverage(sigma, within) >= level > gaussian_coverage(sigma * 1.001, within)
+
+
+@pytest.mark.parametrize(
+    ("whole", "parts", "level"), [(1.0, [0.8, 1.1], 0.9), (2.5, [1.0] * 3, 0.95), (5.0, [3.0], 0.5)]
+)
+def test_the_interval_of_a_mean_holds_the_count_as_often_as_promised(
+    whole: float, parts: list[float], level: float
+) -> None:
+    """All noise of a whole and of its parts' sum, by the exact laws; far from 0, where nothing is cut off."""
+    noises: list[Mechanism] = [*map(Gaussian, parts), Gaussian(whole)]
+    own, other = law_of_sum(noises[-1:]), law_of_sum(noises[:-1])
+    own, other = (law[abs(np.arange(law.size) - law.size // 2) <= 45] for law in (own, other))
+    held, widest = 0.0, 0
+    for one, mass in enumerate(own):
+        for two, rest in enumerate(other):
+            if mass * rest < 1e-9:
+                continue
+            ends = interval_of_mean(1000 + one - own.size // 2, 1000 + two - other.size // 2, noises, level)
+            assert ends is not None
+            held += mass * rest * (ends[0] <= 1000 <= ends[1])
+            widest = max(widest, ends[1] - ends[0])
+    scale = (whole**-2 + 1.0 / sum(each**2 for each in parts)) ** -0.5
+    assert level - 1e-5 <= held <= level + 0.2 / scale, "whole numbers: by half of one of them more"
+    assert widest < 2 * half_width(noises[-1:], level) + 1
+    assert interval_of_mean(0, 0, [Raw(), Gaussian(1.0)], level) is None
