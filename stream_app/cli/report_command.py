@@ -67,7 +67,7 @@ def report(
         ),
     ] = ReportKind.DECISION,
     public: Annotated[
-        bool, typer.Option("--public", help="With --for dpia: without persons and names, to be published.")
+        bool, typer.Option("--public", help="Of a run: without persons, names, reasons and errors of counts.")
     ] = False,
     purpose: Annotated[str | None, typer.Option(help="With --for dpia: what the counts are for.")] = None,
     decides: Annotated[str | None, typer.Option(help="With --for dpia: who decides, by office.")] = None,
@@ -86,10 +86,14 @@ def report(
     With --for dpia it is the annex of a data protection impact assessment: purpose and data flow, whether a
     person can be singled out, linked or inferred about, what risk remains, who decides, and the review date.
 
+    With --public either has the same figures and nobody in it: no persons, who changed what and why, how far
+    counts are off, no folder. What would lower the risk is about single people, and left out.
+
     \b
     Examples:
       tallyguard report out --output report.html
       tallyguard report out --pdf report.pdf
+      tallyguard report out --public --pdf public.pdf
       tallyguard report out --for dpia --purpose "opening hours" --decides "Mobility" --review 2027-03-01
       tallyguard report out --priors priors.parquet --config tallyguard.toml
       tallyguard report out --priors priors.parquet --vary radius=0.1 --vary "2019=priors-2019.json"
@@ -110,10 +114,10 @@ def report(
     from stream_app.setup.given_priors import as_set
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
-    if kind is ReportKind.DPIA and not source.is_dir():
-        raise typer.BadParameter("--for dpia needs the output folder of a run")
-    if kind is ReportKind.DECISION and (public or purpose or decides or review):
-        raise typer.BadParameter("--public, --purpose, --decides and --review belong to --for dpia")
+    if (kind is ReportKind.DPIA or public) and not source.is_dir():
+        raise typer.BadParameter(f"{'--public' if public else '--for dpia'} needs the output folder of a run")
+    if kind is ReportKind.DECISION and (purpose or decides or review):
+        raise typer.BadParameter("--purpose, --decides and --review belong to --for dpia")
     crowd = crowd_adversary(adversary, known, companions, alone, least, settings_of(config))
     outputs = [output] if pdf is None or pdf == output else [output, pdf]
     if pdf is not None and not is_pdf(pdf):
@@ -138,7 +142,13 @@ def report(
         made = make_annex(source, Asked(purpose, decides, review), is_public=public, designs=designs)
     else:
         made = make_report(
-            source, most_exposed, priors=run_priors, designs=designs, varied=varied, crowd=beside
+            source,
+            most_exposed,
+            priors=run_priors,
+            designs=designs,
+            varied=varied,
+            crowd=beside,
+            is_public=public,
         )
     sizes = [save_report(made, path) for path in outputs]
     if json:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from http import HTTPStatus
 from pathlib import Path
 
 from PIL import Image
+from playwright.sync_api import Browser
 
-from stream_app.analysis.report import load_priors, write_report
+from stream_app.analysis.report import Asked, load_priors, make_annex, save_report, write_report
 from stream_app.analysis.report.write import pdf_of
 from stream_app.setup.settings_sources import load_settings
+from stream_app.starting.demo import run_demo
 from tests.watching.browser import WatchedPage, chromium
-from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
+from tests.watching.live_engine import COMPILE_SECONDS, TOKEN, LiveEngine, live_engine
 from tests.watching.panel_pictures import panel_pictures
+from tests.watching.services import free_port, get, running, wait_until
 
 COLOURS = 64
 FOLDER = Path("docs/screenshots")
@@ -37,11 +41,14 @@ def main(folder: Path = FOLDER) -> None:
             ):
                 watched = WatchedPage(browser, engine.address, color_scheme=scheme, **device)
                 watched.page.wait_for_selector("#week td")
+                watched.page.locator("#verdict-word", has_text="No").wait_for(timeout=COMPILE_SECONDS * 1000)
                 watched.page.screenshot(path=folder / f"{name}.png", full_page=name == "page-light")
                 if name == "page-light":
                     watched.page.locator("#week-section").screenshot(path=folder / "page-week.png")
+                    watched.page.locator("#map").screenshot(path=folder / "page-map.png")
                     show_people(watched, engine)
                     watched.page.locator("#why").screenshot(path=folder / "page-why.png")
+                    watched.page.locator("#exposed-section").screenshot(path=folder / "page-people.png")
                     watched.page.locator("#plan-b .note", has_text="By the refined bound").wait_for(
                         timeout=600_000
                     )
@@ -61,9 +68,27 @@ def main(folder: Path = FOLDER) -> None:
             report.page.screenshot(path=folder / "report-phone.png")
             report.close()
             draw_printed(Path(scratch) / "report.html", folder / "report-printed.png")
+            asked = Asked("opening hours of the libraries", "Head of mobility", "2027-03-01")
+            annex = make_annex(engine.scenario.output, asked, is_public=True)
+            save_report(annex, Path(scratch) / "annex.html")
+            draw_printed(Path(scratch) / "annex.html", folder / "annex-printed.png")
+            draw_building(browser, Path(scratch) / "office", folder / "page-building.png")
         panel_pictures(engine, Path(scratch), folder)
     for picture in folder.glob("*.png"):
         make_small(picture)
+
+
+def draw_building(browser: Browser, office: Path, picture: Path) -> None:
+    """The floors of `tallyguard demo --building`, with the day's figures, on the page that `serve` opens."""
+    run_demo(output=office, steps=34, building=True, seconds_per_step=0.0, listen="", announce=print)
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-c", "from stream_app.cli import main; main()", "serve", str(office)]
+    with running([*command, "--listen", address], office.with_suffix(".log")):
+        wait_until("the page", lambda: get(f"http://{address}/plain")[0] == HTTPStatus.OK, COMPILE_SECONDS)
+        watched = WatchedPage(browser, f"http://{address}/", **DESKTOP)
+        watched.page.wait_for_selector("#week td")
+        watched.page.locator("#map").screenshot(path=picture)
+        watched.close()
 
 
 def draw_printed(report: Path, picture: Path) -> None:

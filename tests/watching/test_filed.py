@@ -20,7 +20,7 @@ from models.releases import SensorRegistry
 from stream_app.analysis.checked_run import check_run
 from stream_app.analysis.export import ExportFormat, export_run
 from stream_app.analysis.ledger_document import load_log
-from stream_app.analysis.report import read_run, write_report
+from stream_app.analysis.report import make_report, read_run, write_report
 from stream_app.analysis.verdict import MayPublish, verdict_in_words, verdict_of
 from stream_app.embedded import RunOptions, run, runner
 from stream_app.exceptions import OutputError
@@ -122,6 +122,9 @@ def test_a_relaxed_rule_is_told_with_both_rules_who_and_why(tmp_path: Path) -> N
     page = text_of_page((tmp_path / "report.html").read_text())
     assert "A. Officer" in page
     assert "the trial is over" in page
+    public_page = text_of_page(make_report(folder, now=NOON, is_public=True))
+    assert "relaxed from step 6 on. Steps 0 to 5" in public_page
+    assert not any(each in public_page for each in ("A. Officer", "the trial is over"))
     assert read_run(folder).checked.head is not None
     assert str(read_run(folder).checked.head) in page
 

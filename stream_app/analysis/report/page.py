@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from math import ceil, floor, log10
@@ -15,7 +14,7 @@ from stream_app.analysis.alternatives import EXPLAINED, VariedRisks
 from stream_app.analysis.audit_file import AuditedPerson
 from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report import sections
-from stream_app.analysis.report.dpia import Asked, annex_of
+from stream_app.analysis.report.dpia import Asked, annex_of, texts
 from stream_app.analysis.report.lowering import Lowering
 from stream_app.analysis.run_log import RunLog
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
@@ -141,7 +140,7 @@ def added_chart(log: RunLog) -> Chart:
 def _templates() -> Environment:
     found = templates_of("stream_app.analysis.report")
     found.filters["confidence"] = confidence_in_words
-    functions = (means_chart, added_chart, verdict_of, verdict_in_words, explained)
+    functions = (means_chart, added_chart, verdict_of, verdict_in_words, explained, texts)
     found.globals |= {each.__name__: each for each in functions}
     found.globals |= {
         "sections": sections,
@@ -159,24 +158,26 @@ def run_report(
     later: Sequence[Hindsight | None] | None = None,
     varied: Sequence[VariedRisks] = (),
     crowd: PlannedCrowd | None = None,
+    *,
+    is_public: bool = False,
 ) -> str:
     """The report of a run; ``made`` says when and with which version, ``lower`` what would lower the risk.
 
     ``later`` are the exposed people's worst moments in hindsight; None where the priors are not at hand.
     ``varied`` is what other habits make of the same releases, ``crowd`` their ceilings against an adversary
-    who does not know where the others are, where that was asked.
+    who does not know where the others are, where that was asked. ``is_public`` is without persons, names,
+    reasons and errors.
     """
     name = "run.html.j2" if log.summaries else "without_people.html.j2"
     rows = [each.in_words() for each in varied]
     given = {"lower": lower, "later": later, "varied": varied, "varied_rows": rows, "crowd": crowd}
-    return rendered(_templates(), name, log=log, made=made, **given)
+    return rendered(_templates(), name, log=log, made=made, is_public=is_public, **given)
 
 
 def dpia_report(log: RunLog, made: str, asked: Asked, *, is_public: bool) -> str:
     """The annex of a data protection impact assessment."""
-    shown = replace(log, beyond=None) if is_public else log
-    annex = annex_of(shown, asked, is_public=is_public)
-    return rendered(_templates(), "dpia.html.j2", log=shown, made=made, annex=annex)
+    annex = annex_of(log, asked, is_public=is_public)
+    return rendered(_templates(), "dpia.html.j2", log=log, made=made, annex=annex)
 
 
 def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:

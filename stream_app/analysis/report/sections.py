@@ -185,8 +185,11 @@ def answer_to_raised_ceilings(log: RunLog) -> str:
 # The risk of a run: at the worst step, over time, and of the most exposed people.
 
 
-def setting_rows(log: RunLog) -> Rows:
-    """Who is protected, which steps, how many releases of each kind, what was rejected."""
+def setting_rows(log: RunLog, *, says_why: bool = True) -> Rows:
+    """Who is protected, which steps, how many releases of each kind, what was rejected.
+
+    ``says_why`` devices are not counted: not for the public.
+    """
     settings, length = log.settings, duration(log.settings["step_seconds"])
     steps = range(log.account.steps if log.account else 0)
     if log.summaries:
@@ -202,15 +205,19 @@ def setting_rows(log: RunLog) -> Rows:
     for mechanism, count in sorted(log.releases.items()):
         yield f"Decided, {mechanism}", f"{count:,} sensor-steps"
     if rows := settings.get(EXCLUSIONS):
-        yield "Devices that are not counted", _excluded_in_words(log, [Exclusion(*row) for row in rows])
+        yield (
+            "Devices that are not counted",
+            _excluded_in_words(log, [Exclusion(*row) for row in rows], says_why=says_why),
+        )
     yield "Messages rejected", f"{log.rejected:,}"
 
 
-def _excluded_in_words(log: RunLog, rows: Sequence[Exclusion]) -> str:
+def _excluded_in_words(log: RunLog, rows: Sequence[Exclusion], *, says_why: bool) -> str:
     """Which devices were declared not to be counted, when and why."""
     said = [
         f"{row.sensor} from {log.when(row.first)} "
-        f"{'on' if row.until is None else f'until {log.when(row.until)}'} ({row.reason})"
+        f"{'on' if row.until is None else f'until {log.when(row.until)}'}"
+        f"{f' ({row.reason})' if says_why else ''}"
         for row in rows[:_MOST_EXCLUDED]
     ]
     more = len(rows) - len(said)
@@ -307,7 +314,13 @@ def heat_rows(
 # What was published, what is promised of it, and what would lower the risk.
 
 
-def published_rows(log: RunLog) -> Rows:
+def published_columns(*, says_errors: bool = True) -> Sequence[str]:
+    """The headings over :func:`published_rows`."""
+    error = ("Mean error",) if says_errors else ()
+    return "Sensor", "Published", "Exact", "Decided, how often", *error, "Epsilon of the whole log"
+
+
+def published_rows(log: RunLog, *, says_errors: bool = True) -> Rows:
     """Each sensor with all its releases; of very many sensors those with the largest epsilon."""
     shown = log.sensors
     if len(shown) > MOST_SENSORS:
@@ -319,7 +332,7 @@ def published_rows(log: RunLog) -> Rows:
             f"{entry.published:,} of {entry.releases:,}",
             f"{entry.exact:,}",
             kinds,
-            log.errors[entry.sensor].shown,
+            *((log.errors[entry.sensor].shown,) if says_errors else ()),
             NO_GUARANTEE if entry.exact and not isfinite(entry.epsilon) else entry.spent,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -69,8 +70,15 @@ def make_annex(
     source: Path, asked: Asked, *, is_public: bool, now: datetime | None = None, designs: Designs = NO_DESIGNS
 ) -> str:
     """The annex of a data protection impact assessment about a run's folder, as HTML."""
-    log = read_run(source, 0 if is_public else _MOST_EXPOSED, designs)
+    log = _read(source, _MOST_EXPOSED, designs, is_public=is_public)
     return dpia_report(log, _made(source, now, log, is_public=is_public), asked, is_public=is_public)
+
+
+def _read(source: Path, most_exposed: int, designs: Designs, *, is_public: bool) -> RunLog:
+    """The run's records; for the public without persons, and without what is for the officer alone."""
+    if is_public:
+        return replace(read_run(source, 0, designs), beyond=None)
+    return read_run(source, most_exposed, designs)
 
 
 def _made(source: Path, now: datetime | None, log: RunLog | None = None, *, is_public: bool = False) -> str:
@@ -91,21 +99,23 @@ def make_report(
     designs: Designs = NO_DESIGNS,
     varied: Sequence[VariedRisks] = (),
     crowd: PlannedCrowd | None = None,
+    *,
+    is_public: bool = False,
 ) -> str:
     """The report of a run's folder or of an audit's JSON, as HTML.
 
     With the run's ``priors`` it says how the most exposed people's moments stand in hindsight, which sensors
     revealed most about them, and what less would do. ``designs`` of noise are those that the log may name
     beside the run's own; ``varied`` is what other habits make of the same releases, ``crowd``
-    their ceilings against an adversary who does not know where the others are. :class:`OutputError`
-    where ``source`` is neither.
+    their ceilings against an adversary who does not know where the others are. With ``is_public`` a run's
+    report has the same figures and nobody in it. :class:`OutputError` where ``source`` is neither.
     """
     if not source.is_dir():
         return audit_report(read_audit(source), _made(source, now))
-    log = read_run(source, most_exposed, designs)
-    made = _made(source, now, log)
-    if priors is None:
-        return run_report(log, made, varied=varied, crowd=crowd)
+    log = _read(source, most_exposed, designs, is_public=is_public)
+    made = _made(source, now, log, is_public=is_public)
+    if priors is None or is_public:  # what the priors add is about the most exposed people
+        return run_report(log, made, varied=varied, crowd=crowd, is_public=is_public)
     steps = read_decisions(source / "decisions.jsonl", priors.registry)
     later = exposed_in_hindsight(log, priors, steps)
     return run_report(log, made, lowering(log, priors, steps), later, varied, crowd)

@@ -68,13 +68,14 @@ class Seen:
         self.report = PageText(make_report(folder, now=NOON)).words
         self.annex = text_of_page(make_annex(folder, Asked(), is_public=False, now=NOON))
         self.public = text_of_page(make_annex(folder, Asked(review="2027-03-01"), is_public=True, now=NOON))
+        self.public_report = PageText(make_report(folder, now=NOON, is_public=True)).words
         steps = tuple(read_decisions(folder / "decisions.jsonl", REGISTRY))
         self.plan = plan_schedule(chosen, Schedule(steps), population())
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return Seen(tmp_path_factory.mktemp("seen") / "run")
+    return Seen(tmp_path_factory.mktemp("test-view-folder", numbered=False) / "run")
 
 
 def test_every_figure_is_the_same_on_the_page_in_the_log_and_in_the_plan(seen: Seen) -> None:
@@ -167,6 +168,27 @@ def test_the_public_version_names_nobody(seen: Seen) -> None:
     for question in ("singled out?", "be linked?", "be inferred?"):
         assert question in seen.public
     assert str(seen.log.checked.head) in seen.public
+
+
+def test_the_public_report_has_the_same_figures_and_nobody_in_it(seen: Seen) -> None:
+    """No pseudonym, who, when, error or folder; every figure as in the internal one."""
+    own, public = " ".join(seen.report), " ".join(seen.public_report)
+    own_parts, parts = (each[each.index(" Made ") : each.index(" Glossary ")] for each in (own, public))
+    hidden = [each.person[:12] for each in seen.log.exposed]
+    hidden += [each.shown for each in seen.log.errors.values()]
+    hidden += ["Mean error", "The most exposed people", "Since By Why"]
+    hidden += [seen.log.changes[0].by, seen.log.changes[0].at, "test-view-folder/"]
+    assert all(each in own_parts for each in hidden)
+    assert [each for each in hidden if each in parts] == []
+    assert "Public version: without persons" in parts
+    assert "Public version" not in own
+    added = [each for each in seen.public_report if each not in seen.report]
+    assert [each.split()[0] for each in added] == [
+        "Made",
+        "Public",
+        "No:",
+        "For",
+    ]  # the answer without: are these priors of this place?
 
 
 def moment(step: int, added: float, ceiling: float) -> Moment:
