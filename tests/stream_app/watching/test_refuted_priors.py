@@ -167,7 +167,9 @@ def test_a_rule_on_the_ceiling_holds_for_the_raised_ones_and_one_on_added_cannot
             folder = tmp_path / f"{check is None}{number}"
             seen(folder, checked(check, release=release))
             write_report(folder, folder / "report.html")
-            answers.append((folder / "report.html").read_text().split('class="verdict">')[1][:60])
+            answers.append(
+                (folder / "report.html").read_text().split('class="verdict"')[1].split(">")[1][:60]
+            )
     assert [answer.startswith("Yes, if habits are as assumed") for answer in answers[:3]] == [True] * 3
     assert answers[3].startswith("No: even if each person is within 0.1")
     assert answers[4].startswith("Not shown: the priors were refuted")
@@ -377,7 +379,7 @@ def test_a_budget_within_the_radius_publishes_less(tmp_path: Path) -> None:
         decided = [each["mechanism"] for line in lines for each in json.loads(line)["decisions"]]
         errors.append(np.mean([name == "suppressed" for name in decided]))
         write_report(folder, folder / "report.html")
-        assert 'class="verdict">Yes, ' in (folder / "report.html").read_text()
+        assert 'class="verdict" data-answer="yes">Yes, ' in (folder / "report.html").read_text()
         value = shown.registry.get_sample_value
         assert value("tallyguard_people_over_limit", {"by": "releases"}) <= 1
         assert log.summaries
