@@ -137,11 +137,11 @@ def test_what_sensors_count_is_declared_for_all_or_for_each(tmp_path: Path) -> N
     ("beside", "message"),
     [
         ('"counts": "passages"', "must declare most_counts"),
-        ('"counts": "footfall", "most_counts": 2', '"presence" or "passages"'),
+        ('"counts": "footfall", "most_counts": 2', '"occupied" or "passages"'),
         ('"counts": "passages", "most_counts": 0', "1 or more"),
         ('"counts": "passages", "most_counts": 1.5', "1 or more"),
         ('"counts": "presence", "most_counts": 2', "each person once"),
-        ('"most_counts": 2', '"presence" or "passages"'),
+        ('"most_counts": 2', '"occupied" or "passages"'),
         ('"counts": "passages", "most_counts": 2, "most_sensors": 2', "by at most 1 of them"),
         ('"counts": "passages", "most_counts": 2, "most_sensors": true', "by at most 1 of them"),
         ('"window": 49', "1 to 48 steps"),

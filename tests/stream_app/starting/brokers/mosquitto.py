@@ -129,7 +129,7 @@ def publish_all(broker: BrokerSession, releases: RetainedReleases, steps: int) -
         releases.advance()
         return releases.steps == steps and releases.is_acknowledged
 
-    wait_until(f"{steps} steps are at the broker", is_done, 60)
+    wait_until(f"{steps} steps are at the broker", is_done, 120)
 
 
 def wait_online(port: int, deployment: str = "default") -> None:

@@ -157,7 +157,7 @@ def test_releases_wait_on_disk_while_the_broker_is_away_and_intake_goes_on(tmp_p
         assert json.loads(reader.seen[f"{UNDER}/releases"])["step"] == 2
         reader.publish("counts/a", b"after")
         reader.close()
-        wait_until("a count after", lambda: taken == [b"before", b"after"], 20)
+        wait_until("a count after", lambda: taken == [b"before", b"after"], 90)
         is_over.set()
         thread.join(20)
     assert not failed
