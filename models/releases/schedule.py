@@ -141,14 +141,12 @@ class Sensor:
     per_day: PerDay | None = None
     part_of: str | None = None
     size: tuple[float, float] | None = field(default=None, compare=False)
-
-    @property
-    def is_sum(self) -> bool:
-        """Whether it counts the people of one step, so that others hide a person in its counts."""
-        return self.window is None and self.counts is not Counts.OCCUPIED
+    is_sum: bool = field(default=True, init=False, repr=False)
+    """Whether it counts the people of one step, so that others hide a person in its counts."""
 
     def __post_init__(self) -> None:
         """:class:`SensorError` for impossible values."""
+        object.__setattr__(self, "is_sum", self.window is None and self.counts is not Counts.OCCUPIED)
         is_once = self.counts in (Counts.PRESENCE, Counts.OCCUPIED) and self.window is None
         if self.most_counts < 1 or (is_once and self.most_counts > 1):
             raise SensorError(

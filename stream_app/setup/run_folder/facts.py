@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from models.releases import CountingWindow, PerDay, Sensor, SensorRegistry
+from models.releases import CountingWindow, Counts, PerDay, Sensor, SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 
 NETWORK = "network"
@@ -206,6 +206,7 @@ def _check_same_device(was: Sensor, now: Sensor, places: Sequence[str]) -> None:
         ("region", "its noise is drawn with the key of that region"),
         ("corrections", "every value that a step may have is accounted when the step closes"),
         ("part_of", "what one person can change was charged for the device"),
+        ("is_sum", "nobody hides in a crowd behind what says only whether anybody is there"),
         ("window", "a window is accounted in each of its steps, before its count is published"),
     ):
         if getattr(was, what) != getattr(now, what):
@@ -244,6 +245,8 @@ def _saved(sensor: Sensor) -> dict[str, Any]:
         saved["group"] = sensor.group
     if sensor.most_counts > 1:
         saved["most_counts"] = sensor.most_counts
+    if sensor.counts is Counts.OCCUPIED:  # other kinds change no account
+        saved["counts"] = sensor.counts.value
     if sensor.corrections:
         saved["corrections"] = sensor.corrections
     if sensor.window is not None:
@@ -267,6 +270,7 @@ def _loaded(saved: Mapping[str, Any]) -> Sensor:
         tuple(map(int, saved["locations"])),
         str(saved.get("group", "default")),
         most_counts=int(saved.get("most_counts", 1)),
+        counts=Counts(saved["counts"]) if "counts" in saved else None,
         corrections=int(saved.get("corrections", 0)),
         window=window,
         region=saved.get("region"),
