@@ -14,10 +14,10 @@ here are within what they describe. Small counts and complementary suppression: 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import ClassVar
 
@@ -33,8 +33,7 @@ from accounting.ledgers.units import read_units
 from accounting.settings import HORIZON, HorizonSettings
 from experiments.ceilings import last_but_one
 from models.calendar import Days
-from models.mechanisms import Gaussian, Mechanism, NoiseFamily, NoiseLaw, Raw, Suppressed
-from models.noise import binary_entropy
+from models.mechanisms import BoundedNoise, Gaussian, Mechanism, Raw, Suppressed
 from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.city import City, CityOptions, build_city
 from stream_app.watching.wording import epsilon_in_words
@@ -74,59 +73,15 @@ def perturbation(count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
 
 
 @dataclass(frozen=True)
-class CellKey:
-    """The noise of a count of ``FARTHEST + LEAST_SHOWN`` or more, which does not depend on the count.
-
-    It is bounded, so its ends show the count surely: no epsilon holds. What is known of one person is at most
-    an erasure's: the total variation is the chance that they are shown.
-    """
+class CellKey(BoundedNoise):
+    """The noise of a count of ``FARTHEST + LEAST_SHOWN`` or more, which does not depend on the count."""
 
     name: ClassVar[str] = "cell-key"
-    parameters: ClassVar[Mapping[str, float]] = {}
-    is_released: ClassVar[bool] = True
-    is_exact: ClassVar[bool] = False
-    noise_family: ClassVar[NoiseFamily] = NoiseFamily.OTHER
 
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """By the keys of the cells, which are the uniform bits."""
-        return counts + _drawn(FARTHEST + LEAST_SHOWN, words[:, 0].astype(np.float64) / 2.0**64)
-
-    def noise_law(self) -> NoiseLaw:
-        """The table."""
-        shifts, law = perturbation(FARTHEST + LEAST_SHOWN)
-        return NoiseLaw(int(shifts[0]), law, 1e-15)
-
-    def reveal_probability(self) -> float:
-        """Total variation at shift one."""
-        law = np.pad(self.noise_law().probabilities, 1)
-        return min(1.0, float(np.abs(np.diff(law)).sum() / 2.0) * (1.0 + 1e-12) + 1e-15)
-
-    def divergence(self) -> float:
-        """The ends are certain."""
-        return inf
-
-    def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
-        """No more than an erasure lets through."""
-        return self.reveal_probability() * binary_entropy(probability)
-
-    def expected_absolute_error(self) -> float:
-        """In people."""
-        return self.noise_law().expected_size()
-
-    def variance(self) -> float:
-        """As wanted."""
-        return self.noise_law().variance()
-
-    def zcdp_rho(self) -> float:
-        """None holds."""
-        return inf
-
-    def pure_epsilon(self) -> float:
-        """None holds."""
-        return inf
-
-    def gaussian_variance(self) -> None:
-        """Not Gaussian."""
+    def law(self) -> NDArray[np.float64]:
+        """The table, of which the two sides differ by rounding."""
+        law = perturbation(FARTHEST + LEAST_SHOWN)[1]
+        return law + law[::-1]
 
 
 def _drawn(count: int, keys: NDArray[np.float64]) -> NDArray[np.int64]:

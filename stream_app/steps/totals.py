@@ -154,20 +154,7 @@ class Totals:
             passages = max(0, sum(entry.value or 0 for entry in own) + spread[1])
             off = spread[1] + ceil(place.drift / (1 - place.drift) * passages)
             ends = Interval(*around(value, off))
-        yield Total(
-            "occupancy",
-            place.place,
-            last,
-            last,
-            self._time(last),
-            self._time(last + 1),
-            len(own),
-            of,
-            value,
-            None if value is None else max(0, value),
-            None if spread is None else spread[0],
-            *ends,
-        )
+        yield self._made("occupancy", place.place, (last, last), (len(own), of), value, spread, ends)
 
     def _of(self, level: Level, last: int) -> Iterator[Total]:
         first = self._begin(level, last)
@@ -240,20 +227,22 @@ class Totals:
         if spread is not None and value is not None:
             low, high = around(value, spread[1])
             ends = Interval(low, high if len(own) == of else None)
-        return Total(
-            str(level),
-            place,
-            first,
-            last,
-            self._time(first),
-            self._time(last + 1),
-            len(own),
-            of,
-            value,
-            None if value is None else max(0, value),
-            None if spread is None else spread[0],
-            *ends,
-        )
+        return self._made(str(level), place, (first, last), (len(own), of), value, spread, ends)
+
+    def _made(
+        self,
+        level: str,
+        place: str,
+        steps: tuple[int, int],
+        cells: tuple[int, int],
+        value: int | None,
+        spread: tuple[float, int] | None,
+        ends: Interval,
+    ) -> Total:
+        people = None if value is None else max(0, value)
+        sigma = None if spread is None else spread[0]
+        times = self._time(steps[0]), self._time(steps[1] + 1)
+        return Total(level, place, *steps, *times, *cells, value, people, sigma, *ends)
 
     def _spread(
         self,
