@@ -293,7 +293,7 @@ class ArchiveTable:
         opened = opened_table(path, layout_of(mapping))
         self.chosen = choose(path, opened.names, mapping)
         self.remarks = list(opened.remarks)
-        self._first_line = opened.first_line
+        self._first_line = opened.first_line if opened.blank is None else 0  # rows lie further down then
         unknown = [name for name in mapping.where if name not in opened.names]
         if unknown:
             raise InputError(

@@ -189,7 +189,8 @@ def _footer(opened: OpenedTable) -> int:
     with opened.path.open("rb") as file:
         file.seek(0, 2)
         file.seek(max(0, file.tell() - 65_536))
-        text = file.read().decode(opened.encoding.replace("utf-8-sig", "utf-8"), errors="replace")
+        content = file.read() if opened.blank is None else opened.blank.sub(b"", file.read())
+        text = content.decode(opened.encoding.replace("utf-8-sig", "utf-8"), errors="replace")
     lines = text.rstrip("\r\n").split("\n")[1:]
     widths = [line.count(opened.separator) for line in lines]
     if len(lines) < 4:

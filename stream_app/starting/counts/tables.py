@@ -27,7 +27,7 @@ from stream_app.exceptions import InputError
 
 # How a file is laid out, and what its columns are called.
 
-_HEAD_BYTES = 65_536
+_HEAD_BYTES, _TAIL_BYTES = 65_536, 4_096
 _HEAD_ROWS = 200
 _BLOCK_BYTES = 4 << 20
 _BATCH_ROWS = 1 << 18
@@ -64,7 +64,10 @@ AS_FOUND = Layout()
 
 @dataclass(frozen=True)
 class OpenedTable:
-    """A file whose columns are known, before it is read. Its first row is in ``first_line``, or 0."""
+    """A file whose columns are known, before it is read. Its first row is in ``first_line``, or 0.
+
+    ``blank`` is what its rows without a cell look like, as spreadsheets save them; None if it has none.
+    """
 
     path: Path
     names: list[str]
@@ -74,6 +77,7 @@ class OpenedTable:
     footer: int = 0
     rows: pa.Table | None = None
     remarks: tuple[str, ...] = ()
+    blank: re.Pattern[bytes] | None = None
     _cells: list[str] = field(default_factory=list)
 
     def batches(
@@ -99,6 +103,10 @@ class OpenedTable:
         if self.path.suffix.lower() == ".parquet":
             return pq.ParquetFile(file).iter_batches(_BATCH_ROWS, columns=names)
         content: Any = pa.CompressedInputStream(file, "gzip") if self.path.suffix.lower() == ".gz" else file
+        if self.blank is not None:
+            lines = content.read().split(b"\n", self.first_line - 1)
+            lines[-1] = self.blank.sub(b"", lines[-1])
+            content = io.BytesIO(b"\n".join(lines))
         if self.footer:
             lines = content.read().rstrip(b"\r\n").split(b"\n")
             content = pa.BufferReader(b"\n".join(lines[: -self.footer]) + b"\n")
@@ -157,6 +165,10 @@ def opened_table(path: Path, layout: Layout = AS_FOUND) -> OpenedTable:
             opened = _opened_csv(path, layout)
     except UNREADABLE as error:
         raise no_table(path, error) from None
+    if not opened.names:
+        raise InputError(
+            f"columns of {path} must have names", "none", "write a line of names above the first row"
+        )
     twice = [name for name, times in Counter(opened.names).items() if times > 1]
     if twice:
         raise InputError(
@@ -170,6 +182,9 @@ def opened_table(path: Path, layout: Layout = AS_FOUND) -> OpenedTable:
 def _opened_csv(path: Path, layout: Layout) -> OpenedTable:
     with pa.input_stream(str(path), compression="detect") as content:
         head = content.read(_HEAD_BYTES)
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        tail = file.read()
     encoding, remarks = layout.encoding or _encoding(head), []
     if encoding == _FALLBACK and layout.encoding is None:
         remarks.append(f"{path.name} is not UTF-8: its names are read as {_FALLBACK}.")
@@ -184,18 +199,33 @@ def _opened_csv(path: Path, layout: Layout) -> OpenedTable:
     reader = csv.reader(lines, delimiter=separator)
     numbered = []
     for cells in reader:
-        if len(cells) > 1 or (cells and cells[0].strip()):
+        if any(cell.strip() for cell in cells):  # a spreadsheet saves its blank rows as separators
             numbered.append((reader.line_num, cells))
         if len(numbered) == _HEAD_ROWS:
             break
     if not numbered:
         raise InputError(f"{path} must hold counts", "no row", "give a file with counts")
     line, names = _header(path, numbered, layout)
+    cell = separator.encode(encoding)  # two bytes or more in UTF-16, where such rows are left to the reader
+    blank = re.compile(rb"(?m)^[%b \t]+(?:\r?\n|\Z)" % re.escape(cell[:1]))
+    below = b"".join(head.splitlines(keepends=True)[line:])
+    is_padded = len(cell) == 1 and (blank.search(below) or blank.search(tail)) is not None
     own = [name or f"\0{place}" for place, name in enumerate(names)]
     named = [name for name in own if not name.startswith("\0")]
     if line > 1 and layout.header is None:
         remarks.append(f"Lines 1 to {line - 1} of {path.name} stand before the names of its columns.")
-    return OpenedTable(path, named, line + 1, encoding, separator, layout.footer, None, tuple(remarks), own)
+    return OpenedTable(
+        path,
+        named,
+        line + 1,
+        encoding,
+        separator,
+        layout.footer,
+        None,
+        tuple(remarks),
+        blank if is_padded else None,
+        own,
+    )
 
 
 def _encoding(head: bytes) -> str:

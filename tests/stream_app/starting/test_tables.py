@@ -20,6 +20,7 @@ from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect import read_archive, resolved_map
 from stream_app.starting.connect.guess import guessed, proposal, read_counts
 from stream_app.starting.counts import CountTable
+from stream_app.starting.counts.deployment_files import sensor_places
 from stream_app.starting.counts.doubts import NOT_COUNTED
 from tests.shared_files import shared
 from tests.stream_app.command_line import invoked
@@ -144,6 +145,29 @@ WRITTEN = [
     ("when", ["13, 02-Mar-2026", "14, 13-Mar-2026"]),
     ("observed", ["2026-03-02T13:00:00/2026-03-02T14:00:00", "2026-03-13T14:00:00/2026-03-13T15:00:00"]),
 ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["Counts of March;;;;;;;", text(";"), *[";;;;;;;;"] * 300],
+        [";;;", text(";"), " ; ;\t;"],
+        [text(";").replace("\n", "\n;;\n")],
+        [text(";").replace("\n", "\r\n;;;\r\n")],
+    ],
+    ids=["many at the end", "around", "between", "between, of Windows"],
+)
+def test_blank_rows_as_spreadsheets_save_them_are_no_rows(tmp_path: Path, rows: list[str]) -> None:
+    """They are neither the usual row, of which a header has the width, nor times that cannot be read."""
+    assert counts_of(taken(tmp_path, "\n".join(rows))) == COUNTED
+
+
+def test_a_file_that_names_no_column_says_so(tmp_path: Path) -> None:
+    """A list of sensors is read without a guess of what its columns are."""
+    path = tmp_path / "sensors.parquet"
+    pq.write_table(pa.table([["7", "A"]], names=[""]), path)
+    with pytest.raises(InputError, match=r"columns of .* must have names, got none"):
+        sensor_places(path, ("7", "A"))
 
 
 @pytest.mark.parametrize(("name", "times"), WRITTEN, ids=[times[0] for _, times in WRITTEN])
