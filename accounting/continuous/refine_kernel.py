@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from accounting.bounds.noised.sandwich_kernel import (
     BY_SANDWICH,
     CLOSE,
+    EXPANSIONS_PER_VECTOR,
     FEW_LAWS,
     OPERATIONS_PER_VECTOR,
     PRECISION,
@@ -220,7 +221,8 @@ def sandwich_of_horizon(
     nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
     if nodes == 0:
         return 1.0
-    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, horizon.vectors * steps, operations)
+    expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
+    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, operations)
     found, _, _ = sandwich_success(window, inside, past.laws, Limits(PRECISION, CLOSE, nodes, known))
     return min(1.0, found + left_out + past.left_out)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_kernel import (
     CLOSE,
+    EXPANSIONS_PER_VECTOR,
     OPERATIONS_PER_VECTOR,
     PAST_LAWS,
     PRECISION,
@@ -71,9 +72,10 @@ def sandwich_in_log(
     chain, marginal = exposure.chain, seen.marginal
     laws, past_left_out = laws_through_noise(seen, first)
     person = LocalChain(chain, marginal[first], exposure.slot(first))
+    expansions = EXPANSIONS_PER_VECTOR * vectors * size.steps
     total = past_left_out + sum(each.rays.left_out for each in own)
     for end in ends:
-        question = Window(person, size.steps, end, mistakes, vectors * size.steps, operations / len(ends))
+        question = Window(person, size.steps, end, mistakes, expansions, operations / len(ends))
         total += sandwich_success(question, arrays, laws, Limits(PRECISION, CLOSE, nodes, 1.0))[0]
     return float(min(1.0, total))
 
