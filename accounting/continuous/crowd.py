@@ -30,6 +30,7 @@ from accounting.continuous.refine_kernel import (
     RawHorizon,
     find_operations,
     least_exact_bound,
+    noised_past,
     noised_success,
     raw_horizon,
 )
@@ -95,7 +96,8 @@ def success_at_level(horizon: HorizonRules, person: LevelHorizon, levels: Levels
     rows = slice(person.row, person.row + HISTORY + horizon.steps)
     whole = levels.seen[k]
     seen = SeenSteps(whole.labels[rows], whole.channel[rows], whole.tables)
-    return max(noised_success(person.raw, seen, horizon), person.least)
+    past = noised_past(person.raw, seen, horizon.vectors)
+    return max(noised_success(person.raw, seen, horizon, past), person.least)
 
 
 @jit

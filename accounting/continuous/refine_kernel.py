@@ -7,10 +7,11 @@ The refined risk is the smallest of four bounds:
   place: one law for each last hit in the ``HISTORY`` steps before it. (A *hit* is a step at which a sensor
   counts the person's place.) If a person's log is longer than that, the adversary is also shown the place at
   its beginning.
-- *noised success*: the frontier bound with each noised count quantised to a few levels of evidence, and a few
-  laws of the first place that cover what the history's levels allow (``patterns.frontier_kernel``).
-- *sandwich success*: a tree over the values of each noised count, looked at where it gains most
-  (``sandwich_kernel``), with the laws of the history that a few values of each count leave.
+- *noised success*: the frontier bound with each noised count quantised to a few levels of evidence
+  (``patterns.frontier_kernel``), and a few laws of the first place, which cover those that a few values of
+  each of the history's counts leave (``sandwich_kernel.history_laws``).
+- *sandwich success*: with the same laws, a tree over the values of each noised count, looked at where it
+  gains most (``sandwich_kernel``).
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
   carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
 
@@ -27,10 +28,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.noised.noised_history_kernel import LEAST_LAWS, noised_history_laws
 from accounting.bounds.noised.sandwich_kernel import (
     BY_SANDWICH,
     CLOSE,
+    EXPANSIONS_PER_VECTOR,
     FEW_LAWS,
     OPERATIONS_PER_VECTOR,
     PRECISION,
@@ -39,7 +40,7 @@ from accounting.bounds.noised.sandwich_kernel import (
     affordable_nodes,
     sandwich_success,
 )
-from accounting.bounds.noised.sandwich_kernel import history_laws as laws_through_noise
+from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
 from accounting.bounds.patterns.frontier_kernel import EXPANSIONS, SEQUENCES, frontier_of, noised_effort
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
@@ -161,47 +162,58 @@ def least_exact_bound(raw: RawHorizon, horizon: HorizonRules) -> RawSuccess:
     return least_after_history(seen, question)
 
 
-@jit
-def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules) -> float:
-    """The frontier bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
+class Past(NamedTuple):
+    """What a noised history leaves of a horizon's first place."""
 
-    And where labels are guessed, that of counts which leave the state open.
-    """
-    steps, places = raw.hits.shape
-    chain, known = raw.person.chain, raw.hits_before.copy()
-    begin = HISTORY - known.shape[0]
-    shown = np.zeros(places)
-    if raw.is_cut:
-        known[0] = False
-        shown[:] = raw.marginal_before[0]
-    is_any = is_noised(chain, raw.hits, seen, raw.first_row) or is_noised(chain, known, seen, begin)
-    is_any = is_any or (is_labelled(chain) and bool(raw.hits.any()))  # counts of several states are carried
-    is_large = horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES
-    if not is_any or is_large or places > _MOST_NOISED_PLACES:
-        return 1.0
-    before = own_channels(chain, known, raw.marginal_before, seen, begin, 0)
-    most = max(horizon.vectors, LEAST_LAWS)
-    laws = noised_history_laws(raw.before, before, known.shape[0], shown, most)
-    channels = own_channels(chain, raw.hits, raw.marginal, seen, raw.first_row, SEQUENCES * horizon.vectors)
-    effort = noised_effort(horizon.vectors)
-    outside = Outside(laws, np.zeros(places), np.ones((1, places)))
-    return frontier_of(raw.person, channels, raw.marginal, horizon.mistakes, outside, effort)
+    laws: NDArray[np.float64]  # (R, K); none where nothing is noised, or there are too many places
+    left_out: float  # probability that they leave out: to be added to a bound
 
 
 @jit
-def sandwich_of_horizon(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, known: float) -> float:
-    """The sandwich bound through the noise of what was ``seen``, where it may be below ``known``; else 1."""
-    steps, places = raw.hits.shape
+def noised_past(raw: RawHorizon, seen: SeenSteps, vectors: int) -> Past:
+    """The laws that few values of each count before the horizon leave."""
+    steps, places = raw.hits_before.shape
     chain, hits_before = raw.person.chain, raw.hits_before.copy()
-    known_steps = hits_before.shape[0]
-    begin, earliest = HISTORY - known_steps, np.zeros((1, places))
+    begin, earliest = HISTORY - steps, np.zeros((1, places))
     if raw.is_cut:
         hits_before[0] = False
         earliest = np.diag(raw.marginal_before[0])
     else:
         earliest[0] = raw.before.start
     is_any = is_noised(chain, raw.hits, seen, raw.first_row) or is_noised(chain, hits_before, seen, begin)
-    if not is_any or places > _MOST_NOISED_PLACES or is_labelled(chain):  # its parts by guess are of places
+    is_any = is_any or (is_labelled(chain) and bool(raw.hits.any()))  # counts of several states are carried
+    if not is_any or places > _MOST_NOISED_PLACES:
+        return Past(np.empty((0, places)), 0.0)
+    before, left_out = own_signals(chain, hits_before, raw.marginal_before, seen, begin, True)
+    most, marginal = min(vectors, FEW_LAWS), raw.marginal_before
+    return Past(history_laws_through_noise(raw.before, before, earliest, steps, marginal, most), left_out)
+
+
+@jit
+def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past) -> float:
+    """The frontier bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
+
+    And where labels are guessed, that of counts which leave the state open.
+    """
+    steps, places = raw.hits.shape
+    is_large = horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES
+    if past.laws.shape[0] == 0 or is_large:
+        return 1.0
+    most, effort = SEQUENCES * horizon.vectors, noised_effort(horizon.vectors)
+    channels = own_channels(raw.person.chain, raw.hits, raw.marginal, seen, raw.first_row, most)
+    outside = Outside(past.laws, np.zeros(places), np.ones((1, places)))
+    found = frontier_of(raw.person, channels, raw.marginal, horizon.mistakes, outside, effort)
+    return min(1.0, found + past.left_out)
+
+
+@jit
+def sandwich_of_horizon(
+    raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, known: float
+) -> float:
+    """The sandwich bound through the noise of what was ``seen``, where it may be below ``known``; else 1."""
+    steps, places = raw.hits.shape
+    chain = raw.person.chain
+    if past.laws.shape[0] == 0 or is_labelled(chain):  # its parts by guess are of places
         return 1.0
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
     operations, moves = OPERATIONS_PER_VECTOR * horizon.vectors, chain.value.size / chain.start.shape[0]
@@ -209,11 +221,10 @@ def sandwich_of_horizon(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules,
     nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
     if nodes == 0:
         return 1.0
-    before, more_left_out = own_signals(chain, hits_before, raw.marginal_before, seen, begin, True)
-    laws = laws_through_noise(raw.before, before, earliest, known_steps, raw.marginal_before, FEW_LAWS)
-    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, horizon.vectors * steps, operations)
-    found, _, _ = sandwich_success(window, inside, laws, Limits(PRECISION, CLOSE, nodes, known))
-    return min(1.0, found + left_out + more_left_out)
+    expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
+    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, operations)
+    found, _, _ = sandwich_success(window, inside, past.laws, Limits(PRECISION, CLOSE, nodes, known))
+    return min(1.0, found + left_out + past.left_out)
 
 
 @jit
@@ -270,13 +281,17 @@ def refine(
         by = int(found[1]) if found[0] <= divergence else BY_DIVERGENCE
         least_worth = max(baseline + _WORTH_MORE, horizon.refined_from)
         if min(lowest, state.risk[person]) > least_worth:
+            past = Past(np.empty((0, raw.hits.shape[1])), 0.0)
             if np.isnan(found[2]):
-                found[2] = noised_success(raw, seen, horizon)
+                past = noised_past(raw, seen, horizon.vectors)
+                found[2] = noised_success(raw, seen, horizon, past)
             if found[2] < lowest:
                 lowest, by = found[2], BY_LEVELS
             if lowest > baseline + _WORTH_MORE and horizon.vectors >= _LEAST_VECTORS:
                 if found[4] != lowest:
-                    found[3], found[4] = sandwich_of_horizon(raw, seen, horizon, lowest), lowest
+                    if past.laws.shape[0] == 0:
+                        past = noised_past(raw, seen, horizon.vectors)
+                    found[3], found[4] = sandwich_of_horizon(raw, seen, horizon, past, lowest), lowest
                 if found[3] < lowest:
                     lowest, by = found[3], BY_SANDWICH
         if lowest < state.risk[person]:
@@ -294,8 +309,8 @@ _MOST_OPERATIONS = 1 << 40  # of one person, so that sums over all people stay e
 
 # Fitted to the time of chains of 4 to 20 places, T = 4 to 20, s = 0 to 2: most of them within a factor of 2.
 LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.14
-_PER_LAW, _PER_LOOK = 20.0, 3.4  # of noised counts, by the sandwich bound
-_PER_PAIR, _PER_MOVE, _PER_SOURCE, _PER_SEARCH = 1.0, 2.8, 120.0, 3.0  # of noised counts
+_PER_LAW, _PER_LOOK = 14.0, 3.4  # of noised counts, by the sandwich bound
+_PER_MOVE, _PER_SOURCE, _PER_SEARCH = 2.8, 120.0, 3.0  # of noised counts
 
 
 class CountedHits(NamedTuple):
@@ -349,19 +364,18 @@ def _expanded(searched: float, vectors: int, mistakes: int, products: float) -> 
 def _noised_operations(
     counted: CountedHits, horizon: HorizonRules, vectors: int, places: float, moves: float
 ) -> float:
-    """The cost of the bound through noise: pairs of laws in the history, then all sequences of levels."""
+    """The cost of the bounds through noise: laws of the history, sequences of levels, the tree."""
     if counted.noised + counted.noised_before == 0.0:
         return 0.0
     steps, mistakes = float(horizon.steps), float(horizon.mistakes)
-    laws = float(max(vectors, LEAST_LAWS))
+    laws = min(vectors, FEW_LAWS) + places
     sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
     searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
-    total = _PER_PAIR * counted.noised_before * laws**2 * (places + 5.0)
+    total = _PER_LAW * counted.noised_before * laws * places**2
     total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)
     total += _PER_SOURCE * sequences * places * counted.noised**2 / steps
     total += _PER_SEARCH * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
     if vectors >= _LEAST_VECTORS:
-        total += _PER_LAW * counted.noised_before * FEW_LAWS * places**2
         grown = (mistakes + 1.0) * steps * moves * 2.0 ** min(counted.noised, 20.0)
         total += _PER_LOOK * min(OPERATIONS_PER_VECTOR * vectors, grown)
     return total

@@ -8,11 +8,11 @@ from math import prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.noised.noised_history_kernel import LEAST_LAWS, noised_history_laws
+from accounting.bounds.noised.sandwich_bound import MOST_PLACES, laws_through_noise
 from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.patterns.frontier_bound import affordable_completions
 from accounting.bounds.patterns.frontier_kernel import SEQUENCES, frontier_of, noised_effort
-from accounting.bounds.patterns.raw_success_kernel import Outside
+from accounting.bounds.patterns.raw_success_kernel import Outside, history_laws
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_step
@@ -43,16 +43,19 @@ def levels_success(
     chain, hits, marginal = exposure.chain, seen.hits, seen.marginal
     nothing = nothing_seen_for(len(seen.observations), seen.observations[0].labels.size)
     steps = reduce(followed_by, map(seen_step, seen.observations), nothing)
-    before = own_channels(chain, hits[:first], marginal[:first], steps, 0, 0)
-    nobody = np.zeros(exposure.place_count)
-    laws = noised_history_laws(exposure.person, before, first, nobody, max(vectors, LEAST_LAWS))
+    shown, left_out = np.zeros(exposure.place_count), 0.0
+    if exposure.place_count > MOST_PLACES:  # what exact counts before the window would leave
+        laws, shown = history_laws(exposure.person, hits[:first], marginal[:first], vectors)
+    else:
+        laws, left_out = laws_through_noise(seen, first)
     channels = own_channels(chain, hits[first:], marginal[first:], steps, first, SEQUENCES * vectors)
     person = LocalChain(chain, marginal[first], exposure.slot(first))
     sequences = prod(channels.size.tolist())
     shown_once = affordable_completions(size, mistakes, 2 * wanted, sequences)
     effort = noised_effort(vectors, shown_once)
-    outside = Outside(laws, nobody, ends)
-    return float(frontier_of(person, channels, marginal[first:], mistakes, outside, effort))
+    outside = Outside(laws, shown, ends)
+    found = frontier_of(person, channels, marginal[first:], mistakes, outside, effort)
+    return float(min(1.0, found + left_out))
 
 
 def levels_bound(question: Question) -> float | None:

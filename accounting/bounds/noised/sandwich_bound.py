@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_kernel import (
     CLOSE,
+    EXPANSIONS_PER_VECTOR,
     OPERATIONS_PER_VECTOR,
     PAST_LAWS,
     PRECISION,
@@ -34,7 +35,7 @@ from accounting.exposure.step_information.rays import (
 from models.mechanisms import DrawnPerWindow, Mechanism
 from models.priors.chain import LocalChain
 
-_MOST_PLACES = 100  # of one person: covering a law takes the cube
+MOST_PLACES = 100  # of one person: covering a law takes the cube
 
 
 class _Signal(NamedTuple):
@@ -61,24 +62,38 @@ def sandwich_in_log(
     seen = exposure.under(exposure.observations[: last + 1])
     size = Size.of(window_of(exposure, first, last))
     vectors = min(wanted, affordable_vectors(size, mistakes, max(wanted, 1)))
-    if seen.is_raw or vectors == 0 or exposure.place_count > _MOST_PLACES:
+    if seen.is_raw or vectors == 0 or exposure.place_count > MOST_PLACES:
         return None
-    signals = [each for t in range(last + 1) for each in _own_signals(seen, t)]
-    past = [each for each in signals if each.step < first]
-    own = [each._replace(step=each.step - first) for each in signals if each.step >= first]
+    own = [each._replace(step=t - first) for t in range(first, last + 1) for each in _own_signals(seen, t)]
     arrays, operations = _arrays(own, size.places), OPERATIONS_PER_VECTOR * vectors
     nodes = affordable_nodes(arrays, size.steps, size.places, mistakes, size.moves, operations)
     if nodes == 0:
         return None
     chain, marginal = exposure.chain, seen.marginal
-    few = [_with_few_outputs(each, float(marginal[each.step][each.cover].sum())) for each in past]
-    laws = history_laws(exposure.person, _arrays(few, size.places), marginal[:1], first, marginal, PAST_LAWS)
+    laws, past_left_out = laws_through_noise(seen, first)
     person = LocalChain(chain, marginal[first], exposure.slot(first))
-    total = sum(each.rays.left_out for each in (*few, *own))
+    expansions = EXPANSIONS_PER_VECTOR * vectors * size.steps
+    total = past_left_out + sum(each.rays.left_out for each in own)
     for end in ends:
-        question = Window(person, size.steps, end, mistakes, vectors * size.steps, operations / len(ends))
+        question = Window(person, size.steps, end, mistakes, expansions, operations / len(ends))
         total += sandwich_success(question, arrays, laws, Limits(PRECISION, CLOSE, nodes, 1.0))[0]
     return float(min(1.0, total))
+
+
+def laws_through_noise(exposure: Exposure, first: int) -> tuple[NDArray[np.float64], float]:
+    """The laws (R, K) of the place in step ``first`` that few outputs of each count before it leave.
+
+    And the probability of outputs that they leave out, which is to be added to a bound.
+    """
+    marginal = exposure.marginal
+    few = [
+        _with_few_outputs(each, float(marginal[t][each.cover].sum()))
+        for t in range(first)
+        for each in _own_signals(exposure, t)
+    ]
+    past = _arrays(few, exposure.place_count)
+    laws = history_laws(exposure.person, past, marginal[:1], first, marginal, PAST_LAWS)
+    return laws, float(sum(each.rays.left_out for each in few))
 
 
 def _with_few_outputs(signal: _Signal, chance: float) -> _Signal:

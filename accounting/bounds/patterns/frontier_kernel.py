@@ -435,8 +435,8 @@ def frontier_of(
 ) -> float:
     """Bound on the success of any adversary who sees ``channels`` over the steps of ``marginal`` (T, K).
 
-    ``marginal`` is ``Pr[X_t = x]``; the ``laws`` of the ``outside`` are as of ``history_laws`` or, through
-    noise, ``noised_history_laws``. Of the person the chain and the first slot are read.
+    ``marginal`` is ``Pr[X_t = x]``; the ``laws`` of the ``outside`` are as of ``history_laws``, of exact
+    counts or through noise. Of the person the chain and the first slot are read.
     """
     steps, places = marginal.shape
     sight = _sight(channels, steps, places)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accounting.bounds.noised.noised_history_kernel import _new_laws, _thin_out
 from accounting.bounds.radius import ceilings_within
 from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.shadow import Shadow, drawn_parts
@@ -167,13 +166,3 @@ def test_no_draw_is_too_small_to_be_multiplied() -> None:
     drawn = with_few_data(unlikely, 20.0, draws=100).drawn
     assert drawn is not None
     assert drawn.arrays.value.min() > 1e-13
-
-
-def test_laws_that_are_too_far_apart_to_be_divided_are_covered_all_the_same() -> None:
-    """Of 2.7 and 5e-324 the ratio is no number above 0; whatever covers both is a cover."""
-    laws = _new_laws(4, 3)
-    laws.law[0], laws.law[1] = 0.9, [5e-324, 0.0, 0.0]
-    assert _thin_out(laws, 2, 1) == 1
-    assert np.isfinite(laws.law[0]).all()
-    assert (laws.law[0] >= 0.9).all()
-    assert laws.law[0].sum() == pytest.approx(2.7)

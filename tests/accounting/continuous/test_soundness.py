@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from accounting.bounds import Effort, horizon_risk
-from accounting.bounds.noised.noised_history_kernel import noised_history_laws
+from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
 from accounting.bounds.patterns.frontier_kernel import FrontierEffort, frontier_of, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws
 from accounting.continuous import ContinuousAccountant
@@ -25,7 +25,7 @@ from accounting.exposure.step_information import (
     observe,
     seen_release,
 )
-from accounting.exposure.step_information.likelihood_levels import own_channels
+from accounting.exposure.step_information.likelihood_levels import own_channels, own_signals
 from accounting.settings import HorizonSettings
 from models.mechanisms import Raw
 from models.releases import StepSchedule
@@ -93,13 +93,14 @@ def searched_bounds(
     outside = Outside(laws, shown, ends)
     raw = raw_frontier(start, hits[inside], marginal[inside], mistakes, outside, effort)
     places = exposure.place_count
-    before = own_channels(exposure.chain, hits[:first], marginal[:first], log.rows, 0, 0)
-    noised_laws = noised_history_laws(person, before, first, np.zeros(places), int(rng.choice([1, 2, 8])))
+    before, left_out = own_signals(exposure.chain, hits[:first], marginal[:first], log.rows, 0, True)
+    few = int(rng.choice([1, 2, 8]))
+    noised_laws = history_laws_through_noise(person, before, marginal[:1], first, marginal, few)
     leaves = int(rng.choice([1, 4, 100]))
     channels = own_channels(exposure.chain, hits[inside], marginal[inside], log.rows, first, leaves)
     through_noise = Outside(noised_laws, np.zeros(places), ends)
     levels = frontier_of(start, channels, marginal[inside], mistakes, through_noise, effort)
-    return {"frontier": raw, "levels": levels}
+    return {"frontier": raw, "levels": min(1.0, levels + left_out)}
 
 
 def running_ceiling(log: Log, window: tuple[int, int], mistakes: int, vectors: int) -> tuple[float, str]:
