@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -170,7 +171,14 @@ def _about_files(
     if settings is not None and not settings.late and any(each.corrections for each in registry.sensors):
         preflight.findings.append(_found("unpublished_corrections", path or "sensors"))
     if settings is not None:
-        preflight.findings += _about_accounts(settings, population, registry)
+        asked = {
+            each.question: preflight.load(
+                f"questions.{each.question}", partial(each.horizon_settings(0).asked_of, population)
+            )
+            for each in (settings, *settings.beside)
+        }
+        if asked[settings.question] is not None:
+            preflight.findings += _about_accounts(settings, population, registry)
         preflight.load("crowd.strangers", lambda: require_strangers(known, settings.crowd))
         preflight.findings += _about_crowd(settings, population, registry)
         designs = preflight.load("release policy", lambda: designs_of(settings.release))

@@ -78,12 +78,15 @@ def audit_people(
 def questions_asked(
     names: Sequence[str] | None, at: Sequence[str] | None, settings: Settings | None, *, is_one: bool
 ) -> list[AskedQuestion]:
-    """What ``--question`` and ``--at`` ask, each once; which place where nothing is said.
+    """What ``--question`` and ``--at`` ask, each once; if nothing, what the settings ask, or which place.
 
     A usage error for an unknown one, and for several where ``is_one`` is all that can be asked.
     """
     found = [] if not at else [AskedQuestion(" or ".join(at), {" or ".join(at): tuple(at)})]
-    for name in dict.fromkeys(names or ([] if at else [PLACE])):
+    if not names and not at:
+        names = [PLACE] if settings is None else [settings.question, *settings.also_asked]
+        names = names[:1] if is_one else names
+    for name in dict.fromkeys(names or ()):
         if name != PLACE and (settings is None or name not in settings.questions):
             known = ", ".join([PLACE, *(() if settings is None else settings.questions)])
             raise typer.BadParameter(
