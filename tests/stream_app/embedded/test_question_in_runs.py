@@ -193,6 +193,9 @@ def test_workers_on_kafka_and_the_page_know_the_question() -> None:
         "question": "care",
         "questions": {"care": {"at": ["B"]}},
     }
+    several = accounts_basis(settings(**{**SEVERAL, "crowd": {}, "release": settings().release}), registry)
+    assert several["also_asked"] == ["place", "late"]
+    assert several["questions"] == {"care": {"at": ["B"]}, "late": {"weights": [0, 1, 1]}}
     asked = [_about(settings(**each))["question"] for each in ({}, CARE, {**CARE, "question": "other"})]
     assert asked == [
         "where that person was in at least 3 of the last 4 steps",
