@@ -19,7 +19,7 @@ from accounting.settings import OPERATION_SECONDS
 from models.exceptions import TallyguardError
 from models.mechanisms import Raw
 from models.prior_files import load_population
-from models.priors import Population
+from models.priors import PLACE, Population
 from models.releases import Counts, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.embedded import prepared as prepared_run
 from stream_app.exceptions import SettingsError
@@ -315,6 +315,11 @@ def _left_out(priors: Path | None, files: dict[str, Path | None]) -> Iterator[Fi
 
 def _about_settings(subject: str, settings: Settings) -> Iterator[Finding]:
     yield _found("settings", subject, own=settings)
+    first, *further = settings.asked_in_all
+    if first.name != PLACE or further:
+        yield _found("asked", "question", what=first.what)
+    for each in further:
+        yield _found("asked_beside", "also_asked", what=each.what, name=each.name)
     if settings.grace_seconds is None:
         yield _found("no_grace", "grace_seconds")
     try:

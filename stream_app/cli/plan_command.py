@@ -309,9 +309,8 @@ def _print_plan(planned: ReleasePlan) -> None:
         f"Highest: the highest certified risk. {_attack_in_words(planned) if crowd is None else ''}".rstrip()
         + (f" {DISTANCE}" if crowd is None else "")
     )
-    for each in planned.view.group("headline"):
+    for each in planned.view.headlines:
         say(each.sentence)
-    _print_questions(planned)
     print_units(planned.units_as_json())
     if crowd is not None:
         _print_crowd(crowd)
@@ -332,22 +331,6 @@ def _print_plan(planned: ReleasePlan) -> None:
             f"Planned without the run's pseudonym_key. {why_otherwise} Name the key to plan what the run "
             "does."
         )
-
-
-def _print_questions(planned: ReleasePlan) -> None:
-    """The headline of each question, where there are several."""
-    from stream_app.watching.view import QUESTION_COLUMNS, SEVERAL_QUESTIONS
-
-    if not (asked := planned.view.by_question):
-        return
-    table = new_table()
-    for name in QUESTION_COLUMNS[:2]:
-        table.add_column(name, overflow="fold", min_width=len("Question"))
-    add_numbers(table, *QUESTION_COLUMNS[2:])
-    for each in asked:
-        table.add_row(*each.row)
-    stdout().print(table)
-    say(SEVERAL_QUESTIONS)
 
 
 def _print_sensors(planned: ReleasePlan) -> None:

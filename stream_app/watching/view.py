@@ -235,7 +235,8 @@ class About:
     def beside(self, name: str) -> About:
         """That of a further question, which the limit is not about."""
         own = next((each for each in self.asked if each.name == name), Question(name))
-        return replace(self, limit=None, asked=(own,))
+        others = (each for each in self.asked if each is not own)
+        return replace(self, limit=None, asked=(own, *others))
 
 
 ABOUT_NOTHING = About(ceiling_condition(None))
@@ -370,6 +371,11 @@ class View:
     def group(self, scope: str) -> tuple[Figure, ...]:
         """The figures whose names begin with the scope."""
         return tuple(each for each in self.figures if each.name.startswith(f"{scope}."))
+
+    @property
+    def headlines(self) -> tuple[Figure, ...]:
+        """The headline of each question, one after the other."""
+        return tuple(each for own in (self, *self.beside.values()) for each in own.group("headline"))
 
     def as_json(self) -> list[dict[str, Any]]:
         """All figures as JSON objects."""
