@@ -50,7 +50,7 @@ from stream_app.steps import (
 )
 from stream_app.steps.policy import announced_sensors, designs_of, policy_from
 from stream_app.watching.glossary import texts
-from stream_app.watching.prior_notes import basis_note
+from stream_app.watching.prior_notes import basis_note, places_note
 from stream_app.watching.web import parse_address
 from stream_app.watching.wording import DOWN, duration, habits_warning, shortened
 from stream_app.wire import load_activations, require_lines
@@ -58,6 +58,7 @@ from stream_app.wire import load_activations, require_lines
 Level = Literal["ok", "warning", "problem"]
 Loaded = TypeVar("Loaded")
 _ASKED_PEOPLE = 1_000  # enough for a median
+_LOOKED_AT = 10  # people whose places may be states: all are written by one program
 _FAR_OFF = 0.01  # of all people by weight, beyond which whole people are worth a word
 _NEVER_LEAVES = 0.999  # probability of one place above which a person is as good as always there
 
@@ -179,6 +180,11 @@ def _about_files(
         }
         if asked[settings.question] is not None:
             preflight.findings += _about_accounts(settings, population, registry)
+        said = places_note(
+            population, [each.locations for each in registry.sensors], range(min(len(population), _LOOKED_AT))
+        )
+        if said is not None and PLACE in asked:
+            preflight.findings.append(_found("places_like_states", priors or "priors", said=said))
         preflight.load("crowd.strangers", lambda: require_strangers(known, settings.crowd))
         preflight.findings += _about_crowd(settings, population, registry)
         designs = preflight.load("release policy", lambda: designs_of(settings.release))

@@ -35,7 +35,7 @@ from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
 from stream_app.watching.hindsight import SHARED_NOISE, Hindsight, PastHorizon, hindsight
 from stream_app.watching.people import NATS_PER_BIT
-from stream_app.watching.prior_notes import basis_note, check_note, posterior_note, radius_note
+from stream_app.watching.prior_notes import basis_note, check_note, places_note, posterior_note, radius_note
 from stream_app.watching.wording import (
     DOWN,
     UP,
@@ -146,6 +146,15 @@ def print_audits(
     if crowd is not None:
         say(f"In the crowd: {crowd_document(crowd, population)['condition']}.")
     if (note := basis_note(len(population), population.assumed, verdict)) is not None:
+        say(f"Note: {note}.")
+
+
+def print_places(
+    population: Population, planned: Schedule, people: Sequence[int], asked: Sequence[AskedQuestion]
+) -> None:
+    """A note where places are guessed that are probably states of one place."""
+    covered = [each.sensor.locations for step in planned.steps for each in step.releases]
+    if AskedQuestion() in asked and (note := places_note(population, covered, people)) is not None:
         say(f"Note: {note}.")
 
 

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import Cells, ContinuousAccountant, pack_state, unpack_state
-from accounting.continuous.account_state import digest_of
+from accounting.continuous import Cells, ContinuousAccountant, digest_of, pack_state, unpack_state
 from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.shadow import AttackedPart, MeanAttack, Shadow, recent_step_count
 from accounting.decisions.what_if import WhatIf

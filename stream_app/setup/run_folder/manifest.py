@@ -77,7 +77,8 @@ FIXED: Mapping[str, str] = {
     "`tallyguard ledger` or `plan` a schedule",
     "question": "ceilings before and after would answer different questions; to ask another one, give "
     "`tallyguard audit` or `plan` a schedule",
-    "also_asked": "steps so far have no figures of the others; start the run in a new folder to ask them",
+    "also_asked": "steps so far have no figures of others; to ask another one, give `tallyguard audit` or "
+    "`plan` a schedule",
     "questions": "ceilings before and after would answer different questions; give the other one a name of "
     "its own",
     "pseudonym_key": "people would have other pseudonyms than in the records so far",

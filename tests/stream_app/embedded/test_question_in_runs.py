@@ -148,7 +148,7 @@ def test_a_run_with_several_questions_goes_on_from_a_snapshot_and_from_its_log(
         run_on(folder, [DAY], settings=SEVERAL)
         assert outputs_of(folder) == outputs_of(several.folder), name
     assert not [said for said in caplog.messages if "not used" in said]
-    with pytest.raises(RunChangedError, match=r"also_asked was .*place.*late.*start the run in a new folder"):
+    with pytest.raises(RunChangedError, match=r"also_asked was .*place.*late.*no figures of others"):
         run_on(tmp_path / "log", [DAY], settings={**SEVERAL, "also_asked": ["place"]})
     found = settings_of_run(several.folder, Settings())
     assert (found.question, found.also_asked) == ("care", ("place", "late"))

@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
-from models.releases import SensorRelease, StepSchedule
+from models.releases import Schedule, SensorRelease, StepSchedule
+from stream_app.analysis.planning import plan_schedule
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedAccounts, SavedPeople
 from stream_app.kafka.deployment.deployment import Deployment
@@ -148,3 +149,6 @@ def test_states_of_one_place_stay_states_of_one_place_on_their_way_to_a_worker(t
             releases = () if step == 1 else (SensorRelease(at_b, Raw()),)
             each.apply(Decided(StepSchedule(step, releases)))
         assert each.summary().most_risk == pytest.approx(best, rel=1e-6)
+    counts = Schedule.raw([[1], [], [1]])
+    planned = plan_schedule(deployment.settings, counts, Population.pack([HABITS], NAMES))
+    assert planned.steps[-1].risks.most_risk == pytest.approx(best, rel=1e-6)
