@@ -25,7 +25,7 @@ from models.exceptions import ArgumentError, PriorError
 from models.mechanisms import MECHANISMS
 from models.priors import Evidence, MovementPrior, Population, Question
 from models.releases import Schedule
-from stream_app.watching.prior_notes import basis_note, crowd_note, posterior_note, radius_note
+from stream_app.watching.prior_notes import basis_note, crowd_note, places_note, posterior_note, radius_note
 from stream_app.watching.wording import DOWN
 from tallyguard.results import (
     Marks,
@@ -37,7 +37,6 @@ from tallyguard.results import (
     nats,
     new_axes,
     noted,
-    places_note,
     plot_ceilings,
     seen_under,
 )
@@ -340,7 +339,8 @@ def _notes(
     """What must be said of the priors, and of places that are probably none, where places are asked."""
     chosen = range(len(population)) if people is None else people
     said = basis_note(len(population), population.assumed)
-    places = None if asked else places_note(population, schedule, chosen)
+    covered = [each.sensor.locations for step in schedule.steps for each in step.releases]
+    places = None if asked else places_note(population, covered, chosen)
     return "; ".join(each for each in (said, places) if each) or None
 
 

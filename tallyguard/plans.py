@@ -28,6 +28,7 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import settings_error
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import WHOLE_LOG, epsilon_in_words, why_no_epsilon
+from tallyguard.audits import questions_of
 from tallyguard.results import People, Table, new_axes, noted, seen_under
 
 if TYPE_CHECKING:
@@ -43,13 +44,13 @@ class Plan(Table):
         mistakes: int,
         horizon: int,
         note: str | None = None,
-        question: Question | None = None,
+        questions: Sequence[Question] = (),
     ) -> None:
         self.details = details
         self.note = note
-        self.question = question
-        """What the budget is about, where it is not which place in every step."""
-        asked = "" if question is None else f" (question {question.name}: {question.what})"
+        self.questions = tuple(questions)
+        """First what the budget is about; none where it is which place in every step."""
+        asked = "".join(f" (question {each.name}: {each.what})" for each in self.questions[:1])
         self._of = f"in at least {horizon - mistakes} of any {horizon} steps in a row{asked}"
 
     def caption(self) -> str:
@@ -78,6 +79,17 @@ class Plan(Table):
         sensors = self.details.sensors()
         return {name: [getattr(each, name) for each in sensors] for name in _SENSOR_COLUMNS}
 
+    @property
+    def by_question(self) -> Mapping[str, Mapping[str, float | None]]:
+        """Of each of several questions guess, attack, ceiling and added risk, by name.
+
+        Each is a mean over people at the step where releases added most to that question.
+        """
+        return {
+            each.name: {figure.kind.name: figure.value for figure in each.figures}
+            for each in self.details.view.by_question
+        }
+
     def plot(self, axes: Axes | None = None) -> Axes:
         """The people's ceilings, attack and guess after each step; needs matplotlib."""
         axes = new_axes() if axes is None else axes
@@ -96,21 +108,27 @@ def plan(
     mistakes: int = 1,
     *,
     horizon: int = 10,
-    question: Question | None = None,
+    question: Question | Sequence[Question] | None = None,
     **budget: Any,
 ) -> Plan:
     """What a run would release of the schedule under a risk budget, with the least error.
 
     ``budget`` are the settings of ``[release.budget]``, such as ``added=0.05`` or ``risk=0.5, share=0.01``;
-    the schedule's mechanisms are the best there may be. With a ``question`` the budget is about that.
-    :class:`TallyguardError` without a limit.
+    the schedule's mechanisms are the best there may be. With a ``question`` the budget is about that, and of
+    several about the first; each has its figures in ``by_question``. :class:`TallyguardError` without a
+    limit.
     """
-    population = seen_under(schedule, people)
-    asked = None if question is None or question.is_place else question
-    if asked is not None:
-        population = asked.asked_of(population)
+    population, asked = seen_under(schedule, people), questions_of(question)
     release = {"mechanism": BUDGET, "budget": budget}
-    given = {"release": release, "horizon": horizon, "mistakes": mistakes}
+    given: dict[str, Any] = {"release": release, "horizon": horizon, "mistakes": mistakes}
+    if asked:
+        tables = {
+            each.name: {"groups": each.groups, "weights": each.weights or ()}
+            for each in asked
+            if each != Question()
+        }
+        given |= {"question": asked[0].name, "also_asked": [each.name for each in asked[1:]]}
+        given["questions"] = tables
     try:
         settings = Settings.model_validate(given)
         details = plan_schedule(settings, schedule, population)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from accounting.exposure import Exposure
 from models.exceptions import PriorError, ScheduleError
-from models.priors import MovementPrior, Population, states_that_look_like_places
+from models.priors import MovementPrior, Population
 from models.releases import Schedule
 from stream_app.watching.wording import NEAREST, UP, shortened, significant
 
@@ -216,20 +216,6 @@ def ceiling_in_100(chance: float) -> str:
 def nats(amount: float) -> str:
     """A bound on information, in nats: three decimals, or two digits below 0.001, rounded up."""
     return significant(amount, 2, UP) if 0.0 < amount < 0.001 else shortened(amount, 3, UP)
-
-
-def places_note(population: Population, schedule: Schedule, people: Iterable[int]) -> str | None:
-    """What is said of a prior whose places look like states of one place; None where none does."""
-    covered = [each.sensor.locations for step in schedule.steps for each in step.releases]
-    for person in people:
-        found = states_that_look_like_places(population.chain(person), covered)
-        if found is not None:
-            return (
-                f"places {', '.join(map(str, found))} look like states of one place (habits of second order: "
-                "what follows them is the same or apart, and no sensor tells them apart), but are guessed as "
-                "places: if they are states, give them one place, or use second_order"
-            )
-    return None
 
 
 def noted(note: str | None) -> str:

@@ -3,7 +3,7 @@
 # mypy: implicit-reexport
 # ruff: noqa: F401
 
-from accounting.continuous.account_state import pack_state, unpack_state
+from accounting.continuous.account_state import digest_of, pack_state, unpack_state
 from accounting.continuous.accountant import AccountantView, ContinuousAccountant, PersonRisks
 from accounting.continuous.cascade import Units
 from accounting.continuous.people import (

@@ -106,6 +106,15 @@ class Question:
         hours = "" if self.weights is None else " that are asked about"
         return f"{self.what} in at least {right} of {steps} steps{hours}"
 
+    def asks(self, horizon: int, mistakes: int) -> str:
+        """What is to be told of a horizon: "where that person was in each of the last 10 steps"."""
+        steps = f"the last {horizon} steps"
+        many = "each" if mistakes == 0 else f"at least {horizon - mistakes}"
+        if self.weights is not None:
+            many = "each" if mistakes == 0 else f"all but {mistakes}"
+            steps = f"those of {steps} that are asked about"
+        return f"{self.what.replace('a person', 'that person')} in {many} of {steps}"
+
     @property
     def what(self) -> str:
         """What is told of a person in a step: "where a person was", "whether a person was at clinic"."""

@@ -6,8 +6,8 @@ schedule and pseudonym key stay the same: people are split by pseudonym where re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -36,6 +36,7 @@ from stream_app.steps.policy import BudgetPolicy, Decided, undecided_step
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.view import ABOUT_NOTHING, About, Moment, View
 from stream_app.watching.wording import habits_warning
+from stream_app.wire import RiskSummary as Recorded
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class PlannedStep:
     decided: Decided
     risks: RiskSummary
     attack: MeanAttack | None = None  # None where none was measured
+    questions: Mapping[str, Recorded] = field(default_factory=dict)  # the same by each further question
 
     def as_json(self, crowd: RiskSummary | None = None, *, leads: bool = False) -> dict[str, Any]:
         """The step as a JSON object: the releases in the form of a schedule file.
@@ -136,6 +138,7 @@ class ReleasePlan:
             in_crowd = crowd[index].mean_risk if crowd and self.adversary == INFORMED else None
             moment = Moment.planned(ceilings, step.attack, in_crowd)._replace(guess=guess)
             found.note(moment, None, step.decided.why)
+            found.note_beside(step.questions)
         return found
 
     @property
@@ -201,6 +204,7 @@ class ReleasePlan:
                 "at_risk": {f"{level:g}": share for level, share in personas.shares.items()},
             },
             "figures": self.view.as_json(),
+            **({"questions": [each.as_json() for each in asked]} if (asked := self.view.by_question) else {}),
             "differential_privacy_by_unit": self.units_as_json(),
         }
 
@@ -268,7 +272,8 @@ def _decided(
         people.apply(decided)
         if so_far is not None and crowds is not None:
             so_far.note(decided.accounted, crowds)
-        steps.append(PlannedStep(decided, accountant.summary(), people.mean_attack()))
+        questions = {each.settings.question: each.summary() for each in people.beside}
+        steps.append(PlannedStep(decided, accountant.summary(), people.mean_attack(), questions))
         progress(next(numbers), all_steps)
     is_whole = not decides and not any(s.risks.not_reached for s in steps)
     by_names = crowd is not None or accountant.settings.refines  # the crowd's coins go by names

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -18,7 +19,7 @@ from accounting.settings import OPERATION_SECONDS
 from models.exceptions import TallyguardError
 from models.mechanisms import Raw
 from models.prior_files import load_population
-from models.priors import Population
+from models.priors import PLACE, Population
 from models.releases import Counts, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.embedded import prepared as prepared_run
 from stream_app.exceptions import SettingsError
@@ -49,7 +50,7 @@ from stream_app.steps import (
 )
 from stream_app.steps.policy import announced_sensors, designs_of, policy_from
 from stream_app.watching.glossary import texts
-from stream_app.watching.prior_notes import basis_note
+from stream_app.watching.prior_notes import basis_note, places_note
 from stream_app.watching.web import parse_address
 from stream_app.watching.wording import DOWN, duration, habits_warning, shortened
 from stream_app.wire import load_activations, require_lines
@@ -57,6 +58,7 @@ from stream_app.wire import load_activations, require_lines
 Level = Literal["ok", "warning", "problem"]
 Loaded = TypeVar("Loaded")
 _ASKED_PEOPLE = 1_000  # enough for a median
+_LOOKED_AT = 10  # people whose places may be states: all are written by one program
 _FAR_OFF = 0.01  # of all people by weight, beyond which whole people are worth a word
 _NEVER_LEAVES = 0.999  # probability of one place above which a person is as good as always there
 
@@ -170,7 +172,19 @@ def _about_files(
     if settings is not None and not settings.late and any(each.corrections for each in registry.sensors):
         preflight.findings.append(_found("unpublished_corrections", path or "sensors"))
     if settings is not None:
-        preflight.findings += _about_accounts(settings, population, registry)
+        asked = {
+            each.question: preflight.load(
+                f"questions.{each.question}", partial(each.horizon_settings(0).asked_of, population)
+            )
+            for each in (settings, *settings.beside)
+        }
+        if asked[settings.question] is not None:
+            preflight.findings += _about_accounts(settings, population, registry)
+        said = places_note(
+            population, [each.locations for each in registry.sensors], range(min(len(population), _LOOKED_AT))
+        )
+        if said is not None and PLACE in asked:
+            preflight.findings.append(_found("places_like_states", priors or "priors", said=said))
         preflight.load("crowd.strangers", lambda: require_strangers(known, settings.crowd))
         preflight.findings += _about_crowd(settings, population, registry)
         designs = preflight.load("release policy", lambda: designs_of(settings.release))
@@ -307,6 +321,11 @@ def _left_out(priors: Path | None, files: dict[str, Path | None]) -> Iterator[Fi
 
 def _about_settings(subject: str, settings: Settings) -> Iterator[Finding]:
     yield _found("settings", subject, own=settings)
+    first, *further = settings.asked_in_all
+    if first.name != PLACE or further:
+        yield _found("asked", "question", what=first.what)
+    for each in further:
+        yield _found("asked_beside", "also_asked", what=each.what, name=each.name)
     if settings.grace_seconds is None:
         yield _found("no_grace", "grace_seconds")
     try:

@@ -16,6 +16,7 @@ from accounting.exposure.crowd import CrowdAdversary
 from accounting.ledgers import PrivacyAccount, ZcdpSpend
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
+from models.priors import PLACE, Question
 from models.releases import Sensor, SensorRelease
 from stream_app.analysis.checked_run import SUMMARY, CheckedRun, check_run
 from stream_app.analysis.run_lines import public_releases
@@ -31,12 +32,12 @@ from stream_app.setup.run_folder.run_settings import (
     designs_of_run,
     load_account,
     load_run,
-    question_of_run,
+    questions_of_run,
 )
 from stream_app.setup.settings import Settings
 from stream_app.steps import condition_of
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
-from stream_app.watching.view import About, Figure, Moment, View, errors, spent
+from stream_app.watching.view import About, Figure, View, errors, spent
 from stream_app.watching.wording import StepTimes, spent_in_words
 from stream_app.wire import (
     DecisionReason,
@@ -283,11 +284,16 @@ class RunLog:
         return self.times.when(step)
 
     @cached_property
+    def asked(self) -> tuple[Question, ...]:
+        """The questions, first what the rule and all figures without a name of one are about."""
+        return questions_of_run(self.settings)
+
+    @cached_property
     def view(self) -> View:
         """Every figure that is shown of the run."""
-        found = View(About(self.condition, self.times, self.limit, self.is_raised))
+        found = View(About(self.condition, self.times, self.limit, self.is_raised, self.asked))
         for summary in self.summaries:
-            found.note(Moment.of(summary), summary.over_limit, self.reasons.get(summary.step))
+            found.note_summary(summary, self.reasons.get(summary.step))
         return found
 
     @property
@@ -316,7 +322,7 @@ class RunLog:
             sharpen_above=stored.get("sharpen_above"),
             within_nats=self.within_nats,
             calendar=calendar_of_run(stored),
-            question=question_of_run(stored),
+            question=None if self.asked[0].name == PLACE else self.asked[0],
         )
 
 

@@ -35,7 +35,7 @@ from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
 from stream_app.watching.hindsight import SHARED_NOISE, Hindsight, PastHorizon, hindsight
 from stream_app.watching.people import NATS_PER_BIT
-from stream_app.watching.prior_notes import basis_note, check_note, posterior_note, radius_note
+from stream_app.watching.prior_notes import basis_note, check_note, places_note, posterior_note, radius_note
 from stream_app.watching.wording import (
     DOWN,
     UP,
@@ -78,12 +78,15 @@ def audit_people(
 def questions_asked(
     names: Sequence[str] | None, at: Sequence[str] | None, settings: Settings | None, *, is_one: bool
 ) -> list[AskedQuestion]:
-    """What ``--question`` and ``--at`` ask, each once; which place where nothing is said.
+    """What ``--question`` and ``--at`` ask, each once; if nothing, what the settings ask, or which place.
 
     A usage error for an unknown one, and for several where ``is_one`` is all that can be asked.
     """
     found = [] if not at else [AskedQuestion(" or ".join(at), {" or ".join(at): tuple(at)})]
-    for name in dict.fromkeys(names or ([] if at else [PLACE])):
+    if not names and not at:
+        names = [PLACE] if settings is None else [settings.question, *settings.also_asked]
+        names = names[:1] if is_one else names
+    for name in dict.fromkeys(names or ()):
         if name != PLACE and (settings is None or name not in settings.questions):
             known = ", ".join([PLACE, *(() if settings is None else settings.questions)])
             raise typer.BadParameter(
@@ -143,6 +146,15 @@ def print_audits(
     if crowd is not None:
         say(f"In the crowd: {crowd_document(crowd, population)['condition']}.")
     if (note := basis_note(len(population), population.assumed, verdict)) is not None:
+        say(f"Note: {note}.")
+
+
+def print_places(
+    population: Population, planned: Schedule, people: Sequence[int], asked: Sequence[AskedQuestion]
+) -> None:
+    """A note where places are guessed that are probably states of one place."""
+    covered = [each.sensor.locations for step in planned.steps for each in step.releases]
+    if AskedQuestion() in asked and (note := places_note(population, covered, people)) is not None:
         say(f"Note: {note}.")
 
 

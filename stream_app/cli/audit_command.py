@@ -181,6 +181,7 @@ def audit(
         print_json(document)
         return
     answers.print_audits(audits, within, crowd, population, verdict, asked)
+    answers.print_places(population, planned, chosen, asked)
     for each, explanation in zip(audits, explanations, strict=False):  # without --why there are none
         answers.print_explanation(each.person, explanation, within)
     if past is not None:

@@ -309,7 +309,7 @@ def _print_plan(planned: ReleasePlan) -> None:
         f"Highest: the highest certified risk. {_attack_in_words(planned) if crowd is None else ''}".rstrip()
         + (f" {DISTANCE}" if crowd is None else "")
     )
-    for each in planned.view.group("headline"):
+    for each in planned.view.headlines:
         say(each.sentence)
     print_units(planned.units_as_json())
     if crowd is not None:

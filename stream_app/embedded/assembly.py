@@ -12,10 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from accounting.continuous import ContinuousAccountant
-from accounting.continuous.crowd import CrowdAccount
 from accounting.ledgers import PrivacyAccount
 from models.calendar import Days
 from models.exceptions import TallyguardError
@@ -47,6 +45,7 @@ from stream_app.setup.run_folder.people_record import (
 )
 from stream_app.setup.run_folder.record import DESCRIPTION, Author
 from stream_app.setup.run_folder.run_settings import (
+    UNLESS_SET,
     counted_again,
     facts_if_set,
     mechanisms_of_windows,
@@ -107,8 +106,6 @@ logger = logging.getLogger(__name__)
 
 FILE = "accountant.snapshot"
 
-Snapshotted: TypeAlias = ContinuousAccountant | CrowdAccount
-
 MOST_EXPOSED = 10
 """People named in the risk summaries of an output folder, unless the settings say otherwise."""
 
@@ -127,30 +124,30 @@ class SnapshotCache:
         self._saved_at: float | None = None
         self._saved_step = 0  # nothing to spare before there is a step
 
-    def save_sometimes(self, account: Snapshotted, commit: Commit, now_seconds: float) -> None:
+    def save_sometimes(self, accounts: Accounts, commit: Commit, now_seconds: float) -> None:
         """Save if steps closed and the last snapshot is ``every_seconds`` old; call after a commit."""
         if self._saved_at is None:
             self._saved_at = now_seconds
         is_time = 0 < self._every_seconds <= now_seconds - self._saved_at
-        if is_time and account.next_step != self._saved_step:
+        if is_time and accounts.next_step != self._saved_step:
             self._saved_at = now_seconds
-            self.save(account, commit)
+            self.save(accounts, commit)
 
-    def save(self, account: Snapshotted, commit: Commit) -> None:
+    def save(self, accounts: Accounts, commit: Commit) -> None:
         """Save the state after the last commit."""
-        self._saved_step = account.next_step
-        state = account.snapshot()
+        self._saved_step = accounts.next_step
+        state = accounts.snapshot()
         decisions = [commit.lengths["decisions"], commit.digests["decisions"]]
-        heading = self._heading(account.next_step, decisions, state)
+        heading = self._heading(accounts.next_step, decisions, state)
         try:
             replace_file(self._folder / FILE, json.dumps(heading).encode() + b"\n" + state, SECRET_MODE)
         except DiskFullError as error:
             logger.warning("no snapshot is kept, a restart takes longer: %s", error)
 
-    def restore(self, account: Snapshotted, limit_step: int) -> bool:
-        """Bring the account as far as the snapshot goes, if it is sound and not beyond ``limit_step``.
+    def restore(self, accounts: Accounts, limit_step: int) -> bool:
+        """Bring the accounts as far as the snapshot goes, if it is sound and not beyond ``limit_step``.
 
-        False when that failed half way: the account must be replaced by a new one then.
+        False when that failed half way: the accounts must be replaced by new ones then.
         """
         path = self._folder / FILE
         if not path.exists():
@@ -160,8 +157,8 @@ class SnapshotCache:
             logger.warning("%s does not fit and is not used; the decisions are applied again", path)
             return True
         try:
-            account.restore(state)
-            self._saved_step = account.next_step
+            accounts.restore(state)
+            self._saved_step = accounts.next_step
         except (TallyguardError, ValueError, KeyError) as error:
             logger.warning("%s is of another version and is not used: %s", path, error)
             return False
@@ -433,9 +430,7 @@ def run(
                 clock=clock,
                 step_clock=step_clock,
                 observer=Observers([observer, panel, *totals]),
-                snapshot=lambda now: snapshots.save_sometimes(
-                    accounted.accounts.whole, journal.last_commit, now
-                ),
+                snapshot=lambda now: snapshots.save_sometimes(accounted.accounts, journal.last_commit, now),
             )
             return runner.run(lambda: request.is_set, keep_open=options.keep_open)
     finally:
@@ -459,7 +454,7 @@ def _accounts_of_snapshot(
         )
 
     accounts = new()
-    if settings.needs_every_step or snapshots.restore(accounts.whole, journal.last_commit.next_step):
+    if settings.needs_every_step or snapshots.restore(accounts, journal.last_commit.next_step):
         return accounts
     return new()  # a restore that failed half way leaves an accountant that must not be used
 
@@ -502,7 +497,7 @@ def make_manifest(
 ) -> dict[str, Any]:
     """What must not change while an output folder is continued: values and fingerprints, no secret."""
     population = people.population
-    said = {*ACCOUNTED_WITH, "release", "priors_check"} - {"timezone", "holidays", "question", "questions"}
+    said = {*ACCOUNTED_WITH, "release", "priors_check"} - set(UNLESS_SET)
     fixed = settings.model_dump(mode="json", include=said) | facts_if_set(settings)
     schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
     windows = mechanisms_of_windows(plan.registry)

@@ -24,6 +24,7 @@ from stream_app.setup.release_settings import (
     CROWD,
     INFORMED,
     AdversaryName,
+    BudgetSettings,
     CrowdSettings,
     ReleaseSettings,
 )
@@ -166,8 +167,11 @@ class Settings(BaseSettings):
     question: str = PLACE
     """what must not be told of people: place = which place they were at in each step; or one of [questions].
     Ceilings, thresholds and the risk budget are about it"""
+    also_asked: NameList = ()
+    """further questions whose guess, attack and ceiling are computed beside: place, or some of [questions].
+    Each takes as long as the first"""
     questions: dict[str, QuestionSettings] = {}
-    """further questions by name, for question and for `audit --question`"""
+    """further questions by name, for question, also_asked and `audit --question`"""
     horizon: int = OPTION_SETTINGS["horizon"].field()
     mistakes: int = OPTION_SETTINGS["mistakes"].field()
     thresholds: NumberList = (0.01, 0.05, 0.1, 0.25, 0.5)
@@ -331,11 +335,14 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"questions must have names other than {PLACE}, which is the one without a table"
             )
-        if self.question != PLACE and self.question not in self.questions:
-            known = ", ".join([PLACE, *self.questions])
-            raise ValueError(
-                f"question must be one of {known}, got {self.question}; define it in [questions]"
-            )
+        known, asked = [PLACE, *self.questions], [self.question, *self.also_asked]
+        for setting, name in zip(["question", *["also_asked"] * len(self.also_asked)], asked, strict=True):
+            if name not in known:
+                raise ValueError(
+                    f"{setting} must be one of {', '.join(known)}, got {name}; define it in [questions]"
+                )
+            if asked.count(name) > 1:
+                raise ValueError(f"question and also_asked must name each question once, got {name} twice")
         for name in self.questions:
             self.asked(name)
         return self
@@ -345,6 +352,25 @@ class Settings(BaseSettings):
         if name == PLACE:
             return Question()
         return self.questions[name].asked(name, self.step_seconds)
+
+    @property
+    def asked_first(self) -> Question | None:
+        """What ceilings, thresholds and the risk budget are about; None for which place."""
+        return None if self.question == PLACE else self.asked(self.question)
+
+    @property
+    def asked_in_all(self) -> tuple[Question, ...]:
+        """Every question: first what ceilings, thresholds and the risk budget are about."""
+        return tuple(map(self.asked, (self.question, *self.also_asked)))
+
+    @property
+    def beside(self) -> tuple[Settings, ...]:
+        """Those of each further question, as if it were the only one; the limit is not about it."""
+        release = self.release.model_copy(update={"budget": BudgetSettings()})
+        return tuple(
+            self.model_copy(update={"question": name, "also_asked": (), "release": release})
+            for name in self.also_asked
+        )
 
     @model_validator(mode="after")
     def _mistakes_fit(self) -> Settings:
@@ -408,7 +434,7 @@ class Settings(BaseSettings):
             decided=self.refined_limit,
             within_nats=0.0 if self.priors_check is None else self.priors_check.within_nats,
             calendar=self.calendar(first_slot),
-            question=None if self.question == PLACE else self.asked(self.question),
+            question=self.asked_first,
         )
 
     def masked(self) -> dict[str, Any]:

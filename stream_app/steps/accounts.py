@@ -6,14 +6,15 @@ count. So accounts are brought up to date from a log of decisions alone, and a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import Cells, ContinuousAccountant
+from accounting.continuous import Cells, ContinuousAccountant, digest_of, pack_state, unpack_state
 from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.shadow import AttackedPart, MeanAttack, Shadow, recent_step_count
 from accounting.decisions.what_if import WhatIf
@@ -36,11 +37,14 @@ class Accounts(NamedTuple):
     """The account against an adversary who knows where all other people are, and the one against the crowd's.
 
     ``decides`` says whether a risk budget limits the crowd account; by default it limits the informed one.
+    ``beside`` are the same people's accounts for each further question that the settings ask, at the same
+    step; no limit is about these.
     """
 
     informed: ContinuousAccountant
     crowd: CrowdAccount | None = None
     decides: bool = False
+    beside: tuple[Accounts, ...] = ()
 
     @classmethod
     def of(
@@ -55,25 +59,65 @@ class Accounts(NamedTuple):
         shares = people_shares(pseudonyms, settings.kafka.partitions)
         apart = settings.has_crowd  # in a crowd people with equal priors still differ
         informed = ContinuousAccountant(population, horizon, effective_from, shares, apart, population.told)
+        beside = tuple(
+            cls.of(
+                *(each, replace(horizon, decided=None, question=each.asked_first), population, pseudonyms),
+                effective_from,
+            )
+            for each in settings.beside
+        )
         if not settings.has_crowd:
-            return cls(informed)
+            return cls(informed, beside=beside)
         decides = settings.adversary == CROWD
         limit = settings.refined_limit if decides else None
         adversary = settings.crowd_adversary
         crowd = CrowdAccount(informed, adversary, pseudonyms, limit, population.weights)
-        return cls(informed, crowd, decides)
+        return cls(informed, crowd, decides, beside)
 
     def held_by(self, settings: Settings, people: tuple[str, ...], cells: Cells) -> Accounts:
         """These accounts before any step, with people in a snapshot's cells; in a crowd, each in its own."""
         if self.crowd is not None:
             return self
         shares = people_shares(people, settings.kafka.partitions)
-        return self._replace(informed=self.informed.held_by(people, cells, shares))
+        beside = tuple(each.held_by(settings, people, cells) for each in self.beside)
+        return self._replace(informed=self.informed.held_by(people, cells, shares), beside=beside)
+
+    @property
+    def next_step(self) -> int:
+        """The step that is applied next."""
+        return self.informed.next_step
+
+    def snapshot(self) -> bytes:
+        """The state of all accounts, equal for equal histories."""
+        states = [each.whole.snapshot() for each in (self, *self.beside)]
+        if len(states) == 1:
+            return states[0]
+        named = {f"question_{k}": np.frombuffer(state, np.uint8) for k, state in enumerate(states)}
+        return pack_state(self._cells, named)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Load the :meth:`snapshot` of accounts of the same people and questions.
+
+        After a :class:`~accounting.exceptions.SnapshotError` these accounts must not be used.
+        """
+        if not self.beside:
+            self.whole.restore(snapshot)
+            return
+        everyone = (self, *self.beside)
+        like = {f"question_{k}": np.zeros(0, np.uint8) for k in range(len(everyone))}
+        stored = unpack_state(snapshot, self._cells, {}, like)
+        for name, each in zip(like, everyone, strict=True):
+            each.whole.restore(stored[name].tobytes())
 
     @property
     def whole(self) -> ContinuousAccountant | CrowdAccount:
         """The account that holds the state of both."""
         return self.informed if self.crowd is None else self.crowd
+
+    @property
+    def _cells(self) -> dict[str, object]:
+        """Who shares an account by each question: a partition keeps that of the first only."""
+        return {"accounts": [digest_of(each.informed.holders.account) for each in (self, *self.beside)]}
 
     @property
     def deciding(self) -> CrowdAccount | None:
@@ -89,19 +133,32 @@ class Accounts(NamedTuple):
         self.informed.apply(step)
         if self.crowd is not None:
             self.crowd.apply(step, crowds)
+        for each in self.beside:
+            each.apply(step, crowds)
 
     def with_people(self, newcomers: Accounts) -> Accounts:
         """These accounts and those of other people, at the same step, as one."""
-        informed = self.informed.with_people(newcomers.informed)
-        if self.crowd is None or newcomers.crowd is None:
-            return self._replace(informed=informed)
-        return self._replace(informed=informed, crowd=self.crowd.with_people(newcomers.crowd, informed))
+        informed, crowd = self.informed.with_people(newcomers.informed), None
+        if self.crowd is not None and newcomers.crowd is not None:
+            crowd = self.crowd.with_people(newcomers.crowd, informed)
+        both = zip(self.beside, newcomers.beside, strict=True)
+        beside = tuple(own.with_people(others) for own, others in both)
+        return self._replace(informed=informed, crowd=crowd, beside=beside)
 
     def of_people(self, people: NDArray[np.int64]) -> Accounts:
         """The accounts of some of the people, by position."""
         informed = self.informed.of_people(people)
         crowd = None if self.crowd is None else self.crowd.of_people(people, informed)
-        return self._replace(informed=informed, crowd=crowd)
+        beside = tuple(each.of_people(people) for each in self.beside)
+        return self._replace(informed=informed, crowd=crowd, beside=beside)
+
+    def reveal_next(self, names: Collection[str]) -> None:
+        """Count on nobody of these in a crowd at the next step: their habits have changed."""
+        if self.crowd is not None:
+            there = [i for i, name in enumerate(self.informed.people) if name in names]
+            self.crowd.others.reveal_next(np.array(there, dtype=np.int64))
+        for each in self.beside:
+            each.reveal_next(names)
 
     def crowd_summary(self) -> CrowdSummary | None:
         """The last step in a few numbers against the crowd adversary; None where that is not computed."""
@@ -114,7 +171,8 @@ class PeopleAccounts:
     Beside ``accounts`` it has the attack that is reported with the ceilings, and under a risk budget
     questions about the next step (``what_if``). ``partition`` is said in summaries; ``has_windows`` as for
     :class:`accounting.decisions.what_if.WhatIf`. ``most_exposed`` people are :meth:`named` by their
-    ``pseudonyms`` (N,), which default to the accountant's own names.
+    ``pseudonyms`` (N,), which default to the accountant's own names. ``beside`` are the same people by each
+    further question.
     """
 
     def __init__(
@@ -132,6 +190,7 @@ class PeopleAccounts:
         self._most_exposed, self._pseudonyms = most_exposed, pseudonyms
         self._shadow: Shadow | None = None
         self.what_if: WhatIf | None = None
+        self.beside: tuple[PeopleAccounts, ...] = ()
         self.use(accounts)
 
     def use(self, accounts: Accounts) -> None:
@@ -143,6 +202,14 @@ class PeopleAccounts:
         if (limit := self.settings.decided_limit) is not None:
             has_windows = self._has_windows
             self.what_if = WhatIf(accounts.informed, limit, accounts.deciding, has_windows=has_windows)
+        if not self.beside:
+            self.beside = tuple(
+                PeopleAccounts(settings, own, partition=self.partition, pseudonyms=self._pseudonyms)
+                for settings, own in zip(self.settings.beside, accounts.beside, strict=True)
+            )
+            return
+        for people, own in zip(self.beside, accounts.beside, strict=True):
+            people.use(own)
 
     def bind(self, policy: Policy) -> None:
         """Let a policy under a risk budget ask these people."""
@@ -183,16 +250,20 @@ class PeopleAccounts:
         if self.what_if is not None:  # first: it looks at the accounts before this step
             self.what_if.note(decided.schedule, decided.crowds)
         self.accounts.apply(decided.accounted, decided.crowds)
-        if self._shadow is not None:
-            self._shadow.note(decided.accounted)
+        self._note(decided.accounted)
+
+    def _note(self, step: StepSchedule) -> None:
+        for each in (self, *self.beside):
+            if each._shadow is not None:
+                each._shadow.note(step)
 
     def restore(self, steps: Iterable[Decided], on_progress: Callable[[], None] = lambda: None) -> None:
         """Take steps of the log, in order, from :attr:`first_to_restore` on; the new ones are applied."""
         for decided in steps:
             if decided.schedule.step >= self.next_step:
                 self.apply(decided)
-            elif self._shadow is not None:
-                self._shadow.note(decided.accounted)
+            else:
+                self._note(decided.accounted)
             on_progress()
 
     @property
@@ -218,6 +289,7 @@ class PeopleAccounts:
         return summary_message(
             *(self.accountant.summary(), self.partition, self.assumed, self.mean_attack()),
             *(self.accounts.crowd_summary(), self.over_limit(self.standing)),
+            {each.settings.question: each.summary() for each in self.beside},
         )
 
     def named(self, summary: RiskSummary) -> RiskSummary:

@@ -69,11 +69,13 @@ def summary_message(
     attack: MeanAttack | None = None,
     crowd: CrowdSummary | None = None,
     over_limit: OverLimitCounts | None = None,
+    questions: Mapping[str, RiskSummary] | None = None,
 ) -> RiskSummary:
     """The packed summary of a step as a message; levels become texts, as JSON keys are.
 
     ``assumed`` says what habits are based on where none were measured; ``attack`` is None if none was tried,
-    ``crowd`` if risks in the crowd are not computed, ``over_limit`` if no rule is set.
+    ``crowd`` if risks in the crowd are not computed, ``over_limit`` if no rule is set. ``questions`` are the
+    summaries of further questions, by name.
     """
     return RiskSummary(
         step=summary.step,
@@ -90,6 +92,7 @@ def summary_message(
         chains=summary.chains,
         crowd=crowd,
         over_limit=over_limit,
+        questions=questions or None,
     )
 
 

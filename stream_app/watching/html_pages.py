@@ -12,6 +12,7 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from stream_app.watching.view import QUESTION_COLUMNS, SEVERAL_QUESTIONS
 from stream_app.watching.wording import (
     ATTACK,
     DISTANCE,
@@ -48,6 +49,8 @@ def templates_of(package: str) -> Environment:
         "ATTACK": ATTACK,
         "DISTANCE": DISTANCE,
         "LEVELS": LEVELS,
+        "QUESTION_COLUMNS": QUESTION_COLUMNS,
+        "SEVERAL_QUESTIONS": SEVERAL_QUESTIONS,
         "holds_sentences": _holds_sentences,
         "level_rows": level_rows,
     }

@@ -348,6 +348,7 @@ class EngineMetrics(Observer):
         for name in (*_OF_SUMMARY, *_ATTACK, "headline_step"):
             self.meters.show(name, 0.0)
         self.meters.show_each("headline", dict.fromkeys(HEADLINE, 0.0))
+        self.meters["question_mean"].clear()
         self._budget.show_nobody()
         self._crowd.show_nobody(self._levels)
         self.meters.show_each("sensor_information_bits", dict.fromkeys(self._sensors, 0.0))
@@ -465,6 +466,12 @@ class EngineMetrics(Observer):
         for name, end in _ATTACK.items():
             self.meters.show(name, getattr(summary.attack, end, inf) if summary.people else 0.0)
         self._crowd.accounted(summary.crowd)
+        first, further = self._figures.about.asked[0].name, summary.questions or {}
+        for name, each in ({first: summary, **further} if further else {}).items():
+            means = {"guess": each.mean_baseline, "attack": getattr(each.attack, "success", inf)}
+            means |= {"ceiling": each.mean_risk, "added": each.mean_added}
+            for figure, value in means.items():
+                self.meters.show("question_mean", value, name, figure)
 
 
 def label(number: float | str) -> str:

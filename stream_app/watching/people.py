@@ -133,6 +133,12 @@ class Accounted(Protocol):
         """What the habits of people who were not measured rest on; None if all were measured."""
 
 
+def standing_of(parts: Sequence[Accounted]) -> Standing:
+    """Copies of all people's figures after the last step that every part has accounted."""
+    each = [Standing.of(part.accountant, part.pseudonyms, part.crowd) for part in parts]
+    return each[0] if len(each) == 1 else Standing.together(each)
+
+
 class PeopleView:
     """What can be asked about people, on the engine's thread, except :meth:`explain` and :meth:`hindsight`.
 
@@ -209,8 +215,7 @@ class PeopleView:
 
     def standing(self) -> Standing:
         """Copies of all people's figures after the last step that every part has accounted."""
-        parts = [Standing.of(part.accountant, part.pseudonyms, part.crowd) for part in self._parts]
-        return parts[0] if len(parts) == 1 else Standing.together(parts)
+        return standing_of(self._parts)
 
     def hindsight(self, person: int, log: Sequence[StepSchedule], last_step: int) -> Hindsight | str:
         """The risk of the horizon that ended at ``last_step``, given the whole ``log``; or why there is none.

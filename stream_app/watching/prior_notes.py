@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import inf
 
 from accounting.bounds.radius import Radius
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.settings import RiskBudget
+from models.priors import Population, states_that_look_like_places
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.events import PanelChecked
 from stream_app.watching.wording import DOWN, significant
@@ -191,4 +193,22 @@ def rule_warning(check: PriorsVerdict | None, limit: RiskBudget | None) -> str |
     return (
         "release.budget.added limits the added risk by priors that were refuted, and nothing bounds it for "
         "people who differ from them; limit the ceiling with release.budget.risk"
+    )
+
+
+def places_note(
+    population: Population, covered: Sequence[Sequence[int]], people: Iterable[int]
+) -> str | None:
+    """What is said of priors whose places look like states of one place; None where none do.
+
+    ``covered`` are the locations of each sensor.
+    """
+    looked = (states_that_look_like_places(population.chain(person), covered) for person in people)
+    found = next(filter(None, looked), None)
+    if found is None:
+        return None
+    return (
+        f"places {', '.join(map(str, found))} look like states of one place (habits of second order: what "
+        "follows them is the same or apart, and no sensor tells them apart), but are guessed as places: if "
+        "they are states, give them one place, or use second_order"
     )

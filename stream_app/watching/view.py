@@ -25,6 +25,7 @@ from accounting.continuous import RiskSummary as PlannedSummary
 from accounting.continuous.shadow import MeanAttack
 from accounting.ledgers import EVERY_GROUP, DpStatement, ZcdpSpend
 from accounting.settings import RiskBudget
+from models.priors import Question
 from stream_app.setup.settings import Settings
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.wording import (
@@ -207,13 +208,14 @@ class About:
     """What all figures of a deployment refer to.
 
     ``condition`` says when its ceilings hold; ``is_refuted`` that nothing bounds what releases add to people
-    who differ from the priors.
+    who differ from the priors. ``asked`` are the questions, first the one that the limit is about.
     """
 
     condition: str
     times: StepTimes = NO_TIMES
     limit: RiskBudget | None = None
     is_refuted: bool = False
+    asked: tuple[Question, ...] = (Question(),)
 
     @classmethod
     def of(cls, settings: Settings) -> About:
@@ -221,11 +223,51 @@ class About:
         check, limit = settings.priors_check, settings.release.budget.limit
         times = StepTimes(settings.origin_seconds, settings.step_seconds, settings.timezone)
         is_refuted = check is not None and check.is_too_low
-        return cls(ceiling_condition(check, settings.draws), times, limit, is_refuted)
+        condition = ceiling_condition(check, settings.draws)
+        return cls(condition, times, limit, is_refuted, settings.asked_in_all)
+
+    @property
+    def question(self) -> str | None:
+        """Which question figures are about; None where there is only which place."""
+        first = self.asked[0]
+        return None if self.asked == (Question(),) else f"question {first.name}: {first.what}"
+
+    def beside(self, name: str) -> About:
+        """That of a further question, which the limit is not about."""
+        own = next((each for each in self.asked if each.name == name), Question(name))
+        others = (each for each in self.asked if each is not own)
+        return replace(self, limit=None, asked=(own, *others))
 
 
 ABOUT_NOTHING = About(ceiling_condition(None))
 """What figures refer to where no settings are at hand."""
+
+
+class QuestionFigures(NamedTuple):
+    """The headline of one of several questions, at the step where releases added most to it."""
+
+    name: str
+    what: str
+    figures: tuple[Figure, ...]
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """As a row of a table under :data:`QUESTION_COLUMNS`."""
+        shown = {each.kind.name: each.shown for each in self.figures}
+        return self.name, self.what, *(shown.get(name, "–") for name in _OF_QUESTION)
+
+    def as_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        figures = [each.as_json() for each in self.figures]
+        return {"name": self.name, "what": self.what, "row": self.row, "figures": figures}
+
+
+_OF_QUESTION = ("guess", "attack", "ceiling", "added")
+QUESTION_COLUMNS = ("Question", "What is asked", *(KINDS[name].label for name in _OF_QUESTION))
+SEVERAL_QUESTIONS = (
+    "Each on average over people, at the step where releases added most to it. The rule, thresholds and all "
+    "other figures are about the first."
+)
 
 _HOW = {  # what a risk is over, by scope
     "headline": "mean over people at the step where releases added most",
@@ -252,6 +294,7 @@ class View:
     most_over: int = 0
     allowed: int = 0
     forecast: DecisionReason | None = None
+    beside: dict[str, View] = field(default_factory=dict)  # of each further question, by name
     _steps: int = 0
     _attacked: int = 0
     _sums: list[float] = field(default_factory=lambda: [0.0] * 6)
@@ -276,6 +319,26 @@ class View:
         if over is not None:
             self.over, self.most_over = over, max(self.most_over, over.now)
         self.forecast = why
+
+    def note_summary(self, summary: RiskSummary, why: DecisionReason | None = None) -> None:
+        """One more step as its record says, by every question."""
+        self.note(Moment.of(summary), summary.over_limit, why)
+        self.note_beside(summary.questions or {})
+
+    def note_beside(self, questions: Mapping[str, RiskSummary]) -> None:
+        """The further questions of a step."""
+        for name, each in questions.items():
+            self.beside.setdefault(name, View(self.about.beside(name))).note_summary(each)
+
+    @property
+    def by_question(self) -> tuple[QuestionFigures, ...]:
+        """The headline of each question where there are several; the first is that of the limit."""
+        if not self.beside:
+            return ()
+        return tuple(
+            QuestionFigures(own.about.asked[0].name, own.about.asked[0].what, own.group("headline"))
+            for own in (self, *self.beside.values())
+        )
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -308,6 +371,11 @@ class View:
     def group(self, scope: str) -> tuple[Figure, ...]:
         """The figures whose names begin with the scope."""
         return tuple(each for each in self.figures if each.name.startswith(f"{scope}."))
+
+    @property
+    def headlines(self) -> tuple[Figure, ...]:
+        """The headline of each question, one after the other."""
+        return tuple(each for own in (self, *self.beside.values()) for each in own.group("headline"))
 
     def as_json(self) -> list[dict[str, Any]]:
         """All figures as JSON objects."""
@@ -344,12 +412,14 @@ class View:
         """Over what, in words."""
         times, people = self.about.times, f"{at.people:,} people"
         span = times.span(self.first_step or 0, self.last.step if self.last else at.step)
-        return {
+        asked = "" if self.about.question is None else f" ({self.about.question})"
+        where = {
             "headline": f"on average over {people} at {times.when(at.step)}, where releases added most",
             "mean": f"on average over {people} and {span}",
             "last": f"on average over {people} after {times.when(at.step)}",
             "most": f"for the most affected of {people} over {span}",
-        }[scope]
+        }
+        return where[scope] + asked
 
     def _people(self) -> Iterable[Figure]:
         """Over the limit: now, forecast, ever; and who the share leaves out."""

@@ -488,7 +488,8 @@ class RiskSummary(BaseMessage):
     first step of the first horizon); baseline, attack and added risk are the prior's. Each figure is the mean
     over the ``draws`` chains that stand for a person; ``chains`` is their fingerprint. ``crowd`` is there if
     risks against the crowd adversary are computed; all other fields are against an adversary who knows where
-    everybody else is. ``over_limit`` is there if a rule is set.
+    everybody else is. ``over_limit`` is there if a rule is set. ``questions`` are the same figures by each
+    further question that is asked, by its name.
     """
 
     type: Literal["risk_summary"] = "risk_summary"
@@ -515,6 +516,7 @@ class RiskSummary(BaseMessage):
     chains: Name | None = None
     crowd: CrowdSummary | None = None
     over_limit: OverLimitCounts | None = None
+    questions: Mapping[Name, RiskSummary] | None = None
 
 
 # A person's movement prior as a message.

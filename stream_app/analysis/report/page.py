@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from jinja2 import Environment
 
+from models.priors import Question
 from stream_app.analysis.alternatives import EXPLAINED, VariedRisks
 from stream_app.analysis.audit_file import AuditedPerson
 from stream_app.analysis.crowd import PlannedCrowd
@@ -145,6 +146,7 @@ def _templates() -> Environment:
     found.globals |= {
         "sections": sections,
         "EXPLAINED": EXPLAINED,
+        "Question": Question,
         "SHARED_NOISE": SHARED_NOISE,
         "size": {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT},
     }

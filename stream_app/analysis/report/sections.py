@@ -30,7 +30,6 @@ from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.description import changes_in
 from stream_app.setup.run_folder.manifest import EXCLUSIONS
 from stream_app.setup.run_folder.record import Entry
-from stream_app.setup.run_folder.run_settings import question_of_run
 from stream_app.watching.hindsight import Hindsight, PastHorizon, hindsight
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.view import ABOUT_NOTHING, Moment, View, error_in_words
@@ -199,8 +198,10 @@ def setting_rows(log: RunLog, *, says_why: bool = True) -> Rows:
         yield "Steps", f"{log.when(steps[0])} to {log.when(steps[-1])}, {length} each"
     if log.summaries:
         yield "Horizon", f"{settings['horizon']} steps, {settings['mistakes'] or 'none'} of them may be wrong"
-        if (asked := question_of_run(settings)) is not None:
-            yield "What must not be told", f"{asked.what} (question {asked.name})"
+        if log.view.about.question is not None:
+            yield "What must not be told", f"{log.asked[0].what} (question {log.asked[0].name})"
+        if log.asked[1:]:
+            yield "Asked beside", "; ".join(f"{each.what} (question {each.name})" for each in log.asked[1:])
         yield "Assumed observer", "sees every release, knows the person's habits and where everybody else is"
     for mechanism, count in sorted(log.releases.items()):
         yield f"Decided, {mechanism}", f"{count:,} sensor-steps"

@@ -11,16 +11,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from accounting.continuous import Ranked, RiskFigures, RiskSummary, summarise
+from accounting.continuous import Ranked, RiskFigures, summarise
+from accounting.continuous import RiskSummary as Figures
 from accounting.continuous.shadow import MeanAttack, mean_attack, mean_guess
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.worker_metrics import AccountCounters
-from stream_app.steps import crowd_message, summary_message
+from stream_app.steps import PeopleAccounts, crowd_message, summary_message
 from stream_app.steps.policy import Decided
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
-from stream_app.watching.people import PeopleView, Standing
+from stream_app.watching.people import PeopleView, Standing, standing_of
 from stream_app.watching.prior_notes import basis_note
-from stream_app.wire import CrowdSummary
+from stream_app.wire import CrowdSummary, RiskSummary
 
 SHOW_SECONDS = 0.5
 NOBODY_HERE = (
@@ -100,54 +101,63 @@ class AccountWatch:
         return min((accounts.next_step for accounts in self._partitions), default=0)
 
     def _event(self, decided: Decided) -> StepClosed:
-        schedule = decided.schedule
-        standing = self._view.standing()
-        thresholds = self._partitions[0].accountant.settings.thresholds
-        summary = replace(
-            _summary(standing, thresholds, schedule.step),
-            not_reached=sum(each.accountant.not_reached for each in self._partitions),
-            within_nats=self._view.within_nats,
-            draws=self._partitions[0].settings.draws,
-        )
+        schedule, standing = decided.schedule, standing_of(self._partitions)
         return StepClosed(
             step=schedule.step,
             schedule=schedule,
             published={},
             missing=(),
             people=standing.people,
-            summary=summary_message(
-                *(summary, 0, self._view.assumed, self._attack(standing)),
-                self._in_crowd(schedule.step, standing),
-                self._partitions[0].over_limit(lambda: standing),
-            ),
+            summary=_summary_of(self._partitions, standing, self._view.assumed),
             latency_seconds=0.0,
             lag_steps=0,
             crowds=decided.crowds,
             accounted=decided.single_steps,
         )
 
-    def _in_crowd(self, step: int, standing: Standing) -> CrowdSummary | None:
-        """The summary of the last step against the crowd adversary."""
-        crowds = [each.crowd for each in self._partitions if each.crowd is not None]
-        if standing.crowd is None or len(crowds) < len(self._partitions):
-            return None
-        summary = _summary(standing.crowd, crowds[0].settings.thresholds, step)
-        not_reached = sum(each.not_reached for each in crowds)
-        return crowd_message(replace(summary, not_reached=not_reached), crowds[0].adversary)
 
-    def _attack(self, standing: Standing) -> MeanAttack | None:
-        """The attack on all people here; None if some partition has none."""
-        parts = [each.attack() for each in self._partitions]
-        found = [each for part in parts if part is not None for each in part]
-        is_whole = all(part is not None for part in parts)
-        if not is_whole:
-            return None
-        guess = mean_guess(standing.baseline, standing.people_each)
-        risks = np.minimum(standing.risk, standing.baseline + standing.added)  # the prior's, without a radius
-        ceiling = Ranked(risks, standing.people_each).mean()
-        return mean_attack(found, guess, self._partitions[0].settings.confidence, ceiling, standing.step)
+def _summary_of(parts: Sequence[PeopleAccounts], standing: Standing, assumed: str | None) -> RiskSummary:
+    """The summary of the last step over all partitions, with that of each further question."""
+    first = parts[0]
+    figures = replace(
+        _figures(standing, first),
+        not_reached=sum(each.accountant.not_reached for each in parts),
+        within_nats=first.accountant.settings.within_nats,
+        draws=first.settings.draws,
+    )
+    return summary_message(
+        *(figures, 0, assumed, _attack(parts, standing)),
+        *(_in_crowd(parts, standing), first.over_limit(lambda: standing)),
+        {
+            own[0].settings.question: _summary_of(own, standing_of(own), assumed)
+            for own in zip(*(each.beside for each in parts), strict=True)
+        },
+    )
 
 
-def _summary(standing: Standing, thresholds: Sequence[float], step: int) -> RiskSummary:
+def _in_crowd(parts: Sequence[PeopleAccounts], standing: Standing) -> CrowdSummary | None:
+    """The summary of the last step against the crowd adversary."""
+    crowds = [each.crowd for each in parts if each.crowd is not None]
+    if standing.crowd is None or len(crowds) < len(parts):
+        return None
+    not_reached = sum(each.not_reached for each in crowds)
+    figures = replace(_figures(standing.crowd, parts[0]), not_reached=not_reached)
+    return crowd_message(figures, crowds[0].adversary)
+
+
+def _attack(parts: Sequence[PeopleAccounts], standing: Standing) -> MeanAttack | None:
+    """The attack on all people here; None if some partition has none."""
+    tried = [each.attack() for each in parts]
+    found = [each for part in tried if part is not None for each in part]
+    if any(part is None for part in tried):
+        return None
+    guess = mean_guess(standing.baseline, standing.people_each)
+    risks = np.minimum(standing.risk, standing.baseline + standing.added)  # the prior's, without a radius
+    ceiling = Ranked(risks, standing.people_each).mean()
+    return mean_attack(found, guess, parts[0].settings.confidence, ceiling, standing.step)
+
+
+def _figures(standing: Standing, of: PeopleAccounts) -> Figures:
     figures = RiskFigures(standing.risk, standing.baseline, standing.added)
-    return summarise(step, figures, thresholds, standing.worst, standing.people_each)
+    thresholds = of.accountant.settings.thresholds
+    return summarise(standing.step, figures, thresholds, standing.worst, standing.people_each)

@@ -301,9 +301,7 @@ class PartitionAccounts(PeopleAccounts):
         came, newcomers.accounts = newcomers.accounts, None
         replaced = gone.intersection(self.pseudonyms)
         joined = known if came is None else known.with_people(came)
-        if joined.crowd is not None:
-            there = [i for i, name in enumerate(joined.informed.people) if name in replaced]
-            joined.crowd.others.reveal_next(np.array(there, dtype=np.int64))
+        joined.reveal_next(replaced)
         self.use(joined)
         on_progress()
 
@@ -317,7 +315,7 @@ class PartitionAccounts(PeopleAccounts):
             *(accountant.population, since, accountant.people, holders.cells, assumed),
             records=[each.digest for each in said],
         )
-        return SavedAccounts(self.next_step, people, self.accounts.whole.snapshot())
+        return SavedAccounts(self.next_step, people, self.accounts.snapshot())
 
     def take_over(self, saved: SavedAccounts, on_progress: OnProgress = lambda: None) -> None:
         """Continue from a snapshot, before anybody was entered; a :class:`SnapshotError` changes nothing.
@@ -331,11 +329,11 @@ class PartitionAccounts(PeopleAccounts):
             parts.append(self._new_accounts(People(population.subset(some), since[some]), first))
             on_progress()
         accounts = _joined(parts, on_progress).held_by(self.settings, saved.people.names, saved.people.cells)
-        accounts.whole.restore(saved.state)
-        if accounts.informed.next_step != saved.next_step:
+        accounts.restore(saved.state)
+        if accounts.next_step != saved.next_step:
             raise SnapshotError(
                 f"a snapshot's accounts must expect step {saved.next_step}",
-                accounts.informed.next_step,
+                accounts.next_step,
                 "account every step again",
             )
         names, assumed = saved.people.names, saved.people.assumed

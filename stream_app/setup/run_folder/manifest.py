@@ -54,7 +54,7 @@ NOT_IN_SNAPSHOTS = DECIDED | REPORTED | {NETWORK, "sensors", EXCLUSIONS}
 ACCOUNTED_WITH = (
     *("deployment", "step_seconds", "origin", "first_slot", "timezone", "holidays"),
     *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
-    *("question", "questions"),
+    *("question", "also_asked", "questions"),
 )
 """Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""
 
@@ -77,6 +77,8 @@ FIXED: Mapping[str, str] = {
     "`tallyguard ledger` or `plan` a schedule",
     "question": "ceilings before and after would answer different questions; to ask another one, give "
     "`tallyguard audit` or `plan` a schedule",
+    "also_asked": "steps so far have no figures of others; to ask another one, give `tallyguard audit` or "
+    "`plan` a schedule",
     "questions": "ceilings before and after would answer different questions; give the other one a name of "
     "its own",
     "pseudonym_key": "people would have other pseudonyms than in the records so far",

@@ -45,8 +45,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_STEP_SECONDS = 10**10  # 317 years
 _WITHOUT_CLOCK: dict[str, Any] = {"timezone": None, "holidays": []}
-_WHICH_PLACE: dict[str, Any] = {"question": PLACE, "questions": {}}
-_UNLESS_SET = _WITHOUT_CLOCK | _WHICH_PLACE
+_WHICH_PLACE: dict[str, Any] = {"question": PLACE, "also_asked": [], "questions": {}}
+UNLESS_SET = _WITHOUT_CLOCK | _WHICH_PLACE
 """What runs without a time zone, and about places, do not record."""
 
 
@@ -58,6 +58,7 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     "origin": datetime.fromisoformat,
     "thresholds": tuple,
     "holidays": _dates,
+    "also_asked": tuple,
     "questions": lambda stored: {
         name: QuestionSettings.model_validate(each) for name, each in stored.items()
     },
@@ -120,6 +121,7 @@ class _Recorded(_Part):
     timezone: str | None = None
     holidays: list[Annotated[str, AfterValidator(_date)]] = []
     question: str = PLACE
+    also_asked: list[str] = []
     questions: dict[str, dict[str, Any]] = {}
     delta: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     people: Annotated[int, Field(ge=0)] = 1
@@ -175,18 +177,26 @@ def facts_if_set(settings: Settings) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if settings.timezone is not None:
         found |= settings.model_dump(mode="json", include=set(_WITHOUT_CLOCK))
+    asked = {
+        name: settings.questions[name].model_dump(mode="json", exclude_defaults=True)
+        for name in (settings.question, *settings.also_asked)
+        if name != PLACE
+    }
     if settings.question != PLACE:
-        own = settings.questions[settings.question].model_dump(mode="json", exclude_defaults=True)
-        found |= {"question": settings.question, "questions": {settings.question: own}}
-    return found
+        found["question"] = settings.question
+    if settings.also_asked:
+        found["also_asked"] = list(settings.also_asked)
+    return found | ({"questions": asked} if asked else {})
 
 
-def question_of_run(run: Mapping[str, Any]) -> Question | None:
-    """What a run's ceilings are about, from its ``run.json``; None where that is which place."""
-    name = run.get("question", PLACE)
-    if name == PLACE:
-        return None
-    return QuestionSettings.model_validate(run["questions"][name]).asked(name, run["step_seconds"])
+def questions_of_run(run: Mapping[str, Any]) -> tuple[Question, ...]:
+    """What a run was asked, from its ``run.json``: first what its ceilings and its rule are about."""
+    return tuple(
+        Question()
+        if name == PLACE
+        else QuestionSettings.model_validate(run["questions"][name]).asked(name, run["step_seconds"])
+        for name in (run.get("question", PLACE), *run.get("also_asked", ()))
+    )
 
 
 def load_account(folder: Path) -> PrivacyAccount | None:
@@ -209,12 +219,12 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
     run = load_run(folder)
     stored = {
         name: value
-        for name, value in (_UNLESS_SET | run).items()
+        for name, value in (UNLESS_SET | run).items()
         if name in ACCOUNTED_WITH and not (name in UNSAID and value is None)
     }
     values = given.model_dump(mode="json", include=set(stored)) | _WHICH_PLACE | facts_if_set(given)
     said = set(given.model_fields_set)
-    if given.question == PLACE:  # others may be defined without being asked
+    if given.question == PLACE and not given.also_asked:  # others may be defined without being asked
         said.discard("questions")
     if given.first_slot == 0:  # says nothing: it may come from a schedule file
         said.discard("first_slot")

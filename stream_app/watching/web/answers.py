@@ -17,12 +17,18 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from models.exceptions import TallyguardError
-from models.priors import PLACE
 from stream_app.setup.settings import Settings
 from stream_app.watching.html_pages import rendered, templates_of
 from stream_app.watching.metrics import HiddenLine
 from stream_app.watching.prior_notes import ceiling_condition
-from stream_app.watching.view import ABOUT_NOTHING, About, error_in_words
+from stream_app.watching.view import (
+    ABOUT_NOTHING,
+    QUESTION_COLUMNS,
+    SEVERAL_QUESTIONS,
+    About,
+    QuestionFigures,
+    error_in_words,
+)
 from stream_app.watching.web.status import AT_MOST, PeopleBoard, ReleaseLine, Status, StatusBoard, StepLine
 from stream_app.watching.wording import (
     DOWN,
@@ -50,6 +56,7 @@ def state_json(
     document = {
         **vars(status),
         "figures": [each.as_json() for each in status.figures],
+        "questions": _questions(status.questions),
         "history": [vars(line) for line in status.history],
         "distribution": vars(status.distribution) if status.distribution else None,
         "sensors": [vars(line) for line in status.sensors.values()],
@@ -92,6 +99,13 @@ def _levels(summary: RiskSummary | None) -> dict[str, Any] | None:
     return {"head": head, "rows": rows}
 
 
+def _questions(found: Sequence[QuestionFigures]) -> dict[str, Any] | None:
+    """The headline of each question as a table; None where there is one question."""
+    if not found:
+        return None
+    return {"head": QUESTION_COLUMNS, "rows": [each.row for each in found], "note": SEVERAL_QUESTIONS}
+
+
 _IN_WORDS: Mapping[str, Callable[[float], str]] = {
     **dict.fromkeys(("risk", "added", "crowd", "most_added", "certified", "then", "now"), ceiling_in_words),
     "baseline": in_a_hundred,
@@ -120,7 +134,7 @@ def _about(settings: Settings | None) -> dict[str, Any] | None:
         "timezone": settings.timezone,
         "horizon": settings.horizon,
         "mistakes": settings.mistakes,
-        **({} if settings.question == PLACE else {"question": settings.asked(settings.question).what}),
+        "question": settings.asked(settings.question).asks(settings.horizon, settings.mistakes),
         "delta": settings.delta,
         "confidence": settings.confidence,
         "thresholds": list(settings.thresholds),
@@ -341,6 +355,7 @@ def _step(text: str, board: StatusBoard) -> WebAnswer:
         "summary": _summary(found["summary"]),
         "levels": _levels(found["summary"]),
         "figures": [each.as_json() for each in found["figures"]],
+        "questions": _questions(found["questions"]),
     }
     return WebAnswer(HTTPStatus.OK, _JSON, _text(_finite(document)).encode())
 

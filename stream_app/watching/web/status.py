@@ -20,7 +20,7 @@ from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunSt
 from stream_app.watching.metrics import HiddenLine, adversary_of, hour_of, sigmas_of, with_step
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 from stream_app.watching.prior_notes import crowd_note, panel_note
-from stream_app.watching.view import ABOUT_NOTHING, About, Figure, Moment, View
+from stream_app.watching.view import ABOUT_NOTHING, About, Figure, QuestionFigures, View
 from stream_app.watching.web.past import PastSteps
 from stream_app.watching.wording import decision_in_words, over_limit_in_words, spent_in_words
 from stream_app.wire import DeviceFinding, Reason, RiskSummary
@@ -270,6 +270,7 @@ class Status:
     crowd: str | None = None  # when ceilings in the crowd hold; None where they are not computed
     first_kept: int | None = None  # the earliest step that can be looked at
     figures: tuple[Figure, ...] = ()  # every figure of the steps since this process started
+    questions: tuple[QuestionFigures, ...] = ()  # the headline of each, where several are asked
 
     @property
     def is_ready(self) -> bool:
@@ -371,12 +372,12 @@ class StatusBoard(Observer):
         history = status.history
         if event.summary is not None:
             history = (*history, _line(event, event.summary))[-HISTORY:]
-            self._figures.note(Moment.of(event.summary), event.summary.over_limit, event.why)
+            self._figures.note_summary(event.summary, event.why)
         bits = self._view.sensor_information_bits(event.schedule) if self._view else {}
         distribution = _distribution(self._view.standing()) if self._view else None
         releases = tuple(_release(release, event, self._level) for release in event.schedule.releases)
         decision = _decision(event)
-        figures = self._figures.figures
+        figures, questions = self._figures.figures, self._figures.by_question
         shown = {"releases": releases, "distribution": distribution, "decision": decision, "figures": figures}
         with self._changing:
             self._past.note(
@@ -384,7 +385,7 @@ class StatusBoard(Observer):
                 event.schedule.releases,
                 event.published,
                 bits,
-                {**shown, "summary": event.summary},
+                {**shown, "questions": questions, "summary": event.summary},
             )
         self._change(
             people=event.people,
@@ -400,6 +401,7 @@ class StatusBoard(Observer):
             **self._spent(),
             hidden=self._hidden(status.hidden, event),
             figures=figures,
+            questions=questions,
         )
 
     def _hidden(self, before: tuple[HiddenLine, ...], event: StepClosed) -> tuple[HiddenLine, ...]:

@@ -212,6 +212,31 @@ def test_states_of_one_place_are_asked_as_that_place_and_not_as_places_of_their_
             assert pseudo["x"].certified == pytest.approx(0.852, abs=5e-4), "what a place a state would say"
 
 
+def test_a_plan_is_about_the_first_of_several_questions_and_says_what_it_does_to_each() -> None:
+    """Its schedule is that of the first alone, and the figures of each are the running account's of it."""
+    ada = tg.Prior.from_dense("ada", [[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.25, 0.25, 0.5]])
+    asked = tg.Question("clinic", {"clinic": ["1"]}), tg.Question(), tg.Question("late", weights=[0, 1])
+    counts = tg.Schedule.raw([[1], [2], [1], [2]])
+    several = tg.plan(ada, counts, 0, horizon=2, question=asked, risk=0.9)
+    assert several.table() == tg.plan(ada, counts, 0, horizon=2, question=asked[0], risk=0.9).table()
+    assert several.table() != tg.plan(ada, counts, 0, horizon=2, risk=0.9).table()
+    assert "question clinic: whether a person was at clinic" in several.caption()
+    assert list(several.by_question) == ["clinic", "place", "late"]
+    for question in asked:
+        settings = HorizonSettings(2, 0, question=None if question.is_place else question)
+        account, found = (
+            ContinuousAccountant(Population.pack([ada]), settings),
+            several.by_question[question.name],
+        )
+        worst = (-1.0, 0.0)
+        for step in several.details.schedule.steps:
+            account.apply(step)
+            worst = max(worst, (account.added()[0], account.risk()[0]), key=lambda each: each[0])
+        assert (found["added"], found["ceiling"]) == pytest.approx(worst, abs=1e-12)
+    with pytest.raises(tg.TallyguardError, match="names of their own"):
+        tg.plan(ada, counts, 0, horizon=2, question=[asked[0], asked[0]], risk=0.9)
+
+
 def test_a_question_that_is_which_place_changes_no_bit_and_labels_of_their_own_change_no_bound() -> None:
     """Each place as a group of its own is the same question by the other way through every kernel."""
     prior = tg.Prior.from_dense("x", [[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.25, 0.25, 0.5]])

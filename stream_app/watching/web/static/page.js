@@ -108,8 +108,7 @@ function drawSetting({ about, runs, name }) {
   if (!about) return;
   by("deployment").textContent = about.deployment;
   by("question").textContent =
-    `Could somebody who sees everything published, knows a person's habits and where everybody else is, tell where that person was in ` +
-    `${about.mistakes ? `at least ${about.horizon - about.mistakes}` : "each"} of the last ${about.horizon} steps?`;
+    `Could somebody who sees everything published, knows a person's habits and where everybody else is, tell ${about.question}?`;
 }
 
 // The condition beside each ceiling. Where the priors were refuted, the page does not say what releases added.
@@ -142,6 +141,10 @@ function drawStep() {
   if (distribution) drawSpread(distribution);
   by("spread").hidden = !distribution;
   if (levels) by("levels").replaceChildren(...table("People at or above each risk", levels.head, levels.rows));
+  const { questions } = state;
+  by("several").hidden = !questions;
+  if (questions) by("questions").replaceChildren(...table("The headline of each question", questions.head, questions.rows));
+  by("questions-note").textContent = questions?.note ?? "";
   by("not-reached").hidden = !latest.not_reached || Boolean(shown);
   by("not-reached").textContent = latest.not_reached ? `Note: ${latest.not_reached}.` : "";
   by("decision").hidden = !decision;
