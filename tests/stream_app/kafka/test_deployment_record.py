@@ -233,6 +233,27 @@ def test_sensors_that_were_not_accepted_are_refused_in_words(
             refused()
 
 
+@pytest.mark.parametrize("is_occupied", [False, True], ids=["count to occupied", "occupied to count"])
+def test_a_sensor_goes_on_to_count_people_or_whether_anybody_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_occupied: bool
+) -> None:
+    """For workers and for whoever decides; what counts people is recorded as by earlier versions."""
+    topic = _Topic(monkeypatch)
+    rows = [SENSORS, [{**SENSORS[0], "counts": "occupied"}, SENSORS[1]]]
+    before = deployment(tmp_path, sensors=rows[is_occupied])
+    before.record.begin(before.basis)
+    held_from(0, before)
+    kept = json.loads(topic.values[b"record-0"])["facts"]["network"]["sensors"][0]
+    assert kept.get("counts") == ("occupied" if is_occupied else None)
+    assert deployment(tmp_path, sensors=rows[is_occupied]).join()
+    after = deployment(tmp_path, sensors=rows[not is_occupied])
+    assert after.digest != before.digest
+    assert after.read_record() is not None
+    for refused in (after.join, lambda: after.grown(accept_changes=True)):
+        with pytest.raises(RunChangedError, match=r'sensor "s" must go on to count (people|whether)'):
+            refused()
+
+
 def test_sensors_of_several_regions_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _Topic(monkeypatch)
     rows = [{**each, "region": region} for each, region in zip(SENSORS, ("n", "w"), strict=True)]
