@@ -254,16 +254,83 @@ def test_a_sensor_goes_on_to_count_people_or_whether_anybody_is_there(
             refused()
 
 
-def test_sensors_of_several_regions_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sensors_of_several_regions_change_and_the_coordinator_knows_them_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regions stay: each has a partition by its place among them."""
     _Topic(monkeypatch)
     rows = [{**each, "region": region} for each, region in zip(SENSORS, ("n", "w"), strict=True)]
+    more = [{**rows[0], "name": "u"}, rows[1]]
     before = deployment(tmp_path, sensors=rows)
     before.record.begin(before.basis)
     held_from(0, before)
-    after = deployment(tmp_path, sensors=[*rows, {"name": "u", "locations": ["A"], "region": "n"}])
+    after, running = deployment(tmp_path, sensors=more), deployment(tmp_path, sensors=rows)
+    for each in (after, running):
+        assert each.join()
+    running.require_recorded()
+    with pytest.raises(RunChangedError, match="1 that are not in the record, such as 'u'; start the coord"):
+        after.require_recorded()
+    held_from(7, after)
+    after.require_recorded()
+    step = StepSchedule(7, (SensorRelease(after.registry.sensors[0], Raw()),))
+    assert running.schedule_of(decision_of(step, None, after.facts.digest_at(7))) == step
+    running.require_recorded()  # as one that is started again with its file as it was
+    for others in ([*more, {**rows[0], "name": "v", "region": "x"}], more[:1]):
+        other = deployment(tmp_path, sensors=others)
+        assert other.read_record() is not None
+        with pytest.raises(RunChangedError, match=r"regions of a deployment must stay.*in each of n, w"):
+            other.grown(accept_changes=True)
+
+
+CLOCK = {"timezone": "Europe/Berlin", "origin": "2026-06-01T00:00:00+02:00", "step_seconds": 3600}
+LOOKED_AT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "thresholds": ({}, {"thresholds": (0.2,)}),
+    "sharpening": ({"sharpen_operations": 10**6}, {"sharpen_operations": 10**7, "sharpen_above": 0.4}),
+    "sharpening, by default before": ({}, {"sharpen_operations": 10**6}),
+    "holidays": (CLOCK, {**CLOCK, "holidays": ("2026-06-04",)}),
+}
+
+
+@pytest.mark.parametrize("what", LOOKED_AT)
+def test_thresholds_sharpening_and_later_holidays_change_from_a_step_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Whoever decides writes them to the record; all others end with a sentence until they have them."""
+    _Topic(monkeypatch)
+    was, now = LOOKED_AT[what]
+    before = deployment(tmp_path, **was)
+    before.record.begin(before.basis)
+    held_from(0, before)
+    account, stored = deployment(tmp_path, **was), before.release_basis("key", None)
+    assert account.join()
+    after, is_day = deployment(tmp_path, **now), what == "holidays"
     assert after.read_record() is not None
-    with pytest.raises(RunChangedError, match=r'several regions must stay.*sensor "u" added at "A"'):
-        after.grown(accept_changes=True)
+    basis = after.release_basis("key", None)
+    with pytest.raises(RunChangedError, match=r"that its record has by now.* (was|were) "):
+        after.join()
+    changed = r"holidays must stay.*2026-06-04 was none" if is_day else "must be continued with the settings"
+    with pytest.raises(RunChangedError, match=changed):
+        after.check_continued(stored, basis, 80 if is_day else 9, 9, accept_changes=False)
+    assert after.looks_otherwise
+    after.check_continued(stored, basis, 9, 9, accept_changes=not is_day)
+    assert after.join(is_deciding=True)
+    held_from(9, after)
+    assert not after.looks_otherwise
+    assert after.facts.digest_at(8) == before.facts.digest_at(8) == after.digest
+    assert after.facts.digest_at(9) not in (after.digest, None)
+    step = StepSchedule(9, (SensorRelease(after.registry.sensors[0], Raw()),))
+    with pytest.raises(RunChangedError, match="set those in the record"):
+        account.schedule_of(decision_of(step, None, after.facts.digest_at(9)))
+    again = deployment(tmp_path, **now)
+    assert again.join()
+    assert again.schedule_of(decision_of(step, None, after.facts.digest_at(9))) == step
+    old = deployment(tmp_path, **was)  # of a worker that was killed once the record was written
+    assert old.read_record() is not None
+    with pytest.raises(RunChangedError):
+        old.check_continued(stored, stored, 9, 100, accept_changes=False)
+    (_, said) = changes_in(after.record.entries())
+    assert said
+    assert all(each.kind == "setting" for each in said)
 
 
 def test_further_places_end_a_worker_that_does_not_know_them_with_a_sentence(
