@@ -347,7 +347,6 @@ def make_plan(
     else:
         plan = follow_schedule(settings, load_schedule(schedule, registry), registry)
     plan.exclusions.require_known(() if known is None else (each.name for each in known.sensors))
-    refuse(runner, replace(facts, tiers=plan.tiers))
     return plan
 
 

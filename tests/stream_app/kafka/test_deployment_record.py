@@ -19,7 +19,7 @@ from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.deployment import deployment as deployment_module
 from stream_app.kafka.deployment.deployment import Deployment, DeploymentRecord, check_basis, check_same
 from stream_app.kafka.tools.person_loading import load_people
-from stream_app.kafka.workers import run_deciding_worker
+from stream_app.kafka.workers import prepared
 from stream_app.setup.combinations import Runner
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.run_folder.description import changes_in
@@ -141,15 +141,30 @@ def test_the_log_may_go_on_with_other_policy_schedule_and_noise_key_only_where_t
         )
 
 
-def test_a_first_slot_that_the_schedule_alone_says_is_refused(tmp_path: Path) -> None:
-    """The account workers have no schedule file: they would account another slot than was decided for."""
-    schedule = tmp_path / "schedule.json"
-    schedule.write_text(json.dumps({"first_slot": 2, "steps": [{"sensors": ["s"], "mechanism": "raw"}]}))
-    settings = settings_in(tmp_path, noise_key_secret=hex_key("11"))
-    with pytest.raises(SettingsError, match="first_slot must be in the settings of every process"):
-        run_deciding_worker(
-            Runner.RELEASE, settings, schedule, accept_changes=False, announce=lambda line: None
-        )
+def test_a_first_slot_and_tiers_that_the_schedule_alone_names_are_those_of_every_process(
+    tmp_path: Path,
+) -> None:
+    """Accounts go by that slot, and each tier has a topic; two slots are refused."""
+    schedule, tiers = tmp_path / "schedule.json", {"public": 0.2, "partner": 1.0}
+    tiered = {"mechanism": "tiered", **{f"epsilon_{name}": epsilon for name, epsilon in tiers.items()}}
+    steps = [{"sensors": ["s"], "mechanism": "raw"}, {"releases": [{"sensor": "t", **tiered}]}]
+    schedule.write_text(json.dumps({"first_slot": 2, "steps": steps}))
+    secret = hex_key("11")
+    for regions in ({}, {"s": "n", "t": "w"}):
+        rows = [{**each, "region": regions.get(each["name"])} for each in SENSORS] if regions else SENSORS
+        settings = settings_in(tmp_path, noise_key_secret=secret, sensors=rows, kafka={"schedule": schedule})
+        deciding = [Runner.COORDINATOR, Runner.INTAKE] if regions else [Runner.RELEASE]
+        made = [prepared(each, settings).deployment for each in (*deciding, Runner.ACCOUNT)]
+        assert {each.digest for each in made} == {
+            deployment(tmp_path, first_slot=2, sensors=rows).digest  # as where every process is told
+        }
+        assert {each.horizon().first_slot for each in made} == {2}
+        assert {each.topics.tiers for each in made} == {("public", "partner")}
+    given = prepared(Runner.RELEASE, settings_in(tmp_path, noise_key_secret=secret), schedule)
+    assert given.deployment.topics.tiers == ("public", "partner")
+    other = settings_in(tmp_path, noise_key_secret=secret, first_slot=3)
+    with pytest.raises(SettingsError, match="first_slot must be the same in settings and schedule"):
+        prepared(Runner.RELEASE, other, schedule)
 
 
 class _Topic:
