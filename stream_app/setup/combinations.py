@@ -93,7 +93,6 @@ class Facts:
     people: int | None = None
     has_personas: bool = False
     released: Sequence[tuple[Sensor, Mechanism]] = ()
-    alternatives: int = 0
 
     @property
     def decides(self) -> bool:
@@ -183,16 +182,6 @@ def _no_people(facts: Facts) -> TallyguardError | None:
     )
 
 
-def _alternatives_in_crowd(facts: Facts) -> TallyguardError | None:
-    if not facts.alternatives or facts.settings is None or facts.settings.adversary != "crowd":
-        return None
-    return SettingsError(  # what is not known against that adversary is not answered for another one
-        "a plan against the crowd adversary cannot be varied",
-        f"{facts.alternatives} alternatives",
-        "leave out --vary, or plan with --adversary informed",
-    )
-
-
 def _holidays_in_hindsight(facts: Facts) -> TallyguardError | None:
     settings = facts.settings
     if not facts.decides or settings is None or not settings.holidays:
@@ -241,14 +230,6 @@ REFUSALS: tuple[Refusal, ...] = (
         _MATHEMATICS,
         "every release keeps a limit on nobody's risk, so it would protect nobody",
         _no_people,
-    ),
-    Refusal(
-        Feature.ALTERNATIVES,
-        Feature.CROWD,
-        frozenset({Runner.PLAN}),
-        _NOT_BUILT,
-        "other habits of a whole crowd are not accounted",
-        _alternatives_in_crowd,
     ),
     Refusal(
         Feature.HOLIDAYS,
