@@ -240,8 +240,9 @@ class SensorRegistry:
     def accounted_facts(self) -> list[list[object]]:
         """The facts about each sensor that accounts and noise depend on, as JSON values, for comparison.
 
-        ``most_counts``, ``corrections``, windows, bounds over a day and regions are listed only where there
-        are any, so that records of versions without them compare equal.
+        ``most_counts``, ``corrections``, windows, bounds over a day, regions and that a sensor says only
+        whether anybody is there are listed only where they are, so that records of versions without them
+        compare equal.
         """
         found: list[list[object]] = []
         for each in self.sensors:
@@ -251,9 +252,9 @@ class SensorRegistry:
             a_day = [{"per_day": asdict(each.per_day)}] if each.per_day is not None else []
             part = [{"part_of": each.part_of}] if each.part_of is not None else []
             region = [{"region": each.region}] if self.regions else []
-            found.append(
-                [each.name, list(each.locations), each.group, *again, *more, *window, *a_day, *part, *region]
-            )
+            only = [{"counts": each.counts.value}] if each.counts is Counts.OCCUPIED else []
+            listed = (*again, *more, *window, *a_day, *part, *region, *only)
+            found.append([each.name, list(each.locations), each.group, *listed])
         return found
 
     def most_at_one_place(self) -> int:

@@ -22,7 +22,9 @@ from models.prior_files import load_population
 from models.priors import Population
 from models.releases import StepSchedule
 from stream_app.exceptions import SettingsError
+from stream_app.setup.release_settings import CROWD
 from stream_app.setup.settings import Settings
+from stream_app.steps import Accounts
 from stream_app.steps.policy.people_shards import people_shares
 from stream_app.watching.metrics import who_is_over
 from stream_app.watching.people import Standing
@@ -34,7 +36,7 @@ EXPLAINED = (
     "The same releases, accounted again where habits are otherwise. Guess and ceiling: means over people "
     "and steps. Highest ceiling and highest added risk: over all people and steps; within a radius nothing "
     "bounds the added risk. Over the limit: the most people after any step. The ceilings of each row hold "
-    "for its own habits only."
+    "for its own habits only, and where they are those in the crowd, everybody has these habits."
 )
 
 
@@ -166,22 +168,25 @@ def _answer(
     progress: Callable[[], None],
 ) -> VariedRisks:
     population, within = alternative.population, alternative.within_nats
-    shares = people_shares(alternative.names, settings.kafka.partitions)
-    accountant = ContinuousAccountant(
-        population, horizon, population.effective_from, shares, told=population.told
-    )
-    weights = accountant.people_each
+    since, names = population.effective_from, alternative.names
+    if settings.adversary == CROWD:  # of people who all have the other habits
+        accounts = Accounts.of(settings, horizon, population, names, since)
+    else:
+        shares = people_shares(names, settings.kafka.partitions)
+        accounts = Accounts(ContinuousAccountant(population, horizon, since, shares, told=population.told))
+    account = accounts.deciding or accounts.informed
+    weights = account.people_each
     is_open = limit is None or (within > 0.0 and limit.added is not None)
     guess, ceiling, over = 0.0, 0.0, 0.0
     for step in steps:
-        accountant.apply(step)
-        standing = Standing.of(accountant, alternative.names)
+        accounts.apply(step)
+        standing = Standing.of(account, names)
         guess += _mean(standing.baseline, weights) / len(steps)
         ceiling += _mean(standing.risk, weights) / len(steps)
         if limit is not None and not is_open:
             over = max(over, float(standing.count(np.logical_or(*who_is_over(standing, limit)))))
         progress()
-    worst, people = accountant.worst(), accountant.everybody
+    worst, people = account.worst(), accounts.informed.everybody
     return VariedRisks(
         name=alternative.name,
         rests_on=alternative.rests_on,

@@ -222,7 +222,7 @@ def plan_releases(
     ``alternatives`` are those under which the same releases are accounted: ``NAME=NATS`` or ``NAME=FILE``.
     Settings with a crowd show both ceilings, and decide by those of the adversary that they name.
     """
-    plan = make_plan(settings, schedule, population, Runner.PLAN, len(alternatives))
+    plan = make_plan(settings, schedule, population, Runner.PLAN)
     return _decided(settings, plan, population, progress, alternatives)
 
 

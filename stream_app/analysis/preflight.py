@@ -23,7 +23,7 @@ from models.priors import PLACE, Population
 from models.releases import Counts, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.embedded import prepared as prepared_run
 from stream_app.exceptions import SettingsError
-from stream_app.setup.combinations import ON_KAFKA, WORKERS, Facts, Runner, refusals
+from stream_app.setup.combinations import WORKERS, Facts, Runner, refusals
 from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, load_exclusions
 from stream_app.setup.given_priors import as_set, facts_of, location_names, population_of
@@ -293,8 +293,7 @@ def _known_refusals(
     if population is not None:
         registry = _quietly(lambda: load_registry(settings.sensors, population.location_names))
     facts = Facts(settings) if population is None else facts_of(settings, population)
-    tiers = tuple(settings.release.tiers) if runner in ON_KAFKA else ()
-    yield from refusals(runner, replace(facts, registry=registry, tiers=tiers))
+    yield from refusals(runner, replace(facts, registry=registry))
 
 
 def _refused(ask: Callable[[], object]) -> Iterator[TallyguardError]:

@@ -28,8 +28,15 @@ from stream_app.setup.combinations import REGION_WORKERS, Facts, Runner, refuse
 from stream_app.setup.keys import load_noise_key, load_snapshot_key
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
-from stream_app.setup.settings import Settings
-from stream_app.steps import DeviceWatch, is_activations, policy_of_schedule, refuse_unaccounted, tiers_of
+from stream_app.setup.settings import Settings, said_beside_settings
+from stream_app.steps import (
+    DeviceWatch,
+    first_slot_of,
+    is_activations,
+    policy_of_schedule,
+    refuse_unaccounted,
+    tiers_of,
+)
 from stream_app.steps.policy import Policy, policy_from
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web import watching
@@ -62,7 +69,10 @@ def prepared(runner: Runner, settings: Settings, schedule: Path | None = None) -
             "panel: no worker reads it; `tallyguard priors watch` holds the priors against volunteers' "
             "places, with these settings, in a process of its own"
         )
-    facts = Facts(settings, tiers=tuple(settings.release.tiers))
+    schedule = schedule or settings.kafka.schedule
+    if schedule is not None:
+        settings = settings.model_copy(update=said_beside_settings(settings, schedule))
+    facts = Facts(settings)
     refuse(runner, facts)
     deployment = Deployment.of(settings)
     facts = replace(facts, registry=deployment.registry)
@@ -84,7 +94,8 @@ def prepared(runner: Runner, settings: Settings, schedule: Path | None = None) -
         return Prepared(deployment, noise_key, policy=coming, schedule=schedule_fingerprint(schedule))
     known = load_schedule(schedule, deployment.vocabulary)
     refuse_unaccounted(known, deployment.registry)
-    refuse(runner, replace(facts, schedule=known, tiers=tiers_of(known, configured)))
+    first_slot_of(settings, known)  # which raise where settings and schedule say two things
+    tiers_of(known, configured)
     policy = policy_of_schedule(deployment.exclusions.without(known), configured)
     return Prepared(deployment, noise_key, policy=policy, schedule=schedule_fingerprint(schedule))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from models.exceptions import MechanismError, TallyguardError
 from models.mechanisms import DrawnPerWindow, Mechanism
-from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease
+from models.releases import Sensor, SensorRegistry, SensorRelease
 from stream_app.exceptions import SettingsError
 
 if TYPE_CHECKING:
@@ -74,7 +74,6 @@ class Reason(StrEnum):
 
 EVERYWHERE = frozenset(Runner)
 REGION_WORKERS = frozenset({Runner.INTAKE, Runner.COORDINATOR})
-DECIDING = frozenset({Runner.RELEASE, Runner.COORDINATOR})
 WORKERS = REGION_WORKERS | {Runner.RELEASE, Runner.ACCOUNT}
 ON_KAFKA = WORKERS | {Runner.PERSONS}
 
@@ -84,8 +83,8 @@ class Facts:
     """What is known of a deployment. Nothing is refused for what is not known.
 
     ``people`` are how many have a prior, ``has_personas`` whether some stand for many. ``released`` are
-    sensors and the mechanisms that the settings choose for them, ``tiers`` those that any mechanism publishes
-    for. ``release`` stands for settings of which no more is known.
+    sensors and the mechanisms that the settings choose for them. ``release`` stands for settings of which no
+    more is known.
     """
 
     settings: Settings | None = None
@@ -93,10 +92,7 @@ class Facts:
     registry: SensorRegistry | None = None
     people: int | None = None
     has_personas: bool = False
-    schedule: Schedule | None = None
-    tiers: tuple[str, ...] = ()
     released: Sequence[tuple[Sensor, Mechanism]] = ()
-    alternatives: int = 0
 
     @property
     def decides(self) -> bool:
@@ -186,16 +182,6 @@ def _no_people(facts: Facts) -> TallyguardError | None:
     )
 
 
-def _alternatives_in_crowd(facts: Facts) -> TallyguardError | None:
-    if not facts.alternatives or facts.settings is None or facts.settings.adversary != "crowd":
-        return None
-    return SettingsError(  # what is not known against that adversary is not answered for another one
-        "a plan against the crowd adversary cannot be varied",
-        f"{facts.alternatives} alternatives",
-        "leave out --vary, or plan with --adversary informed",
-    )
-
-
 def _holidays_in_hindsight(facts: Facts) -> TallyguardError | None:
     settings = facts.settings
     if not facts.decides or settings is None or not settings.holidays:
@@ -207,35 +193,6 @@ def _holidays_in_hindsight(facts: Facts) -> TallyguardError | None:
         "a risk budget in hindsight must have no holidays",
         f"{len(settings.holidays)} dates",
         "leave hindsight out, or holidays",
-    )
-
-
-def _tiers_of_schedule(facts: Facts) -> TallyguardError | None:
-    """Each tier needs a topic and rights on it, which are made from the settings alone."""
-    if facts.settings is None or facts.schedule is None:
-        return None
-    with_topics = tuple(facts.settings.release.tiers)
-    if facts.tiers in ((), with_topics):
-        return None
-    return SettingsError(
-        "release.tiers must name the schedule's tiers, least informed first: each has a topic on Kafka",
-        f"{', '.join(with_topics) or 'none'} in the settings, {', '.join(facts.tiers)} in the schedule",
-        "name them in the settings of every process, then run `tallyguard topics create` and `access`",
-    )
-
-
-def _slot_of_schedule(facts: Facts) -> TallyguardError | None:
-    """Account workers would miss a slot that only the schedule names."""
-    if facts.settings is None or facts.schedule is None:
-        return None
-    first_slot, said = facts.schedule.first_slot, facts.settings.first_slot
-    if first_slot in (0, said):
-        return None
-    return SettingsError(
-        "first_slot must be in the settings of every process on Kafka",
-        f"{said}, and {first_slot} in the schedule",
-        f"set first_slot = {first_slot} for all of them before the deployment begins, "
-        "or correct the schedule",
     )
 
 
@@ -275,35 +232,11 @@ REFUSALS: tuple[Refusal, ...] = (
         _no_people,
     ),
     Refusal(
-        Feature.ALTERNATIVES,
-        Feature.CROWD,
-        frozenset({Runner.PLAN}),
-        _NOT_BUILT,
-        "other habits of a whole crowd are not accounted",
-        _alternatives_in_crowd,
-    ),
-    Refusal(
         Feature.HOLIDAYS,
         Feature.HINDSIGHT,
         EVERYWHERE,
         _NOT_BUILT,
         "how much later steps can tell of a place is known while habits keep their law, not on holidays",
         _holidays_in_hindsight,
-    ),
-    Refusal(
-        Feature.SCHEDULED_TIERS,
-        None,
-        DECIDING,
-        _NOT_BUILT,
-        "each tier has a topic, and topics are made from the settings alone",
-        _tiers_of_schedule,
-    ),
-    Refusal(
-        Feature.SCHEDULED_SLOT,
-        None,
-        DECIDING,
-        _NOT_BUILT,
-        "account workers know the settings alone",
-        _slot_of_schedule,
     ),
 )

@@ -21,6 +21,7 @@ from models.exceptions import MechanismError, ScheduleError, SensorError
 from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule, check_window_ends
 from models.text import parse_json
 
+TIER_PREFIX = "epsilon_"
 _TOP_KEYS = ("first_slot", "steps", "calendar")
 _CALENDAR_KEYS = ("timezone", "origin", "step_seconds", "holidays")
 _FLAT_EXAMPLE = 'write {"sensors": [...], "mechanism": "raw"} or {"releases": [...]}'
@@ -28,6 +29,32 @@ _FLAT_EXAMPLE = 'write {"sensors": [...], "mechanism": "raw"} or {"releases": [.
 
 def load_schedule(path: Path, registry: SensorRegistry) -> Schedule:
     """Read a schedule file; :class:`ScheduleError` names the step and says what to write instead."""
+    return parse_schedule(_document(path), registry)
+
+
+def said_beside(path: Path) -> tuple[int, dict[str, float]]:
+    """The slot of step 0 and the tiers that a schedule file names, whatever its sensors are.
+
+    Nothing of activations (CSV). An epsilon is that of the first step with the tier.
+    """
+    document = None if path.suffix.lower() == ".csv" else _document(path)
+    if not isinstance(document, dict):
+        return 0, {}
+    steps = document.get("steps")
+    entries = [each for each in (steps if isinstance(steps, list) else ()) if isinstance(each, dict)]
+    for each in [*entries]:
+        detailed = each.get("releases")
+        entries += [own for own in (detailed if isinstance(detailed, list) else ()) if isinstance(own, dict)]
+    tiers: dict[str, float] = {}
+    for each in entries:
+        for key, value in each.items():
+            if key.startswith(TIER_PREFIX) and isinstance(value, int | float):
+                tiers.setdefault(key.removeprefix(TIER_PREFIX), float(value))
+    first_slot = document.get("first_slot", 0)
+    return (first_slot if _is_index(first_slot) else 0), tiers
+
+
+def _document(path: Path) -> object:
     try:
         document = parse_json(path.read_bytes())
     except OSError as error:
@@ -36,7 +63,7 @@ def load_schedule(path: Path, registry: SensorRegistry) -> Schedule:
         ) from error
     except ValueError as error:
         raise ScheduleError(f"schedule file {path} must be JSON", error, "correct it there") from error
-    return parse_schedule(document, registry)
+    return document
 
 
 def schedule_fingerprint(path: Path) -> str:

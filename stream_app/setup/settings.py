@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from models.calendar import Calendar, dates_of
-from models.exceptions import CalendarError, TallyguardError
+from models.exceptions import CalendarError, ScheduleError, TallyguardError
 from models.priors import MOST_DRAWS, PLACE, Question
 from stream_app.setup.option_settings import OPTION_SETTINGS
 from stream_app.setup.priors_verdict import PriorsCheckSetting
@@ -28,6 +28,7 @@ from stream_app.setup.release_settings import (
     CrowdSettings,
     ReleaseSettings,
 )
+from stream_app.setup.schedule_files import said_beside
 from stream_app.setup.sections import (
     ConnectSettings,
     DateList,
@@ -72,6 +73,9 @@ class KafkaSettings(Section):
     """wait for the account workers' answers; then a step is suppressed"""
     seal_seconds: float = Field(default=10.0, ge=0.0)
     """with grace_seconds: wait so long for a region behind the tick; then decide without it"""
+    schedule: Path | None = None
+    """schedule (JSON) that the release worker or coordinator follows, or activations (CSV); --schedule comes
+    first. Every process takes from it the tiers and the slot of step 0 that no setting names"""
     security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """security protocol"""
     ca_file: Path | None = None
@@ -277,6 +281,17 @@ class Settings(BaseSettings):
         return origin.astimezone(UTC)
 
     @model_validator(mode="after")
+    def _takes_from_schedule(self) -> Settings:
+        """Tiers and first slot that only the schedule names; ``ValueError`` where it cannot be read."""
+        try:
+            found = {} if self.kafka.schedule is None else said_beside_settings(self, self.kafka.schedule)
+        except ScheduleError as error:
+            raise ValueError(str(error)) from None
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+        return self
+
+    @model_validator(mode="after")
     def _clock_exists(self) -> Settings:
         """Read the file of holidays; ``ValueError`` for a clock that there is not."""
         try:
@@ -440,3 +455,13 @@ class Settings(BaseSettings):
     def masked(self) -> dict[str, Any]:
         """All settings as JSON values with secrets masked: what may be shown."""
         return self.model_dump(mode="json")
+
+
+def said_beside_settings(settings: Settings, schedule: Path) -> dict[str, Any]:
+    """The settings that a schedule file names beside its steps: a first slot where none is set, and tiers."""
+    first_slot, tiers = said_beside(schedule)
+    found: dict[str, Any] = {} if settings.first_slot or not first_slot else {"first_slot": first_slot}
+    if tiers.keys() - settings.release.tiers.keys():
+        in_order = dict(sorted(tiers.items(), key=lambda tier: tier[1]))
+        found["release"] = settings.release.model_copy(update={"tiers": in_order})
+    return found

@@ -317,21 +317,20 @@ def make_plan(
     schedule: Path | None,
     population: Population,
     runner: Runner,
-    alternatives: int = 0,
     *,
     known: Network | None = None,
 ) -> Plan:
     """Sensors, announcements and policy of a run with a schedule (JSON), activations (CSV) or neither.
 
-    Raises what the ``runner`` refuses; ``alternatives`` are how many are asked for. Sensors ``known`` from
-    earlier runs keep their order, and exclusions may name those that are no longer there.
+    Raises what the ``runner`` refuses. Sensors ``known`` from earlier runs keep their order, and exclusions
+    may name those that are no longer there.
     """
     registry = load_registry(settings.sensors, population.location_names)
     if known is not None:
         registry = known.arranged(registry)
     registry = registry.with_designs(designs_of(settings.release))
     require_strangers(registry, settings.crowd)
-    facts = replace(facts_of(settings, population), registry=registry, alternatives=alternatives)
+    facts = replace(facts_of(settings, population), registry=registry)
     refuse(runner, facts)
     if schedule is None or is_activations(schedule):
         named = {} if schedule is None else load_activations(schedule, registry)
@@ -347,7 +346,6 @@ def make_plan(
     else:
         plan = follow_schedule(settings, load_schedule(schedule, registry), registry)
     plan.exclusions.require_known(() if known is None else (each.name for each in known.sensors))
-    refuse(runner, replace(facts, tiers=plan.tiers))
     return plan
 
 

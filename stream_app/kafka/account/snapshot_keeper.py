@@ -38,7 +38,7 @@ from stream_app.kafka.account.partition_accounts import (
 from stream_app.kafka.broker.clients import start_producer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
-from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.deployment import Deployment, digest_of
 from stream_app.kafka.deployment.log_reader import (
     LogPlace,
     holds_place,
@@ -210,7 +210,8 @@ class SnapshotKeeper:
     def _basis(self) -> str:
         """What accounts follow from beside the decisions: the sensors of past steps never change."""
         deployment = self._deployment
-        return snapshot_basis({"deployment": deployment.digest, "log": deployment.topics.decisions})
+        digest = digest_of(deployment.facts.basis)
+        return snapshot_basis({"deployment": digest, "log": deployment.topics.decisions})
 
     async def start(self) -> None:
         """Connect, or warn that a takeover will account every step again."""

@@ -42,11 +42,12 @@ from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
+from stream_app.setup.holidays import HOLIDAYS, check_holidays
 from stream_app.setup.release_settings import BUDGET, CROWD, CrowdSettings, ReleaseSettings
 from stream_app.setup.run_folder.description import Description, check_sensors, description_of
 from stream_app.setup.run_folder.facts import NETWORK, Network, Registries, differences
 from stream_app.setup.run_folder.key_record import check_between_windows
-from stream_app.setup.run_folder.manifest import DECIDED, EXCLUSIONS, FIXED
+from stream_app.setup.run_folder.manifest import DECIDED, EXCLUSIONS, FIXED, SHARPENED
 from stream_app.setup.run_folder.record import (
     DESCRIPTION,
     Author,
@@ -451,12 +452,19 @@ def check_same(
     changed = sorted(key for key in begun.keys() | basis.keys() if begun.get(key) != basis.get(key))
     changed = [key for key in changed if key not in grown]
     if changed:
+        is_in_record = LOOKED_AT.issuperset(changed)
         raise RunChangedError(
-            "every process must have the settings that the deployment started with",
+            f"every process must have the settings that {_IN_RECORD if is_in_record else _AT_START}",
             differences(changed, begun, basis),
-            "restore the settings, files or keys named here; only a deployment that has published nothing "
-            "may be begun again, with another kafka.prefix",
+            "set those in the record and start it again, or change them there with --accept-changes"
+            if is_in_record
+            else "restore the settings, files or keys named here; only a deployment that has published "
+            "nothing may be begun again, with another kafka.prefix",
         )
+
+
+_AT_START = "the deployment started with"
+_IN_RECORD = "its record has by now: whoever decides on steps changes them there first"
 
 
 def _fingerprint(value: object) -> str:
@@ -464,15 +472,18 @@ def _fingerprint(value: object) -> str:
 
 
 # Sensors and places may be added, and sensors removed, while a deployment runs (`facts.py` says which changes
-# are possible). The release worker writes them to the record before it decides the first step with them. All
-# other processes take them from there: a decision carries the digest of what it was made with, so one with a
-# digest that is not known makes its reader read the record again, and none is accounted with other sensors.
+# are possible), and what is looked at more closely and the holidays to come may change. The worker that
+# decides writes it to the record before it decides the first step with it. All other processes take sensors
+# and places from there, and end with a sentence where their own settings are others: a decision carries the
+# digest of what it was made with, so one with a digest that is not known makes its reader read the record
+# again, and none is accounted with anything else.
 
 GROWN = frozenset({"locations", "sensors"})
+LOOKED_AT = SHARPENED | {HOLIDAYS}
 
 
 class KnownFacts:
-    """The sensors and places of each step, as far as this process has read the record."""
+    """The sensors, places and settings of each step, as far as this process has read the record."""
 
     def __init__(self, basis: Mapping[str, Any], registry: SensorRegistry) -> None:
         """Before anything was read: what the settings of this process say."""
@@ -481,18 +492,35 @@ class KnownFacts:
 
     def take(self, begun: Mapping[str, Any], entries: Sequence[Entry]) -> None:
         """What the deployment was begun with, and what the record says since then."""
-        named = [(step, facts) for step, facts in held(entries) if NETWORK in facts]
-        networks = [Network.load(facts[NETWORK]) for _, facts in named]
-        self.digest = digest_of(begun)
-        self.network = networks[-1] if networks else None
+        known = held(entries)
+        named = [(step, facts) for step, facts in known if NETWORK in facts]
+        self.network = Network.load(named[-1][1][NETWORK]) if named else None
         self.registries = Registries(self._own, named)
-        self._starts = [step for step, _ in named]
-        self._digests = [digest_of({**begun, **network_basis(each)}) for each in networks]
+        self.digest = digest_of(begun)
+        self.held: Mapping[str, Any] = known[-1][1] if known else {}
+        self.basis = _as_in(self.held, begun)
+        """What it was begun with, looked at as now; without the sensors that came or went."""
+        self._starts = [step for step, _ in known]
+        self._digests = [
+            digest_of(
+                _as_in(facts, begun)
+                | (network_basis(Network.load(facts[NETWORK])) if NETWORK in facts else {})
+            )
+            for _, facts in known
+        ]
 
     def digest_at(self, step: int) -> str:
         """By which a decision on this step says what it was made with."""
         number = bisect_right(self._starts, step) - 1
         return self._digests[number] if number >= 0 else self.digest
+
+
+def _as_in(facts: Mapping[str, Any], begun: Mapping[str, Any]) -> dict[str, Any]:
+    """What a deployment was begun with, looked at as an entry of its record says."""
+    looked_at = facts if "thresholds" in facts else begun
+    return {key: value for key, value in begun.items() if key not in LOOKED_AT} | {
+        key: looked_at[key] for key in LOOKED_AT & looked_at.keys()
+    }
 
 
 def network_basis(network: Network) -> dict[str, str]:
@@ -590,10 +618,7 @@ class Deployment:
     @cached_property
     def exclusions(self) -> Exclusions:
         """Which sensors are not active in which steps."""
-        found = load_exclusions(self.settings, self.registry)
-        if self.topics.regions:  # whose sensors stay those they began with
-            found.require_known()
-        return found
+        return load_exclusions(self.settings, self.registry)
 
     @cached_property
     def basis(self) -> dict[str, Any]:
@@ -605,16 +630,23 @@ class Deployment:
         """The digest of what the deployment was begun with, which people carry."""
         return self.facts.digest
 
-    def join(self) -> bool:
+    @property
+    def looks_otherwise(self) -> bool:
+        """Whether thresholds, sharpening or holidays are not those of the record."""
+        return any(self.basis.get(key) != self.facts.basis.get(key) for key in LOOKED_AT)
+
+    def join(self, *, is_deciding: bool = False) -> bool:
         """Take what the deployment was begun with, and has grown to; whether it has begun.
 
-        :class:`RunChangedError` if it was begun with other settings, or is at other places.
+        :class:`RunChangedError` if it was begun with other settings, or is at other places. Whoever decides
+        on steps may have changed what is looked at, and writes it next.
         """
         begun = self.read_record()
         if begun is None:
             return False
-        network = None if self.topics.regions else self.facts.network
-        check_same(begun, self.basis, frozenset() if network is None else GROWN)
+        network = self.facts.network
+        apart = (frozenset[str]() if network is None else GROWN) | (LOOKED_AT if is_deciding else frozenset())
+        check_same(self.facts.basis, self.basis, apart)
         if network is not None:  # the files here may be older, or newer, but not of another deployment
             names = self.registry.location_names
             is_older = names == network.places[: len(names)]
@@ -661,14 +693,15 @@ class Deployment:
         self.exclusions.require_known(() if known is None else (each.name for each in known.sensors))
         if known is None:
             return Network.of(self.registry)
+        regions = SensorRegistry(known.places, known.sensors).regions
+        if self.topics.regions != regions:
+            raise RunChangedError(
+                "the regions of a deployment must stay: each has the partition of its place among them",
+                ", ".join(self.topics.regions) or "none",
+                f"leave at least one sensor in each of {', '.join(regions)}, and put new ones into these",
+            )
         network = known.grown_to(self.registry)
         words = [each.words for each in known.changes_to(network)]
-        if words and self.topics.regions:
-            raise RunChangedError(
-                "sensors and places of a deployment with several regions must stay those it began with",
-                "; ".join(words),
-                "put back what it was; workers of other regions would not know of it",
-            )
         if words and not accept_changes:
             raise RunChangedError(
                 "the release log must be continued with the sensors and places it has",
@@ -676,6 +709,19 @@ class Deployment:
                 keeping([NETWORK], {NETWORK}),
             )
         return network
+
+    def require_recorded(self) -> None:
+        """:class:`RunChangedError` for a sensor that whoever decides on steps does not know of yet."""
+        known = self.facts.network
+        names = {each.name for each in (self.registry if known is None else known).sensors}
+        self.exclusions.require_known(names)
+        new = [each.name for each in self.registry.sensors if each.name not in names]
+        if new:
+            raise RunChangedError(
+                "the coordinator must know of a sensor before its counts are taken in",
+                f"{len(new)} that are not in the record, such as {new[0]!r}",
+                "start the coordinator with this sensors file and --accept-changes, then this worker",
+            )
 
     def facts_of(self, network: Network) -> dict[str, Any]:
         """The network among the facts of the record; nothing where it would not fit, and is the first.
@@ -744,8 +790,10 @@ class Deployment:
         """
         apart = {INPUTS, RECORD_HEAD, *(GROWN if self.facts.network is not None else ())}
         kept = {key: value for key, value in stored.items() if key not in apart}
+        kept = _as_in(self.facts.held, kept)  # the record is written before the position
         check_basis(kept, wanted, accept_changes=accept_changes)
         if kept:
+            check_holidays(kept, wanted, max(next_step, first_free))
             check_change(kept.get(EXCLUSIONS), wanted.get(EXCLUSIONS), max(next_step, first_free))
         if kept.get("noise_key", wanted["noise_key"]) != wanted["noise_key"]:
             check_between_windows(self.settings.release.covariance, next_step)
@@ -775,13 +823,14 @@ def _with_recorded(settings: Settings, facts: Mapping[str, Any]) -> Settings:
 
 def check_basis(stored: Mapping[str, Any], wanted: Mapping[str, Any], *, accept_changes: bool) -> None:
     """Refuse to continue a log with other settings than it was begun with, as far as they were stored."""
-    replaceable = (DECIDED if accept_changes else frozenset[str]()) | {EXCLUSIONS}
-    changed = [key for key in sorted(stored.keys() - replaceable) if stored[key] != wanted.get(key)]
+    replaceable = (DECIDED | SHARPENED if accept_changes else frozenset[str]()) | {EXCLUSIONS, HOLIDAYS}
+    keys = stored.keys() | (wanted.keys() & SHARPENED if stored else set())  # a default is left out
+    changed = [key for key in sorted(keys - replaceable) if stored.get(key) != wanted.get(key)]
     if changed:
         raise RunChangedError(
             "the release log must be continued with the settings it was started with",
             differences(changed, stored, wanted),
-            keeping(changed, DECIDED, FIXED),
+            keeping(changed, DECIDED | SHARPENED, FIXED),
         )
 
 

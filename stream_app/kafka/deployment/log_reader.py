@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from models.keys import NoiseKey
 from stream_app.kafka.broker.clients import BrokerError, retry_until_answered, start_consumer
 from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP
 from stream_app.setup.run_folder.key_record import claim_for_kafka, record_file
@@ -110,6 +111,12 @@ async def last_risk_step(connection: Connection, topic: str, partition: int) -> 
                 return last
             end, records = start, 8 * records  # records of many people may come before a missing summary
         return -1
+
+
+async def accounted_steps(connection: Connection, topics: Topics) -> int:
+    """How many steps every partition has accounted."""
+    partitions = range(topics.partitions)
+    return 1 + min([await last_risk_step(connection, topics.risks, each) for each in partitions])
 
 
 async def offset_before(connection: Connection, topic: str, step: int) -> int:

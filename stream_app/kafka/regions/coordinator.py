@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -41,6 +41,11 @@ class SealedWindow(StepWindow):
         self.next_step = next_step
         self.left_out: dict[int, tuple[str, ...]] = {}
         self._sealed: dict[str, dict[int, SealedStep]] = {region: {} for region in regions}
+        self._removed: Container[str] = ()
+
+    def drop(self, sensors: Container[str]) -> None:
+        """Decide nothing of removed sensors, which regions announce until their workers know it."""
+        self._removed = sensors
 
     def seal(self, region: str, sealed: SealedStep) -> None:
         """A region is done with a step; too late if the step was decided without it."""
@@ -62,7 +67,7 @@ class SealedWindow(StepWindow):
             self.left_out[step] = late
         self.next_step += 1
         parts = [found for found in sealed.values() if found is not None]
-        sensors = tuple(name for part in parts for name in part.sensors)
+        sensors = tuple(name for part in parts for name in part.sensors if name not in self._removed)
         missing = {name for part in parts for name in part.missing}
         return ClosedCounts(step, sensors, {name: 0 for name in sensors if name not in missing}, {})
 
@@ -194,7 +199,8 @@ class Coordinator(DecidingWorker):
         deployment, progress = self._deployment, restored.progress
         assert isinstance(progress, CoordinatorProgress)
         settings, topics = deployment.settings, deployment.topics
-        window = SealedWindow(topics.regions, progress.next_step)
+        network, window = deployment.facts.network, SealedWindow(topics.regions, progress.next_step)
+        window.drop(() if network is None else network.removed)
         engine = StepEngine(
             Intake(deployment.registry, window, settings.max_ahead, deployment.exclusions),
             self._policy,

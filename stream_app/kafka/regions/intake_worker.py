@@ -254,8 +254,8 @@ class IntakeCore(Core):
         ).line()
         hint = (
             f"step {step} was decided without region {self.place.region!r}, which was not done with it in "
-            "time; find out why it lags, raise kafka.seal_seconds, or, if the coordinator excludes it, "
-            "give all workers the same table of exclusions"
+            "time; find out why it lags, raise kafka.seal_seconds, or, if the coordinator excludes it or "
+            "knows no such sensor, give all workers the same table of exclusions and sensors file"
         )
         return reject(f"{self.place.readings}:", payload.rstrip(), Reason.LATE_READING, hint)
 
@@ -315,6 +315,7 @@ class IntakeWorker(Job):
         self._app = app
         await asyncio.to_thread(require_requests, self._deployment)
         await self._deployment.wait()
+        self._deployment.require_recorded()
 
     async def assigned(self, partitions: set[int]) -> None:
         """Note which regions are owned; :meth:`run` opens them."""
@@ -451,7 +452,8 @@ class IntakeWorker(Job):
         basis[INPUTS] = inputs.identities
         await claim_key(deployment, self._noise_key, place.partition, progress.next_publish)
         registry, settings = deployment.registry.of_region(place.region), deployment.settings
-        window = StepWindow.of(settings, saved=restored.window())
+        network, window = deployment.facts.network, StepWindow.of(settings, saved=restored.window())
+        window.drop(() if network is None else network.removed)
         core = IntakeCore(
             place,
             deployment,

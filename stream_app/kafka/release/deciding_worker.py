@@ -22,7 +22,7 @@ from models.calendar import slots_by_the_clock
 from models.keys import NoiseKey
 from models.priors import Population
 from models.releases import StepSchedule
-from stream_app.exceptions import restoring
+from stream_app.exceptions import RunChangedError, restoring
 from stream_app.kafka.broker.clients import FencedError, LogError, start_producer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.streams import App, Batch
@@ -35,6 +35,7 @@ from stream_app.kafka.deployment.deployment import (
     require_requests,
 )
 from stream_app.kafka.deployment.log_reader import (
+    accounted_steps,
     bounds,
     claim_key,
     last_decision,
@@ -379,7 +380,9 @@ class DecidingWorker(Job):
             progress.offsets, progress.basis.get(INPUTS, {}), accept_changes=self._accept_changes
         )
         if has_begun:
-            await asyncio.to_thread(deployment.join)
+            if deployment.looks_otherwise:
+                await self._require_accounted(progress.next_step)
+            await asyncio.to_thread(deployment.join, is_deciding=True)
         else:
             await asyncio.to_thread(deployment.record.begin, deployment.basis)
         head, facts = progress.basis.get(RECORD_HEAD) or {}, {**basis, **deployment.facts_of(network)}
@@ -396,6 +399,17 @@ class DecidingWorker(Job):
         names = tuple(sensor.name for sensor in deployment.registry.sensors)
         self._monitor.observer.started(RunStarted(0, progress.next_step, names))
         logger.info("%s continues at step %d", self.title, progress.next_step)
+
+    async def _require_accounted(self, step: int) -> None:
+        """:class:`RunChangedError` while accounts of earlier steps would be looked at as from ``step`` on."""
+        accounted = await accounted_steps(self._deployment.connection, self._deployment.topics)
+        if accounted < step:
+            raise RunChangedError(
+                "all steps that were decided must be accounted before thresholds, sharpening or holidays "
+                "change",
+                f"not yet steps {accounted} to {step - 1}",
+                "let account workers run until they have caught up (lag on their page), then start it again",
+            )
 
     def _flush(self, result: BatchResult) -> None:
         """On the core's thread: see :class:`DecidingCore`."""

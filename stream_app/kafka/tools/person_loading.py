@@ -20,7 +20,7 @@ from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
 from stream_app.kafka.deployment.deployment import Deployment, check_topics_of, require_record_sizes
-from stream_app.kafka.deployment.log_reader import last_risk_step, last_step
+from stream_app.kafka.deployment.log_reader import accounted_steps, last_step
 from stream_app.kafka.deployment.records import (
     PersonEntry,
     RefusedRecord,
@@ -202,8 +202,7 @@ def _begun_anew(
     """
     refuse_told(deployment.settings, deployment.registry)
     connection, topics = deployment.connection, deployment.topics
-    partitions = range(topics.partitions)
-    accounted = 1 + min(asyncio.run(last_risk_step(connection, topics.risks, each)) for each in partitions)
+    accounted = asyncio.run(accounted_steps(connection, topics))
     if accounted < step:
         raise RunChangedError(
             "all steps that were decided must be accounted before people begin anew",

@@ -189,7 +189,8 @@ def per_day_in_words(bound: PerDay | None) -> str:
 
 def _accounted(registry: SensorRegistry, sensor: Sensor) -> Sensor:
     """What accounts and noise depend on: without a point on the map, and a region where there is but one."""
-    return replace(sensor, position=None, counts=None, region=sensor.region if registry.regions else None)
+    counts = sensor.counts if sensor.counts is Counts.OCCUPIED else None  # other kinds change no account
+    return replace(sensor, position=None, counts=counts, region=sensor.region if registry.regions else None)
 
 
 def _check_same_device(was: Sensor, now: Sensor, places: Sequence[str]) -> None:
@@ -201,12 +202,21 @@ def _check_same_device(was: Sensor, now: Sensor, places: Sequence[str]) -> None:
             _at(now, places),
             _NEW_NAME,
         )
+    if (was.counts is Counts.OCCUPIED) != (now.counts is Counts.OCCUPIED):
+        before, after = (
+            "whether anybody is there" if each.counts is Counts.OCCUPIED else "people" for each in (was, now)
+        )
+        raise RunChangedError(
+            f"{name} must go on to count {before}: others hide a person in a number of people, and nobody in "
+            "what says whether anybody is there",
+            after,
+            _NEW_NAME,
+        )
     for what, why in (
         ("group", "what it spent on differential privacy is in the account of that group"),
         ("region", "its noise is drawn with the key of that region"),
         ("corrections", "every value that a step may have is accounted when the step closes"),
         ("part_of", "what one person can change was charged for the device"),
-        ("is_sum", "nobody hides in a crowd behind what says only whether anybody is there"),
         ("window", "a window is accounted in each of its steps, before its count is published"),
     ):
         if getattr(was, what) != getattr(now, what):
@@ -245,7 +255,7 @@ def _saved(sensor: Sensor) -> dict[str, Any]:
         saved["group"] = sensor.group
     if sensor.most_counts > 1:
         saved["most_counts"] = sensor.most_counts
-    if sensor.counts is Counts.OCCUPIED:  # other kinds change no account
+    if sensor.counts is not None:
         saved["counts"] = sensor.counts.value
     if sensor.corrections:
         saved["corrections"] = sensor.corrections

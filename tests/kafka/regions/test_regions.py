@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from stream_app.wire import batched
+from stream_app.embedded import RunOptions, run
+from stream_app.wire import SensorValue, StepRelease, batched
 from tests.kafka.broker import Broker
 from tests.kafka.faults.chaos import run_chaos
 from tests.kafka.faults.dying import POINTS
 from tests.kafka.support import OnKafka, small_city
+from tests.kafka.test_growth import messages
 from tests.watching.services import wait_until
 
 pytestmark = pytest.mark.slow
@@ -125,3 +127,61 @@ def test_a_region_moves_to_a_worker_that_joins_and_nothing_comes_twice(kafka: Br
         assert deployment.releases() == deployment.embedded(lines)[0]
         assert first.is_running
         assert second.is_running
+
+
+def test_regions_get_a_sensor_and_other_thresholds_and_holidays_and_the_logs_are_those_of_a_run(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """The coordinator first; an account worker with the settings as they were ends with a sentence."""
+    population, sensors, _ = small_city(40)
+    kept, change, steps = [sensors[:4], sensors[1:5]], 8, 14
+    names = [[name for name, _ in each] for each in kept]
+    parts = messages(0, change, names[0]), messages(change, steps, names[1])
+    clock = {"timezone": "Europe/Vienna", "origin": "2026-06-01T00:00:00+02:00"}
+    regions = spread(sensors[:5], 2)
+    with OnKafka(
+        tmp_path / "grows", kafka.address, population, kept[0], regions=regions, **clock
+    ) as deployment:
+        deployment.load_people()
+        output, source = deployment.folder / "embedded", deployment.folder / "embedded.jsonl"
+
+        def run_embedded(until: int) -> None:
+            source.write_bytes(b"".join(line + b"\n" for part in parts[:until] for line in part))
+            options = RunOptions(output, source, accept_changes=until > 1, reason="a new counter")
+            run(deployment.settings, options, population)
+
+        run_embedded(1)
+        account, first, intake = (deployment.start(each) for each in ("account", "coordinator", "intake"))
+        deployment.produce(parts[0])
+        deployment.wait_for_steps(change)
+        assert first.stop() == 0, first.text
+        rows = [{"name": name, "locations": list(where), "region": regions[name]} for name, where in kept[1]]
+        (deployment.folder / "sensors.json").write_text(json.dumps({"sensors": rows}))
+        looked_at = 'thresholds = [0.3, 0.6]\nholidays = ["2026-06-04"]\n'
+        deployment.config.write_text(looked_at + deployment.config.read_text())
+        deployment.log_in_anew()  # with the settings as they are now
+        refused = deployment.start("coordinator")
+        assert refused.ended() == 1
+        assert f'sensor "{names[1][-1]}" added at' in refused.text
+        grown = deployment.start("coordinator", "--accept-changes", "--reason", "a new counter")
+        wait_until("the record is written", lambda: grown.says("continues at step"), 120.0)
+        assert intake.stop() == 0, intake.text
+        again = deployment.start("intake")
+        deployment.produce(parts[1])
+        assert account.ended() == 1
+        assert "that its record has by now" in account.text
+        last = deployment.start("account")
+        deployment.wait_for_steps(steps)
+        for worker in (last, grown, again):
+            assert worker.stop() == 0, worker.text
+        run_embedded(2)
+
+        def values(lines: list[bytes]) -> dict[tuple[int, str], SensorValue]:
+            releases = map(StepRelease.model_validate_json, lines)
+            return {(each.step, own.sensor): own for each in releases for own in each.releases}
+
+        published = values(deployment.values(deployment.topics.releases))
+        assert published == values((output / "releases.jsonl").read_bytes().splitlines())
+        assert {name for _, name in published} == {*names[0], *names[1]}
+        risks = (output / "risks.jsonl").read_bytes().splitlines()
+        assert deployment.person_risks() == sorted(line for line in risks if b'"type":"risk",' in line)

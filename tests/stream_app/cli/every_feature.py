@@ -112,8 +112,11 @@ def make(folder: Path, features: Iterable[Feature], *, on_kafka: bool, **changes
     settings["release"] = _release(folder, chosen) | changes.get("release", {})
     if on_kafka:
         settings["kafka"] = {"servers": ["nowhere:9092"]}
+    schedule = _schedule(folder, chosen)
+    if on_kafka and schedule is not None:
+        settings["kafka"]["schedule"] = schedule.name
     (folder / "t.toml").write_text(_toml(settings))
-    return Made(folder, chosen, _priors(folder, chosen), _schedule(folder, chosen))
+    return Made(folder, chosen, _priors(folder, chosen), schedule)
 
 
 def _settings(folder: Path, feature: Feature) -> dict[str, Any]:

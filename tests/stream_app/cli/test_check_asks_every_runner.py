@@ -164,13 +164,6 @@ def test_any_features_with_any_release_are_refused_alike_or_start(
     )
 
 
-def test_a_plan_in_a_crowd_is_not_varied(tmp_path: Path, tallyguard: Tallyguard) -> None:
-    made = make(tmp_path / "d", {Feature.CROWD, Feature.SCHEDULE}, on_kafka=False)
-    result = tallyguard("plan", str(made.schedule), *made.options("--schedule"), "--vary", "wide=0.1")
-    assert result.code == 1
-    assert "a plan against the crowd adversary cannot be varied" in result.err
-
-
 def test_the_table_of_limits_says_what_starts() -> None:
     """Every feature has its row, and \"no\" where the list refuses it."""
     columns = {

@@ -284,6 +284,28 @@ def test_personas_count_as_many_people_as_they_stand_for(files: Path) -> None:
     assert weighted.highest_ceiling == plain.highest_ceiling
 
 
+def test_alternatives_of_a_plan_in_the_crowd_hide_among_people_with_the_same_habits(files: Path) -> None:
+    """As given they are the plan's own figures; a file's are those of a crowd of its people."""
+    given = settings(adversary="crowd", crowd={"on": True}, sharpen=False)
+    many = population(9)
+    save_population(many, files / "many.json")
+    specs = [f"many={files / 'many.json'}", "radius=0.1"]
+    planned = plan_releases(given, files / "schedule.json", population(), alternatives=specs)
+    own, others, radius = planned.alternatives
+    assert planned.crowd is not None
+    steps = [step.decided.accounted for step in planned.steps]
+    assert own.mean_ceiling == pytest.approx(np.mean([each.mean_risk for each in planned.crowd.steps]))
+    assert own.mean_ceiling != pytest.approx(np.mean([each.risks.mean_risk for each in planned.steps]))
+    both = BothAccounts(many, given.crowd_adversary, given.horizon_settings(0))
+    highest = 0.0
+    for step in steps:
+        both.apply(step)
+        highest = max(highest, float(both.risk().max()))
+    assert (others.people, others.highest_ceiling) == (len(many), highest)
+    assert (radius.most_added, radius.over) == (None, None)
+    assert radius.mean_ceiling > own.mean_ceiling
+
+
 @pytest.mark.slow
 def test_a_report_has_the_table_to_sign(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

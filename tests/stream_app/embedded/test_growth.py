@@ -285,6 +285,35 @@ def test_what_cannot_change_is_refused_in_words_and_nothing_is_written(tmp_path:
     assert files(folder) == before
 
 
+OCCUPIED = {**FIRST[0], "counts": "occupied"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (FIRST[0], OCCUPIED, r'"s1" must go on to count people.*got whether anybody is there'),
+        (OCCUPIED, FIRST[0], r'"s1" must go on to count whether anybody is there.*got people'),
+    ],
+    ids=["count to occupied", "occupied to count"],
+)
+def test_a_sensor_goes_on_to_count_people_or_whether_anybody_is_there(
+    tmp_path: Path, before: Row, after: Row, said: str
+) -> None:
+    """A crowd hides people in the one and not in the other; as it was, the run goes on, also with what an
+    earlier version wrote, which did not say it of sensors that count."""
+    folder, crowd = tmp_path / "out", {"crowd": {"on": True}}
+    until = lines_of(messages(0, 2, ["s2"]))
+    go(folder, [before, FIRST[1]], until, changed=crowd)
+    (kept, _) = json.loads((folder / "run.json").read_text())["network"]["sensors"]
+    assert kept.get("counts") == before.get("counts"), "counts of people are said as by earlier versions"
+    was = files(folder)
+    with pytest.raises(RunChangedError, match=said):
+        go(folder, [after, FIRST[1]], until, changed=crowd, **accepted())
+    assert files(folder) == was
+    go(folder, [before, FIRST[1]], until + lines_of(messages(2, 3, ["s2"])), changed=crowd)
+    assert len(json_lines(folder / "decisions.jsonl")) == 3
+
+
 def test_a_change_that_was_not_accepted_or_has_no_reason_says_which_sensor(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     go(folder, FIRST, BEFORE)
@@ -508,6 +537,7 @@ def test_a_name_stands_for_one_device(tmp_path: Path) -> None:
                 {"name": "d", "locations": [1], "counts": "passages", "most_counts": 3, "corrections": 1},
                 {"name": "m", "moves": [["A", "B", 2]], "most_counts": 4, "window": 2},
                 {"name": "p", "locations": [0, 3], "group": "centre"},
+                {"name": "r", "locations": [2], "counts": "occupied"},
             ],
         ),
         NAMES,

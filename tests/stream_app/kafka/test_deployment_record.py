@@ -19,7 +19,7 @@ from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.deployment import deployment as deployment_module
 from stream_app.kafka.deployment.deployment import Deployment, DeploymentRecord, check_basis, check_same
 from stream_app.kafka.tools.person_loading import load_people
-from stream_app.kafka.workers import run_deciding_worker
+from stream_app.kafka.workers import prepared
 from stream_app.setup.combinations import Runner
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.run_folder.description import changes_in
@@ -141,15 +141,30 @@ def test_the_log_may_go_on_with_other_policy_schedule_and_noise_key_only_where_t
         )
 
 
-def test_a_first_slot_that_the_schedule_alone_says_is_refused(tmp_path: Path) -> None:
-    """The account workers have no schedule file: they would account another slot than was decided for."""
-    schedule = tmp_path / "schedule.json"
-    schedule.write_text(json.dumps({"first_slot": 2, "steps": [{"sensors": ["s"], "mechanism": "raw"}]}))
-    settings = settings_in(tmp_path, noise_key_secret=hex_key("11"))
-    with pytest.raises(SettingsError, match="first_slot must be in the settings of every process"):
-        run_deciding_worker(
-            Runner.RELEASE, settings, schedule, accept_changes=False, announce=lambda line: None
-        )
+def test_a_first_slot_and_tiers_that_the_schedule_alone_names_are_those_of_every_process(
+    tmp_path: Path,
+) -> None:
+    """Accounts go by that slot, and each tier has a topic; two slots are refused."""
+    schedule, tiers = tmp_path / "schedule.json", {"public": 0.2, "partner": 1.0}
+    tiered = {"mechanism": "tiered", **{f"epsilon_{name}": epsilon for name, epsilon in tiers.items()}}
+    steps = [{"sensors": ["s"], "mechanism": "raw"}, {"releases": [{"sensor": "t", **tiered}]}]
+    schedule.write_text(json.dumps({"first_slot": 2, "steps": steps}))
+    secret = hex_key("11")
+    for regions in ({}, {"s": "n", "t": "w"}):
+        rows = [{**each, "region": regions.get(each["name"])} for each in SENSORS] if regions else SENSORS
+        settings = settings_in(tmp_path, noise_key_secret=secret, sensors=rows, kafka={"schedule": schedule})
+        deciding = [Runner.COORDINATOR, Runner.INTAKE] if regions else [Runner.RELEASE]
+        made = [prepared(each, settings).deployment for each in (*deciding, Runner.ACCOUNT)]
+        assert {each.digest for each in made} == {
+            deployment(tmp_path, first_slot=2, sensors=rows).digest  # as where every process is told
+        }
+        assert {each.horizon().first_slot for each in made} == {2}
+        assert {each.topics.tiers for each in made} == {("public", "partner")}
+    given = prepared(Runner.RELEASE, settings_in(tmp_path, noise_key_secret=secret), schedule)
+    assert given.deployment.topics.tiers == ("public", "partner")
+    other = settings_in(tmp_path, noise_key_secret=secret, first_slot=3)
+    with pytest.raises(SettingsError, match="first_slot must be the same in settings and schedule"):
+        prepared(Runner.RELEASE, other, schedule)
 
 
 class _Topic:
@@ -233,16 +248,104 @@ def test_sensors_that_were_not_accepted_are_refused_in_words(
             refused()
 
 
-def test_sensors_of_several_regions_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_occupied", [False, True], ids=["count to occupied", "occupied to count"])
+def test_a_sensor_goes_on_to_count_people_or_whether_anybody_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_occupied: bool
+) -> None:
+    """For workers and for whoever decides; what counts people is recorded as by earlier versions."""
+    topic = _Topic(monkeypatch)
+    rows = [SENSORS, [{**SENSORS[0], "counts": "occupied"}, SENSORS[1]]]
+    before = deployment(tmp_path, sensors=rows[is_occupied])
+    before.record.begin(before.basis)
+    held_from(0, before)
+    kept = json.loads(topic.values[b"record-0"])["facts"]["network"]["sensors"][0]
+    assert kept.get("counts") == ("occupied" if is_occupied else None)
+    assert deployment(tmp_path, sensors=rows[is_occupied]).join()
+    after = deployment(tmp_path, sensors=rows[not is_occupied])
+    assert after.digest != before.digest
+    assert after.read_record() is not None
+    for refused in (after.join, lambda: after.grown(accept_changes=True)):
+        with pytest.raises(RunChangedError, match=r'sensor "s" must go on to count (people|whether)'):
+            refused()
+
+
+def test_sensors_of_several_regions_change_and_the_coordinator_knows_them_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regions stay: each has a partition by its place among them."""
     _Topic(monkeypatch)
     rows = [{**each, "region": region} for each, region in zip(SENSORS, ("n", "w"), strict=True)]
+    more = [{**rows[0], "name": "u"}, rows[1]]
     before = deployment(tmp_path, sensors=rows)
     before.record.begin(before.basis)
     held_from(0, before)
-    after = deployment(tmp_path, sensors=[*rows, {"name": "u", "locations": ["A"], "region": "n"}])
+    after, running = deployment(tmp_path, sensors=more), deployment(tmp_path, sensors=rows)
+    for each in (after, running):
+        assert each.join()
+    running.require_recorded()
+    with pytest.raises(RunChangedError, match="1 that are not in the record, such as 'u'; start the coord"):
+        after.require_recorded()
+    held_from(7, after)
+    after.require_recorded()
+    step = StepSchedule(7, (SensorRelease(after.registry.sensors[0], Raw()),))
+    assert running.schedule_of(decision_of(step, None, after.facts.digest_at(7))) == step
+    running.require_recorded()  # as one that is started again with its file as it was
+    for others in ([*more, {**rows[0], "name": "v", "region": "x"}], more[:1]):
+        other = deployment(tmp_path, sensors=others)
+        assert other.read_record() is not None
+        with pytest.raises(RunChangedError, match=r"regions of a deployment must stay.*in each of n, w"):
+            other.grown(accept_changes=True)
+
+
+CLOCK = {"timezone": "Europe/Berlin", "origin": "2026-06-01T00:00:00+02:00", "step_seconds": 3600}
+LOOKED_AT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "thresholds": ({}, {"thresholds": (0.2,)}),
+    "sharpening": ({"sharpen_operations": 10**6}, {"sharpen_operations": 10**7, "sharpen_above": 0.4}),
+    "sharpening, by default before": ({}, {"sharpen_operations": 10**6}),
+    "holidays": (CLOCK, {**CLOCK, "holidays": ("2026-06-04",)}),
+}
+
+
+@pytest.mark.parametrize("what", LOOKED_AT)
+def test_thresholds_sharpening_and_later_holidays_change_from_a_step_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Whoever decides writes them to the record; all others end with a sentence until they have them."""
+    _Topic(monkeypatch)
+    was, now = LOOKED_AT[what]
+    before = deployment(tmp_path, **was)
+    before.record.begin(before.basis)
+    held_from(0, before)
+    account, stored = deployment(tmp_path, **was), before.release_basis("key", None)
+    assert account.join()
+    after, is_day = deployment(tmp_path, **now), what == "holidays"
     assert after.read_record() is not None
-    with pytest.raises(RunChangedError, match=r'several regions must stay.*sensor "u" added at "A"'):
-        after.grown(accept_changes=True)
+    basis = after.release_basis("key", None)
+    with pytest.raises(RunChangedError, match=r"that its record has by now.* (was|were) "):
+        after.join()
+    changed = r"holidays must stay.*2026-06-04 was none" if is_day else "must be continued with the settings"
+    with pytest.raises(RunChangedError, match=changed):
+        after.check_continued(stored, basis, 80 if is_day else 9, 9, accept_changes=False)
+    assert after.looks_otherwise
+    after.check_continued(stored, basis, 9, 9, accept_changes=not is_day)
+    assert after.join(is_deciding=True)
+    held_from(9, after)
+    assert not after.looks_otherwise
+    assert after.facts.digest_at(8) == before.facts.digest_at(8) == after.digest
+    assert after.facts.digest_at(9) not in (after.digest, None)
+    step = StepSchedule(9, (SensorRelease(after.registry.sensors[0], Raw()),))
+    with pytest.raises(RunChangedError, match="set those in the record"):
+        account.schedule_of(decision_of(step, None, after.facts.digest_at(9)))
+    again = deployment(tmp_path, **now)
+    assert again.join()
+    assert again.schedule_of(decision_of(step, None, after.facts.digest_at(9))) == step
+    old = deployment(tmp_path, **was)  # of a worker that was killed once the record was written
+    assert old.read_record() is not None
+    with pytest.raises(RunChangedError):
+        old.check_continued(stored, stored, 9, 100, accept_changes=False)
+    (_, said) = changes_in(after.record.entries())
+    assert said
+    assert all(each.kind == "setting" for each in said)
 
 
 def test_further_places_end_a_worker_that_does_not_know_them_with_a_sentence(
