@@ -19,7 +19,7 @@ COMPARE_BITS := tests/test_readme.py tests/models/noise/test_correlated.py \
 CODE := models accounting stream_app tallyguard tests benchmarks experiments
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
-PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
+PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$candidate && break; done)
 
 # Tests run side by side: an algebra library's threads would burn what the other process needs while they wait for
@@ -33,7 +33,7 @@ test: export SLOW_PARTS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test services thorough test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
-	kernels pythons readme style screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
+	kernels wheel pythons readme style screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -134,7 +134,8 @@ real-checkins: install-dev ## every bound for every person of the real check-ins
 decisions: install-dev ## utility against risk: risk budgets beside fixed noise (DATA=folder)
 	@$(BIN)/python -m experiments.decisions $(if $(DATA),--data $(DATA)) --results docs/results/tables
 
-# The library alone: what it needs comes as wheels, the newest for every interpreter and the lowest for the first.
+# The library alone: what it needs comes as wheels, the newest for every interpreter and the lowest for the first. Then its own
+# wheel, from which the Python tutorial and the notebook run where nothing of the engine is installed.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 LIBRARY_TESTS := tests/tallyguard/test_front_door.py tests/accounting/test_audit.py $(addprefix tests/models/,mechanisms priors)
 pythons: | $(VENV)/installed-uv ## the library's quick tests with each interpreter, and with the lowest versions allowed (PYTHONS="python3.12 python3.13")
@@ -142,14 +143,24 @@ pythons: | $(VENV)/installed-uv ## the library's quick tests with each interpret
 	try() { \
 		echo "$$1, $$2 versions"; \
 		$(BIN)/uv venv --quiet --clear --python $$1 $$folder && \
-		$(BIN)/uv pip install --quiet --python $$folder/bin/python --only-binary :all: --resolution $$2 -r pyproject.toml --extra notebook \
-			'pytest>=8.3,<9.2' 'pytest-xdist>=3.6' 'hypothesis>=6.120' 'hmmlearn>=0.3.3' && \
-		$$folder/bin/python -m pytest -m "not slow" $(LIBRARY_TESTS) || status=1; }; \
+		$(BIN)/uv pip install --quiet --python $$folder/bin/python --only-binary :all: --resolution $$2 -r pyproject.toml --extra notebook --extra build \
+			'pytest>=8.3,<9.2' 'pytest-xdist>=3.6' 'hypothesis>=6.120' 'nbclient>=0.10' 'uv>=0.9' && \
+		$$folder/bin/python -m pytest -m "not slow" $(LIBRARY_TESTS) && $$folder/bin/python -m pytest tests/test_package.py || status=1; }; \
 	try $(firstword $(PYTHONS)) lowest-direct; \
 	for python in $(PYTHONS); do try $$python highest; done; exit $$status
 
 kernels: install-dev ## the compiled kernels as a file beside the sources, from which other machines load them
 	@$(BIN)/python -m stream_app.starting.ship_kernels
+
+# A file of kernels is for one Python, numba and kind of CPU, so there is one for each interpreter, with the newest numba,
+# as pip chooses it. The repository has none: a change of a kernel leaves its part useless, and megabytes in the history.
+wheel: | $(VENV)/installed-uv ## wheel with kernels compiled for each interpreter, and source distribution, in dist/ (PYTHONS="python3.12 python3.13")
+	@folder=$$(mktemp -d); trap 'rm -rf $$folder' EXIT; rm -rf models/numerics/compiled; \
+	for python in $(PYTHONS); do \
+		$(BIN)/uv venv --quiet --clear --python $$python $$folder; \
+		$(BIN)/uv pip install --quiet --python $$folder/bin/python --only-binary :all: -r pyproject.toml --extra engine; \
+		$$folder/bin/python -m stream_app.starting.ship_kernels; done; \
+	$(BIN)/uv build --quiet --sdist && $(BIN)/uv build --quiet --wheel && ls -l dist
 
 readme: install-dev ## refresh the README's picture and example from a run of the demo
 	@$(BIN)/python -m experiments.readme

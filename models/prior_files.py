@@ -764,7 +764,10 @@ def load_population(path: str | Path, *, kept: bool = False) -> Population:
 
 @checked(PriorFileError)
 def save_population(population: Population, path: str | Path) -> None:
-    """Write all priors to a file that only its owner can read; it appears whole or not at all."""
+    """Write all priors to a file that only its owner can read; it appears whole or not at all.
+
+    :class:`~models.exceptions.PriorFileError` where it cannot be written.
+    """
     path = Path(path)
     if not path.parent.is_dir():
         raise PriorFileError("a priors file must be in a folder that exists", str(path), "make the folder")

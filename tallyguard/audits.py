@@ -370,7 +370,7 @@ def certify(
 
     By default against an adversary who knows where all other people are. With an ``adversary``, against one
     who knows how the others live but not where they are: the other people of a population are then a crowd to
-    hide in. The ``seed`` is that of an effort with draws.
+    hide in. The ``seed`` is that of an effort with draws. :class:`TallyguardError` as for :func:`audit`.
     """
     effort = _seeded(effort, seed)
     if adversary is None:
@@ -400,7 +400,10 @@ def explain(
     person: str | None = None,
     question: Question | None = None,
 ) -> Why:
-    """How much each release reveals about one prior, or about one ``person`` of several."""
+    """How much each release reveals about one prior (nats): the first of several, or one ``person`` of them.
+
+    :class:`TallyguardError` as for :func:`audit`.
+    """
     population = (question or Question()).asked_of(seen_under(schedule, people))
     position = 0 if person is None else population.position(person)
     explanation = explain_exposure(exposure_of(population, position, schedule), schedule.steps, mistakes)

@@ -121,6 +121,7 @@ def ledger_of_windows(
 ) -> ZcdpSpend:
     """The differential privacy guarantee: ``.rho_value()``, and ``.epsilon(delta)``.
 
-    ``most_sensors`` is how many sensors can count one person in a window.
+    ``most_sensors`` is how many sensors can count one person in a window; epsilon is in nats.
+    :class:`~accounting.exceptions.LedgerError` for fewer than one.
     """
     return window_cost(releases, most_sensors, neighbours)

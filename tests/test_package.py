@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 from packaging.requirements import Requirement
 
+from models.numerics.shipped import VARIABLE, file_name, write_compiled
 from tests import ROOT
+from tests.test_tutorials import FROM_WHEEL, blocks, check_shown
 
 PACKAGES = ("models", "accounting", "stream_app", "tallyguard")
 ENGINE = ("typer", "rich", "aiohttp", "jinja2", "structlog", "faust", "kafka", "aiokafka", "paho")
@@ -32,19 +38,42 @@ sys.meta_path.insert(0, Missing())
 sys.argv = ["tallyguard", "plan"]
 """
 
+ONE_KERNEL = """
+import numpy as np
+from models.numerics.eigenvalues import _below
+assert _below(np.ones(2), np.ones(1), 0.5) == 1
+print(sum(_below.stats.cache_hits.values()), "loaded")
+"""
+NOTEBOOK_PAGE = ROOT / "docs/tutorials/figure.ipynb"
+PICTURE = "image/png"
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A source distribution and the wheel that is made of it, as `uv build` makes both."""
+    """A source distribution and a wheel with a compiled kernel, as `make wheel` makes both."""
     source, out = tmp_path_factory.mktemp("clone") / "tallyguard", tmp_path_factory.mktemp("built")
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
     for name in filter(None, tracked.stdout.split("\0")):
         if (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
+    cache = tmp_path_factory.mktemp("another machine")
+    assert run_alone(ROOT, ONE_KERNEL, NUMBA_CACHE_DIR=str(cache), **{VARIABLE: ""}).stdout == "0 loaded\n"
+    assert write_compiled(cache / "tallyguard", source / "models/numerics/compiled" / file_name()) == 1
     building = ["build", "--quiet", "--offline", "--no-build-isolation", "--out-dir", str(out), str(source)]
-    subprocess.run([sys.executable, "-m", "uv", *building], check=True)
+    for kind in ("--sdist", "--wheel"):
+        subprocess.run([sys.executable, "-m", "uv", *building, kind], check=True)
     return out
+
+
+@pytest.fixture(scope="module")
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the wheel was unpacked."""
+    [wheel] = built.glob("*.whl")
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(folder)
+    return folder
 
 
 @pytest.mark.slow
@@ -80,23 +109,69 @@ def test_the_wheel_says_what_it_is_and_is_typed(built: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_library_needs_no_more_than_it_requires(built: Path, tmp_path: Path) -> None:
+def test_the_library_needs_no_more_than_it_requires(site: Path) -> None:
     """The wheel alone, without the extras: the library works, and the command says what is missing."""
-    [wheel] = built.glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(tmp_path)
     library = run_alone(
-        tmp_path,
+        site,
         "import tallyguard as tg\n"
         "prior = tg.Prior.from_dense('ada', [[0.9, 0.1], [0.4, 0.6]])\n"
         "print(tg.__file__.startswith(sys.path[0]), tg.Schedule.raw([[1], []]), prior)",
     )
     assert library.returncode == 0, library.stderr
     assert library.stdout.startswith("True ")
-    command = run_alone(tmp_path, "from stream_app.cli import main; main()")
+    command = run_alone(site, "from stream_app.cli import main; main()")
     assert command.returncode == 1
     assert command.stderr.startswith("tallyguard: the command needs the packages of the engine, and ")
     assert command.stderr.endswith("is missing: pip install 'tallyguard[engine]'\n")
+
+
+@pytest.mark.slow
+def test_the_wheel_brings_its_compiled_kernels(built: Path, site: Path, tmp_path: Path) -> None:
+    """Where nothing was compiled before, they are loaded; the source distribution has none."""
+    [archive] = built.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        assert not [name for name in packed.getnames() if "compiled/" in name]
+    done = run_alone(site, ONE_KERNEL, NUMBA_CACHE_DIR=str(tmp_path))
+    assert (done.stdout, done.stderr) == ("1 loaded\n", "")
+
+
+@pytest.mark.slow
+def test_the_python_tutorial_runs_from_the_wheel(site: Path) -> None:
+    """Every block prints what the page shows, without the engine."""
+    page = blocks(FROM_WHEEL)
+    assert {block.kind for block in page} == {"python", "text"}
+    done = run_alone(site, "".join(block.text for block in page if block.kind == "python"), missing=ENGINE)
+    assert done.returncode == 0, done.stderr
+    check_shown("".join(block.text for block in page if block.kind == "text"), done.stdout)
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_from_the_wheel_and_comes_out_as_it_stands(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every cell runs; texts are the same to the digit, and there is a picture where there was one."""
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    shown = nbformat.read(NOTEBOOK_PAGE, as_version=4)
+    again = nbformat.read(NOTEBOOK_PAGE, as_version=4)
+    again.cells.append(nbformat.v4.new_code_cell("print(tg.__file__)"))
+    NotebookClient(again, timeout=900, resources={"metadata": {"path": str(site)}}).execute()
+    *said_again, place = said(again)
+    assert place.startswith(str(site))
+    assert said_again == said(shown)
+    assert said(shown).count(PICTURE) == 1
+
+
+def said(notebook: nbformat.NotebookNode) -> list[str]:
+    """What the cells print and show; not what is told of compiling."""
+    found = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if PICTURE in data:
+                found.append(PICTURE)
+            elif data or output.get("name") == "stdout":
+                found.append(data.get("text/plain") or output.text)
+    return found
 
 
 def test_a_module_of_the_users_own_with_one_of_our_names_is_named(tmp_path: Path) -> None:
@@ -112,12 +187,14 @@ def test_a_module_of_the_users_own_with_one_of_our_names_is_named(tmp_path: Path
     )
 
 
-def run_alone(site: Path, code: str) -> subprocess.CompletedProcess[str]:
-    """In a fresh interpreter that finds the unpacked wheel in place of this repository."""
-    missing = " ".join(ENGINE + NOTEBOOK)
+def run_alone(
+    site: Path, code: str, missing: Sequence[str] = ENGINE + NOTEBOOK, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """In a fresh interpreter that finds a folder's packages in place of this repository."""
     return subprocess.run(
-        [sys.executable, "-c", ALONE + code, str(site), str(ROOT), missing],
+        [sys.executable, "-c", ALONE + code, str(site), str(ROOT), " ".join(missing)],
         cwd=site,
+        env=os.environ | {"MPLBACKEND": "agg"} | variables,
         capture_output=True,
         text=True,
         check=False,

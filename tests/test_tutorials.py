@@ -24,6 +24,7 @@ from tests import ROOT
 from tests.copies import COMMAND_LINE, Copy
 
 TUTORIALS = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs/how-to/decode-traces.md"]
+FROM_WHEEL = ROOT / "docs/tutorials/python.md"  # its blocks run in tests/test_package.py
 INSTALLING = {"make install", "make install-dev", ". .venv/bin/activate"}  # done where tests run
 _BLOCK = re.compile(r"(?:(Save this as|In) `([^`\n]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -118,7 +119,9 @@ def typed(lines: str, names: dict[str, object]) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in TUTORIALS if page != FROM_WHEEL], ids=lambda page: page.stem
+)
 def test_a_tutorial_can_be_followed(
     page: Path, tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,5 @@
-"""Figures 3 to 8 of Koga, Meehan, Chaudhuri, "Measuring Privacy Loss in Distributed Spatio-Temporal Data",
-section 4: its bounds and attacks, with the new bounds and the marginal attack beside them.
+"""Koga, Meehan, Chaudhuri, "Measuring Privacy Loss in Distributed Spatio-Temporal Data": its examples
+in numbers, and figures 3 to 8 of section 4: its bounds and attacks, ours beside them.
 
 Figures 5 and 7 are synthetic; 3, 4, 6 and 8 need the real check-ins, where attacks are shown twice: on traces
 from each person's fitted prior, which the bounds are about, and on the real held-out traces, which the paper
@@ -66,6 +66,36 @@ def koga_exposure(
         for step, sensor in enumerate(random_sensors(places, steps, seed))
     )
     return Exposure.of(koga_prior(places, tau).chain(), Schedule(released), places)
+
+
+NEAR = [0.495, 0.495, 0.005, 0.005]
+"""Places 0 and 1 are in New York, 2 and 3 in Paris; where somebody of New York is, whatever was before."""
+STAYS = 0.96
+
+
+def examples(results: Path, data: Path | None) -> list[Claim]:
+    """What the paper's figures 1 and 2 draw: who is counted, and who then stays."""
+    habits = {"New York": np.tile(NEAR, (4, 1)), "Paris": np.tile(NEAR[::-1], (4, 1))}
+    stays = np.full((5, 5), (1 - STAYS) / 4) + np.eye(5) * (STAYS - (1 - STAYS) / 4)
+    moves = {"stays": stays, "moves anywhere": np.full((5, 5), 0.2)}
+    return [
+        _example("1", "higher in New York", habits, Schedule.raw([[0]])),
+        _example("2", "higher for who stays", moves, Schedule.raw([[0], []])),
+    ]
+
+
+def _example(number: str, said: str, people: Mapping[str, NDArray[np.float64]], schedule: Schedule) -> Claim:
+    """The first of two people loses more by the same counts."""
+    found = {
+        name: audit_exposure(
+            Exposure.of(MovementPrior.from_dense(name, rows).chain(), schedule, len(rows)), 0
+        )
+        for name, rows in people.items()
+    }
+    losses = ", ".join(f"{name} {each.baseline:.2f} to {each.certified:.2f}" for name, each in found.items())
+    first, second = (each.certified - each.baseline for each in found.values())
+    return Claim(f"example {number}", "loss without and with the count of place 0", said, losses,
+                 "yes" if first > second else "no")  # fmt: skip
 
 
 _STEPS = "number of steps T"
@@ -458,6 +488,7 @@ def _on_check_ins(draw: Callable[[Fits, Path], list[Claim]]) -> Callable[[Path, 
 
 _fitted = lru_cache(load)
 PARTS: Mapping[str, Callable[[Path, Path | None], list[Claim]]] = {
+    "examples": examples,
     "3": _on_check_ins(draw_figure_3),
     "4": _on_check_ins(lambda fits, figures: draw_figure_4(fits, RealSweep(), figures)),
     "5": lambda figures, _: draw_figure_5(Sweep(), figures),

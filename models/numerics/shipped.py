@@ -3,8 +3,8 @@
 Compiling all kernels takes more than a minute of processor time, loading them a few seconds. They are kept by
 the contents of their sources and compiled for one kind of CPU (:mod:`models.numerics.kernel_cache`,
 :mod:`models.numerics.own_target`), so what one machine has compiled is what another would compile, bit for
-bit. ``make kernels`` writes what this machine has compiled of these sources to a file; a machine that lacks a
-kernel looks for it there before it compiles.
+bit. ``make kernels`` writes what this machine has compiled of these sources to a file, and ``make wheel`` one
+for each interpreter into a wheel; a machine that lacks a kernel looks for it there before it compiles.
 
 Nothing is taken that does not fit. The file names the versions of numba, llvmlite and Python and the kind of
 CPU. A kernel is found only under the hash of its own source file and of all those it calls: in a file made
@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import sys
 import sysconfig
 import zipfile
@@ -32,6 +33,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import llvmlite  # type: ignore[import-untyped]
+import llvmlite.binding as llvm
 import numba
 
 from models.numerics.compiling import announce_damaged
@@ -57,7 +59,9 @@ def needs() -> dict[str, str]:
         "llvmlite": llvmlite.__version__,
         "python": f"{sys.implementation.cache_tag}{sys.abiflags}",
         "system": sysconfig.get_platform(),
-        "cpu": CPU,
+        "cpu": CPU
+        if platform.machine() == "x86_64"
+        else f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features()}",
         "svml": str(numba.config.USING_SVML),  # type: ignore[attr-defined]
     }
 

@@ -23,8 +23,9 @@ from models.priors.question import Question
 def second_order(person: str, chances: ArrayLike, places: ArrayLike | None = None) -> MovementPrior:
     """A prior of somebody whose next place depends on the last two: ``chances[a, b, c]`` of ``a, b, c``.
 
-    A pair of places ``a, b`` whose chances are all zero does not come, and no move may lead there.
-    ``places`` (K,) are location indices, 0..K-1 if not given. A state is a pair, at its second place.
+    ``chances`` are (K, K, K). A pair of places ``a, b`` whose chances are all zero does not come, and no move
+    may lead there. ``places`` (K,) are location indices, 0..K-1 if not given. A state is a pair, at its
+    second place. :class:`~models.exceptions.PriorError` for another shape, and a move that leads nowhere.
     """
     given = _numbers(person, "chances", chances)
     size = given.shape[0] if given.ndim else 0
@@ -58,7 +59,8 @@ def with_stays(
 
     After a stay one leaves for another place, by the row of ``moves`` (K, K) without its diagonal. So
     ``stays`` of ``[0, 1]`` last two steps each, and those of an ordinary chain have no longest one. A state
-    is a place and how long one has been there.
+    is a place and how long one has been there: a semi-Markov chain.
+    :class:`~models.exceptions.PriorError` for fewer than two places, and laws that do not sum to 1.
     """
     given = _numbers(person, "moves", moves)
     size = given.shape[0] if given.ndim else 0
@@ -118,6 +120,7 @@ def with_device(prior: MovementPrior, at: Sequence[int], misses: float, falsely:
     where it does. So ceilings, attacks and plans need nothing new; they hold whatever the device does to
     others, which the adversary knows. A device that counts everybody anew with these chances shows less than
     an exact one, so that a ceiling for exact counts holds for it too.
+    :class:`~models.exceptions.PriorError` for chances outside 0..1, and a place that the prior lacks.
     """
     for name, rate in (("misses", misses), ("falsely", falsely)):
         if not 0.0 <= rate <= 1.0:

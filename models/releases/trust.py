@@ -98,19 +98,28 @@ Level = Callable[[float], float]
 
 @checked(MechanismError)
 def reciprocal_level(at_one: float) -> Level:
-    """``epsilon(d) = at_one / d``, infinite at distance 0; :func:`assign_tiers` caps it."""
+    """``epsilon(d) = at_one / d`` nats, infinite at distance 0; :func:`assign_tiers` caps it.
+
+    :class:`~models.exceptions.MechanismError` there if it rises, as it does below 0.
+    """
     return lambda distance: math.inf if distance == 0.0 else at_one / distance
 
 
 @checked(MechanismError)
 def exponential_level(at_zero: float, length: float) -> Level:
-    """``epsilon(d) = at_zero exp(-d / length)``."""
+    """``epsilon(d) = at_zero exp(-d / length)`` nats; ``length`` has the unit of the distances.
+
+    :class:`~models.exceptions.MechanismError` by :func:`assign_tiers` if it rises.
+    """
     return lambda distance: at_zero * math.exp(-distance / length)
 
 
 @checked(MechanismError)
 def stepwise_level(steps: Sequence[tuple[float, float]]) -> Level:
-    """The epsilon of the first of ``steps`` (largest distance, epsilon) within reach; 0 beyond the last."""
+    """The epsilon (nats) of the first of ``steps`` (largest distance, epsilon) within reach; 0 beyond.
+
+    :class:`~models.exceptions.MechanismError` by :func:`assign_tiers` if it rises.
+    """
     return lambda distance: next((epsilon for most, epsilon in steps if distance <= most), 0.0)
 
 

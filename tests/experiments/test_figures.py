@@ -177,7 +177,7 @@ def test_without_data_the_figures_say_what_is_missing_and_where(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("paper", ["composition", "cip", "diffusion"])
+@pytest.mark.parametrize("paper", ["koga", "composition", "cip", "diffusion"])
 def test_a_papers_parts_are_drawn_and_set_beside_its_numbers(
     paper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +185,7 @@ def test_a_papers_parts_are_drawn_and_set_beside_its_numbers(
     monkeypatch.setattr(composition, "CASES", 2)
     monkeypatch.setattr(diffusion, "DRAWS", 20)
     parts = {
+        "koga": ["examples"],
         "composition": ["theorems", "counterexamples"],
         "cip": ["l-max"],
         "diffusion": ["4", "7"],
@@ -192,6 +193,10 @@ def test_a_papers_parts_are_drawn_and_set_beside_its_numbers(
     assert main([paper, "--only", *parts[paper], "--results", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     expected = {
+        "koga": [
+            "New York 0.50 to 0.99, Paris 0.50 to 0.50 | yes",
+            "0.19 to 0.38, moves anywhere 0.04 to 0.08",
+        ],
         "composition": ["3.203, of 1.565 and 1.476 | no", "2.773 = 2 ln 4 | no", "0 of 2 above it | yes"],
         "cip": ["53.2 at l = 6, 56.1 at l = 2"],
         "diffusion": ["2.08, as their variance", "epsilon at least 2.01"],
@@ -199,7 +204,7 @@ def test_a_papers_parts_are_drawn_and_set_beside_its_numbers(
     for words in expected[paper]:
         assert words in shown
     pictures = list((tmp_path / "figures").glob("*.png"))
-    assert len(pictures) == {"composition": 1, "cip": 1, "diffusion": 2}[paper]
+    assert len(pictures) == {"koga": 0, "composition": 1, "cip": 1, "diffusion": 2}[paper]
     assert all(picture.with_suffix(".csv").exists() for picture in pictures)
     assert not (tmp_path / "tables").exists()  # only of all parts
 
@@ -207,7 +212,7 @@ def test_a_papers_parts_are_drawn_and_set_beside_its_numbers(
 def test_a_part_that_a_paper_does_not_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["koga", "--only", "9"])
-    assert "it has 3, 4, 5, 6, 7, 8" in capsys.readouterr().err
+    assert "it has examples, 3, 4, 5, 6, 7, 8" in capsys.readouterr().err
 
 
 def test_a_longer_schedule_begins_with_the_shorter_one() -> None:

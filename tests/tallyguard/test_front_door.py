@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 
 import numpy as np
@@ -35,6 +36,13 @@ def test_every_public_name_is_there_and_explains_itself() -> None:
     assert len(set(tg.__all__)) == len(tg.__all__)
     for name in tg.__all__:
         assert getattr(tg, name).__doc__, name
+
+
+def test_every_function_says_what_it_refuses() -> None:
+    """By the name of the error, which the site links."""
+    functions = [getattr(tg, name) for name in tg.__all__ if inspect.isfunction(getattr(tg, name))]
+    assert len(functions) > 40
+    assert not [each.__name__ for each in functions if "Error`" not in each.__doc__]
 
 
 def test_a_schedule_is_written_as_a_list_of_steps() -> None:
