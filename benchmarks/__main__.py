@@ -9,6 +9,7 @@ NAMES = ("forward_viterbi", "attacks", "bounds", "sampled_bound", "continuous", 
 LONG = (
     "archive",
     "beside_peers",
+    "goals",
     "growth",
     "crowd",
     "noise_design",

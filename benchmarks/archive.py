@@ -39,6 +39,12 @@ def write_archive(path: Path, sensors: int, days: int = DAYS) -> int:
     return rows
 
 
+def read_by_polars(path: Path) -> pl.DataFrame:
+    """Cells and times, nothing checked."""
+    moment = pl.col("Date_Time").str.to_datetime("%B %d, %Y %I:%M:%S %p")
+    return pl.read_csv(path).with_columns(moment)
+
+
 def main() -> None:
     """Read it ours and theirs, in turn."""
     mapping = resolved_map(FilesMap(preset="melbourne"))
@@ -54,15 +60,11 @@ def main() -> None:
             frame = pd.read_csv(path)
             pd.to_datetime(frame["Date_Time"], format="%B %d, %Y %I:%M:%S %p")
 
-        def read_by_polars() -> None:
-            frame = pl.read_csv(path)
-            frame["Date_Time"].str.to_datetime("%B %d, %Y %I:%M:%S %p")
-
         rates = measure(
             {
                 "counts by step, checked": Contestant(lambda: void(read_archive([path], mapping)), rows),
                 "and written as messages": Contestant(to_messages, rows),
-                "polars, and times read": Contestant(read_by_polars, rows),
+                "polars, and times read": Contestant(lambda: void(read_by_polars(path)), rows),
                 "pandas, cells only": Contestant(lambda: void(pd.read_csv(path)), rows),
                 "pandas, and times read": Contestant(read_by_pandas, rows),
             },
@@ -72,7 +74,7 @@ def main() -> None:
         rows = write_archive(path, MANY_SENSORS)
         both = {
             "counts by step, checked": Contestant(lambda: void(read_archive([path], mapping)), rows),
-            "polars, and times read": Contestant(read_by_polars, rows),
+            "polars, and times read": Contestant(lambda: void(read_by_polars(path)), rows),
         }
         print_beside_polars(rows, measure(both, repeats=1))
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from accounting.hmm.decoding import People, decode_people, smallest_entries
 from accounting.hmm.trace_decoding import DecodedArrays, Observations
-from benchmarks.archive import SENSORS, write_archive
+from benchmarks.archive import SENSORS, read_by_polars, write_archive
 from benchmarks.engine_run import SEED, draw_population, write_messages
 from benchmarks.forward_viterbi import LOCATIONS, STEPS
 from benchmarks.harness import rate, show, times
@@ -146,19 +146,15 @@ def decoding_rows() -> Iterator[Row]:
 
 def archive_rows() -> Iterator[Row]:
     """A year of an archive: read by step and checked, and written as messages."""
-    import polars as pl
-
     mapping = resolved_map(FilesMap(preset="melbourne"))
     with tempfile.TemporaryDirectory() as folder:
         path, messages = Path(folder) / "archive.csv", Path(folder) / "messages.jsonl"
         rows = write_archive(path, SENSORS, days=90)
 
-        def read() -> pl.DataFrame:
-            moment = pl.col("Date_Time").str.to_datetime("%B %d, %Y %I:%M:%S %p")
-            return pl.read_csv(path).with_columns(moment)
-
         def write() -> None:
-            renamed = read().select(sensor="Sensor_Name", time="Date_Time", count="Hourly_Counts")
+            renamed = read_by_polars(path).select(
+                sensor="Sensor_Name", time="Date_Time", count="Hourly_Counts"
+            )
             renamed.write_ndjson(messages)
 
         def write_ours() -> None:
@@ -166,7 +162,7 @@ def archive_rows() -> Iterator[Row]:
             write_counts(messages, read_archive([path], mapping))
 
         runs = {"read": lambda: read_archive([path], mapping), "write": write_ours}
-        theirs = {"polars read": read, "polars write": write}
+        theirs = {"polars read": partial(read_by_polars, path), "polars write": write}
         rates = in_turns({**runs, **theirs}, rows)
     yield Row(
         "archive, rows to counts by step", "polars, cells and times", rates["polars read"], rates["read"]
@@ -202,8 +198,8 @@ _PROFILES: Mapping[str, dict[str, object]] = {
 
 
 def _run_engine(people: Population, source: Path, folder: Path, settings: dict[str, object]) -> None:
-    keys = {name: folder / f"{name}.key" for name in ("noise_key", "pseudonym_key")}
     with tempfile.TemporaryDirectory(dir=folder) as output:
+        keys = {name: Path(output) / f"{name}.key" for name in ("noise_key", "pseudonym_key")}
         chosen = Settings.model_validate({**settings, **keys, "release": {"sigma": 2.0}})
         run(chosen, RunOptions(Path(output) / "run", source, create_keys=True), people)
 

@@ -66,7 +66,7 @@ class SlotMoves(NamedTuple):
 
 
 class FlowBlocks(NamedTuple):
-    """Fixed blocks of personas whose flows are added in order, so that threads change no bit."""
+    """Blocks by the number of personas, whose flows are added in order, so that threads change no bit."""
 
     edges: NDArray[np.int64]  # (B + 1,) where each block begins, and the end of the last
     weight: NDArray[np.float64]  # (N,)
@@ -367,7 +367,7 @@ def _normalise_rows(matrix: NDArray[np.float64], law: NDArray[np.float64], size:
 
 # Tables of all people together: how many go from each location to each, and how many are at each.
 
-_BLOCKS = 16  # fixed, see :class:`FlowBlocks`
+_BLOCKS, _PERSONAS_A_BLOCK = 16, 2048  # see :class:`FlowBlocks`; adding up the tables of few takes longest
 _ROUNDING = 1e-12
 
 
@@ -467,10 +467,10 @@ def masses_of(group: NDArray[np.int64], flows: NDArray[np.float64], groups: int)
 
 def blocks_of(population: Population, weight: NDArray[np.float64]) -> FlowBlocks:
     """Empty arrays for the flows of personas with these weights."""
-    edges = np.arange(_BLOCKS + 1, dtype=np.int64) * len(population) // _BLOCKS
-    return FlowBlocks(
-        edges, weight, np.empty((_BLOCKS, population.location_count, population.location_count))
-    )
+    blocks = min(_BLOCKS, 1 + len(population) // _PERSONAS_A_BLOCK)
+    places = population.location_count
+    edges = np.arange(blocks + 1, dtype=np.int64) * len(population) // blocks
+    return FlowBlocks(edges, weight, np.empty((blocks, places, places)))
 
 
 def _constraint(
@@ -687,7 +687,7 @@ class _Sweeping:
         self.exponent = 1.0 if penalty is None else penalty / (1.0 + penalty)
         self.factor = np.ones((int(arrays.slots[0]), places, places))
         for each in self.constraints:
-            self.factor[each.constraint.slot] *= each.factors
+            self.factor[each.constraint.slot] *= each.alpha[each.constraint.group]
         size, slots = arrays.places.size, self.factor.shape[0]
         self.masses = Masses(np.ones(size), np.empty(size), np.empty(size), np.empty((slots, size)))
         self.moves = _moves_by_slot(arrays, places, slots)
@@ -736,10 +736,10 @@ class _Sweeping:
         after = masses.end if is_last else masses.beta[slot + 1]
         slot_flows(self.blocks, arrays, factor, self.moves[slot], masses.forward, after)
         found = masses_of(group, self.blocks.flows.sum(axis=0), each.target.size)
-        before = each.factors
+        before = each.alpha
         off = each.update(found, self.exponent)
-        ratio = np.divide(each.factors, before, out=np.zeros_like(before), where=before > 0.0)
-        self.factor[slot] *= ratio
+        ratio = np.divide(each.alpha, before, out=np.zeros_like(before), where=before > 0.0)
+        self.factor[slot] *= ratio[group]
         return off
 
     def impossible(self, total: float) -> list[MissedCell]:
@@ -775,11 +775,6 @@ class _Fitted:
         self.is_impossible = np.zeros(constraint.mass.size, dtype=np.bool_)
         self.last_found = np.zeros(constraint.mass.size)
         self.is_begun = False
-
-    @property
-    def factors(self) -> NDArray[np.float64]:
-        """The factor of every move (M, M)."""
-        return self.alpha[self.constraint.group]
 
     def update(self, found: NDArray[np.float64], exponent: float) -> float:
         """``alpha <- (alpha F / F^)^exponent``; the error, or with a penalty the change of the masses."""

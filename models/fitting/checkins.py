@@ -8,13 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.arguments import checked
 from models.exceptions import CheckinError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _COLUMNS = ("user", "time", "loc")
 _LATEST_SECONDS = 10**11  # year 5138; larger numbers are milliseconds
@@ -54,7 +57,7 @@ class Checkins:
         """Check-ins from ``(user, time in seconds, location)``."""
         collected = list(rows)
         users, times, locations = zip(*collected, strict=True) if collected else ((), (), ())
-        return _coded(users, np.array(times, dtype=np.int64), locations, ())
+        return _coded([users], np.array(times, dtype=np.int64), [locations], ())
 
 
 @checked(CheckinError, leave=("on_bad_row",))
@@ -165,27 +168,24 @@ def _iso_seconds(text: str | None) -> float:
 class _Batch(NamedTuple):
     """Some good rows as columns, and the bad ones among them."""
 
-    users: Sequence[str]
+    users: Sequence[str] | pa.StringArray
     times: NDArray[np.int64]
-    locations: Sequence[str]
+    locations: Sequence[str] | pa.StringArray
     rejected: list[RejectedRow]
 
 
 def _collect(path: Path, batches: Iterator[_Batch], on_bad_row: OnBadRow) -> Checkins:
     """All batches together; the first bad row is an error unless rows may be rejected."""
-    users: list[str] = []
-    times: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
-    locations: list[str] = []
+    good: list[_Batch] = []
     rejected: list[RejectedRow] = []
     for batch in batches:
         if batch.rejected and on_bad_row == "fail":
             row, reason = batch.rejected[0]
             raise CheckinError(f"row {row} of {path} must be a check-in", reason, "correct or reject it")
-        users.extend(batch.users)
-        times.append(batch.times)
-        locations.extend(batch.locations)
+        good.append(batch)
         rejected.extend(batch.rejected)
-    return _coded(users, np.concatenate(times), locations, tuple(rejected))
+    users, times, locations = ([batch[column] for batch in good] for column in range(3))
+    return _coded(users, np.concatenate([np.empty(0, np.int64), *times]), locations, tuple(rejected))
 
 
 def _csv_rows(path: Path) -> Iterator[_Batch]:
@@ -299,9 +299,9 @@ def _parquet_batch(path: Path, first: int, columns: list[Any]) -> _Batch:
     ]
     kept = pa.array(good)
     return _Batch(
-        users.filter(kept).to_pylist(),
+        users.filter(kept),
         seconds[good].astype(np.int64),
-        locations.filter(kept).to_pylist(),
+        locations.filter(kept),
         rejected,
     )
 
@@ -323,22 +323,28 @@ def _positions(path: Path, header: Sequence[str]) -> tuple[int, int, int]:
 
 
 def _coded(
-    users: Sequence[str],
+    users: Sequence[Sequence[str] | pa.StringArray],
     times: NDArray[np.int64],
-    locations: Sequence[str],
+    locations: Sequence[Sequence[str] | pa.StringArray],
     rejected: tuple[RejectedRow, ...],
 ) -> Checkins:
-    """Check-ins with names replaced by their positions in sorted order."""
+    """Check-ins, in parts, with names replaced by their positions in sorted order."""
     user, user_names = _codes(users)
     location, location_names = _codes(locations)
     return Checkins(user, times, location, user_names, location_names, rejected)
 
 
-def _codes(values: Sequence[str]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+def _codes(parts: Sequence[Sequence[str] | pa.StringArray]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Codes of values, and the names they stand for."""
-    names = sorted(set(values), key=_by_number)
-    code = {name: position for position, name in enumerate(names)}
-    return np.fromiter((code[value] for value in values), dtype=np.int32, count=len(values)), tuple(names)
+    import pyarrow as pa
+
+    coded = pa.chunked_array([pa.array(part, pa.string()) for part in parts], pa.string()).combine_chunks()
+    coded = coded.dictionary_encode()
+    found = coded.dictionary.to_pylist()
+    order = sorted(range(len(found)), key=lambda number: _by_number(found[number]))
+    code = np.empty(len(found), dtype=np.int32)
+    code[order] = np.arange(len(found))
+    return code[coded.indices.to_numpy()], tuple(found[number] for number in order)
 
 
 def _by_number(name: str) -> tuple[bool, int, str, str]:

@@ -434,6 +434,8 @@ class Population:
         """All people in consecutive partitions of nearly equal size."""
         if parts < 1:
             raise PriorError("people must be split in 1 part or more", parts, "ask for 1")
+        if parts == 1:
+            return [self]
         return [self.subset(part) for part in np.array_split(np.arange(len(self)), parts)]
 
     @classmethod

@@ -19,6 +19,13 @@ _PANEL = 64  # states eliminated before the rest of the matrix is touched again
 _STRIP = 512  # columns of the panel that stay in the cache while rows pass
 
 
+@bare_jit
+def add_scaled(target: NDArray[np.float64], scale: float, row: NDArray[np.float64]) -> None:
+    """``target += scale * row``, without an array in between."""
+    for x in range(target.size):
+        target[x] += scale * row[x]
+
+
 @jit
 def cycle_product(
     column_start: NDArray[np.int32], row: NDArray[np.int32], value: NDArray[np.float64]
@@ -29,12 +36,13 @@ def cycle_product(
     for y in range(size):
         for j in range(column_start[0, y], column_start[0, y + 1]):
             product[y, row[j]] = value[j]
+    longer_product = np.empty((size, size))
     for slot in range(1, slots):
-        longer_product = np.zeros((size, size))
+        longer_product[:] = 0.0
         for y in range(size):
             for j in range(column_start[slot, y], column_start[slot, y + 1]):
-                longer_product[y, :] += value[j] * product[row[j], :]
-        product = longer_product
+                add_scaled(longer_product[y], value[j], product[row[j]])
+        product, longer_product = longer_product, product
     return np.ascontiguousarray(product.T)
 
 
@@ -143,10 +151,10 @@ def _fold(matrix: NDArray[np.float64], state: int, first: int, leaving: NDArray[
     matrix[state, :state] /= leaving[state]  # now at most 1, so nothing below can overflow
     for i in range(first, state):
         if matrix[i, state] > 0.0:
-            matrix[i, :state] += matrix[i, state] * matrix[state, :state]
+            add_scaled(matrix[i, :state], matrix[i, state], matrix[state, :state])
     for i in range(first):
         if matrix[i, state] > 0.0:
-            matrix[i, first:state] += matrix[i, state] * matrix[state, first:state]
+            add_scaled(matrix[i, first:state], matrix[i, state], matrix[state, first:state])
 
 
 @jit
@@ -167,7 +175,7 @@ def eliminate(matrix: NDArray[np.float64], stop: int) -> NDArray[np.float64]:
             for i in range(low):
                 for state in range(high - 1, low - 1, -1):
                     if matrix[i, state] > 0.0 and leaving[state] > 0.0:
-                        matrix[i, left:right] += matrix[i, state] * matrix[state, left:right]
+                        add_scaled(matrix[i, left:right], matrix[i, state], matrix[state, left:right])
         high = low
     return leaving
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -655,19 +656,30 @@ def write_counts(path: Path, counts: CountTable, windows: Mapping[str, CountedWi
 
 
 def message_lines(counts: CountTable, windows: Mapping[str, CountedWindows] = _NONE) -> Iterator[bytes]:
-    """An activation and the readings of each step, in order: the bytes that the messages' own models write.
+    """The activation and then the readings of each step, in order: as the messages' own models write them.
 
     Every step is announced, an empty one, too: so a run takes an archive of any length.
     """
-    heads = [b',"sensor":' + json.dumps(name).encode() + b',"count":' for name in counts.sensors]
+    heads = [b',"sensor":' + json.dumps(name).encode() for name in counts.sensors]
+    forms = np.array([head.replace(b"%", b"%%") + b',"count":%d}\n' for head in heads], dtype=object)
+
+    @lru_cache(64)  # sensors that count together do so again
+    def announced(names: tuple[str, ...]) -> list[bytes]:
+        return Activation(v=1, step=0, sensors=names).line().split(b'"step":0', 1)
+
+    @lru_cache(64)
+    def counted_by(is_counted: bytes) -> list[bytes]:
+        return [b"", *forms[np.frombuffer(is_counted, dtype=np.bool_)]]
+
+    is_counted = counts.table != NOT_COUNTED
     for step, names in enumerate(announced_steps(counts)):
-        counting = tuple(name for name in names if name not in windows or windows[name].ends_with(step))
-        yield Activation(v=1, step=step, sensors=counting).line()
-        row = counts.table[step]
-        counted = np.flatnonzero(row != NOT_COUNTED)
-        start = b'{"v":1,"type":"reading","step":%d' % step
-        for index, count in zip(counted.tolist(), row[counted].tolist(), strict=True):
-            yield b"%b%b%d}\n" % (start, heads[index], count)
+        number = b'"step":%d' % step
+        if windows:
+            counting = tuple(name for name in names if name not in windows or windows[name].ends_with(step))
+        yield number.join(announced(counting if windows else names))
+        row = is_counted[step]
+        start = b'{"v":1,"type":"reading",' + number
+        yield start.join(counted_by(row.tobytes())) % tuple(counts.table[step, row].tolist())
 
 
 def _table(counts: CountTable) -> pa.Table:

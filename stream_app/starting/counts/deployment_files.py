@@ -274,9 +274,13 @@ def announced_steps(counts: CountTable) -> Iterator[tuple[str, ...]]:
     first = counted.argmax(axis=0)
     last = len(counted) - 1 - counted[::-1].argmax(axis=0)
     ever = counted.any(axis=0)
+    changed = {0, *first[ever].tolist(), *(last[ever] + 1).tolist()}
+    names: tuple[str, ...] = ()
     for step in range(len(counted)):
-        at_work = (first <= step) & (step <= last) & ever
-        yield tuple(counts.sensors[index] for index in np.flatnonzero(at_work))
+        if step in changed:
+            at_work = (first <= step) & (step <= last) & ever
+            names = tuple(counts.sensors[index] for index in np.flatnonzero(at_work))
+        yield names
 
 
 def least_sigma(rho: float, epsilon: float, delta: float) -> float:

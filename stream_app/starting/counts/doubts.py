@@ -162,15 +162,18 @@ def _named_parts(total: int, names: Sequence[str]) -> list[int]:
 
 def _least_squares_parts(total: int, values: NDArray[np.int64], counted: NDArray[np.bool_]) -> list[int]:
     """The channels that weigh one in the sum nearest to the total, of those that never count more than it."""
-    both = counted & counted[:, [total]]
-    never_more = ~((values > values[:, [total]]) & both).any(axis=0)
+    chosen = np.delete(np.arange(counted.shape[1]), total)
+    for every in (32, 1):  # a few rows rule most channels out
+        picked, whole = values[::every, chosen], values[::every, [total]]
+        is_more = (picked > whole) & (picked >= 0) & (whole >= 0)
+        chosen = chosen[~is_more.any(axis=0)]
+    both = counted[:, chosen] & counted[:, [total]]
     often = 2 * both.sum(axis=0) >= counted[:, total].sum()
-    is_part = never_more & often & (np.where(both, values, 0).sum(axis=0) > 0)
-    is_part[total] = False
-    chosen = np.flatnonzero(is_part)
+    is_part = often & (np.where(both, values[:, chosen], 0).sum(axis=0) > 0)
+    chosen, both = chosen[is_part], both[:, is_part]
     if not 2 <= chosen.size <= _MOST_PARTS:
         return []
-    rows = both[:, chosen].all(axis=1)
+    rows = both.all(axis=1)
     if rows.sum() < _LEAST_ROWS:
         return []
     weights, _ = nnls(values[rows][:, chosen].astype(np.float64), values[rows, total].astype(np.float64))
