@@ -301,6 +301,8 @@ def _publish(settings: Settings, options: RunOptions, priors: Path | None) -> Ru
         class Shown(Observer):
             """Moves the bar."""
 
+            may_lag = True
+
             def closed(self, event: StepClosed) -> None:
                 bar.update(task, completed=event.step + 1 - next_step)
 

@@ -33,7 +33,7 @@ from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, design_files
 from stream_app.setup.run_folder.durable import SECRET_MODE, digests_of_file, replace_file
 from stream_app.setup.run_folder.facts import NETWORK, Network, Registries
-from stream_app.setup.run_folder.key_record import KeyRecord, record_file
+from stream_app.setup.run_folder.key_record import MOST_TOGETHER, KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, NOT_IN_SNAPSHOTS
 from stream_app.setup.run_folder.people_record import (
     Joining,
@@ -275,6 +275,11 @@ class RunOptions:
         return None if self.input is None or str(self.input) == "-" else self.input
 
     @property
+    def is_archive(self) -> bool:
+        """Whether all of the input is there, so that nobody waits for a single step."""
+        return self.file is not None and not self.follow and self.file.is_file()
+
+    @property
     def reads_csv(self) -> bool:
         """Whether the input is CSV."""
         if self.is_csv is not None:
@@ -325,7 +330,7 @@ def run(
     every problem that a person can fix; nothing that was not accounted has been published then.
     """
     clock, step_clock = clock or SystemClock(), StepClock.of(settings)
-    observer = observer or Observer()
+    observer = observer or Observers()
     if chunks is None:
         options.check_input()
     known = recorded_network(options.output)
@@ -419,6 +424,7 @@ def run(
             has_totals = settings.totals or settings.occupancy or settings.total_of
             totals = [TotalsFile(options.output, totals_of_run(options.output))] if has_totals else []
             panel = panel_observer(settings, population, accounted.accountant.settings, observer)
+            observers = Observers([observer, panel, *totals])
             runner = EmbeddedRunner(
                 engine,
                 MessageReader(lines, is_csv=options.reads_csv),
@@ -429,8 +435,9 @@ def run(
                 PeopleView([accounted], note),
                 clock=clock,
                 step_clock=step_clock,
-                observer=Observers([observer, panel, *totals]),
+                observer=observers,
                 snapshot=lambda now: snapshots.save_sometimes(accounted.accounts, journal.last_commit, now),
+                together=MOST_TOGETHER if options.is_archive and observers.may_lag else 1,
             )
             return runner.run(lambda: request.is_set, keep_open=options.keep_open)
     finally:

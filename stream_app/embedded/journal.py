@@ -346,6 +346,7 @@ class Journal:
         self.folder = folder
         self._tiers = tuple(tiers)
         self._key_record = key_record
+        self._taken: list[tuple[StepRelease, bytes]] = []
         with ExitStack() as opened:  # which closes everything where the folder cannot be continued
             opened.callback(FolderLock(folder).release)
             self._progress = ProgressLog(folder)
@@ -409,26 +410,37 @@ class Journal:
         released = _parsed(StepRelease, self._releases.path, *steps)
         return tuple(zip(decided, released, strict=True))
 
-    def publish(self, decision: StepDecision, release: StepRelease) -> None:
-        """Make a step durable: the decision first, so that no release is without one.
+    def append(self, decision: StepDecision, release: StepRelease) -> None:
+        """Take a step, at most :data:`MOST_TOGETHER`; :meth:`publish` makes all that were taken durable.
 
         Without tiers ``releases.jsonl`` is public, and a release that has tiers is refused.
         """
         line = release.line() if self._tiers else public_release(release, ()).line()
-        # A kill before the release is whole cuts the decision, and the step is repeated from the input: the
-        # same messages and key give the same line, and no other one passes the note (KeyRecord.note).
         self._decisions.append(decision.line())
+        self._taken.append((release, line))
+
+    def publish(self) -> None:
+        """Make the steps that were taken durable: the decisions first, so that no release is without one.
+
+        A kill before a release is whole cuts its decision, and the step is repeated from the input: the same
+        messages and key give the same line, and no other one passes the note (:meth:`.KeyRecord.note`).
+        """
+        if not self._taken:
+            return
+        lines = [line for _, line in self._taken]
         self._decisions.sync()
-        self._note(RELEASES, line)
-        self._releases.append(line)
+        self._note(RELEASES, lines)
+        self._releases.append(b"".join(lines))
         self._releases.sync()
         for tier, file in self._tier_files.items():
-            file.append(release_for_tier(release, tier).line())
+            file.append(b"".join(release_for_tier(release, tier).line() for release, _ in self._taken))
             file.sync()
+        self._taken.clear()
 
     def publish_revised(self, release: StepRelease) -> None:
-        """Make late or corrected values durable, each once."""
-        self._revised.publish(release, lambda line: self._note(REVISED, line))
+        """Make late or corrected values durable, each once, after the steps that were taken."""
+        self.publish()
+        self._revised.publish(release, lambda line: self._note(REVISED, [line]))
 
     def append_risks(self, lines: bytes) -> None:
         """Keep risk messages for the next commit."""
@@ -451,6 +463,7 @@ class Journal:
         ``reached.window`` has all else of the window. ``whole`` leaves one document, as a run does at its
         end.
         """
+        self.publish()
         for file in self._files.values():
             file.sync()
         lengths = {name: file.length for name, file in self._files.items()}
@@ -591,7 +604,7 @@ class Journal:
         file.sync()
         return file
 
-    def _note(self, log: str, line: bytes) -> None:
-        """Note a line next to the noise key before it is published."""
+    def _note(self, log: str, lines: Sequence[bytes]) -> None:
+        """Note lines next to the noise key before they are published."""
         if self._key_record is not None:
-            self._key_record.note(log, line)
+            self._key_record.note(log, lines)

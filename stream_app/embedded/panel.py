@@ -26,7 +26,7 @@ from stream_app.exceptions import SettingsError
 from stream_app.setup.keys import require_private_panel
 from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import stop_on_signals
-from stream_app.watching.events import Observer, PanelChecked, RunStarted, StepClosed
+from stream_app.watching.events import Observer, Observers, PanelChecked, RunStarted, StepClosed
 from stream_app.watching.metrics import PriorMetrics
 from stream_app.watching.web import parse_address
 from stream_app.wire import MAX_LINE_BYTES, PlaceReport
@@ -43,6 +43,8 @@ class VolunteerPanel(Observer):
 
     ``shown`` is what was last shown.
     """
+
+    may_lag = True
 
     def __init__(
         self, path: Path, population: Population, check: PanelCheck, observer: Observer | None = None
@@ -123,9 +125,9 @@ class VolunteerPanel(Observer):
 def panel_observer(
     settings: Settings, population: Population, horizon: HorizonSettings, observer: Observer | None = None
 ) -> Observer:
-    """The panel of the settings; an observer that does nothing where there is none."""
+    """The panel of the settings; an observer of nothing where there is none."""
     if settings.panel is None:
-        return Observer()
+        return Observers()
     check = PanelCheck(population, horizon, RunningCheck(settings.panel_level))
     return VolunteerPanel(settings.panel, population, check, observer)
 

@@ -1,7 +1,8 @@
 """The embedded runner: one process that reads messages, runs the engine and keeps the output folder.
 
 For every line: intake, then every step that became due, one after the other; each step's release is durable
-before its risks are written and before the next step is looked at. Commits follow a few times a second.
+before anybody is told and before the next step is looked at. Of an archive, which nobody waits for, several
+steps are made durable together. Commits follow a few times a second.
 """
 
 from __future__ import annotations
@@ -125,6 +126,7 @@ class EmbeddedRunner:
     """Connects one input, one engine and one output folder, and shows ``observer`` what happens.
 
     It writes in the order that makes a run safe to kill: a step's release first, then what follows from it.
+    At most ``together`` steps are made durable at once.
     ``spent`` is what the steps before have spent on privacy. Every risk summary in the folder names the most
     exposed of ``people`` by pseudonym. ``snapshot`` is called with the time after every commit.
     """
@@ -143,6 +145,7 @@ class EmbeddedRunner:
         step_clock: StepClock,
         observer: Observer,
         snapshot: Callable[[float], None],
+        together: int = 1,
     ) -> None:
         self._engine = engine
         self._messages = messages
@@ -154,6 +157,8 @@ class EmbeddedRunner:
         self._step_clock = step_clock
         self._observer = observer
         self._snapshot = snapshot
+        self._together = together
+        self._closed: list[ClosedStep] = []  # which nobody was told of
         self._rejected: Counter[str] = Counter()
         self._steps = self._lines = self._messages_taken = 0
         self._next_look, self._has_warned = FIRST_LOOK, False
@@ -295,10 +300,10 @@ class EmbeddedRunner:
                 return
 
     def _publish(self, closed: ClosedStep) -> None:
-        """Make a step durable, then write its risks and dead letters, then show it to the observers."""
+        """Have a step made durable, and its risks and dead letters with the next commit."""
         if not closed.is_replayed:
             decision = decision_of(closed.schedule, closed.why, crowds=closed.crowds)
-            self._journal.publish(decision, closed.release)
+            self._journal.append(decision, closed.release)
         for release in closed.revised:
             self._journal.publish_revised(release)
         self._spent.charge(closed.schedule)
@@ -314,10 +319,21 @@ class EmbeddedRunner:
             self._journal.append_finding(finding.line())
         DeviceWatch.warn(closed.findings, "quality.jsonl")
         self._steps += 1
-        latency_seconds = self._clock.monotonic_seconds() - self._received_at
-        lag_steps = max(self._engine.intake.window.watermark - step, 0)
-        self._observer.closed(closed.event(self._view.people, latency_seconds, lag_steps))
-        if closed.findings:
+        self._closed.append(closed)
+        if len(self._closed) >= self._together:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Make the steps closed so far durable, then show them to the observers."""
+        self._journal.publish()
+        watermark = self._engine.intake.window.watermark
+        for closed in self._closed:
+            latency_seconds = self._clock.monotonic_seconds() - self._received_at
+            lag_steps = max(watermark - closed.schedule.step, 0)
+            self._observer.closed(closed.event(self._view.people, latency_seconds, lag_steps))
+        has_findings = any(closed.findings for closed in self._closed)
+        self._closed.clear()
+        if has_findings:
             self._show_devices()
 
     def _show_devices(self) -> None:
@@ -342,6 +358,7 @@ class EmbeddedRunner:
 
     def _commit(self, *, is_last: bool = False) -> None:
         """Make durable that everything so far need not be done again; without a change nothing is written."""
+        self._tell()
         self._committed_at = self._clock.monotonic_seconds()
         if self._step_clock.has_ticks:
             self._observer.clock_read(self._time.off)

@@ -18,6 +18,8 @@ class TotalsFile(Observer):
     kill at any moment it is as if there had been none.
     """
 
+    may_lag = True
+
     def __init__(self, folder: Path, totals: RunTotals) -> None:
         self._path, self._totals = folder / TOTALS_FILE, totals
 

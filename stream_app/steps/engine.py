@@ -1,8 +1,8 @@
 """The step engine: the walk of a reading from intake to release, without files, clocks or brokers.
 
 Messages go in by :meth:`StepEngine.receive`; :meth:`StepEngine.close_next` then gives closed steps until none
-is due. Whoever runs the engine makes a closed step's release durable before it does anything else with it,
-and before it asks for the next. The same messages in the same order give the same outputs, bit for bit.
+is due. Whoever runs the engine makes a closed step's release durable before anybody is told of it. The same
+messages in the same order give the same outputs, bit for bit.
 """
 
 from __future__ import annotations

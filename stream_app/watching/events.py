@@ -90,6 +90,9 @@ class RunStopped:
 class Observer:
     """Is called for everything that the engine does; by default each method does nothing."""
 
+    may_lag = False
+    """Whether later steps may be accounted when :meth:`closed` is called: it does not ask the view."""
+
     def started(self, event: RunStarted) -> None:
         """A run begins or continues."""
 
@@ -126,8 +129,9 @@ class Observers(Observer):
 
     def __init__(self, observers: Sequence[Observer] = ()) -> None:
         self._observers = tuple(observers)
-        for name in vars(Observer):
-            if not name.startswith("_"):
+        self.may_lag = all(each.may_lag for each in observers)
+        for name, method in vars(Observer).items():
+            if callable(method) and not name.startswith("_"):
                 setattr(self, name, partial(self._call_all, name))
 
     def _call_all(self, name: str, *event: Any, **more: Any) -> None:

@@ -183,13 +183,14 @@ def run_on(output: Path, chunks: Sequence[bytes], **options: object) -> RunRepor
     """One embedded run on bytes from memory."""
     changed = options.pop("settings", {})
     observer = options.pop("observer", None)
+    clock = options.pop("clock", None) or TickingClock()
     assert isinstance(changed, dict)
     return run(
         settings(**changed),
         RunOptions(output, **options),  # type: ignore[arg-type]
         population(),
         observer=observer,  # type: ignore[arg-type]
-        clock=TickingClock(),
+        clock=clock,  # type: ignore[arg-type]
         chunks=chunks,
     )
 

@@ -8,7 +8,11 @@ folder alone cannot see that it is not the latest. So what is published is noted
 leaves, and a log of releases may only grow from where this record says that it ends.
 
 There is one record file per key and deployment, in the key's folder. It has two places that are written in
-turn, so that a kill during one write leaves the other intact.
+turn, so that a kill during one write leaves the other intact. Lines that are published together are noted
+together, each with the digest that the log has after it: as many of them as a kill lets through, the next run
+publishes the rest exactly as noted. Three lines behind line 6 read::
+
+    "releases": [9, "<digest of 9 lines>", "<digest of 6>", ["<start of that of 7>", "<of 8>"]]
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,7 +54,10 @@ RELEASES, REVISED = "releases", "revised"
 _LOGS = (RELEASES, REVISED)
 _TOPIC, _STEPS = "kafka", "steps"
 _PLACE_BYTES = 4096
-_MOST_CHARACTERS = 1000  # of a folder's name
+_MOST_CHARACTERS = 200  # of a folder's name, each of which may take six bytes of a place
+MOST_TOGETHER = 32
+"""Lines that may be noted at once, as a place has room for."""
+_SHORT = 32  # digits of the digests between the first line and the last
 _NOISE = ("deployment", "step_seconds", "origin", "release", "windows", "schedule")
 _WAY_OUT = (
     "continue the folder that published it, with everything in it; for other counts make a new key with "
@@ -60,11 +67,21 @@ _WAY_OUT = (
 
 
 class LogEnd(NamedTuple):
-    """How many lines of a log were published, their SHA-256, and that without a last line in doubt."""
+    """How many lines of a log were published, their SHA-256, and that without the last ones, if in doubt.
+
+    ``between`` are the digests after each line in doubt but the last, cut short: empty where one is in doubt.
+    """
 
     lines: int = 0
     digest: str = hashlib.sha256().hexdigest()
     before: str | None = None
+    between: Sequence[str] = ()
+
+    @property
+    def digests(self) -> dict[int, str]:
+        """The start of the log's digest, by how many lines there may be: a kill left as few as the first."""
+        known = [*([] if self.before is None else [self.before, *self.between]), self.digest]
+        return dict(enumerate(known, self.lines + 1 - len(known)))
 
 
 def record_file(settings: Settings, folder: Path | None, key: NoiseKey) -> Path:
@@ -104,13 +121,13 @@ class KeyRecord:
         self._fields: dict[str, Any] = {}
         self._hash = {name: hashlib.sha256() for name in _LOGS}
         self._lines = dict.fromkeys(_LOGS, 0)
-        self._promised: dict[str, LogEnd] = {}
+        self._promised: dict[str, list[str]] = {name: [] for name in _LOGS}
 
     def compare(self, folder: Path) -> str | None:
         """:class:`KeyUsedError` unless the folder's logs continue where the record ends, or it is taken over.
 
-        Returns the reason for a takeover, None without one. A line that was noted but is not in the log,
-        because the run was killed in between, is promised: it may only be published exactly as noted.
+        Returns the reason for a takeover, None without one. Lines that were noted but are not in the log,
+        because the run was killed in between, are promised: they may only be published exactly as noted.
         """
         self._open()
         noted = {name: LogEnd(*self._fields.get(name, ())) for name in _LOGS}
@@ -119,7 +136,7 @@ class KeyRecord:
         where, self._fields["folder"] = self._fields.get("folder"), str(folder.resolve())[-_MOST_CHARACTERS:]
         if all(goes_on) and topic is None:
             return None
-        self._promised = {}
+        self._promised = {name: [] for name in _LOGS}
         if self.take_over is not None:
             return self.take_over
         raise KeyUsedError(
@@ -146,22 +163,26 @@ class KeyRecord:
             )
         self._fields |= {"noise": digest, "deployment": str(manifest.get("deployment"))[:_MOST_CHARACTERS]}
 
-    def note(self, log: str, line: bytes) -> None:
-        """Make durable that a line is about to be published; what was promised is noted already."""
-        before = self._hash[log].hexdigest()
-        self._hash[log].update(line)
-        self._lines[log] += 1
-        promised = self._promised.pop(log, None)  # noted by a run that was killed before it wrote the line
-        if promised is not None and promised.digest == self._hash[log].hexdigest():
-            return
-        if promised is not None and self.take_over is None:
-            raise KeyUsedError(
-                f"line {self._lines[log]:,} of {log}.jsonl must be the one that was begun when the run ended",
-                "another value",
-                "start it with the input and settings that it had then; or, if they are lost, give the "
-                "reason to continue without them with --take-over REASON",
-            )
-        self.save(log, before)
+    def note(self, log: str, lines: Sequence[bytes]) -> None:
+        """Make durable that these lines are about to be published; what was promised is noted already."""
+        digests, promised = [self._hash[log].hexdigest()], self._promised[log]
+        is_noted = len(lines) <= len(promised)
+        for line in lines:
+            self._hash[log].update(line)
+            self._lines[log] += 1
+            digests.append(self._hash[log].hexdigest())
+            # noted by a run that was killed before it wrote the line
+            if promised and not digests[-1].startswith(promised.pop(0)) and self.take_over is None:
+                raise KeyUsedError(
+                    f"line {self._lines[log]:,} of {log}.jsonl must be the one that was begun when the run "
+                    "ended",
+                    "another value",
+                    "start it with the input and settings that it had then; or, if they are lost, give the "
+                    "reason to continue without them with --take-over REASON",
+                )
+        if not is_noted or self.take_over is not None:
+            promised.clear()
+            self.save(log, digests[:-1])
 
     def note_kafka_log(self, topic: str, steps: Mapping[str, int]) -> None:
         """Note how long a log on Kafka is, by partition, and unlock: the broker fences other writers."""
@@ -194,23 +215,27 @@ class KeyRecord:
 
     def _read_log(self, path: Path, log: str, noted: LogEnd) -> bool:
         """Read a log's whole lines; whether they continue from the end that is noted."""
+        digests = noted.digests
         goes_on = noted.lines == 0
         for line in whole_lines(path):
             self._hash[log].update(line)
             self._lines[log] += 1
-            if self._lines[log] == noted.lines:
-                goes_on = self._hash[log].hexdigest() == noted.digest
-        if self._lines[log] == noted.lines - 1:
-            self._promised[log] = noted
-            goes_on = self._hash[log].hexdigest() == noted.before
+            if self._lines[log] in digests:
+                goes_on = self._hash[log].hexdigest().startswith(digests[self._lines[log]])
+        if self._lines[log] < noted.lines:
+            goes_on = self._hash[log].hexdigest().startswith(digests.get(self._lines[log], "none"))
+            self._promised[log] = [digest for lines, digest in digests.items() if lines > self._lines[log]]
         return goes_on
 
-    def save(self, noted: str | None = None, before: str | None = None) -> None:
-        """Write the older of the two places; ``before`` is the digest of a log without its last line."""
+    def save(self, noted: str | None = None, doubted: Sequence[str] = ()) -> None:
+        """Write the older of the two places; ``doubted`` are the digests of a log before each noted line."""
         assert self._descriptor is not None
         for log in _LOGS:
-            end = LogEnd(self._lines[log], self._hash[log].hexdigest(), before if log == noted else None)
-            self._fields[log] = list(self._promised.get(log, end))
+            if self._promised[log]:
+                continue  # which stand as they were noted
+            before, *between = doubted if log == noted else (None,)
+            end = LogEnd(self._lines[log], self._hash[log].hexdigest(), before)
+            self._fields[log] = [*end[:3], *([[each[:_SHORT] for each in between]] if between else [])]
         self._fields["number"] = self._fields.get("number", 0) + 1
         place = seal(self._fields).rstrip(b"\n").ljust(_PLACE_BYTES - 1) + b"\n"
         with writing(self.path):

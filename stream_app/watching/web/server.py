@@ -534,7 +534,6 @@ class Watch:
 
     observer: Observer
     metrics: EngineMetrics
-    board: StatusBoard
     registry: CollectorRegistry
     address: str | None
 
@@ -554,9 +553,9 @@ def watching(
     people = PeopleBoard(settings.page_token.get_secret_value()) if settings.page_token else None
     ProcessCollector(registry=registry)
     metrics = kind(registry, sensors, settings.thresholds, settings.delta, settings=settings)
-    observer = Observers([metrics, board, *([people] if people else []), *others])
     if not settings.listen:
-        yield Watch(observer, metrics, board, registry, None)
+        yield Watch(Observers(others), metrics, registry, None)
         return
+    observer = Observers([metrics, board, *([people] if people else []), *others])
     with serve(settings.listen, registry, board, people, settings, answer, planner) as server:
-        yield Watch(observer, metrics, board, registry, server.address)
+        yield Watch(observer, metrics, registry, server.address)

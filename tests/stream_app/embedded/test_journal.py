@@ -15,13 +15,21 @@ from stream_app.exceptions import OutputError, OutputLockedError, RunChangedErro
 from stream_app.setup.run_folder import durable
 from stream_app.setup.run_folder.record import Author
 from stream_app.wire.messages import StepDecision, StepRelease
-from tests.stream_app.engine_support import LITTLE_WORK, lines_of, messages_of_a_day, outputs_of, run_on
+from tests.stream_app.engine_support import (
+    LITTLE_WORK,
+    TickingClock,
+    lines_of,
+    messages_of_a_day,
+    outputs_of,
+    run_on,
+)
 
 
 def published(journal: Journal, steps: int) -> None:
     """Publish and commit some empty steps."""
     for step in range(steps):
-        journal.publish(StepDecision(step=step, decisions=()), StepRelease(step=step, releases=()))
+        journal.append(StepDecision(step=step, decisions=()), StepRelease(step=step, releases=()))
+        journal.publish()
 
 
 def test_a_torn_last_line_is_cut_and_complete_ones_stand(tmp_path: Path) -> None:
@@ -154,22 +162,35 @@ class Disk:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["a pipe", "an archive"])
 def test_a_crash_at_any_write_leads_to_the_same_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Every operation on the disk in turn is the last one of a run; a second run finishes the work."""
+    """Every operation on the disk in turn is the last one of a run; a second run finishes the work.
+
+    Of an archive, steps are made durable together: a crash leaves some of them.
+    """
     day = lines_of(messages_of_a_day(7, 5, faults=True)) + b"no message\n"
+    archive = tmp_path / "day.jsonl"
+    archive.write_bytes(day)
+
+    def run(folder: Path) -> None:
+        if kind == "a pipe":
+            run_on(folder, [day], settings=LITTLE_WORK)
+        else:  # commits, which end a group, are rarer: after three steps or so
+            run_on(folder, [day], settings=LITTLE_WORK, input=archive, clock=TickingClock(0.01))
+
     disk = Disk(monkeypatch)
-    run_on(tmp_path / "whole", [day], settings=LITTLE_WORK)
+    run(tmp_path / "whole")
     expected, operations = outputs_of(tmp_path / "whole"), disk.operations
     assert operations > 50
     for crash_at in range(1, operations):
         folder = tmp_path / str(crash_at)
         disk.operations, disk.crash_at = 0, crash_at
         with pytest.raises(Crash):
-            run_on(folder, [day], settings=LITTLE_WORK)
+            run(folder)
         disk.crash_at = -1
-        run_on(folder, [day], settings=LITTLE_WORK)
+        run(folder)
         assert outputs_of(folder) == expected, f"crash at operation {crash_at}"
     assert len(json.loads((tmp_path / "whole" / "progress.json").read_text())["window"]) == 4
 

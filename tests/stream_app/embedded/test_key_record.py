@@ -13,6 +13,7 @@ import pytest
 from models.keys import NoiseKey
 from stream_app.exceptions import KeyUsedError, OutputError, OutputLockedError
 from stream_app.setup.run_folder.key_record import (
+    MOST_TOGETHER,
     KeyRecord,
     advance_noise_key,
     claim_for_kafka,
@@ -143,7 +144,7 @@ def test_a_record_is_whole_after_a_kill_in_the_middle_of_a_write(tmp_path: Path)
     record = KeyRecord(tmp_path / "k.published")
     record.compare(tmp_path)
     for number in range(5):
-        record.note("releases", b"%d\n" % number)
+        record.note("releases", [b"%d\n" % number])
         data = record.path.read_bytes()
         begin = 4096 * ((number + 1) % 2)
         for cut in (1, 50, 200):
@@ -155,6 +156,61 @@ def test_a_record_is_whole_after_a_kill_in_the_middle_of_a_write(tmp_path: Path)
     (tmp_path / "torn").write_bytes(b"x" * 8192)
     with pytest.raises(OutputError, match="as it was written"):
         read_record(tmp_path / "torn")
+
+
+def test_of_lines_noted_together_those_that_are_missing_may_only_come_as_noted(tmp_path: Path) -> None:
+    """However many of them a kill let through, and however the next run cuts them into groups."""
+    first, group = [b"0\n", b"1\n"], [b"%d\n" % number for number in range(2, 7)]
+    record, log = KeyRecord(tmp_path / "k.published"), tmp_path / "releases.jsonl"
+    record.compare(tmp_path)
+    record.note("releases", first)
+    record.note("releases", group)
+    record.close()
+    noted = record.path.read_bytes()
+    assert [len(each) for each in read_record(record.path)["releases"][1:]] == [64, 64, 4]
+    for there in range(2, 8):
+        lines = [*first, *group, b"7\n", b"8\n"]
+        for together in (1, 2, 9 - there):
+            record.path.write_bytes(noted)
+            log.write_bytes(b"".join(lines[:there]))
+            again = KeyRecord(record.path)
+            assert again.compare(tmp_path) is None
+            again.save()
+            for begin in range(there, 9, together):
+                again.note("releases", lines[begin : min(begin + together, 9)])
+            again.close()
+            assert read_record(record.path)["releases"][0] == 9
+        for other in range(there, 7):
+            record.path.write_bytes(noted)
+            log.write_bytes(b"".join(lines[:there]))
+            again = KeyRecord(record.path)
+            again.compare(tmp_path)
+            with pytest.raises(KeyUsedError, match=f"line {other + 1} of releases"):
+                again.note("releases", [*lines[there:other], b"other\n", *lines[other + 1 :]])
+            again.close()
+            assert record.path.read_bytes() == noted
+    for wrong in ([], first[:1], [*first, b"x\n"], [b"x\n", *first[1:], *group]):
+        record.path.write_bytes(noted)
+        log.write_bytes(b"".join(wrong))
+        again = KeyRecord(record.path)
+        with pytest.raises(KeyUsedError, match="7 steps are published"):
+            again.compare(tmp_path)
+        again.close()
+
+
+def test_the_longest_note_fits_in_its_place(tmp_path: Path) -> None:
+    """Of most lines together, in a folder with the longest name, of two bytes a letter."""
+    folder = tmp_path / ("ä" * 120) / ("ä" * 120)
+    folder.mkdir(parents=True)
+    record = KeyRecord(tmp_path / "k.published")
+    record.compare(folder)
+    record.check_noise({"deployment": "ä" * 500}, is_accepted=False)
+    for log in ("releases", "revised"):
+        for _ in range(2):
+            record.note(log, [b"a line\n"] * MOST_TOGETHER)
+            assert record.path.stat().st_size <= 2 * 4096
+    record.close()
+    assert read_record(record.path)["revised"][0] == 2 * MOST_TOGETHER
 
 
 def test_two_runs_never_have_one_key(tmp_path: Path) -> None:

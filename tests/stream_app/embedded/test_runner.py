@@ -21,8 +21,10 @@ from stream_app.wire.inputs import MAX_LINE_BYTES
 from stream_app.wire.messages import PRIVATE_REASONS, Activation, Outcome, Reading, Reason, RiskSummary
 from tests.stream_app.any_message import parse_any
 from tests.stream_app.engine_support import (
+    LITTLE_WORK,
     NAMES,
     PSEUDONYM_SECRET,
+    TickingClock,
     accountant,
     activation,
     engine,
@@ -365,3 +367,38 @@ def test_a_named_pipe_is_an_input_that_cannot_be_read_again(tmp_path: Path) -> N
     report = run_on(tmp_path / "out", [], keep_open=True)
     assert report.next_step == 6
     assert [len(step["releases"]) for step in json_lines(tmp_path / "out" / "releases.jsonl")] == [2] * 6
+
+
+class Watcher(Observer):
+    """Notes for each step it is told of how many are released, and the step that people's risks are of."""
+
+    def __init__(self, folder: Path, *, may_lag: bool) -> None:
+        self.folder, self.may_lag = folder, may_lag
+        self.seen: list[tuple[int, int, int]] = []
+
+    def started(self, event: RunStarted) -> None:
+        self.view = event.view
+
+    def closed(self, event: StepClosed) -> None:
+        assert self.view is not None
+        released = (self.folder / "releases.jsonl").read_bytes().count(b"\n")
+        self.seen.append((event.step, released - 1, self.view.standing().step))
+
+
+@pytest.mark.parametrize("kind", ["archive", "pipe", "page"])
+def test_steps_of_an_archive_are_published_together_unless_somebody_looks_at_each(
+    tmp_path: Path, kind: str
+) -> None:
+    """What is told is durable, and the risks on a page are those of its step; the files are the same."""
+    day = lines_of(messages_of_a_day(9, 5))
+    (tmp_path / "day.jsonl").write_bytes(day)
+    watcher = Watcher(tmp_path / kind, may_lag=kind != "page")
+    given = {} if kind == "pipe" else {"input": tmp_path / "day.jsonl"}
+    run_on(tmp_path / kind, [day], observer=watcher, clock=TickingClock(0.005), settings=LITTLE_WORK, **given)
+    steps = [step for step, _, _ in watcher.seen]
+    assert steps == list(range(9))
+    if kind == "archive":
+        assert max(released - step for step, released, _ in watcher.seen) > 1
+        assert all(released >= step for step, released, _ in watcher.seen)
+    else:
+        assert watcher.seen == [(step, step, step) for step in steps]

@@ -24,6 +24,7 @@ from tests import volume
 from tests.copies import Copy
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
+    TickingClock,
     everything_in,
     lines_of,
     messages_of_a_day,
@@ -38,8 +39,16 @@ OUTPUT = Path("new", "out")
 SETTINGS: dict[str, dict[str, object]] = {"plain": LITTLE_WORK, "tiers": {**LITTLE_WORK, **TIERED}}
 
 
+def run_a_day(folder: Path, kind: str, listener: Observer | None = None) -> None:
+    """With tiers as from a file, an archive, whose steps are made durable together; else as from a pipe."""
+    more = {"input": Path(__file__), "clock": TickingClock(0.01)} if kind == "tiers" else {}
+    run_on(folder, [DAY], settings=SETTINGS[kind], observer=listener, **more)
+
+
 class Listener(Observer):
     """Remembers the last step that it was told is published."""
+
+    may_lag = True
 
     def __init__(self) -> None:
         self.heard = -1
@@ -58,8 +67,8 @@ class Loss(NamedTuple):
 class Rehearsal:
     """A day's run in a folder on a forgetful disk, started as often as one likes."""
 
-    def __init__(self, base: Path, disk: ForgetfulDisk, changed: dict[str, object]) -> None:
-        self.base, self.disk, self.changed = base, disk, changed
+    def __init__(self, base: Path, disk: ForgetfulDisk, kind: str) -> None:
+        self.base, self.disk, self.kind = base, disk, kind
         self.listener = Listener()
 
     @property
@@ -70,7 +79,7 @@ class Rehearsal:
         """Run until the end or the operation; whether the end was reached."""
         self.disk.operations, self.disk.stop_at = 0, stop_at
         try:
-            run_on(self.folder, [DAY], settings=self.changed, observer=self.listener)
+            run_a_day(self.folder, self.kind, self.listener)
         except PowerLoss:
             return False
         finally:
@@ -97,8 +106,8 @@ class Rehearsal:
 class Restarts:
     """Looks at what losses of power left, and at what a run makes of it: of the same files once."""
 
-    def __init__(self, base: Path, changed: dict[str, object], expected: dict[str, bytes]) -> None:
-        self.base, self.changed, self.expected = base, changed, expected
+    def __init__(self, base: Path, kind: str, expected: dict[str, bytes]) -> None:
+        self.base, self.kind, self.expected = base, kind, expected
         self._seen: set[frozenset[tuple[Path, bytes | None]]] = set()
 
     def check(self, loss: Loss) -> None:
@@ -112,7 +121,7 @@ class Restarts:
             machine = self.base / f"machine-{len(self._seen)}"
             machine.mkdir()
             restore(machine, loss.left)
-            run_on(machine / OUTPUT, [DAY], settings=self.changed)
+            run_a_day(machine / OUTPUT, self.kind)
             assert everything_in(machine / OUTPUT) == self.expected
 
 
@@ -121,7 +130,7 @@ def rehearsal(base: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> Iterato
     """A new folder whose disk forgets while the block runs."""
     base.mkdir()
     with monkeypatch.context() as patch:
-        yield Rehearsal(base, ForgetfulDisk(base, patch), SETTINGS[kind])
+        yield Rehearsal(base, ForgetfulDisk(base, patch), kind)
 
 
 def rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> tuple[dict[str, bytes], int]:
@@ -143,7 +152,7 @@ def test_a_loss_of_power_at_any_operation_leads_to_the_same_files(
     with rehearsal(tmp_path / "lost", monkeypatch, kind) as trial:
         losses = trial.losses(range(1, operations + 1), luck=luck)
     assert len(losses) == operations
-    restarts = Restarts(tmp_path, SETTINGS[kind], expected)
+    restarts = Restarts(tmp_path, kind, expected)
     for loss in losses.values():
         restarts.check(loss)
 
@@ -153,7 +162,7 @@ def killed_then_dark(
 ) -> int:
     """Kill a run at one operation, lose power at one of the next run's; how often both happened."""
     expected, _ = rehearsed(tmp_path, monkeypatch, kind)
-    restarts, both = Restarts(tmp_path, SETTINGS[kind], expected), 0
+    restarts, both = Restarts(tmp_path, kind, expected), 0
     for killed_at in sorted({first for first, _ in pairs}):
         moments = [dark_at for first, dark_at in pairs if first == killed_at]
         with rehearsal(tmp_path / f"killed-{killed_at}", monkeypatch, kind) as trial:
@@ -243,7 +252,7 @@ def test_a_full_disk_is_said_in_a_sentence_and_with_room_the_same_files_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Whichever byte is the first without room; nothing that was told is lost, no draft takes up room."""
-    run_on(tmp_path / "whole", [DAY], settings=SETTINGS[kind])
+    run_a_day(tmp_path / "whole", kind)
     expected = everything_in(tmp_path / "whole")
     full = 0
     for room in range(1, 12_000, 613):
@@ -251,7 +260,7 @@ def test_a_full_disk_is_said_in_a_sentence_and_with_room_the_same_files_come(
         with monkeypatch.context() as patch:
             FullDisk(room, patch)
             try:
-                run_on(folder, [DAY], settings=SETTINGS[kind], observer=listener)
+                run_a_day(folder, kind, listener)
             except DiskFullError as error:
                 full += 1
                 assert "must have room" in str(error)
@@ -259,7 +268,7 @@ def test_a_full_disk_is_said_in_a_sentence_and_with_room_the_same_files_come(
         log = folder / "releases.jsonl"
         assert (log.read_bytes().count(b"\n") if log.exists() else 0) > listener.heard
         assert not list(folder.glob("*.new"))
-        run_on(folder, [DAY], settings=SETTINGS[kind])
+        run_a_day(folder, kind)
         assert everything_in(folder) == expected, f"room for {room} bytes"
     assert full > 5
 
