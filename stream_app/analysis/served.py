@@ -412,6 +412,7 @@ def answer_of_run(folder: Path) -> dict[str, Any]:
         "change": _would_change(verdict),
         "covers": f"{log.checked.in_words()}.",
         "record": log.checked.head,
+        "steps": log.checked.released,
     }
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from stream_app.watching.web import Site
 
 
+_ANSWER_SECONDS = 20.0  # that the address waits for the answer: that of a large plan comes later
+
+
 def serve(
     runs: Annotated[
         list[Path],
@@ -67,6 +70,7 @@ def serve(
         follower = Follower(readers)
         follower.start()
         stack.callback(follower.close)
+        server.has_answers.wait(_ANSWER_SECONDS)
         if given is None:
             say(f"Open {server.address}#token={token}", markup=False)
             say("The token in it shows people and takes plans; it ends with this command (Ctrl-C).")

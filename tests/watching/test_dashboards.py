@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import subprocess
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -143,6 +145,74 @@ def test_a_dashboard_is_ready_for_provisioning(dashboard: Dashboard) -> None:
         assert max(x for x, _ in cells) < COLUMNS
         assert not cells & taken
         taken |= cells
+
+
+SCHEMA = ("@grafana/schema@11.6.0", "typescript@5.6.3")
+TYPES = "@grafana/schema/dist/esm/raw"
+OF_PROMETHEUS = ("expr", "step", "titleFormat", "textFormat")  # of a note: the data source's own
+IMPORTS = f"""
+import type {{ AnnotationQuery, Dashboard, Panel, RowPanel }} from "{TYPES}/dashboard/x/dashboard_types.gen";
+import type {{ DataQuery }} from "@grafana/schema";
+import type {{ Options as stat }} from "{TYPES}/composable/stat/panelcfg/x/StatPanelCfg_types.gen";
+import type {{
+  FieldConfig as Lines, Options as timeseries
+}} from "{TYPES}/composable/timeseries/panelcfg/x/TimeSeriesPanelCfg_types.gen";
+import type {{
+  Options as bargauge
+}} from "{TYPES}/composable/bargauge/panelcfg/x/BarGaugePanelCfg_types.gen";
+type Query = DataQuery & {{ expr: string; legendFormat: string; instant: boolean; range: boolean }};
+type Json<T> = T extends string ? `${{T}}` : T extends object ? {{ [K in keyof T]: Json<T[K]> }} : T;
+"""
+
+
+def typed(document: dict[str, Any]) -> str:
+    """A dashboard as TypeScript: each part said to be of Grafana's own type, where no other field may be."""
+    document = json.loads(json.dumps(document))
+    parts = [("AnnotationQuery", each) for each in document["annotations"]["list"]]
+    for _, note in parts:
+        assert all(isinstance(note.pop(name), str) for name in OF_PROMETHEUS)
+    document["annotations"]["list"] = []
+    for panel in document.pop("panels"):
+        if panel["type"] == "row":
+            parts.append(("RowPanel", panel))
+            continue
+        parts += [("Query", target) for target in panel.pop("targets")]
+        parts.append((f"Partial<{panel['type']}>", panel.pop("options")))
+        parts.append(("Lines", panel["fieldConfig"]["defaults"].pop("custom", {})))
+        parts.append(("Partial<Panel>", panel))
+    parts.append(("Dashboard", document))
+    return IMPORTS + "".join(
+        f"export const part{number}: Json<{kind}> = {json.dumps(part)};\n"
+        for number, (kind, part) in enumerate(parts)
+    )
+
+
+@pytest.mark.slow
+def test_grafanas_own_types_take_every_part_of_the_dashboards(tmp_path: Path) -> None:
+    """Those of the npm package (Apache 2.0), which is fetched; a misspelt or missing field is an error."""
+    npm = [program("npm"), "install", "--no-audit", "--no-fund", "--ignore-scripts", "--legacy-peer-deps"]
+    done = subprocess.run([*npm, *SCHEMA], cwd=tmp_path, capture_output=True, text=True, check=False)
+    if done.returncode:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(
+            f"npm could not fetch {' and '.join(SCHEMA)}: {done.stderr[-200:]}"
+        )
+
+    def faults(*documents: dict[str, Any]) -> str:
+        for number, document in enumerate(documents):
+            (tmp_path / f"board{number}.ts").write_text(typed(document))
+        names = [f"board{number}.ts" for number in range(len(documents))]
+        options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "esnext"]
+        tsc = [str(tmp_path / "node_modules/.bin/tsc"), *options, "--moduleResolution", "node10", *names]
+        return subprocess.run(tsc, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+
+    assert faults(*(dashboard.document for dashboard in DASHBOARDS)) == ""
+    wrong = json.loads(json.dumps(DASHBOARDS[0].document))
+    wrong["panels"][1]["options"]["colorMode"] = "vlaue"
+    wrong["panels"][1]["fieldConfig"]["defaults"]["treshold"] = {}
+    found = faults(wrong)
+    assert found.count("error TS") == 2, found
+    assert '"vlaue"' in found
+    assert "treshold" in found
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
@@ -43,6 +44,8 @@ from stream_app.watching.wording import (
 )
 from stream_app.wire import RiskSummary
 
+logger = logging.getLogger(__name__)
+
 # The state of a running engine as one JSON document: what the page draws. It names no person.
 
 
@@ -78,7 +81,10 @@ def state_json(
 
 def _release(line: ReleaseLine) -> dict[str, Any]:
     """What the public saw of a sensor, and by how much that is off."""
-    return {**vars(line), "off": error_in_words(line.error, line.value)}
+    return {**vars(line), "off": _off(line.error, line.value)}
+
+
+_off = lru_cache(2**14)(error_in_words)  # of thousands of sensors many say the same
 
 
 def _summary(summary: RiskSummary | None) -> dict[str, Any] | None:
@@ -264,6 +270,9 @@ _REFUSALS = {
 }
 
 
+UNREADABLE = "The run's records cannot be read: `tallyguard verify` says what is wrong with them."
+
+
 class WebAnswer(NamedTuple):
     """Status, kind and bytes of a response, and what a browser may load with it.
 
@@ -308,8 +317,17 @@ def path_of(target: str) -> str | None:
         return None
 
 
-def respond(target: str, authorization: str, site: Site, body: bytes = b"") -> WebAnswer:
-    """The answer to a request for ``target`` with this ``Authorization``, and the ``body`` of a POST."""
+def respond(
+    target: str,
+    authorization: str,
+    site: Site,
+    body: bytes = b"",
+    verdict: Mapping[str, Any] | None = None,
+) -> WebAnswer:
+    """The answer to a request for ``target`` with this ``Authorization``, and the ``body`` of a POST.
+
+    ``verdict`` is what the site's answer said last, which the page begins with; None before it was read.
+    """
     path = path_of(target)
     if path is None:
         return refusal(HTTPStatus.BAD_REQUEST)
@@ -328,7 +346,7 @@ def respond(target: str, authorization: str, site: Site, body: bytes = b"") -> W
         names = list(site.board.read().sensors)
         chosen = [names[each] for each in _indices(query.get("sensors", "")) if each < len(names)]
         return WebAnswer(HTTPStatus.OK, _JSON, _text(site.board.week(chosen)).encode())
-    return _public(path, site)
+    return _public(path, site, verdict)
 
 
 def _policy(site: Site) -> str:
@@ -365,7 +383,7 @@ def refusal(status: HTTPStatus) -> WebAnswer:
     return _as_json(status, {"error": _REFUSALS.get(status, status.phrase)})
 
 
-def _public(path: str, site: Site) -> WebAnswer:
+def _public(path: str, site: Site, verdict: Mapping[str, Any] | None) -> WebAnswer:
     status = site.board.read()
     if path == "/metrics":
         return WebAnswer(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(site.registry))
@@ -380,13 +398,24 @@ def _public(path: str, site: Site) -> WebAnswer:
             "name": site.name,
             "runs": site.others,
             "has_answer": site.answer is not None,
+            "answer": verdict,
             "has_plans": site.planner is not None,
         }
         picture = state_json(status, site.about, has_people=site.people is not None, more=more).encode()
         return WebAnswer(HTTPStatus.OK, _JSON, picture, etag=_etag(picture))
     if path == "/answer.json" and site.answer is not None:
-        return _as_json(HTTPStatus.OK, site.answer())
+        return _as_json(HTTPStatus.OK, _verdict(site.answer))
     return _as_json(HTTPStatus.NOT_FOUND, {"error": "nothing is here", "paths": _PATHS})
+
+
+def _verdict(answer: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The answer; that there is none where records cannot be read."""
+    try:
+        return answer()
+    except TallyguardError as error:
+        logger.warning("the page has no answer: %s", error)
+        nothing = dict.fromkeys(("rule", "change", "covers"), "–")
+        return {"state": "not shown", "sentence": UNREADABLE, **nothing, "record": None, "steps": 0}
 
 
 def _people(path: str, query: Mapping[str, str], authorization: str, site: Site, body: bytes) -> WebAnswer:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import logging
 import math
 import socket
 import struct
 import threading
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -78,6 +80,11 @@ class SharedAnswer:
         self._version: object = None
         self._began_seconds = 0.0
         self._rested_seconds = 0.0
+
+    @property
+    def age_seconds(self) -> float:
+        """How long ago it was begun; infinite where there is none yet."""
+        return time.monotonic() - self._began_seconds if self._answer else math.inf
 
     async def get(self) -> WebAnswer:
         """The answer, now or as soon as it may be made again; all who wait get the same."""
@@ -291,7 +298,12 @@ MOST_LISTENERS = 64
 MOST_LISTENERS_OF_ONE = MOST_LISTENERS // 2  # from one address, which cannot shut out all others then
 _PIECE_BYTES = 2**16  # of an answer are held for a client that reads slowly
 _CLOSING_SECONDS = 1.0
-_SHARED = ("/state.json", "/metrics", "/answer.json")
+_STATE, _ANSWER = "/state.json", "/answer.json"
+_SHARED = (_STATE, "/metrics", _ANSWER)
+_LOOK_SECONDS = 1.0  # between two looks whether a run has gone on
+_UNWATCHED_SECONDS = 60.0  # an answer that nobody waits for is read no more often
+_SMALL = 2**11  # bytes that are not worth packing
+_GZIP = 16 + zlib.MAX_WBITS
 _MOST_BODY = 2**16  # bytes of a plan that is taken
 _REFUSED = {
     errno.EADDRINUSE: ("must be free on this machine", "choose another, or port 0 for any"),
@@ -308,6 +320,8 @@ class WebServer:
         self._listening = listening
         self._host, self.port = listening.getsockname()[:2]
         self._sites = sites
+        self.has_answers = threading.Event()
+        """Set once the answer of each site was read."""
         self._loop = asyncio.new_event_loop()
         self._closing = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="web", daemon=True)
@@ -338,11 +352,15 @@ class WebServer:
         self._loop.set_exception_handler(_log_briefly)
         requests = _Requests(self._sites, self._closing)
         listening = await self._loop.create_server(requests.connections, sock=self._listening)
-        watching = asyncio.create_task(requests.connections.watch())
+        tasks = [
+            asyncio.create_task(each)
+            for each in (requests.connections.watch(), requests.keep_answers(self.has_answers))
+        ]
         await self._closing.wait()
         listening.close()
         await requests.connections.shutdown(_CLOSING_SECONDS)
-        watching.cancel()
+        for task in tasks:
+            task.cancel()
         requests.close()
 
 
@@ -356,15 +374,40 @@ class _Requests:
         self._work = ThreadPoolExecutor(1, thread_name_prefix="web-work")
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="web-answer")
         self._planning = ThreadPoolExecutor(1, thread_name_prefix="web-plans")
+        self._sites = sites
+        self._bodies: dict[int, bytes] = {}  # the last answer of each site,
+        self._verdicts: dict[int, Mapping[str, Any]] = {}  # and what it says
         self._shared = {(id(site), path): self._share(site, path) for site in sites for path in _SHARED}
         self._listeners: Counter[str] = Counter()
         self.connections = Connections(self._visit)
 
     def _share(self, site: Site, path: str) -> SharedAnswer:
-        version = object if path == "/metrics" else lambda: site.board.version
-        return SharedAnswer(
-            lambda: respond(path, "", site), version, self._reading if path == "/answer.json" else None
-        )
+        if path == _ANSWER:
+
+            def closed() -> object:
+                status = site.board.read()
+                return status.next_step, status.phase
+
+            return SharedAnswer(lambda: respond(path, "", site), closed, self._reading)
+        version = object if path == "/metrics" else lambda: self._version(site)
+        return SharedAnswer(lambda: respond(path, "", site, b"", self._verdicts.get(id(site))), version)
+
+    def _version(self, site: Site) -> object:
+        return site.board.version, self._bodies.get(id(site))
+
+    async def keep_answers(self, is_read: threading.Event) -> None:
+        """Read each site's answer as its run goes on, so that it is there with the page; until cancelled."""
+        while True:
+            for site in self._sites:
+                status, shared = site.board.read(), self._shared[id(site), _ANSWER]
+                is_due = self._listeners.total() or shared.age_seconds > _UNWATCHED_SECONDS
+                if site.answer is None or not is_due or not (status.next_step or status.phase == "stopped"):
+                    continue
+                read = (await shared.get()).body
+                if read != self._bodies.get(id(site)):
+                    self._bodies[id(site)], self._verdicts[id(site)] = read, json.loads(read)
+            is_read.set()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _site_of(self, target: str) -> tuple[Site, str]:
         """The site that a target is of, and the target on it."""
@@ -401,7 +444,7 @@ class _Requests:
         """Costly answers are made once for all clients; work for one client runs on a thread of its own."""
         path = path_of(target)
         shared = self._shared.get((id(site), path or ""))
-        if shared is not None and (path != "/answer.json" or site.answer is not None):
+        if shared is not None and (path != _ANSWER or site.answer is not None):
             return await shared.get()
         arguments = target, request.headers.get("Authorization", ""), site, body
         if path in PEOPLE_PATHS:
@@ -418,10 +461,14 @@ class _Requests:
             response = web.StreamResponse(status=HTTPStatus.NOT_MODIFIED, headers=headers)
             body = b""
         else:
+            body = answer.body
+            if len(body) > _SMALL and _takes_gzip(request):
+                body = zlib.compress(body, 1, _GZIP)
+                headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
             headers["Content-Type"] = answer.content_type
             response = web.StreamResponse(status=answer.status, headers=headers)
-            response.content_length = len(answer.body)
-            body = b"" if request.method == "HEAD" else answer.body
+            response.content_length = len(body)
+            body = b"" if request.method == "HEAD" else body
         if answer.status >= HTTPStatus.BAD_REQUEST and request.can_read_body:
             response.force_close()
         await response.prepare(request)
@@ -437,6 +484,8 @@ class _Requests:
         if self._listeners.total() >= MOST_LISTENERS:
             return await self._send(request, refusal(HTTPStatus.SERVICE_UNAVAILABLE))
         headers = {**HEADERS, "Content-Type": "text/event-stream; charset=utf-8"}
+        if _takes_gzip(request):
+            headers["Content-Encoding"] = "gzip"
         response = web.StreamResponse(headers=headers)
         response.force_close()
         self._listeners[listener] += 1
@@ -450,28 +499,37 @@ class _Requests:
     async def _send_pictures(
         self, request: web.BaseRequest, response: web.StreamResponse, site: Site
     ) -> None:
-        seen, spoke = -1, time.monotonic()
+        seen, spoke = object(), time.monotonic()
+        packer = zlib.compressobj(1, zlib.DEFLATED, _GZIP) if _takes_gzip(request) else None
+
+        async def tell(text: bytes) -> None:
+            packed = text if packer is None else packer.compress(text) + packer.flush(zlib.Z_SYNC_FLUSH)
+            await self._write(request, response, packed)
+
         is_last = False
         while not is_last:
             is_last = self._closing.is_set()
-            version = site.board.version
+            version = self._version(site)
             if version != seen:
-                picture = await self._shared[id(site), "/state.json"].get()
-                await self._write(request, response, b"event: state\ndata: ", picture.body, b"\n\n")
+                picture = await self._shared[id(site), _STATE].get()
+                await tell(b"event: state\ndata: " + picture.body + b"\n\n")
                 seen, spoke = version, time.monotonic()
             elif time.monotonic() - spoke >= HEARTBEAT_SECONDS:
-                await self._write(request, response, b"event: heartbeat\ndata: \n\n")
+                await tell(b"event: heartbeat\ndata: \n\n")
                 spoke = time.monotonic()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), PICTURE_SECONDS)
 
-    async def _write(self, request: web.BaseRequest, response: web.StreamResponse, *parts: bytes) -> None:
+    async def _write(self, request: web.BaseRequest, response: web.StreamResponse, body: bytes) -> None:
         """Send piece by piece, as fast as the client reads."""
+        view = memoryview(body)
         with self.connections.sending(request.protocol):
-            for part in parts:
-                view = memoryview(part)
-                for begin in range(0, len(view), _PIECE_BYTES):
-                    await response.write(view[begin : begin + _PIECE_BYTES])
+            for begin in range(0, len(view), _PIECE_BYTES):
+                await response.write(view[begin : begin + _PIECE_BYTES])
+
+
+def _takes_gzip(request: web.BaseRequest) -> bool:
+    return "gzip" in request.headers.get("Accept-Encoding", "")
 
 
 def serve(

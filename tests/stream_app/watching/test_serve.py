@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -21,9 +22,9 @@ from stream_app.exceptions import OutputError, SettingsError
 from stream_app.setup.run_folder.record import read_entries
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
-from stream_app.watching.events import Observers
-from stream_app.watching.web import PeopleBoard, Site, StatusBoard
-from stream_app.watching.web.answers import respond
+from stream_app.watching.events import Observers, RunStopped
+from stream_app.watching.web import PeopleBoard, Site, StatusBoard, WebServer, server
+from stream_app.watching.web.answers import UNREADABLE, respond
 from stream_app.wire import Reading
 from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import (
@@ -34,6 +35,7 @@ from tests.stream_app.engine_support import (
     messages_of_a_day,
     population,
 )
+from tests.watching.services import wait_until
 
 TOKEN = "a-token-for-the-tests-only"
 STEPS = 12
@@ -143,6 +145,36 @@ def test_the_answer_on_top_is_that_of_an_export(deployment: Deployment) -> None:
     assert found["sentence"] == verdict_in_words(verdict, log, says_who=False)
     assert found["change"]
     assert found["rule"].startswith("At most 50 in 100 people")
+
+
+def test_the_page_begins_with_the_answer(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in the first state that a page gets, and again when the run has gone on."""
+    monkeypatch.setattr(server, "_LOOK_SECONDS", 0.01)
+    board = StatusBoard((), 1e-6, deployment.settings)
+    board.stopped(RunStopped(STEPS, "its end"))
+    made = iter([answer_of_run(deployment.output), {"state": "yes"}])
+
+    def answer() -> Mapping[str, object]:
+        try:
+            return next(made)
+        except StopIteration:
+            raise OutputError("risks.jsonl must be there", "nothing", "restore it") from None
+
+    site = Site(CollectorRegistry(), board, None, deployment.settings, answer)
+    monkeypatch.setattr(server, "_REST", 0.0)
+    monkeypatch.setattr(server, "_UNWATCHED_SECONDS", 0.0)
+    with WebServer(server.listening_socket("127.0.0.1:0"), site) as running:
+        assert running.has_answers.wait(20.0)
+
+        def shown() -> dict[str, object]:
+            with urlopen(f"{running.address}state.json") as found:
+                return dict(json.load(found)["answer"])
+
+        assert shown() == answer_of_run(deployment.output)
+        for expected in ("yes", "not shown"):
+            board.stopped(RunStopped(board.read().next_step + 1, "one more"))
+            wait_until("the next answer", lambda expected=expected: shown()["state"] == expected, 20.0)
+        assert shown()["sentence"] == UNREADABLE
 
 
 def test_what_if_says_what_a_run_of_that_plan_says(deployment: Deployment, tmp_path: Path) -> None:

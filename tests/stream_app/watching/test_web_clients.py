@@ -7,7 +7,9 @@ import logging
 import re
 import socket
 import time
+import zlib
 from collections.abc import Iterator
+from http.client import HTTPConnection
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -267,6 +269,26 @@ def test_the_picture_is_made_once_for_all_who_look(
         assert b'"rejected":1' in until(listener, b"\n\n")
         listener.close()
     assert len(made) == 2
+
+
+def test_who_takes_gzip_is_sent_a_tenth(web: WebServer, board: StatusBoard) -> None:
+    """The picture and each event of a live page are packed, and say the same."""
+    client = HTTPConnection("127.0.0.1", web.port, timeout=SECONDS)
+    client.request("GET", "/state.json", headers={"Accept-Encoding": "identity"})
+    plain = client.getresponse().read()
+    client.request("GET", "/state.json", headers={"Accept-Encoding": "gzip"})
+    packed = client.getresponse().read()
+    assert len(packed) < len(plain) / 10
+    assert zlib.decompress(packed, 31) == plain
+    client.request("GET", "/events", headers={"Accept-Encoding": "gzip"})
+    events, unpack = client.getresponse(), zlib.decompressobj(31)
+    for rejected in (0, 1):
+        event = b""
+        while not event.endswith(b"\n\n"):
+            event += unpack.decompress(events.read1(2**16))
+        assert b'"rejected":%d' % rejected in event
+        board.rejected(Reason.NOT_JSON)
+    client.close()
 
 
 def test_metrics_are_made_once_for_those_who_ask_together(

@@ -11,21 +11,24 @@ export function showState(part, state) {
   return WORDS[state] ?? state;
 }
 
-export async function drawAnswer(state) {
+export function drawAnswer(state) {
   if (!state.has_answer) {
     by("answer").dataset.state = "none";
     by("verdict-word").textContent = "No answer here";
     by("sentence").textContent = "This process holds no records of a run; its report has the answer.";
     return;
   }
-  const answer = await fetch("answer.json");
-  const found = await answer.json();
-  if (!answer.ok) return;
+  const found = state.answer;
+  if (!found) {
+    if (!state.next_step && state.phase !== "stopped") by("verdict-word").textContent = "Nothing published yet";
+    return; // else the records of a run that goes on are being read
+  }
   by("verdict-word").textContent = showState(by("answer"), found.state);
   by("sentence").textContent = found.sentence;
   by("rule").textContent = found.rule;
   by("change").textContent = found.change;
-  by("covers").textContent = `${found.covers}${found.record ? ` Record ${found.record.slice(0, 12)}…` : ""}`;
+  const later = found.steps < state.next_step ? " What came since is being read." : "";
+  by("covers").textContent = `${found.covers}${later}${found.record ? ` Record ${found.record.slice(0, 12)}…` : ""}`;
 }
 
 // A plan as a card: its answer, what it is, figures.

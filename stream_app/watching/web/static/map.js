@@ -7,6 +7,7 @@ import { label, shape } from "./charts.js";
 import { FULL_BITS, meanBits } from "./sensors.js";
 
 const MARGIN = 34, SMALL = 4, LARGE = 17, NAMED = 8, LETTER = 6.4, LINE = 14, TILE = 256;
+const MOST_CIRCLES = 500; // that can be pointed at; the others are drawn in a path a size and form
 let width = 640; // of the picture: as wide as its place, so that letters stay large enough
 const KINDS = { raw: "raw", noised: "noised", silent: "silent or not counting" };
 
@@ -40,7 +41,8 @@ export function drawMap(figure, sensors, releases, hasNoPeople, tiles = "") {
   svg.append(
     ...streets(tiles, project),
     ...plan(rooms, project),
-    ...spots.map((spot) => circle(spot, hasNoPeople)),
+    ...dots(spots.slice(MOST_CIRCLES)),
+    ...spots.slice(0, MOST_CIRCLES).map((spot) => circle(spot, hasNoPeople)),
     ...(rooms.length ? [] : [...names(spots.slice(0, NAMED), spots, project.height), label(width - 4, 14, "north ↑", "end")]),
   );
   figure.replaceChildren(svg, legend(sensors.length - placed.length));
@@ -105,6 +107,17 @@ function circle({ line, x, y, bitsPerRelease, radius, kind }, hasNoPeople) {
   title.textContent = `${line.name}: ${hasNoPeople ? "" : `${bits(bitsPerRelease)} a release, `}${number(line.releases)} releases, ${KINDS[kind]} at this step`;
   made.append(title);
   return made;
+}
+
+// Thousands of circles would freeze the page; as many in a few paths do not.
+function dots(spots) {
+  const paths = new Map();
+  for (const { x, y, radius, kind } of spots) {
+    const key = `${kind} ${Math.round(radius)}`;
+    const r = Math.round(radius), at = `M${(x - r).toFixed(1)} ${y.toFixed(1)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
+    paths.set(key, `${paths.get(key) ?? ""}${at}`);
+  }
+  return [...paths].map(([key, d]) => shape("path", { class: `sensor ${key.split(" ")[0]}`, d }));
 }
 
 // Names of those that tell most, right or left of their circle, where there is room.

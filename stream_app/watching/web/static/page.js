@@ -16,12 +16,14 @@ let heardAt = Date.now();
 let phase = "starting";
 let latest = null; // the state that was drawn last
 let shown = null; // the past step that is shown; null: the latest
+let newest = null; // a state that is not drawn yet
 
 function listen() {
   const events = new EventSource("events");
   events.addEventListener("state", (event) => {
     heard();
-    draw(JSON.parse(event.data));
+    if (newest === null) setTimeout(drawNewest); // of those that came while one was drawn, the last
+    newest = event.data;
   });
   events.addEventListener("heartbeat", heard);
   events.addEventListener("error", () => {
@@ -31,6 +33,12 @@ function listen() {
       setTimeout(listen, 3000);
     }
   });
+}
+
+function drawNewest() {
+  const text = newest;
+  newest = null;
+  draw(JSON.parse(text));
 }
 
 function heard() {
@@ -66,24 +74,8 @@ function draw(state) {
   by("basis").hidden = !state.note;
   by("basis").textContent = state.note ? `Note: ${state.note}.` : "";
   describePeople(state);
-  refreshAnswer();
+  drawAnswer(state);
   openLink(state);
-}
-
-let isAsking = false;
-
-// The records are read once more when they were read, not for every step of a fast run.
-async function refreshAnswer() {
-  if (isAsking) return;
-  isAsking = true;
-  const read = latest;
-  try {
-    await drawAnswer(read);
-  } catch {
-    // the engine is lost, which the page says elsewhere
-  }
-  isAsking = false;
-  if (latest.next_step !== read.next_step || latest.phase !== read.phase) setTimeout(refreshAnswer, 1000);
 }
 
 let isOpened = false;
@@ -118,9 +110,13 @@ function drawCondition({ about }) {
   for (const part of document.querySelectorAll("[data-raised]")) part.hidden = (part.dataset.raised === "yes") !== about.is_raised;
 }
 
-// Everything of one step: the latest, or the one that the cursor stands on.
+// What is shown of one step: the latest, or the one that the cursor stands on.
+function atStep() {
+  return shown ? { ...latest, ...shown } : latest;
+}
+
 function drawStep() {
-  const state = shown ? { ...latest, ...shown } : latest;
+  const state = atStep();
   const { people, rejected, levels, distribution, decision } = state;
   const named = new Map(state.figures.map((each) => [each.name, each]));
   const said = (name) => named.get(name)?.shown ?? "–";
@@ -167,13 +163,13 @@ function drawPrivacy({ spent, about }) {
 }
 
 // What has a line for each sensor.
-function drawLists(state) {
+function drawLists(state, hasMap = true) {
   const { sensors, releases, crowd, hidden, phase: now, people, next_step: next, about } = state;
   const hasNoPeople = now !== "starting" && people === 0;
   const at = shown ? shown.step : next - 1;
   const own = shown ? sensors.map((line) => ({ ...line, last_bits: shown.bits?.[line.name] ?? 0 })) : sensors;
   const choose_ = chooseSensors(own);
-  drawMap(by("map"), own, releases, hasNoPeople, about?.tiles ?? "");
+  if (hasMap) drawMap(by("map"), own, releases, hasNoPeople, about?.tiles ?? "");
   const listed = choose_(own, "name");
   drawSensors(listed, new Map(releases.map((line) => [line.sensor, line])), hasNoPeople);
   drawReleases(choose_(releases, "sensor"));
@@ -261,6 +257,6 @@ startTime((past) => {
   drawStep();
 });
 listen();
-by("find").addEventListener("input", () => latest && drawStep());
+by("find").addEventListener("input", () => latest && drawLists(atStep(), false));
 by("find-form").addEventListener("submit", (event) => event.preventDefault());
 setInterval(() => Date.now() - heardAt > SILENCE_MS && lose(), 2000);
