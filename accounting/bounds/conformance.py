@@ -130,6 +130,10 @@ def register_bound(name: str, compute: Compute, *, is_vouched: bool = False) -> 
     (nats), and ``question.guess.best``, the chance of a guess from the prior, are bounds to build on. It is
     not asked about labels, nor where steps share noise.
 
+    Audits, ``certify`` and what is said in hindsight ask it. Running accounts and plans have ours alone: they
+    must give the same bits in every process that reads the log, with or without the package of a bound, and
+    a horizon of theirs follows earlier releases, which the start of a question knows nothing of.
+
     It never lowers a ceiling unless it ``is_vouched`` for: then it must pass :func:`check_bound`, which
     refutes many wrong bounds and proves none. A package offers one as an entry point of the group
     ``tallyguard.bounds``; nobody vouches for it until this function is called for it.

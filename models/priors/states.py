@@ -6,7 +6,7 @@ What is to be guessed stays the place (:class:`~models.priors.prior.MovementPrio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -110,19 +110,32 @@ class DeviceView(NamedTuple):
     counted: tuple[int, ...]
     question: Question
 
+    def counted_at(self, place: int) -> int:
+        """The location at which a device counts who is at this place."""
+        return self.counted[0] - int(self.prior.places[0]) + place
+
 
 @checked(PriorError)
-def with_device(prior: MovementPrior, at: Sequence[int], misses: float, falsely: float = 0.0) -> DeviceView:
+def with_device(
+    prior: MovementPrior, at: Sequence[int], misses: float | Mapping[int, float], falsely: float = 0.0
+) -> DeviceView:
     """The prior seen by a device at the places ``at``, which errs anew in each step.
 
-    Somebody who is there is missed with probability ``misses``, and somebody elsewhere counted ``falsely``.
+    Somebody who is there is missed with probability ``misses``, one for all places or by place, and
+    somebody elsewhere counted ``falsely``. Several devices, of which none counts falsely, are as one of which
+    each place is counted by itself: ``Schedule.raw([[view.counted_at(1), view.counted_at(2)]])``.
     Each place becomes two locations: itself, where the device does not count, and ``1 + highest + itself``,
     where it does. So ceilings, attacks and plans need nothing new; they hold whatever the device does to
     others, which the adversary knows. A device that counts everybody anew with these chances shows less than
     an exact one, so that a ceiling for exact counts holds for it too.
     :class:`~models.exceptions.PriorError` for chances outside 0..1, and a place that the prior lacks.
     """
-    for name, rate in (("misses", misses), ("falsely", falsely)):
+    rates = misses if isinstance(misses, Mapping) else dict.fromkeys(at, misses)
+    if set(rates) != set(at):
+        raise PriorError(
+            "misses must have a rate for each place of at", sorted(rates), "name the same places"
+        )
+    for name, rate in (*(("misses", rate) for rate in rates.values()), ("falsely", falsely)):
         if not 0.0 <= rate <= 1.0:
             raise PriorError(f"{name} must lie in 0..1", rate, "give the probability of an error in a step")
     here = np.isin(prior.places, at)
@@ -130,7 +143,8 @@ def with_device(prior: MovementPrior, at: Sequence[int], misses: float, falsely:
         raise PriorError(
             f"a device must be at a place of person {prior.person!r}", tuple(at), "use location indices"
         )
-    seen = np.where(here, 1.0 - misses, falsely)
+    places = prior.places.tolist()
+    seen = np.array([1.0 - rates[place] if place in rates else falsely for place in places])
     chance = np.stack((1.0 - seen, seen))  # (2, K)
     matrices = [
         np.concatenate([np.tile(matrix.toarray(), (2, 1)) * own for own in chance], axis=1)
@@ -138,12 +152,12 @@ def with_device(prior: MovementPrior, at: Sequence[int], misses: float, falsely:
     ]
     start = None if prior.initial is None else (chance * prior.initial).reshape(-1)
     above = 1 + int(prior.places.max())
-    places = np.concatenate((prior.places, prior.places + above))
+    doubled = np.concatenate((prior.places, prior.places + above))
     groups = {
         f"place {place}": [str(place), str(above + place)] for place in np.unique(prior.places).tolist()
     }
     return DeviceView(
-        MovementPrior.from_dense(prior.person, matrices, places, start),
+        MovementPrior.from_dense(prior.person, matrices, doubled, start),
         tuple((above + np.unique(prior.places)).tolist()),
         Question("spot", groups),
     )

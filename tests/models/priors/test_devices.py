@@ -33,6 +33,21 @@ def test_a_ceiling_through_a_device_is_not_below_the_best_adversary_and_near_it(
         assert best <= exact + 1e-9  # a device that errs shows no more than an exact one
 
 
+def test_several_devices_miss_people_each_in_its_way() -> None:
+    """Zeros and an absorbing place; as one device, and with a sensor of each, against enumeration."""
+    matrix = np.array([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25], [0.0, 0.0, 1.0]])
+    start = np.array([0.5, 0.5, 0.0])
+    view = with_device(tg.Prior.from_dense("ada", matrix, initial=start), [0, 1], {0: 0.1, 1: 0.4})
+    everything = all_paths(start, matrix[np.newaxis], 3)
+    apart = np.array([[0.1, 0.9, 0.0], [0.4, 0.0, 0.6], [1.0, 0.0, 0.0]])
+    as_one = np.stack((apart[:, 0], 1.0 - apart[:, 0]), axis=1)
+    for counts, channel in (([view.counted_at(0), view.counted_at(1)], apart), ([view.counted], as_one)):
+        for mistakes in range(3):
+            found = tg.certify(view.prior, tg.Schedule.raw([counts] * 3), mistakes, question=view.question)[0]
+            best = optimum(everything, [channel] * 3, mistakes)
+            assert best - 1e-9 <= found.certified <= best + 0.02
+
+
 def test_without_a_start_the_device_does_not_change_where_somebody_settles() -> None:
     prior = tg.Prior.from_dense("ada", [[0.9, 0.1], [0.4, 0.6]])
     view = with_device(prior, [1], 0.2, 0.1)
@@ -46,6 +61,8 @@ def test_a_device_that_cannot_be_is_refused() -> None:
         with_device(prior, [1], 1.5)
     with pytest.raises(PriorError, match="must be at a place of person 'ada'"):
         with_device(prior, [7], 0.5)
+    with pytest.raises(PriorError, match="a rate for each place of at"):
+        with_device(prior, [0, 1], {1: 0.5})
 
 
 def pairs_as_places() -> tg.Prior:

@@ -253,7 +253,7 @@ startPeople((isOpen) => openPlans(isOpen, latest));
 startPlans();
 startWeek();
 startTime((past) => {
-  shown = past?.error ? { step: past.step, releases: [], figures: [], levels: null, distribution: null, decision: past.error, bits: {} } : past;
+  shown = past?.error ? { step: past.step, releases: [], figures: [], questions: null, levels: null, distribution: null, decision: past.error, bits: {} } : past;
   drawStep();
 });
 listen();
