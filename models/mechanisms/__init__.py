@@ -33,6 +33,7 @@ from models.mechanisms.versions import (
     all_versions,
     counted_again,
     revealed_by_shift,
+    shares_noise,
 )
 from models.mechanisms.window_parts import (
     ErasureCoin,
@@ -82,6 +83,7 @@ __all__ = [
     "revealed_by_shift",
     "share_reveal_probability",
     "shared_reveal",
+    "shares_noise",
     "sigma_of_sum",
     "truncated_mass",
 ]

@@ -118,11 +118,20 @@ class Correlated(Tabulated):
         return _marginal_law(self._sigma(), self.noise.realisation_mass(self.position))
 
     def reveal_probability(self) -> float:
-        """``2 Phi(1 / (2 sigma)) - 1`` of the independent part, and a margin for floating point."""
+        """As :meth:`revealed_by_shift` of one count."""
+        return self.revealed_by_shift(1)
+
+    @checked(MechanismError)
+    def revealed_by_shift(self, shift: int) -> float:
+        """``2 Phi(L / (2 sigma)) - 1`` of the independent part shifted by ``L``, and a margin for floats.
+
+        The rest of the noise may be known: given it, the steps' independent parts hide by themselves, and all
+        shifts in ``0..L`` have in common what the least and the largest have.
+        """
         sigma = self._independent_sigma()
         if sigma == 0.0:
             return 1.0
-        exact = float(2.0 * ndtr(0.5 / sigma) - 1.0)
+        exact = float(2.0 * ndtr(shift / (2.0 * sigma)) - 1.0)
         return min(1.0, exact * (1 + 1e-12) + self.noise.realisation_mass(self.position))
 
     def divergence(self) -> float:

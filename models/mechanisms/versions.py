@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.exceptions import MechanismError
 from models.mechanisms.base import (
+    Composite,
     DrawnPerWindow,
     Mechanism,
     NoiseFamily,
@@ -20,6 +20,7 @@ from models.mechanisms.base import (
     Tabulated,
     truncated_mass,
 )
+from models.mechanisms.correlated import Correlated
 from models.noise import (
     EXACT_UP_TO_SIGMA,
     MIN_SIGMA,
@@ -165,7 +166,9 @@ class Versions(Tabulated):
         return sum(part.pure_epsilon() for part in self.parts)
 
     def gaussian_variance(self) -> float | None:
-        """Of the best mean of all values: of Gaussian noises precisions add."""
+        """Of the best mean of all values: of Gaussian noises precisions add, if no other step shares them."""
+        if shares_noise(self):
+            return None
         variances = [part.gaussian_variance() for part in self.parts]
         if any(variance is None for variance in variances):
             return None
@@ -173,24 +176,24 @@ class Versions(Tabulated):
         return 0.0 if min(known) == 0.0 else 1.0 / sum(1.0 / variance for variance in known)
 
 
+def shares_noise(mechanism: Mechanism) -> bool:
+    """Whether other steps' values have parts of this noise."""
+    if isinstance(mechanism, Composite):
+        return any(map(shares_noise, mechanism.parts))
+    return isinstance(mechanism, DrawnPerWindow) and not mechanism.is_exact
+
+
 def all_versions(values: Sequence[Mechanism]) -> Mechanism:
     """The mechanism of a sensor and step with these values in the order of their publication.
 
     Values that are not released reveal nothing. All tiers' values of one version reveal together what the
-    best-informed tier's does, and each version has a chain of its own. :class:`MechanismError` where a later
-    value cannot have noise of its own: noise that several steps share.
+    best-informed tier's does, and each version has a chain of its own; of noise that several steps share, a
+    vector of its own.
     """
     parts = [part for value in values for part in (value.parts if isinstance(value, Versions) else (value,))]
     released = [part for part in parts if part.is_released]
     if len(released) < 2:
         return released[0] if released else values[-1]
-    shared = [part for part in released if isinstance(part, DrawnPerWindow) and not part.is_exact]
-    if shared:
-        raise MechanismError(
-            "a second value must have noise of its own",
-            f"{shared[0].name}, whose noise belongs to several steps",
-            "use gaussian, tiered or raw where late values or corrections are published",
-        )
     return Versions(tuple(released))
 
 
@@ -225,8 +228,8 @@ def _information_table(parts: tuple[Mechanism, ...]) -> InformationTable:
 
 
 def _laws(parts: tuple[Mechanism, ...]) -> list[NDArray[np.float64]] | None:
-    """The law of each value's noise (n,); None where one of them has no law of a single number."""
-    laws = [part.noise_law() for part in parts]
+    """The law of each value's noise (n,); None where one of them has no law of a single number and step."""
+    laws = [None if isinstance(part, DrawnPerWindow) else part.noise_law() for part in parts]
     if any(law is None for law in laws):
         return None
     return [law.probabilities for law in laws if law is not None]
@@ -279,8 +282,7 @@ def counted_again(mechanism: Mechanism, most_counts: int) -> Mechanism:
     """The mechanism for accountants where one person can be counted ``most_counts`` times.
 
     Each of several values is treated by itself. The mechanism itself for 1, and where nothing or the exact
-    count is released, as that reveals the same at any shift. :class:`MechanismError` for noise that several
-    steps share.
+    count is released, as that reveals the same at any shift.
     """
     if most_counts == 1:  # the usual case, before the slower checks
         return mechanism
@@ -288,12 +290,6 @@ def counted_again(mechanism: Mechanism, most_counts: int) -> Mechanism:
         return Versions(tuple(counted_again(part, most_counts) for part in mechanism.parts))
     if mechanism.is_exact or not mechanism.is_released:
         return mechanism
-    if isinstance(mechanism, DrawnPerWindow):
-        raise MechanismError(
-            "noise that several steps share must count each person once in a step",
-            f"{mechanism.name} on a sensor that counts somebody up to {most_counts} times",
-            "use gaussian or raw for sensors with most_counts above 1",
-        )
     return mechanism if mechanism.noise_law() is None else CountedAgain(mechanism, most_counts)
 
 
@@ -308,6 +304,8 @@ def revealed_by_shift(mechanism: Mechanism, shift: int) -> float:
         return 0.0
     if mechanism.is_exact or shift == 1:
         return mechanism.reveal_probability()
+    if isinstance(mechanism, DrawnPerWindow):  # whose law of one step says nothing of the others
+        return mechanism.revealed_by_shift(shift) if isinstance(mechanism, Correlated) else 1.0
     return min(1.0, shift_probability(noise.probabilities, shift) + noise.truncated_mass)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from models.exceptions import MechanismError, SensorError
 from models.keys import NoiseKey, batch_message, reading_message
-from models.mechanisms import DrawnPerWindow, Mechanism, PublishesTiers, all_versions
+from models.mechanisms import DrawnPerWindow, Mechanism, PublishesTiers
 
 _VERSION = "version"  # a parameter in the message from which noise is drawn
 MAX_COUNT = 2**53  # every JSON reader reads it as an integer; with noise it fits in 64 bits
@@ -137,15 +137,14 @@ def _words(
     """128 keyed uniform bits for each count; zeros where the mechanism draws no noise."""
     if mechanism.is_exact or not mechanism.is_released:
         return np.zeros((len(batch), 2), dtype=np.uint64)
-    if version > 1:
-        all_versions([mechanism, mechanism])  # refuses noise that has no second draw
     if isinstance(mechanism, DrawnPerWindow):
         # The window's uniform bits, the same at each of its steps: they must not depend on the counts.
         window = mechanism.noise_window
         step_seconds = interval.end_seconds - interval.start_seconds
         start = interval.start_seconds - window.position * step_seconds
         end = start + window.steps * step_seconds
-        shared = batch_message(deployment, start, end, mechanism.name, window.parameters, key.epoch)
+        parameters = window.parameters if version == 1 else {**window.parameters, _VERSION: version}
+        shared = batch_message(deployment, start, end, mechanism.name, parameters, key.epoch)
         return key.uniform_words([reading_message(shared, item.sensor_id, 0) for item in batch])
     shared = batch_message(
         deployment,

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from models.exceptions import MechanismError, TallyguardError
+from models.exceptions import TallyguardError
 from models.mechanisms import DrawnPerWindow, Mechanism
-from models.releases import Sensor, SensorRegistry, SensorRelease
+from models.releases import Sensor, SensorRegistry
 from stream_app.exceptions import SettingsError
 
 if TYPE_CHECKING:
@@ -147,31 +147,6 @@ def _designed_noise_in_windows(facts: Facts) -> TallyguardError | None:
     return None
 
 
-def _shared_noise_again(
-    is_counted_again: Callable[[Sensor], bool],
-) -> Callable[[Facts], TallyguardError | None]:
-    """Refuses noise that several steps share, where one person can be in more than one value of a step."""
-
-    def refused(facts: Facts) -> TallyguardError | None:
-        for sensor, mechanism in facts.released:
-            if isinstance(mechanism, DrawnPerWindow) and is_counted_again(sensor):
-                error = unaccounted(sensor, mechanism)
-                if error is not None:
-                    return error
-        return None
-
-    return refused
-
-
-def unaccounted(sensor: Sensor, mechanism: Mechanism) -> TallyguardError | None:
-    """Why the settings cannot choose this mechanism for the sensor; None where it is accounted."""
-    try:
-        _ = SensorRelease(sensor, mechanism).charged
-    except MechanismError as error:
-        return SettingsError(f"release.sensors.{sensor.name}: {error.must}", error.got, error.remedy)
-    return None
-
-
 def _no_people(facts: Facts) -> TallyguardError | None:
     if not facts.decides or facts.people != 0:
         return None
@@ -206,22 +181,6 @@ REFUSALS: tuple[Refusal, ...] = (
         _NOT_BUILT,
         "a noise design is accounted for presence in single steps",
         _designed_noise_in_windows,
-    ),
-    Refusal(
-        Feature.CORRELATED,
-        Feature.PASSAGES,
-        EVERYWHERE,
-        _NOT_BUILT,
-        "a noise design hides one count of each person in a step",
-        _shared_noise_again(lambda sensor: sensor.most_counts > 1),
-    ),
-    Refusal(
-        Feature.CORRELATED,
-        Feature.CORRECTIONS,
-        EVERYWHERE,
-        _NOT_BUILT,
-        "a corrected count needs a draw of its own, and this noise belongs to several steps",
-        _shared_noise_again(lambda sensor: sensor.corrections > 0),
     ),
     Refusal(
         Feature.NO_PEOPLE,

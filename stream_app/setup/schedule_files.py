@@ -134,20 +134,8 @@ def _step(index: int, entry: object, registry: SensorRegistry) -> StepSchedule:
             f"step {index} must release each sensor once", ", ".join(repeated), "drop the repetition"
         )
     for release in releases:
-        _check_accounted(index, release)
+        check_window_ends(release.sensor, index)
     return StepSchedule(index, releases)
-
-
-def _check_accounted(index: int, release: SensorRelease) -> None:
-    """:class:`ScheduleError` for a mechanism without an account on a sensor that counts somebody again.
-
-    And for a count over a window that does not end with the step.
-    """
-    check_window_ends(release.sensor, index)
-    try:
-        _ = release.charged
-    except MechanismError as error:
-        raise ScheduleError(f"in step {index}, {error.must}", error.got, error.remedy) from error
 
 
 def _detailed(

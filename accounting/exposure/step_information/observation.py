@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.step_information.renewal_kernel import surprise
-from models.mechanisms import Composite, DrawnPerWindow, Mechanism, Tabulated, truncated_mass
+from models.mechanisms import Composite, Mechanism, Tabulated, shares_noise, truncated_mass
 from models.noise.noise_information import InformationTable, table_information, truncation_information_nats
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView
@@ -352,7 +352,7 @@ class StepObservation:
         Divergence, information and reveal probability of a mechanism hold either way; its noise law is the
         law of one step alone.
         """
-        return not any(isinstance(own, DrawnPerWindow) and not own.is_exact for own in self._different)
+        return not any(map(shares_noise, self._different))
 
     @cached_property
     def can_be_drawn(self) -> bool:

@@ -40,7 +40,7 @@ from models.releases import (
     in_single_steps,
 )
 from stream_app.exceptions import SettingsError
-from stream_app.setup.combinations import Facts, refuse, unaccounted
+from stream_app.setup.combinations import Facts, refuse
 from stream_app.setup.release_settings import (
     BUDGET,
     RawWish,
@@ -439,10 +439,6 @@ def _check_accounted(
     """:class:`SettingsError` for a mechanism without an account of what its sensor declares."""
     released = [(registry.get(name), at_step(mechanism, 0)) for name, mechanism in chosen.items()]
     refuse(None, Facts(release=settings, registry=registry, released=released))
-    for sensor, mechanism in released:
-        error = unaccounted(sensor, mechanism)
-        if error is not None:
-            raise error
 
 
 def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings, designs: Designs) -> SensorWishes:

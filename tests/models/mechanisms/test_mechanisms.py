@@ -17,12 +17,14 @@ from models.mechanisms import (
     Raw,
     Suppressed,
     Tiered,
+    all_versions,
     counted_again,
     parse,
+    shares_noise,
     truncated_mass,
 )
 from models.mechanisms.window_parts import NoiseShare
-from models.noise import CorrelatedNoise
+from models.noise import CorrelatedNoise, shift_probability
 from models.releases import Sensor, SensorRelease
 
 
@@ -151,8 +153,15 @@ def test_an_account_is_not_made_of_an_account() -> None:
     assert math.isinf(counted.divergence())
 
 
-def test_noise_that_steps_share_is_refused() -> None:
+def test_noise_that_steps_share_hides_a_larger_shift_by_its_independent_part() -> None:
+    """The rest may be known from other steps; several values have no law of a single step either."""
     shared = Correlated(CorrelatedNoise.of_covariance(np.array([[2.0, 0.5], [0.5, 2.0]])), 0)
-    with pytest.raises(MechanismError, match="once in a step"):
-        counted_again(shared, 2)
     assert counted_again(shared, 1) is shared
+    again, sigma = counted_again(shared, 2), math.sqrt(shared.noise.independent_variance[0])
+    exact = math.erf(1.0 / (math.sqrt(2.0) * sigma))  # P[|Z| < 1 / sigma], of a shift by two
+    assert exact <= again.reveal_probability() < exact + 1e-6
+    alone = shift_probability(shared.noise_law().probabilities, 2)
+    assert again.reveal_probability() > alone, "the marginal law would hide too much"
+    both = all_versions([shared, shared])
+    assert both.reveal_probability() >= 1.0 - (1.0 - shared.reveal_probability()) ** 2 - 1e-12
+    assert (both.gaussian_variance(), shares_noise(both), shares_noise(again)) == (None, True, True)

@@ -255,7 +255,7 @@ def test_a_schedule_whose_noise_has_no_account_is_refused_before_its_step(
     on_kafka: bool, tmp_path: Path, tallyguard: Tallyguard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not in the middle of a run, when the step comes that names it."""
-    features = {Feature.CORRECTIONS, Feature.SCHEDULE}
+    features = {Feature.WINDOWS, Feature.SCHEDULE}
     covariance = tmp_path / "covariance.npy"
     np.save(covariance, np.array([[4.0, 1.0], [1.0, 4.0]]))
     made = make(tmp_path / "d", features, on_kafka=on_kafka, release={"covariance": str(covariance)})
@@ -263,10 +263,10 @@ def test_a_schedule_whose_noise_has_no_account_is_refused_before_its_step(
     assert made.schedule is not None
     document = json.loads(made.schedule.read_text())
     design = Designs.load([covariance]).noises[0].design
-    document["steps"][3] = {"sensors": ["C"], "mechanism": "correlated", "design": design, "position": 1}
+    document["steps"][3] = {"sensors": ["A"], "mechanism": "correlated", "design": design, "position": 1}
     made.schedule.write_text(json.dumps(document))
-    said = "in step 3, a second value must have noise of its own"
-    assert [each for each in made.problems() if each.startswith(said)]
+    said = "counts of 'A' must be published with the mechanism that is accounted in every step"
+    assert [each for each in made.problems() if each.startswith(said)], made.problems()
     for runner in (Runner.RELEASE if on_kafka else Runner.RUN, Runner.PLAN):
         refused = refused_by(runner, made, tallyguard, monkeypatch)
         assert refused is not None and refused.startswith(said)

@@ -16,7 +16,7 @@ from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.analysis.run_lines import released_days
 from stream_app.analysis.run_log import read_run
 from stream_app.embedded.journal import REVISED_FILE, RevisedLog
-from stream_app.exceptions import OutputError, SettingsError
+from stream_app.exceptions import OutputError
 from stream_app.wire import PRIVATE_REASONS, Activation, Reading, Readings, Reason, SensorValue, StepRelease
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (
@@ -299,12 +299,27 @@ def test_each_tier_has_the_late_value_that_it_would_have_had_in_time(
     assert (folder / "revised-partner.jsonl").read_bytes() == last["revised-partner.jsonl"]
 
 
-def test_noise_without_a_second_draw_is_refused_before_a_run(tmp_path: Path) -> None:
-    chosen = declared(tmp_path, 1)
-    np.save(tmp_path / "covariance.npy", np.array([[4.0, 1.0], [1.0, 4.0]]))
+def test_corrections_of_counts_whose_noise_steps_share_have_a_noise_vector_of_their_own(
+    tmp_path: Path,
+) -> None:
+    """Its steps still differ as the vector's entries do, and a replay has the same bytes."""
+    np.save(tmp_path / "covariance.npy", np.array([[400.0, 399.0], [399.0, 400.0]]))
     shared = {"mechanism": "correlated", "covariance": tmp_path / "covariance.npy"}
-    with pytest.raises(SettingsError, match="noise of its own"):
-        run_on(tmp_path / "out", [b""], settings={**chosen, "late": 0, "release": shared})
+    day = whole_day()
+    place = day.index(activation(7, *NAMES))
+    again = [corrected(step, "A", 10 * step) for step in (4, 5)]  # one window: the same counts again
+    chosen = {**declared(tmp_path, 1), "release": shared}
+    lines = lines_of([*day[:place], *again, *day[place:]])
+    for name in ("out", "again"):
+        assert not run_on(tmp_path / name, [lines], settings=chosen).rejected
+    assert outputs_of(tmp_path / "out") == outputs_of(tmp_path / "again")
+    first = [json_lines(tmp_path / "out" / "releases.jsonl")[step]["releases"][0] for step in (4, 5)]  # type: ignore[index]
+    second = revised(tmp_path / "out")
+    assert [each["mechanism"] for each in second] == ["correlated"] * 2
+    (a, b), (c, d) = ([each["value"] for each in values] for values in (first, second))  # type: ignore[index]
+    assert (a, b) != (c, d)
+    assert abs((a - b) - (c - d)) < 12, "two entries of one vector differ little"
+    assert abs(a - c) > 12
 
 
 def test_tiers_receive_corrections_each_with_a_chain_of_its_own(tmp_path: Path) -> None:
