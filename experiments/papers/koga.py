@@ -8,6 +8,7 @@ shows.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -188,7 +189,13 @@ def _point(
         )
         for seed in range(sweep.schedules)
     ]
+    _say_one_more()
     return points(panel, x, values)
+
+
+def _say_one_more() -> None:
+    """A dot for each point of a figure: some take minutes."""
+    print(".", end="", file=sys.stderr, flush=True)
 
 
 def mean_at(found: Sequence[Point], panel: str, x: float, series: str) -> float:
@@ -346,6 +353,7 @@ def _measured(
         bounds = {name: values[name] for name in BOUNDS}
         modelled.append(values)
         real.append({**bounds, **_on_real_traces(fit, schedule, mistakes, sweep.noise_draws)})
+        _say_one_more()
     return [*points(f"{data_set}, prior", x, modelled), *points(f"{data_set}, real", x, real)]
 
 
