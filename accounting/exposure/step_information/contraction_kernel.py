@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView
 
 GAPS = (1, 2, 4, 8)
@@ -59,17 +59,36 @@ def product(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np
 def contraction(matrix: NDArray[np.float64]) -> float:
     """Largest ``min(TV, 1 - BC^2)`` over two rows of a stochastic matrix, rounded up; 0 for one place."""
     place_count = matrix.shape[0]
-    roots = np.sqrt(matrix)
+    columns, roots = np.ascontiguousarray(matrix.T), np.sqrt(matrix.T)
+    overlap, common = np.empty(place_count), np.empty(place_count)
     largest = 0.0
     for x in range(place_count):
+        _compare_rows(columns, roots, x, overlap, common)
         for other in range(x):
-            overlap = 0.0
-            common = 0.0
-            for y in range(place_count):
-                overlap += roots[x, y] * roots[other, y]
-                common += min(matrix[x, y], matrix[other, y])
-            largest = max(largest, min(1.0 - common, 1.0 - overlap * overlap))
+            largest = max(largest, min(1.0 - common[other], 1.0 - overlap[other] * overlap[other]))
+        if largest == 1.0:  # no places in common: nothing is larger
+            break
     return min(1.0, largest + _ROUNDING * place_count) if place_count > 1 else 0.0
+
+
+@bare_jit
+def _compare_rows(
+    columns: NDArray[np.float64],
+    roots: NDArray[np.float64],
+    x: int,
+    overlap: NDArray[np.float64],
+    common: NDArray[np.float64],
+) -> None:
+    """What row ``x`` has in common with each row before it: all of these in the inner loop, side by side."""
+    for other in range(x):
+        overlap[other] = common[other] = 0.0
+    for y in range(columns.shape[0]):
+        own, root = columns[y, x], roots[y, x]
+        if own > 0.0:
+            column, of_root = columns[y], roots[y]
+            for other in range(x):
+                overlap[other] += root * of_root[other]
+                common[other] += min(own, column[other])
 
 
 @jit
