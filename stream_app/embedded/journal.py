@@ -26,12 +26,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.run_folder.durable import (
@@ -104,7 +105,12 @@ class PastTiers:
             found = [file.at(release.step) for file in continued]
             yield with_continued(release, [step for step in found if step is not None])
 
-    def add(self, tier: str, start: int, stop: int) -> None:
+    def complete(self, tier: str, start: int, stop: int) -> Iterator[StepRelease]:
+        """The same with the values that a tier lacked, which are durable before."""
+        self._add(tier, start, stop)
+        return self.releases(start, stop)
+
+    def _add(self, tier: str, start: int, stop: int) -> None:
         """Give a tier the values it lacks of the steps ``start <= step < stop``, durably.
 
         :class:`stream_app.exceptions.TierContinuationError` when a step's noise key is not the run's; then
@@ -185,6 +191,7 @@ class _Continued:
 
 
 _Message = TypeVar("_Message", StepDecision, StepRelease)
+Note: TypeAlias = Callable[[str, Sequence[bytes]], object]
 
 
 def _parsed(kind: type[_Message], path: Path, start: int, stop: int) -> Iterator[_Message]:
@@ -193,9 +200,49 @@ def _parsed(kind: type[_Message], path: Path, start: int, stop: int) -> Iterator
         yield parsed_line(kind, path, line)
 
 
+class PublishedLog(ChainedLog):
+    """A log of releases, and each tier's own file, which is made from it, also after a kill.
+
+    With tiers the log holds all of them; without, it is public, and a release that has tiers is refused.
+    ``note`` is called with the log's name and lines before they are written.
+    """
+
+    def __init__(self, folder: Path, name: str, tiers: Sequence[str], note: Note | None = None) -> None:
+        super().__init__(folder / f"{name}.jsonl", SECRET_MODE if tiers else PUBLIC_MODE)
+        self._has_tiers, self._note = bool(tiers), note
+        self._tiers: dict[str, AppendFile] = {}
+
+    def open_tier(self, tier: str, lines: int, missing: Callable[[int, int], Iterable[StepRelease]]) -> None:
+        """Give a tier's file a line for each of the log: the ``missing`` ones are asked for by number."""
+        path = self.path.with_name(tier_file(tier, self.path.stem))
+        file = self._tiers[tier] = AppendFile(path, SECRET_MODE)
+        present = LineCount.of(path, lines)
+        file.truncate(present.bytes)
+        for release in missing(present.lines, lines):
+            file.append(release_for_tier(release, tier).line())
+        file.sync()
+
+    def publish(self, releases: Sequence[StepRelease]) -> None:
+        """Make releases durable."""
+        lines = [(each if self._has_tiers else public_release(each, ())).line() for each in releases]
+        if self._note is not None:
+            self._note(self.path.stem, lines)
+        self.append(b"".join(lines))
+        self.sync()
+        for tier, file in self._tiers.items():
+            file.append(b"".join(release_for_tier(each, tier).line() for each in releases))
+            file.sync()
+
+    def close(self) -> None:
+        """Close all files."""
+        super().close()
+        for file in self._tiers.values():
+            file.close()
+
+
 # Late and corrected values of a run: ``revised.jsonl`` in its output folder.
 
-REVISED_FILE = "revised.jsonl"
+REVISED_FILE = f"{REVISED}.jsonl"
 
 _Key = tuple[int, str, int]
 
@@ -203,87 +250,56 @@ _Key = tuple[int, str, int]
 class RevisedLog:
     """Values of steps that were closed before, in the order of their publication.
 
-    A complete line is final, as in the releases: what a killed run wrote after its last commit is not written
-    again, whatever key it would be drawn with now. The files are created with the first value. With ``tiers``
-    the log holds all of them, and each tier's own file is made from it.
+    What a killed run wrote after its last commit is not written again, whatever key it would be drawn with
+    now. The files are created with the first value.
     """
 
-    def __init__(self, folder: Path, committed: int, tiers: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, committed: int, tiers: Sequence[str] = (), note: Note | None = None
+    ) -> None:
         """``committed`` bytes belong to the last commit; a torn last line after them is cut."""
-        self._path, self._tiers = folder / REVISED_FILE, tuple(tiers)
-        self._file: ChainedLog | None = None
-        self._tier_files: dict[str, AppendFile] = {}
+        self._given, path = (folder, REVISED, tuple(tiers), note), folder / REVISED_FILE
+        self.log: PublishedLog | None = None
         self._known: set[_Key] = set()
-        whole = LineCount.of(self._path).bytes
-        if whole < committed:
+        whole = LineCount.of(path)
+        if whole.bytes < committed:
             raise OutputError(
-                f"{self._path} must be as it was written",
+                f"{path} must be as it was written",
                 f"fewer than the {committed} bytes that were written to it",
                 restoring(REVISED_FILE),
             )
-        if self._path.exists():
-            self._file = self._opened()
-            self._file.truncate(whole)
-            for tier, file in self._tier_files.items():
-                self._complete(tier, file)
-            self._file.digest = digests_of_file(self._path, (whole,))[whole] or ""
-            with self._path.open("rb") as lines:
+        if path.exists():
+            self._open(whole).digest = digests_of_file(path, (whole.bytes,))[whole.bytes] or ""
+            with path.open("rb") as lines:
                 lines.seek(committed)
                 for line in lines:
-                    self._known |= set(_keys(parsed_line(StepRelease, self._path, line)))
+                    self._known |= set(_keys(parsed_line(StepRelease, path, line)))
 
-    @property
-    def length(self) -> int:
-        """Durable bytes."""
-        return 0 if self._file is None else self._file.length
-
-    @property
-    def digest(self) -> str:
-        """The digest of these bytes."""
-        return "" if self._file is None else self._file.digest
-
-    def publish(self, release: StepRelease, note: Callable[[bytes], object] = lambda line: None) -> None:
-        """Make a message durable, without values that an earlier run has published.
-
-        ``note`` is called with the line before it is written.
-        """
+    def publish(self, release: StepRelease) -> None:
+        """Make a message durable, without values that an earlier run has published."""
         new = tuple(
             entry
             for entry, key in zip(release.releases, _keys(release), strict=True)
             if key not in self._known
         )
-        if not new:
-            return
-        if self._file is None:
-            self._file = self._opened()
-            sync_folder(self._path.parent)
-        release = release.model_copy(update={"releases": new})
-        line = release.line() if self._tiers else public_release(release, ()).line()
-        note(line)
-        self._file.append(line)
-        self._file.sync()
-        for tier, file in self._tier_files.items():
-            file.append(release_for_tier(release, tier).line())
-            file.sync()
+        if new:
+            log = self.log or self._open(LineCount(0, 0))
+            log.publish([release.model_copy(update={"releases": new})])
 
     def close(self) -> None:
         """Close the files."""
-        for file in (*self._tier_files.values(), *([] if self._file is None else [self._file])):
-            file.close()
+        if self.log is not None:
+            self.log.close()
 
-    def _opened(self) -> ChainedLog:
-        for tier in self._tiers:
-            self._tier_files[tier] = AppendFile(self._path.with_name(tier_file(tier, REVISED)), SECRET_MODE)
-        return ChainedLog(self._path, SECRET_MODE if self._tiers else PUBLIC_MODE)
-
-    def _complete(self, tier: str, file: AppendFile) -> None:
-        """Give a tier's file a line for each of the log; one added later has no value in those before it."""
-        lines = LineCount.of(self._path).lines
-        present = LineCount.of(file.path, lines)
-        file.truncate(present.bytes)
-        for release in _parsed(StepRelease, self._path, present.lines, lines):
-            file.append(release_for_tier(release, tier).line())
-        file.sync()
+    def _open(self, whole: LineCount) -> PublishedLog:
+        """The files; a tier that was added later has no value in the lines before it."""
+        folder, _, tiers, _ = self._given
+        log = self.log = PublishedLog(*self._given)
+        log.truncate(whole.bytes)
+        for tier in tiers:
+            log.open_tier(tier, whole.lines, partial(_parsed, StepRelease, log.path))
+        sync_folder(folder)
+        return log
 
 
 def _keys(release: StepRelease) -> Iterator[_Key]:
@@ -345,8 +361,8 @@ class Journal:
         make_folder(folder)
         self.folder = folder
         self._tiers = tuple(tiers)
-        self._key_record = key_record
-        self._taken: list[tuple[StepRelease, bytes]] = []
+        self._note = None if key_record is None else key_record.note
+        self._taken: list[StepRelease] = []
         with ExitStack() as opened:  # which closes everything where the folder cannot be continued
             opened.callback(FolderLock(folder).release)
             self._progress = ProgressLog(folder)
@@ -375,7 +391,8 @@ class Journal:
             self._open_files(opened, watches_devices=watches_devices)
             if self._manifest.has_other_facts:
                 self._require_committed()
-            self._revised = RevisedLog(folder, self.last_commit.lengths.get("revised", 0), self._tiers)
+            committed = self.last_commit.lengths.get(REVISED, 0)
+            self._revised = RevisedLog(folder, committed, self._tiers, self._note)
             opened.callback(self._revised.close)
             if key_record is not None:
                 key_record.check_noise(manifest, is_accepted=replaceable >= ACCEPTABLE)
@@ -411,13 +428,9 @@ class Journal:
         return tuple(zip(decided, released, strict=True))
 
     def append(self, decision: StepDecision, release: StepRelease) -> None:
-        """Take a step, at most :data:`MOST_TOGETHER`; :meth:`publish` makes all that were taken durable.
-
-        Without tiers ``releases.jsonl`` is public, and a release that has tiers is refused.
-        """
-        line = release.line() if self._tiers else public_release(release, ()).line()
+        """Take a step, at most :data:`MOST_TOGETHER`; :meth:`publish` makes all that were taken durable."""
         self._decisions.append(decision.line())
-        self._taken.append((release, line))
+        self._taken.append(release)
 
     def publish(self) -> None:
         """Make the steps that were taken durable: the decisions first, so that no release is without one.
@@ -425,22 +438,15 @@ class Journal:
         A kill before a release is whole cuts its decision, and the step is repeated from the input: the same
         messages and key give the same line, and no other one passes the note (:meth:`.KeyRecord.note`).
         """
-        if not self._taken:
-            return
-        lines = [line for _, line in self._taken]
-        self._decisions.sync()
-        self._note(RELEASES, lines)
-        self._releases.append(b"".join(lines))
-        self._releases.sync()
-        for tier, file in self._tier_files.items():
-            file.append(b"".join(release_for_tier(release, tier).line() for release, _ in self._taken))
-            file.sync()
-        self._taken.clear()
+        if self._taken:
+            self._decisions.sync()
+            self._releases.publish(self._taken)
+            self._taken.clear()
 
     def publish_revised(self, release: StepRelease) -> None:
         """Make late or corrected values durable, each once, after the steps that were taken."""
         self.publish()
-        self._revised.publish(release, lambda line: self._note(REVISED, [line]))
+        self._revised.publish(release)
 
     def append_risks(self, lines: bytes) -> None:
         """Keep risk messages for the next commit."""
@@ -468,8 +474,8 @@ class Journal:
             file.sync()
         lengths = {name: file.length for name, file in self._files.items()}
         digests = {name: file.digest for name, file in self._files.items()}
-        if self._revised.length:
-            lengths["revised"], digests["revised"] = self._revised.length, self._revised.digest
+        if (revised := self._revised.log) is not None and revised.length:
+            lengths[REVISED], digests[REVISED] = revised.length, revised.digest
         self._save(replace(reached, lengths=lengths, digests=digests), changed or {}, whole=whole)
 
     def end(self, outcome: str) -> None:
@@ -537,14 +543,13 @@ class Journal:
 
         A killed run may have written without syncing: nothing is built on that before it is on disk.
         """
-        releases_mode = SECRET_MODE if self._tiers else PUBLIC_MODE
-        self._decisions = self._open_log("decisions", SECRET_MODE, opened)
-        self._releases = self._open_log("releases", releases_mode, opened)
-        self._risks = self._open_log("risks", SECRET_MODE, opened)
-        self._rejected = self._open_log("rejected", SECRET_MODE, opened)
+        self._decisions = self._open_log("decisions", opened)
+        self._releases = PublishedLog(self.folder, RELEASES, self._tiers, self._note)
+        opened.callback(self._releases.close)
+        self._risks, self._rejected = self._open_log("risks", opened), self._open_log("rejected", opened)
         logs = [self._decisions, self._releases, self._risks, self._rejected]
         if watches_devices or (self.folder / f"{_QUALITY}.jsonl").exists():
-            logs.append(self._open_log(_QUALITY, SECRET_MODE, opened))
+            logs.append(self._open_log(_QUALITY, opened))
         self._files = {log.path.stem: log for log in logs}
         lengths = self.last_commit.lengths
         for name in self._files.keys() & _COMMITTED_ONLY:
@@ -563,11 +568,12 @@ class Journal:
         self._releases.truncate(releases.bytes)
         for log in logs:
             log.digest = self._checked_digest(log)
-        self._tier_files = {tier: self._open_tier(tier, opened) for tier in self._tiers}
+        for tier in self._tiers:
+            self._releases.open_tier(tier, self._published, partial(self._past_tiers.complete, tier))
         sync_folder(self.folder)
 
-    def _open_log(self, name: str, mode: int, opened: ExitStack) -> ChainedLog:
-        log = ChainedLog(self.folder / f"{name}.jsonl", mode)
+    def _open_log(self, name: str, opened: ExitStack) -> ChainedLog:
+        log = ChainedLog(self.folder / f"{name}.jsonl", SECRET_MODE)
         opened.callback(log.close)
         return log
 
@@ -591,20 +597,3 @@ class Journal:
         digest = found[file.length]
         assert digest is not None, "the file is as long as it says"
         return digest
-
-    def _open_tier(self, tier: str, opened: ExitStack) -> AppendFile:
-        """A tier's file with a line for every release there is; what is missing is made from the log."""
-        file = AppendFile(self.folder / tier_file(tier), SECRET_MODE)
-        opened.callback(file.close)
-        present = LineCount.of(file.path, self._published)
-        file.truncate(present.bytes)
-        self._past_tiers.add(tier, present.lines, self._published)
-        for release in self._past_tiers.releases(present.lines, self._published):
-            file.append(release_for_tier(release, tier).line())
-        file.sync()
-        return file
-
-    def _note(self, log: str, lines: Sequence[bytes]) -> None:
-        """Note lines next to the noise key before they are published."""
-        if self._key_record is not None:
-            self._key_record.note(log, lines)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from stream_app.embedded.journal import Commit, Journal
-from stream_app.exceptions import InputError
+from stream_app.exceptions import AccountingFailedError, InputError
 from stream_app.steps import (
     Backlog,
     ClosedStep,
@@ -176,6 +176,8 @@ class EmbeddedRunner:
         try:
             reason = self._walk(is_stopped, keep_open)
         except BaseException as failure:
+            if isinstance(failure, AccountingFailedError):
+                self._tell()  # the steps before the one that failed are accounted
             self._observer.stopped(RunStopped(self._engine.next_step, f"failure: {type(failure).__name__}"))
             raise
         self._commit(is_last=True)

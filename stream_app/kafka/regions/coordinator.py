@@ -19,7 +19,6 @@ from stream_app.kafka.regions.region_records import (
 )
 from stream_app.kafka.release.deciding_worker import DecidingWorker, RemoteAccounts
 from stream_app.kafka.release.release_core import (
-    PROGRESS_KEY,
     BatchResult,
     DecidingCore,
     InputRecord,
@@ -157,16 +156,8 @@ class CoordinatorCore(DecidingCore):
                 kept.popleft()
             if kept:
                 offsets[region] = kept[0].offset
-        progress = CoordinatorProgress(
-            next_step=self.next_step,
-            next_whole=self._next_whole,
-            left_out=self._window.left_out,
-            offsets=offsets,
-            basis=self._basis,
-            account=self._spent.account.save(),
-            decided=self._spent.decided,
-        )
-        yield LogRecord(self._topics.coordination, PROGRESS_KEY, progress.record())
+        own = {"next_whole": self._next_whole, "left_out": self._window.left_out, "offsets": offsets}
+        yield self._reached(self._topics.coordination, CoordinatorProgress, **own)
 
 
 class Coordinator(DecidingWorker):

@@ -443,17 +443,17 @@ class DecidingCore(Core):
             result.rejected += closed.rejected
             result.findings += closed.findings
 
-    def _progress(self, offsets: Mapping[str, int], window: Mapping[str, object]) -> bytes:
-        """The record of the position after these records."""
-        return Progress(
-            next_step=self.engine.next_step,
-            offsets=offsets,
-            window=window,
-            basis=self._basis,
-            account=self._spent.account.save(),
-            decided=self._spent.decided,
-            devices={} if self.devices is None else self.devices.save(self.engine.next_step),
-        ).record()
+    def _reached(self, topic: str, kind: type[Progress] = Progress, **own: object) -> LogRecord:
+        """The record of the position to continue from; ``own`` are fields of this core."""
+        common: dict[str, object] = {
+            "next_step": self.engine.next_step,
+            "offsets": self._offsets,
+            "basis": self._basis,
+            "account": self._spent.account.save(),
+            "decided": self._spent.decided,
+            "devices": {} if self.devices is None else self.devices.save(self.engine.next_step),
+        }
+        return LogRecord(topic, PROGRESS_KEY, kind.model_validate({**common, **own}).record())
 
 
 class ReleaseCore(DecidingCore):
@@ -466,8 +466,7 @@ class ReleaseCore(DecidingCore):
         window = self.engine.intake.window
         for key, value in step_records(window.take_changed()).items():
             yield LogRecord(self._topics.progress, key, value)
-        progress = self._progress(self._offsets, window.save_position())
-        yield LogRecord(self._topics.progress, PROGRESS_KEY, progress)
+        yield self._reached(self._topics.progress, window=window.save_position())
 
     def _receive(self, record: InputRecord, result: BatchResult) -> None:
         is_activation = record.log == self._topics.activations

@@ -137,25 +137,19 @@ class StepRecords:
         yield from self.revised(closed.revised)
         yield self.decided(closed)
 
-    def released(self, release: StepRelease) -> Iterable[LogRecord]:
+    def released(self, release: StepRelease, *, is_revised: bool = False) -> Iterable[LogRecord]:
         """What the public and each tier receive."""
-        key, tiers = str(release.step).encode(), self._topics.tiers
-        yield LogRecord(
-            self._topics.releases, key, public_release(release, tiers).line().rstrip(), self._partition
-        )
-        for tier in tiers:
-            line = release_for_tier(release, tier).line().rstrip()
-            yield LogRecord(self._topics.tier(tier), key, line, self._partition)
+        topics, key = self._topics, str(release.step).encode()
+        public, own = (topics.revised, topics.revised_tier) if is_revised else (topics.releases, topics.tier)
+        read = {public: public_release(release, topics.tiers)}
+        read |= {own(tier): release_for_tier(release, tier) for tier in topics.tiers}
+        for topic, message in read.items():
+            yield LogRecord(topic, key, message.line().rstrip(), self._partition)
 
     def revised(self, releases: Iterable[StepRelease]) -> Iterable[LogRecord]:
         """Late and corrected values of earlier steps, for the public and each tier."""
         for release in releases:
-            key, tiers = str(release.step).encode(), self._topics.tiers
-            line = public_release(release, tiers).line().rstrip()
-            yield LogRecord(self._topics.revised, key, line, self._partition)
-            for tier in tiers:
-                line = release_for_tier(release, tier).line().rstrip()
-                yield LogRecord(self._topics.revised_tier(tier), key, line, self._partition)
+            yield from self.released(release, is_revised=True)
 
     def decided(self, closed: ClosedStep) -> LogRecord:
         """The decision on a step, which is accounted."""

@@ -245,7 +245,8 @@ def test_what_was_published_after_the_last_commit_is_not_drawn_again(tmp_path: P
     """A restart with another key would publish a second noise of the same value."""
     log = RevisedLog(tmp_path, 0)
     log.publish(release_of(1, ("A", 5, None)))
-    committed = log.length
+    assert log.log is not None
+    committed = log.log.length
     log.publish(release_of(1, ("A", 6, 2)))
     log.close()
     with (tmp_path / REVISED_FILE).open("ab") as file:

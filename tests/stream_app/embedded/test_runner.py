@@ -13,8 +13,10 @@ import pytest
 
 from models.keys import Pseudonymiser
 from stream_app.embedded import RunOptions, run
-from stream_app.exceptions import InputError, SettingsError
+from stream_app.exceptions import AccountingFailedError, InputError, SettingsError
 from stream_app.setup.option_settings import RiskFormat
+from stream_app.steps.accounts import PeopleAccounts
+from stream_app.steps.policy import Decided
 from stream_app.steps.ticks import StepClock
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.wire.inputs import MAX_LINE_BYTES
@@ -367,6 +369,30 @@ def test_a_named_pipe_is_an_input_that_cannot_be_read_again(tmp_path: Path) -> N
     report = run_on(tmp_path / "out", [], keep_open=True)
     assert report.next_step == 6
     assert [len(step["releases"]) for step in json_lines(tmp_path / "out" / "releases.jsonl")] == [2] * 6
+
+
+def test_a_step_that_cannot_be_accounted_leaves_those_before_it_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an archive, too, where they wait to be published together; a run that can goes on."""
+    day = lines_of(messages_of_a_day(7, 5))
+    (tmp_path / "day.jsonl").write_bytes(day)
+    given = {"input": tmp_path / "day.jsonl", "clock": TickingClock(0.0), "settings": LITTLE_WORK}
+
+    def failing(accounts: PeopleAccounts, decided: Decided) -> None:
+        if decided.schedule.step == 4:
+            raise SettingsError("a step must be accounted", "an error", "mend it")
+        apply(accounts, decided)
+
+    apply = PeopleAccounts.apply
+    with monkeypatch.context() as patch, pytest.raises(AccountingFailedError, match="step 4 must be"):
+        patch.setattr(PeopleAccounts, "apply", failing)
+        run_on(tmp_path / "out", [day], **given)
+    assert [each["step"] for each in json_lines(tmp_path / "out" / "releases.jsonl")] == [0, 1, 2, 3]
+    run_on(tmp_path / "out", [day], **given)
+    run_on(tmp_path / "whole", [day], settings=LITTLE_WORK)
+    for name in ("releases.jsonl", "decisions.jsonl", "risks.jsonl"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 class Watcher(Observer):
