@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,6 +25,7 @@ from stream_app.analysis.run_lines import ReleasedRow, RunTimes, released_days
 from stream_app.analysis.run_log import read_run
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
 from stream_app.exceptions import InputError, OutputError
+from stream_app.setup.option_settings import ExportFormat
 from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.run_folder.description import description_in
 from stream_app.setup.run_folder.durable import make_folder, parsed_line, replace_file, whole_lines
@@ -417,15 +417,6 @@ def _slug(text: str) -> str:
 
 
 # Writes an export: made from what was released, and from nothing that was not.
-
-
-class ExportFormat(StrEnum):
-    """Kinds of files."""
-
-    CSV = "csv"
-    PARQUET = "parquet"
-    GEOJSON = "geojson"
-    NGSI_LD = "ngsi-ld"
 
 
 _TABLES = {ExportFormat.CSV: csv_bytes, ExportFormat.PARQUET: parquet_bytes}

@@ -56,6 +56,7 @@ from stream_app.setup.settings_sources import load_settings
 from stream_app.steps import policy as rules
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView, Standing
+from stream_app.watching.wording import sentence_case
 from stream_app.wire import (
     Activation,
     Readings,
@@ -75,7 +76,11 @@ LATEST_RECORD = (
     "reach another level; means and people at each level are those of the step"
 )
 MOST_RISK_BYTES = 500_000_000
-"""A file of risks beyond which single people are not read: the page then shows totals only."""
+"""A file of risks beyond which single people are not read: the page then shows totals only, and says so."""
+TOO_MANY = (
+    f"single people and their distribution are not shown, because risks.jsonl has more than "
+    f"{MOST_RISK_BYTES // 10**6} MB; `tallyguard report` lists the most exposed"
+)
 
 
 @dataclass(frozen=True)
@@ -298,11 +303,12 @@ class RunReader:
         has_people = len(self.source.population) and risks.is_file()
         if has_people and risks.stat().st_size <= MOST_RISK_BYTES:
             self._view = RecordedView(self.source, log)
+        note = log.note if self._view or not has_people else "; ".join(filter(None, (log.note, TOO_MANY)))
         people = log.summaries[-1].people if log.summaries else 0
         names = tuple(each.name for each in self.source.registry.sensors)
         groups = registries_of(folder, self.source.registry).groups
         self.observer.carried(PrivacyAccount(groups))  # the steps charge it as they are read
-        self.observer.started(RunStarted(people, 0, names, self._view, log.note))
+        self.observer.started(RunStarted(people, 0, names, self._view, note))
         self.read()
 
     def read(self) -> None:
@@ -410,7 +416,7 @@ def answer_of_run(folder: Path) -> dict[str, Any]:
         "sentence": verdict_in_words(verdict, log, says_who=False),
         "rule": whole_rule_in_words(log.limit),
         "change": _would_change(verdict),
-        "covers": f"{log.checked.in_words()}.",
+        "covers": f"{sentence_case(log.checked.in_words())}.",
         "record": log.checked.head,
         "steps": log.checked.released,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,25 +9,18 @@ import typer
 
 from stream_app.analysis.catalogue import Address, Rhythm
 from stream_app.cli.shared import JsonOption, print_json, say, stdout
+from stream_app.setup.option_settings import ExportFormat
 
 if TYPE_CHECKING:
     from stream_app.setup.total_levels import Level
-
-
-class FileKind(StrEnum):
-    """Kinds of files an export may have."""
-
-    CSV = "csv"
-    PARQUET = "parquet"
-    GEOJSON = "geojson"
-    NGSI_LD = "ngsi-ld"
 
 
 def export(
     run: Annotated[Path, typer.Argument(help="Output folder of a run.")],
     output: Annotated[Path, typer.Option(help="Folder for the files.")],
     kinds: Annotated[
-        list[FileKind] | None, typer.Option("--format", help="May be repeated; csv and parquet if left out.")
+        list[ExportFormat] | None,
+        typer.Option("--format", help="May be repeated; csv and parquet if left out."),
     ] = None,
     sensors: Annotated[
         Path | None, typer.Option(help="Sensors file with other lat and lon than the run describes.")
@@ -78,10 +70,10 @@ def export(
       tallyguard export out --output open-data --format geojson --format ngsi-ld
       tallyguard export out --output open-data --catalogue https://data.example.org/counts --rhythm daily
     """
-    from stream_app.analysis.export import ExportFormat, export_run, places_of_run
+    from stream_app.analysis.export import export_run, places_of_run
     from stream_app.setup.sensor_files import sensor_degrees
 
-    formats = [ExportFormat(kind.value) for kind in kinds or (FileKind.CSV, FileKind.PARQUET)]
+    formats = kinds or [ExportFormat.CSV, ExportFormat.PARQUET]
     said = {"licence": licence, "title": title, "publisher": publisher}
     about = {name: text for name, text in said.items() if text}
     places = places_of_run(run, None if sensors is None else sensor_degrees(sensors))

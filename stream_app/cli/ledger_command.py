@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -173,8 +174,7 @@ def print_units(units: list[dict[str, Any]]) -> None:
     add_numbers(table, "Epsilon")
     for each in units:
         epsilon = each["epsilon"]
-        shown = "none" if epsilon is None else epsilon_in_words(epsilon)
-        table.add_row(each["unit"], each["covers"], shown)
+        table.add_row(each["unit"], each["covers"], epsilon_in_words(inf if epsilon is None else epsilon))
     stdout().print(table)
     say(
         "Each epsilon is for somebody who did all of the unit, or none of it; everything else may be known. "
@@ -216,7 +216,9 @@ def _reconstruction_sentence(statement: dict[str, Any]) -> str:
 def _sentence(name: str, statement: dict[str, Any]) -> str:
     """Numbers of a statement in one line, or why there is none."""
     if "refused" in statement:
-        return f"{name}: no guarantee. {statement['refused']}; {statement['remedy']}"
+        from stream_app.watching.wording import sentence_case
+
+        return f"{name}: no guarantee. {sentence_case(statement['refused'])}; {statement['remedy']}"
     if statement.get("no_guarantee") is not None:
         return f"{name}: no guarantee. {statement['no_guarantee']}"
     numbers = (

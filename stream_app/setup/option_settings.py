@@ -37,6 +37,15 @@ class RiskFormat(StrEnum):
     PARQUET = "parquet"
 
 
+class ExportFormat(StrEnum):
+    """Kinds of files that an export may have."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    GEOJSON = "geojson"
+    NGSI_LD = "ngsi-ld"
+
+
 class OptionSetting(NamedTuple):
     """A setting: its default, what it means, and its bounds by the names that pydantic has for them."""
 

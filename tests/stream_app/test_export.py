@@ -19,10 +19,11 @@ from models.exceptions import SensorError, TallyguardError
 from models.mechanisms import Gaussian, half_width
 from models.priors import Population
 from stream_app.analysis.catalogue import Address, Rhythm
-from stream_app.analysis.export import ExportFormat, export_run
+from stream_app.analysis.export import export_run
 from stream_app.cli.app import app
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import InputError, OutputError
+from stream_app.setup.option_settings import ExportFormat
 from stream_app.setup.sensor_files import sensor_degrees
 from stream_app.starting.connect.mqtt import one_value
 from stream_app.starting.connect.released import PublishedLog

@@ -23,10 +23,11 @@ from models.mechanisms import Correlated, Designs, Gaussian, half_width, sigma_o
 from models.noise import CorrelatedNoise
 from models.prior_files import save_population
 from models.releases import CountingWindow, Counts, PerDay, Sensor
-from stream_app.analysis.export import ExportFormat, export_run
+from stream_app.analysis.export import export_run
 from stream_app.analysis.preflight import check_files
 from stream_app.embedded.totals_file import TOTALS_FILE
 from stream_app.exceptions import SettingsError
+from stream_app.setup.option_settings import ExportFormat
 from stream_app.setup.sections import OccupancySettings
 from stream_app.setup.total_levels import Level, Occupancy, Whole
 from stream_app.starting.connect.released import StepTimes

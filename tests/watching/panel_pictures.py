@@ -31,6 +31,7 @@ NAMED = {  # Grafana's colours by name, as page and report have them
     "light-red": "#c9574a",
     "green": "#17693a",
     "text": "#16202a",
+    "dark-yellow": "#5c6b2f",
 }
 
 
@@ -138,7 +139,8 @@ def draw_numbers(frame: Any, answers: list[Answer], panel: Panel) -> None:
         colour = NAMED.get(panel.threshold(value), panel.threshold(value))
         frame.text(place, 0.45, said, fontsize=22, color=colour, ha="center", va="center")
         if len(answers) > 1:
-            frame.text(place, 0.15, answer.name, fontsize=7, color=QUIET, ha="center", va="center")
+            low = 0.15 if number % 2 == 0 else 0.05  # neighbours' names do not overlap
+            frame.text(place, low, answer.name, fontsize=7, color=QUIET, ha="center", va="center")
 
 
 def draw_bars(axes: Any, answers: list[Answer], panel: Panel) -> None:
@@ -146,7 +148,7 @@ def draw_bars(axes: Any, answers: list[Answer], panel: Panel) -> None:
     values = [answer.values[-1] for answer in answers][::-1]
     colours = [NAMED.get(panel.threshold(value), panel.threshold(value)) for value in values]
     axes.barh([answer.name for answer in answers][::-1], values, color=colours, height=0.62)
-    axes.set_xlim(0, panel.most or max([*values, 1e-9]) * 1.18)
+    axes.set_xlim(0, panel.most or (max(values, default=0.0) or 1.0) * 1.18)
     for place, value in enumerate(values):
         axes.text(value, place, f" {say(value)}", fontsize=7, va="center")
 
@@ -158,8 +160,7 @@ def draw_lines(axes: Any, answers: list[Answer], panel: Panel) -> None:
     highest = 1e-9
     for number, answer in enumerate(shown):
         then = ", then infinite" if math.isinf(answer.values[-1]) else ""
-        own = panel.colour(answer.name)
-        colour = COLOURS[number % len(COLOURS)] if own is None else NAMED[own]
+        colour = colour_of(panel, answer.name, number)
         style = {"color": colour, "linestyle": DASHES[number % len(DASHES)]}
         axes.plot(answer.seconds, answer.values, label=answer.name + then, linewidth=1.4, **style)
         highest = max(highest, *(value for value in answer.values if value < math.inf))
@@ -170,6 +171,19 @@ def draw_lines(axes: Any, answers: list[Answer], panel: Panel) -> None:
         axes.legend(fontsize=6.5, frameon=False, **place)
     else:
         axes.set_yticks([0.0])
+
+
+def colour_of(panel: Panel, name: str, number: int) -> str:
+    """A series' own colour; of a panel of shades the lighter the later it comes, else one of a palette."""
+    own = panel.colour(name)
+    if own is not None:
+        return NAMED[own]
+    shades = panel.defaults["color"]
+    if shades["mode"] != "shades":
+        return COLOURS[number % len(COLOURS)]
+    full = NAMED[shades["fixedColor"]]
+    parts = (int(full[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(part + (255 - part) * 0.15 * min(number, 4)):02x}" for part in parts)
 
 
 def in_words(answers: list[Answer]) -> Iterator[str]:

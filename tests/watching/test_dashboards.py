@@ -104,6 +104,13 @@ def test_a_colour_means_one_thing_on_page_report_and_dashboards() -> None:
                 for query in panel.queries
                 if panel.title == "Guess, attack and ceiling" and query.legend.startswith(name)
             )
+    shades = {panel.title: panel.defaults["color"] for panel in ALL_PANELS if panel.kind == "timeseries"}
+    for title in (
+        "People by ceiling, over time",
+        "Distribution of the ceiling",
+        "People by ceiling in the crowd",
+    ):
+        assert shades[title] == {"mode": "shades", "fixedColor": "blue"}
 
 
 def test_more_people_over_the_limit_than_may_be_are_not_shown_in_a_calm_colour() -> None:

@@ -18,12 +18,13 @@ from models.mechanisms import parse
 from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.analysis.checked_run import check_run
-from stream_app.analysis.export import ExportFormat, export_run
+from stream_app.analysis.export import export_run
 from stream_app.analysis.ledger_document import load_log
 from stream_app.analysis.report import make_report, read_run, write_report
 from stream_app.analysis.verdict import MayPublish, verdict_in_words, verdict_of
 from stream_app.embedded import RunOptions, run, runner
 from stream_app.exceptions import OutputError
+from stream_app.setup.option_settings import ExportFormat
 from stream_app.watching.events import RunStarted
 from stream_app.watching.web.answers import render
 from stream_app.watching.web.status import StatusBoard

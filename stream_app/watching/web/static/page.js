@@ -129,9 +129,10 @@ function drawStep() {
     "mean-added": said("last.added"),
     "mean-crowd": said("last.crowd"),
     "most-added": said("most.added"),
-    "over-now": named.has("people.now") ? said("people.now") : "no rule counts",
+    "over-now": named.has("people.now") ? `${said("people.now")}; ${said("people.allowed")} may be` : "no rule counts",
   };
   for (const [id, text] of Object.entries(figures)) by(id).textContent = text;
+  by("over-now").classList.toggle("too-many", named.get("people.now")?.value > named.get("people.allowed")?.value);
   by("headline").textContent = headline(latest.figures ?? []);
   document.title = latest.next_step ? `tallyguard: step ${latest.next_step - 1}` : "tallyguard";
   if (distribution) drawSpread(distribution);
