@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,12 @@ from accounting.decisions import SearchSettings
 from accounting.exposure import prior_guess, window_of
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.settings import HorizonSettings, RiskBudget
-from models.mechanisms import Gaussian, Mechanism, Raw, Tiered
+from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Tiered, shares_noise
+from models.noise import CorrelatedNoise
 from models.priors import MovementPrior, Population
 from models.releases import (
     CountingWindow,
+    Counts,
     Schedule,
     Sensor,
     SensorRegistry,
@@ -31,7 +34,7 @@ from models.releases import (
     in_single_steps,
 )
 from stream_app.steps.policy import BudgetPolicy, FixedPolicy, undecided_step
-from stream_app.steps.policy.policies import SensorWishes
+from stream_app.steps.policy.policies import CorrelatedSteps, SensorWishes
 from tests.accounting.chains import KIND_SHARES, KINDS, random_matrix
 from tests.accounting.decisions.deciding import bound
 from tests.accounting.enumeration import Floats, all_paths, within
@@ -135,6 +138,8 @@ class Deployment:
     def optimum(self, horizon: tuple[int, int], until: int, *, among: bool) -> float | None:
         """The best of any adversary about person 0, ``among`` the others; None where it is too much."""
         people = self.chains if among else self.chains[:1]
+        if any(shares_noise(each.mechanism) for step in self.decided for each in step.releases):
+            return None  # which has no law of a single value
         return optimum_of(people, self.shown(until), self.steps, horizon, self.settings.mistakes)
 
 
@@ -167,7 +172,7 @@ def optimum_of(
         ]
         law = _sum_of(law, np.mean(each_law, axis=0))
     for axis, each in enumerate(shown):
-        law = _sum_of(law, each.noise.reshape([-1 if k == axis else 1 for k in range(len(shown))]))
+        law = law if each.sensor.is_sum else _anybody(law, axis)
     everything = all_paths(*people[0], steps)
     paths = everything.paths
     trace, trace_of = np.unique(paths[:, horizon[0] : horizon[1] + 1], axis=0, return_inverse=True)
@@ -179,6 +184,8 @@ def optimum_of(
     outcomes = np.zeros((len(added), *(n + most for n, most in zip(law.shape, room, strict=True))))
     for row, own in zip(outcomes, added, strict=True):
         row[tuple(slice(k, k + n) for k, n in zip(own, law.shape, strict=True))] = law
+    for axis, each in enumerate(shown, start=1):
+        outcomes = _noised(outcomes if each.sensor.is_sum else _anybody(outcomes, axis), axis, each.noise)
     right = np.unique(within(trace, trace, mistakes) @ likely, axis=0)
     return float((right @ outcomes.reshape(len(added), -1)).max(axis=0).sum())
 
@@ -201,6 +208,23 @@ def _law_of(shown: list[Shown], paths: NDArray[np.int64], probability: Floats) -
     return law
 
 
+def _anybody(law: Floats, axis: int) -> Floats:
+    """The law where a sensor says only whether its count is above 0."""
+    nobody, more = np.split(law, [1], axis)
+    return np.concatenate((nobody, more.sum(axis, keepdims=True)), axis)
+
+
+def _noised(law: Floats, axis: int, noise: Floats) -> Floats:
+    """The law of the values with this noise added along an axis."""
+    shape = list(law.shape)
+    shape[axis] += noise.size - 1
+    found, where = np.zeros(shape), [slice(None)] * law.ndim
+    for first, probability in enumerate(noise):
+        where[axis] = slice(first, first + law.shape[axis])
+        found[tuple(where)] += probability * law
+    return found
+
+
 def _sum_of(one: Floats, other: Floats) -> Floats:
     found = np.zeros([a + b - 1 for a, b in zip(one.shape, other.shape, strict=True)])
     for where in np.argwhere(other > 0.0):
@@ -213,19 +237,47 @@ def _sum_of(one: Floats, other: Floats) -> Floats:
 # What is drawn.
 
 
-def draw(rng: np.random.Generator) -> Deployment:
-    """Two to three places, three to five steps, one to three sensors, up to six others."""
+COUNTED = (
+    *("presence", "passages", "moves", "sum", "limited", "occupied"),
+    *("corrections", "correlated", "tiers"),
+)
+"""What the first sensor of a cell of the matrix counts, or how it is published."""
+ADVERSARIES = ("informed", "crowd")
+DECIDED = ("fixed", "schedule", "budget", "hindsight")
+SHARED = CorrelatedNoise.of_covariance(np.array([[2.0, 0.8], [0.8, 2.0]]))
+
+
+class Cell(NamedTuple):
+    """One combination of the matrix."""
+
+    counted: str
+    adversary: str
+    decided: str
+
+
+def draw(rng: np.random.Generator, cell: Cell | None = None) -> Deployment:
+    """Two to three places, three to five steps, one to three sensors, up to six others.
+
+    Of a ``cell`` the first sensor, the adversary and who decides are those of the cell.
+    """
     places, steps = int(rng.integers(2, 4)), int(rng.integers(3, 6))
     if places == 3:
         steps = min(steps, 4)
-    adversary = CrowdAdversary() if rng.random() < 0.5 else None
+    has_crowd = rng.random() < 0.5 if cell is None else cell.adversary == "crowd"
+    adversary = CrowdAdversary() if has_crowd else None
     is_large = adversary is not None and rng.random() < 0.6  # where a crowd really hides somebody
     size = 1 if adversary is None else int(rng.integers(20, 61)) if is_large else int(rng.integers(2, 8))
     chains, population = _people(rng, places, size)
     how = str(rng.choice(["fixed", "budget", "hindsight"], p=[0.5, 0.35, 0.15]))
-    sensors = _sensors(rng, places)
+    if cell is not None:
+        how = "fixed" if cell.decided == "schedule" else cell.decided
+    sensors = _sensors(rng, places, cell)
     mechanisms = {each.name: _mechanism(rng) for each in sensors}
+    if cell is not None and cell.counted in ("tiers", "correlated"):
+        mechanisms["s0"] = TIERED if cell.counted == "tiers" else Correlated.of(SHARED, 0)
     sensors = [_with_corrections(rng, each) for each in sensors]
+    if cell is not None and cell.counted == "corrections":
+        sensors[0] = replace(sensors[0], corrections=1)
     registry = SensorRegistry(population.location_names, tuple(sensors))
     announced = _announced(rng, sensors, steps, 2 if size >= _MANY else 4)
     horizon = int(rng.integers(1, min(steps, 3) + 1))
@@ -233,19 +285,22 @@ def draw(rng: np.random.Generator) -> Deployment:
     limit = None
     policy: FixedPolicy | BudgetPolicy
     if how == "fixed":
-        policy = FixedPolicy(registry, Raw(), mechanisms)
+        steps_of = {
+            n: CorrelatedSteps(m.noise) if isinstance(m, Correlated) else m for n, m in mechanisms.items()
+        }
+        policy = FixedPolicy(registry, Raw(), steps_of)
         registry = registry.with_windows(policy.in_windows())
     else:
         limit = RiskBudget(added=float(rng.choice([0.05, 0.15, 0.4])), in_hindsight=how == "hindsight")
         wishes = SensorWishes(noised=(Gaussian(0.7), Gaussian(1.5), Gaussian(4.0)), max_sigma=4.0)
-        knows = rng.random() < 0.5
+        knows = cell is not None or rng.random() < 0.5
         policy = BudgetPolicy(
             *(registry, wishes, {}, limit, SearchSettings()),
             dict(enumerate(announced)) if knows else None,
             look_ahead=int(rng.integers(0, 3)) if knows else 0,
         )
     settings = HorizonSettings(horizon, mistakes, sharpen=bool(rng.random() < 0.7), sharpen_above=0.0)
-    in_crowd = adversary is not None and limit is not None and bool(rng.random() < 0.6)
+    in_crowd = adversary is not None and limit is not None and bool(cell is not None or rng.random() < 0.6)
     features = {how, "crowd" if adversary is not None else "informed"}
     features |= {_kind(each) for each in sensors} | {"corrections" for each in sensors if each.corrections}
     if how == "fixed":
@@ -283,7 +338,7 @@ def _people(
     return chains, population
 
 
-def _sensors(rng: np.random.Generator, places: int) -> list[Sensor]:
+def _sensors(rng: np.random.Generator, places: int, cell: Cell | None) -> list[Sensor]:
     found: list[Sensor] = []
     for number in range(int(rng.choice([1, 2, 3], p=[0.4, 0.4, 0.2]))):
         name = f"s{number}"
@@ -292,8 +347,12 @@ def _sensors(rng: np.random.Generator, places: int) -> list[Sensor]:
             rng.choice(["presence", "passages", "sum", "limited", "moves"], p=[0.3, 0.15, 0.25, 0.1, 0.2])
         )
         length = int(rng.integers(1, 4))
+        if cell is not None and number == 0:
+            kind = cell.counted if cell.counted in COUNTED[:6] else "presence"
         if kind == "presence":
             found.append(Sensor(name, where))
+        elif kind == "occupied":
+            found.append(Sensor(name, where, counts=Counts.OCCUPIED))
         elif kind == "passages":
             found.append(Sensor(name, where, most_counts=2))
         elif kind == "sum":
@@ -310,6 +369,8 @@ def _sensors(rng: np.random.Generator, places: int) -> list[Sensor]:
 
 def _kind(sensor: Sensor) -> str:
     window = sensor.window
+    if window is None and not sensor.is_sum:
+        return "occupied"
     if window is None:
         return "presence" if sensor.most_counts == 1 else "passages"
     if window.moves:

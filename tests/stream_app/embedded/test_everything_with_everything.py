@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from accounting.audit import audit_population
 from models.keys import Pseudonymiser
+from models.mechanisms import Correlated
 from models.releases import Schedule, Sensor
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.planning import plan_releases
@@ -22,8 +24,18 @@ from stream_app.analysis.report import load_priors, make_report
 from stream_app.embedded import RunOptions, run
 from stream_app.setup.combinations import Facts, Runner, refusals
 from stream_app.setup.settings import Settings
-from stream_app.steps.policy import BudgetPolicy
-from tests.accounting.combinations.deployments import Deployment, compare, draw
+from stream_app.steps.policy import BudgetPolicy, designs_of
+from tests.accounting.combinations.deployments import (
+    ADVERSARIES,
+    COUNTED,
+    DECIDED,
+    SHARED,
+    TIERED,
+    Cell,
+    Deployment,
+    compare,
+    draw,
+)
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (
     PSEUDONYM_SECRET,
@@ -34,21 +46,28 @@ from tests.stream_app.engine_support import (
     reading,
     settings,
 )
-from tests.volume import randoms
+from tests.volume import randoms, some
 
 
-def files_of(folder: Path, drawn: Deployment) -> tuple[Settings, Path]:
-    """The settings and the schedule of a deployment that was drawn."""
+def files_of(folder: Path, drawn: Deployment, cell: Cell | None = None) -> tuple[Settings, Path]:
+    """The settings and the schedule of a deployment that was drawn; of a cell often activations."""
     folder.mkdir()
     sensors, schedule = folder / "sensors.json", folder / "schedule.json"
     rows = [row_of(each) for each in drawn.registry.sensors]
     sensors.write_text(json.dumps({"counts": "passages", "sensors": rows}))
     mechanism = {} if drawn.limit is None else {"mechanism": "raw"}
     steps = [{"sensors": list(names), **mechanism} for names in drawn.announced]
-    release = release_of(drawn)
+    release = release_of(drawn, cell)
     if drawn.limit is None:  # the mechanism of each sensor is in the settings
         steps = [step_of(drawn, number) for number in range(drawn.steps)]
     schedule.write_text(json.dumps({"steps": steps}))
+    if cell is not None and cell.decided != "schedule":
+        schedule = folder / "activations.csv"
+        rows_of = [f"{step},{name}\n" for step, names in enumerate(drawn.announced) for name in names]
+        schedule.write_text("".join(["step,sensor\n", *rows_of]))
+    np.save(folder / "covariance.npy", SHARED.covariance)
+    if any(isinstance(each, Correlated) for each in drawn.mechanisms.values()):
+        release["covariance"] = folder / "covariance.npy"
     crowd: dict[str, Any] = {} if drawn.adversary is None else {"crowd": {"on": True}}
     chosen = settings(
         sensors=sensors,
@@ -69,6 +88,9 @@ def files_of(folder: Path, drawn: Deployment) -> tuple[Settings, Path]:
 def row_of(sensor: Sensor) -> dict[str, Any]:
     window = sensor.window
     counted = {"most_counts": sensor.most_counts, "corrections": sensor.corrections, "name": sensor.name}
+    if not sensor.is_sum and window is None:
+        del counted["most_counts"]
+        return {**counted, "locations": list(sensor.locations), "counts": "occupied"}
     if window is None:
         return {**counted, "locations": list(sensor.locations)}
     counted.pop("corrections")
@@ -78,7 +100,7 @@ def row_of(sensor: Sensor) -> dict[str, Any]:
     return {**counted, "locations": list(sensor.locations), "window": window.steps}
 
 
-def release_of(drawn: Deployment) -> dict[str, Any]:
+def release_of(drawn: Deployment, cell: Cell | None = None) -> dict[str, Any]:
     if isinstance(drawn.policy, BudgetPolicy):
         assert drawn.limit is not None
         budget = {
@@ -87,9 +109,17 @@ def release_of(drawn: Deployment) -> dict[str, Any]:
             "sigmas": [0.7, 1.5, 4.0],
             "hindsight": drawn.limit.in_hindsight,
         }
-        return {"mechanism": "budget", "budget": budget}
+        if not has_own_noise(cell):
+            return {"mechanism": "budget", "budget": {**budget, "look_ahead": 2 if cell else 0}}
+        own = {"s0": mechanism_of(drawn.mechanisms["s0"])}
+        return {"mechanism": "budget", "budget": budget, "tiers": dict(TIERED.tiers), "sensors": own}
     own = {name: mechanism_of(each) for name, each in drawn.mechanisms.items()}
     return {"mechanism": "raw", "tiers": {"public": 0.4, "partner": 1.3}, "sensors": own}
+
+
+def has_own_noise(cell: Cell | None) -> bool:
+    """Whether the first sensor has a mechanism of its own, also where a budget decides about the others."""
+    return cell is not None and cell.counted in ("tiers", "correlated")
 
 
 def mechanism_of(mechanism: Any) -> dict[str, Any]:
@@ -100,20 +130,27 @@ def mechanism_of(mechanism: Any) -> dict[str, Any]:
 
 
 def step_of(drawn: Deployment, number: int) -> dict[str, Any]:
+    own = {
+        name: Correlated.of(each.noise, number) if isinstance(each, Correlated) else each
+        for name, each in drawn.mechanisms.items()
+    }
     releases = [
-        {"sensor": name, "mechanism": drawn.mechanisms[name].name, **dict(drawn.mechanisms[name].parameters)}
+        {"sensor": name, "mechanism": own[name].name, **dict(own[name].parameters)}
         for name in drawn.announced[number]
     ]
     return {"releases": releases}
 
 
-def through_everything(folder: Path, drawn: Deployment, rng: np.random.Generator, disk: Disk) -> int:
+def through_everything(
+    folder: Path, drawn: Deployment, rng: np.random.Generator, disk: Disk, cell: Cell | None = None
+) -> int:
     """How many ceilings were compared."""
-    chosen, schedule = files_of(folder, drawn)
+    chosen, schedule = files_of(folder, drawn, cell)
     population, out = drawn.population, folder / "out"
     for runner in (Runner.RUN, Runner.PLAN, Runner.AUDIT, Runner.REPORT):
         assert not list(refusals(runner, Facts(chosen, chosen.release, drawn.registry)))
     plan = plan_releases(chosen, schedule, population)
+    registry = drawn.registry.with_designs(designs_of(chosen.release))
     counts = [
         reading(step, name, int(rng.integers(9)))
         for step, names in enumerate(drawn.announced)
@@ -132,13 +169,16 @@ def through_everything(folder: Path, drawn: Deployment, rng: np.random.Generator
     disk.crash_at = -1
     run_in("killed")
     assert everything_in(folder / "killed") == everything_in(out)
-    decided = read_decisions(out / "decisions.jsonl", drawn.registry)
+    decided = read_decisions(out / "decisions.jsonl", registry)
     assert [each.decided.schedule for each in plan.steps] == decided[: len(plan.steps)]
     (name, *_) = Pseudonymiser.parse(PSEUDONYM_SECRET).pseudonyms(population.people[:1])
     lines = [each for each in json_lines(out / "risks.jsonl") if each["type"] == "risk"]
     own: list[dict[str, Any]] = [each for each in lines if each["person"] == name]
     assert make_report(out, priors=load_priors(out, chosen, population)).startswith("<!doctype html>")
-    found = replace(drawn, decided=decided, informed=[each["risk"] for each in own])
+    announced = drawn.announced[: len(decided)]  # a run on activations ends with the last of them
+    found = replace(drawn, announced=announced, decided=decided, informed=[each["risk"] for each in own])
+    if has_own_noise(cell):  # which no budget limits
+        found = replace(found, limit=None)
     if drawn.adversary is not None:
         found = replace(found, crowd=[each["crowd"] for each in own])
     compared, wrong = compare(found)
@@ -151,6 +191,7 @@ def audited(found: Deployment) -> int:
     compared, schedule = 0, Schedule(tuple(replace(each, windows=None) for each in found.decided))
     for adversary in (None, found.adversary):
         mistakes = min(found.settings.mistakes, found.steps - 1)
+        found = replace(found, settings=replace(found.settings, mistakes=mistakes))
         (audit,) = audit_population(found.population, schedule, mistakes, people=[0], adversary=adversary)
         window = (0, found.steps - 1)
         best = found.optimum(window, found.steps - 1, among=adversary is not None)
@@ -171,6 +212,21 @@ def test_a_handful_of_combinations_goes_through_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert check(tmp_path, 60, 12, monkeypatch)
+
+
+CELLS = [Cell(*each) for each in product(COUNTED, ADVERSARIES, DECIDED)]
+
+
+@pytest.mark.parametrize("number", some(len(CELLS)))
+def test_each_cell_of_the_matrix_goes_through_everything(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is counted, with which adversary, and who decides: a part of all cells a day, and all in four."""
+    cell, rng = CELLS[number], np.random.default_rng([62, number])
+    drawn = draw(rng, cell)
+    while not any("s0" in names for names in drawn.announced):
+        drawn = draw(rng, cell)
+    through_everything(tmp_path / "cell", drawn, rng, Disk(monkeypatch), cell)
 
 
 @pytest.mark.slow

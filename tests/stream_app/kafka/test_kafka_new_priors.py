@@ -220,7 +220,7 @@ class Topic:
         monkeypatch.setattr(person_loading, "check_topics_of", lambda *_: None)
         monkeypatch.setattr(person_loading, "records", lambda *_: [_Record(*each) for each in self.log])
         monkeypatch.setattr(person_loading, "next_decided", lambda *_: self.decided)
-        monkeypatch.setattr(person_loading, "last_risk_step", accounted)
+        monkeypatch.setattr("stream_app.kafka.deployment.log_reader.last_risk_step", accounted)
         record = "stream_app.kafka.deployment.deployment.DeploymentTopic"
         for name in ("begin", "begin_people", "begun"):
             monkeypatch.setattr(f"{record}.{name}", lambda *_: None)
