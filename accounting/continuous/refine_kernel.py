@@ -309,7 +309,7 @@ _MOST_OPERATIONS = 1 << 40  # of one person, so that sums over all people stay e
 
 # Fitted to the time of chains of 4 to 20 places, T = 4 to 20, s = 0 to 2: most of them within a factor of 2.
 LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.14
-_PER_LAW, _PER_LOOK = 14.0, 3.4  # of noised counts, by the sandwich bound
+_PER_LAW, _PER_LOOK = 14.0, 2.0  # of noised counts, by the sandwich bound
 _PER_MOVE, _PER_SOURCE, _PER_SEARCH = 2.8, 120.0, 3.0  # of noised counts
 
 

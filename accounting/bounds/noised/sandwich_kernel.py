@@ -61,7 +61,7 @@ _GUESSES = 4  # that are tried at a node
 PAST_LAWS, FEW_LAWS = 16, 8  # that a history leaves, of an audit and of a running ceiling
 PRECISION = 0.1  # of what is attained beyond the guess: how close the bound shall come
 CLOSE = 2e-4  # of success: no bound need be closer
-OPERATIONS_PER_VECTOR = 2e5  # 64 vectors take about a tenth of a second
+OPERATIONS_PER_VECTOR = 4e5  # 64 vectors take about a tenth of a second
 EXPANSIONS_PER_VECTOR = (
     4  # of one search, in each step; few searches take so many, and those that do gain most
 )
@@ -125,6 +125,7 @@ class _Tree(NamedTuple):
     is_resolved: NDArray[np.bool_]  # (G,)
     is_rare: NDArray[np.bool_]  # (G, K), the side of each sensor that is shown
     cost: NDArray[np.float64]  # (G,), of each sensor that is left
+    counted: NDArray[np.float64]  # (G,), mass that each of them counts
     shown: NDArray[np.float64]  # (T, K), how likely a place is shown
     success: NDArray[np.float64]  # (T, s + 1, K), what is won behind a place that is shown
     trail: NDArray[np.float64]  # (T, s + 1, K), completions where nobody is shown
@@ -137,6 +138,7 @@ class _Tree(NamedTuple):
     moved: NDArray[np.float64]  # (K,)
     best: NDArray[np.float64]  # (R,), what is won with each law
     best_guess: NDArray[np.int64]  # (R,), by which guess of the node
+    path: NDArray[np.int64]  # (T,), that a search finds
     gains: NDArray[np.float64]  # of the search
     completions: Completions
     memory: SearchMemory
@@ -179,6 +181,7 @@ def _new_tree(window: Window, signals: OwnSignals, laws: NDArray[np.float64], no
         np.empty(count, np.bool_),
         np.empty((count, places), np.bool_),
         np.empty(count),
+        np.empty(count),
         np.empty((steps, places)),
         np.empty((steps, mistakes + 1, places)),
         np.empty((steps, mistakes + 1, places)),
@@ -191,6 +194,7 @@ def _new_tree(window: Window, signals: OwnSignals, laws: NDArray[np.float64], no
         np.empty(places),
         np.empty(laws.shape[0]),
         np.empty(laws.shape[0], np.int64),
+        np.empty(steps, np.int64),
         new_gains(steps, mistakes, places),
         new_completions(mistakes, places),
         new_memory(window.person.chain, window.expansions, mistakes),
@@ -207,7 +211,7 @@ def _distances(signals: OwnSignals) -> NDArray[np.float64]:
     return distance
 
 
-@jit
+@bare_jit
 def _lay_out(signals: OwnSignals, node: int, tree: _Tree) -> None:
     """The evidence of a node, and which sensors it resolves."""
     evidence = tree.evidence
@@ -223,7 +227,7 @@ def _lay_out(signals: OwnSignals, node: int, tree: _Tree) -> None:
         node = above
 
 
-@jit
+@bare_jit
 def _choose_sides(  # noqa: PLR0912 - one recursion over places
     window: Window, signals: OwnSignals, tree: _Tree
 ) -> float:
@@ -265,7 +269,7 @@ def _choose_sides(  # noqa: PLR0912 - one recursion over places
     return mass
 
 
-@jit
+@bare_jit
 def _first_step(won: NDArray[np.float64], tree: _Tree) -> float:
     """What is won from the first guess on, ``won`` (s + 1, K) behind it with a genie's help."""
     m = won.shape[0] - 1
@@ -288,7 +292,7 @@ def _largest_product(law: NDArray[np.float64], value: NDArray[np.float64]) -> fl
     return top
 
 
-@jit
+@bare_jit
 def _follow_back(window: Window, b: int, tree: _Tree) -> float:
     """Add to ``tree.success`` of the steps before ``b`` what the completions of one target win there.
 
@@ -305,7 +309,7 @@ def _follow_back(window: Window, b: int, tree: _Tree) -> float:
     return _first_step(walk.before, tree)
 
 
-@jit
+@bare_jit
 def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
     window: Window, signals: OwnSignals, slack: float, tree: _Tree
 ) -> tuple[float, float]:
@@ -328,7 +332,10 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
             for x in range(places):
                 walk.value[m, x] = trail[t, m, x] * evidence[t, x]
         guess_and_be_shown(chain, slot_of(person, t - 1), Completions(walk.value, trail[t - 1], walk.top))
-    success[:] = trail
+    for b in range(steps):
+        for m in range(rows):
+            for x in range(places):
+                success[b, m, x] = trail[b, m, x]
     unshown, shown, followed = _first_step(trail[0], tree), 0.0, steps
     tree.cost[:] = 0.0
     for b in range(steps - 1, -1, -1):
@@ -380,7 +387,7 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
     return unshown, shown
 
 
-@jit
+@bare_jit
 def _take_likeliest_paths(  # noqa: PLR0912 - one recursion over places
     window: Window, signals: OwnSignals, n: int, tree: _Tree
 ) -> None:
@@ -416,7 +423,7 @@ def _take_likeliest_paths(  # noqa: PLR0912 - one recursion over places
                 g += 1
 
 
-@jit
+@bare_jit
 def _try_guess(window: Window, n: int, number: int, tree: _Tree) -> None:
     """What one guess of a node wins with each law; fills ``tree.backward``."""
     person, chain, mistakes = window.person, window.person.chain, window.mistakes
@@ -446,7 +453,7 @@ def _try_guess(window: Window, n: int, number: int, tree: _Tree) -> None:
     tree.spent[0] += float(steps * (mistakes + 1)) * chain.value.size / chain.start.shape[0]
 
 
-@jit
+@bare_jit
 def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
     window: Window, signals: OwnSignals, n: int, tree: _Tree
 ) -> None:
@@ -455,8 +462,9 @@ def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
     evidence, forward, moved, part = tree.evidence, tree.forward, tree.moved, tree.part[n]
     steps, places = evidence.shape
     part[:] = 0.0
-    tree.won[n] = tree.best.sum()
-    followed = 0.0
+    followed = tree.won[n] = 0.0
+    for r in range(tree.law.shape[0]):
+        tree.won[n] += tree.best[r]
     for number in range(tree.guesses[n]):
         moved[:] = 0.0
         is_used = False
@@ -493,17 +501,19 @@ def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
                 g += 1
         tree.spent[0] += float(steps * (mistakes + 1)) * chain.value.size / chain.start.shape[0]
     if followed > 0.0:  # of laws whose guess there was no room for, the same parts
-        part *= tree.won[n] / followed
+        scale = tree.won[n] / followed
+        for g in range(part.size):
+            part[g] *= scale
 
 
-@jit
+@bare_jit
 def _forget_guesses(tree: _Tree) -> None:
     """Nothing is won yet at the node that is looked at."""
     tree.best[:] = 0.0
     tree.best_guess[:] = -1
 
 
-@jit
+@bare_jit
 def _add_guess(n: int, guess: NDArray[np.int64], tree: _Tree) -> int:
     """Put one more guess in a node, in the place of one that no law uses if need be; -1 if it is there."""
     count = tree.guesses[n]
@@ -528,11 +538,12 @@ def _add_guess(n: int, guess: NDArray[np.int64], tree: _Tree) -> int:
             return -1
     else:
         tree.guesses[n] = count + 1
-    tree.guess[n, number] = guess
+    for t in range(guess.size):
+        tree.guess[n, number, t] = guess[t]
     return number
 
 
-@jit
+@bare_jit
 def _new_node(
     window: Window, signals: OwnSignals, parent: int, output: int, tolerance: float, tree: _Tree
 ) -> int:
@@ -544,7 +555,8 @@ def _new_node(
     tree.excess[n], tree.is_searched[n], tree.guesses[n] = 0.0, window.mistakes == 0, 0
     _lay_out(signals, n, tree)
     mass = _choose_sides(window, signals, tree)
-    counted = tree.cost.copy()
+    for g in range(signals.time.size):
+        tree.counted[g] = tree.cost[g]
     unshown, shown = _bound_by_showing(window, signals, _LIGHT * tolerance, tree)
     tree.unshown[n], tree.charge[n], tree.bound[n] = unshown, shown, min(mass, unshown + shown)
     most = 0.0
@@ -552,7 +564,7 @@ def _new_node(
         if not tree.is_resolved[g] and tree.cost[g] > most:
             most, tree.next_sensor[n] = tree.cost[g], g
     if tree.next_sensor[n] >= 0 and mass > 0.0:
-        tree.chance[n] = counted[tree.next_sensor[n]] / mass
+        tree.chance[n] = tree.counted[tree.next_sensor[n]] / mass
     moves = window.person.chain.value.size / window.person.chain.start.shape[0]
     tree.spent[0] += 3.0 * window.steps * moves  # masses there and back, and what is combined
     if window.mistakes == 0:
@@ -561,8 +573,9 @@ def _new_node(
         _forget_guesses(tree)
         if parent >= 0:
             tree.guesses[n] = tree.guesses[parent]
-            tree.guess[n] = tree.guess[parent]
             for number in range(tree.guesses[n]):
+                for t in range(window.steps):
+                    tree.guess[n, number, t] = tree.guess[parent, number, t]
                 _try_guess(window, n, number, tree)
             for number in range(tree.guesses[tree.newest[0]]):
                 new = _add_guess(n, tree.guess[tree.newest[0], number], tree)
@@ -575,7 +588,7 @@ def _new_node(
     return n
 
 
-@jit
+@bare_jit
 def _find_leaf_gain(n: int, tree: _Tree) -> None:
     """What a closer look at a leaf may gain; nothing if it has been searched and no sensor is left."""
     is_done = tree.is_searched[n] and tree.next_sensor[n] < 0
@@ -583,7 +596,7 @@ def _find_leaf_gain(n: int, tree: _Tree) -> None:
     tree.gain[n] = 0.0 if is_done or gain <= _ROUNDING else gain
 
 
-@jit
+@bare_jit
 def _search_leaf(  # noqa: PLR0912 - one loop over laws
     window: Window, signals: OwnSignals, n: int, tolerance: float, tree: _Tree
 ) -> None:
@@ -609,15 +622,17 @@ def _search_leaf(  # noqa: PLR0912 - one loop over laws
         _try_guess(window, n, number, tree)
     slack = max(_SLACK * tree.charge[n], _SLACK * (tree.unshown[n] - tree.won[n]), 0.2 * tolerance)
     before = tree.memory.spent[0]
-    found_path = np.empty(steps, np.int64)
-    total, is_cut, mass = 0.0, False, tree.place.sum()
+    total, is_cut, mass = 0.0, False, 0.0
+    for x in range(places):
+        mass += tree.place[x]
     for r in range(law.shape[0]):
-        linear, top = 0.0, 0.0
+        linear = top = own = 0.0
         for x in range(places):
+            own += law[r, x]
             less = trail[0, rows - 2, x] if rows > 1 else 0.0
             linear += law[r, x] * tree.evidence[0, x] * less
             top = max(top, law[r, x] * tree.evidence[0, x] * (trail[0, rows - 1, x] - less))
-        own_slack = 0.5 * slack * (law[r].sum() / mass + 1.0 / law.shape[0])
+        own_slack = 0.5 * slack * (own / mass + 1.0 / law.shape[0])
         if linear + top - tree.best[r] <= own_slack:
             total += linear + top
             continue
@@ -636,8 +651,8 @@ def _search_leaf(  # noqa: PLR0912 - one loop over laws
         is_cut |= found.bound - found.attained > own_slack
         total += min(found.bound, linear + top)
         if found.parent >= 0 and found.attained > tree.best[r]:
-            found_guess(tree.memory, found, found_path)
-            number = _add_guess(n, found_path, tree)
+            found_guess(tree.memory, found, tree.path)
+            number = _add_guess(n, tree.path, tree)
             if number >= 0:
                 _try_guess(window, n, number, tree)
             tree.best[r] = max(tree.best[r], found.attained)
@@ -652,7 +667,7 @@ def _search_leaf(  # noqa: PLR0912 - one loop over laws
     _find_leaf_gain(n, tree)
 
 
-@jit
+@bare_jit
 def _line(signals: OwnSignals, g: int, child: int, theta: float, tree: _Tree) -> float:
     """What the best guess of a kept output wins at another ``theta``."""
     own, won, part = signals.theta[g, tree.output[child]], tree.won[child], tree.part[child, g]
@@ -664,7 +679,7 @@ def _line(signals: OwnSignals, g: int, child: int, theta: float, tree: _Tree) ->
     return total
 
 
-@jit
+@bare_jit
 def _combine(signals: OwnSignals, n: int, tree: _Tree) -> None:
     """A node's bound, an estimate of what is won, and which output would be kept next, from its children."""
     g = tree.sensor[n]
@@ -713,7 +728,7 @@ def _combine(signals: OwnSignals, n: int, tree: _Tree) -> None:
     tree.won[n], tree.gain[n] = won, gain
 
 
-@jit
+@bare_jit
 def _keep(window: Window, signals: OwnSignals, n: int, o: int, tolerance: float, tree: _Tree) -> None:
     """Keep one more output of a node's sensor; between two that are kept it is no more than their chord."""
     g = tree.sensor[n]
@@ -735,7 +750,7 @@ def _keep(window: Window, signals: OwnSignals, n: int, o: int, tolerance: float,
         tree.child[n] = new
 
 
-@jit
+@bare_jit
 def _resolve(window: Window, signals: OwnSignals, n: int, tolerance: float, tree: _Tree) -> None:
     """Resolve one more sensor behind a leaf: its outermost outputs, and those beyond which is little."""
     g = tree.next_sensor[n]
@@ -756,7 +771,7 @@ def _resolve(window: Window, signals: OwnSignals, n: int, tolerance: float, tree
             _keep(window, signals, n, o, tolerance, tree)
 
 
-@jit
+@bare_jit
 def _grow(window: Window, signals: OwnSignals, limits: Limits, guess: float, tree: _Tree) -> None:
     """Grow the tree until bound and won are close, where a closer look gains most first."""
     root, tolerance = 0, limits.close
@@ -1062,7 +1077,7 @@ def sandwich_success(
     return min(1.0, tree.bound[0] * (1.0 + _ROUNDING)), tree.won[0], tree.spent[0]
 
 
-@jit
+@bare_jit
 def _won_with_sum(tree: _Tree, number: int, mistakes: int) -> float:
     """What one of the root's guesses wins whatever the law."""
     won, first = 0.0, tree.guess[0, number, 0]

@@ -701,7 +701,7 @@ def search(
     return Found(bound, attained, best_parent, best_guess)
 
 
-@jit
+@bare_jit
 def found_guess(memory: SearchMemory, found: Found, guesses: NDArray[np.int64]) -> None:
     """Fill ``guesses`` (steps searched,) with the guess that attains what was found; 0s if nothing is won."""
     guesses[:] = 0

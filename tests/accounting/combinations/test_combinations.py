@@ -45,6 +45,12 @@ def test_no_adversary_beats_a_ceiling_or_a_limit_in_many_combinations() -> None:
     assert min(found.values()) and len(found) > 15
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_no_adversary_beats_a_ceiling_or_a_limit_in_ten_thousand_combinations() -> None:
+    check(randoms(42, 10_000))
+
+
 # A window of steps in the crowd.
 
 MOVES = np.array([[0.6, 0.2, 0.2], [0.3, 0.5, 0.2], [0.2, 0.3, 0.5]])
