@@ -32,8 +32,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-import llvmlite  # type: ignore[import-untyped]
-import llvmlite.binding as llvm
+import llvmlite.binding  # type: ignore[import-untyped]
 import numba
 
 from models.numerics.compiling import announce_damaged
@@ -59,9 +58,7 @@ def needs() -> dict[str, str]:
         "llvmlite": llvmlite.__version__,
         "python": f"{sys.implementation.cache_tag}{sys.abiflags}",
         "system": sysconfig.get_platform(),
-        "cpu": CPU
-        if platform.machine() == "x86_64"
-        else f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features()}",
+        "cpu": CPU if platform.machine() == "x86_64" else llvmlite.binding.get_host_cpu_name(),
         "svml": str(numba.config.USING_SVML),  # type: ignore[attr-defined]
     }
 
