@@ -74,6 +74,7 @@ def sum_and_max_of_products(
     return total, best
 
 
+_1 = np.uint64(1)
 SAFE_PRODUCT = 1e-290
 """Products above this keep all their digits (the smallest normal double is 2.2e-308)."""
 
@@ -150,15 +151,20 @@ def new_recursion(steps: int, places: int) -> Recursion:
 @bare_jit
 def predict_sparse(chain: ChainView, slot: int, work: Recursion, step: int) -> None:
     """Move belief and the scores of ``step`` by the matrix of ``slot``, into next belief and score."""
-    for y in range(chain.places.size):
-        total = 0.0
-        best = 0.0
-        for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
-            x = chain.row[j]
-            total += work.belief[x] * chain.value[j]
-            best = max(best, work.scores[step, x] * chain.value[j])
+    row, value, belief, score = chain.row, chain.value, work.belief, work.scores[step]
+    column = chain.column_start[slot]
+    first = np.uint64(column[0])
+    for y in range(np.uint64(chain.places.size)):
+        last = np.uint64(column[y + _1])
+        total = best = 0.0
+        for j in range(first, last):
+            x = np.uint64(row[j])
+            total += belief[x] * value[j]
+            candidate = score[x] * value[j]
+            best = candidate if candidate > best else best
         work.next_belief[y] = total
         work.next_score[y] = best
+        first = last
 
 
 @bare_jit
@@ -179,27 +185,26 @@ def condition(places: NDArray[np.int32], observed: Observed, step: int, work: Re
 
     A total of zero means that the observation is impossible; nothing is divided then.
     """
-    total = 0.0
-    best = 0.0
+    labels, likelihood, size = observed.labels[step], observed.likelihood[step], np.uint64(places.size)
+    next_belief, next_score = work.next_belief, work.next_score
+    total = best = 0.0
     lowest = np.inf
-    for y in range(places.size):
-        weight = observed.likelihood[step, observed.labels[step, places[y]]]
-        belief = work.next_belief[y] * weight
-        score = work.next_score[y] * weight
-        if belief > 0.0:
-            lowest = min(lowest, belief, score)
-        elif weight > 0.0 and work.next_belief[y] > 0.0:
-            lowest = 0.0
-        work.next_belief[y] = belief
-        work.next_score[y] = score
+    for y in range(size):
+        weight = likelihood[np.uint64(labels[np.uint64(places[y])])]
+        before = next_belief[y]
+        belief, score = before * weight, next_score[y] * weight
+        least = belief if belief < score else score  # zero for a place that is possible: it underflowed
+        is_possible = weight > 0.0 and before > 0.0
+        lowest = least if is_possible and least < lowest else lowest
+        next_belief[y], next_score[y] = belief, score
         total += belief
-        best = max(best, score)
+        best = score if score > best else best
     if total == 0.0 or best == 0.0:
         return Scale(0.0, 0.0, lowest)
-    inverse = 1.0 / total
-    for y in range(places.size):
-        work.belief[y] = work.next_belief[y] * inverse
-        work.scores[step, y] = work.next_score[y] / best
+    inverse, scores = 1.0 / total, work.scores[step]
+    for y in range(size):
+        work.belief[y] = next_belief[y] * inverse
+        scores[y] = next_score[y] / best
     return Scale(total, best, lowest / max(total, best, 1.0))
 
 
@@ -238,23 +243,21 @@ def filter_steps(person: LocalChain, smallest: float, observed: Observed, work: 
 @inline
 def best_predecessor(chain: ChainView, slot: int, scores: NDArray[np.float64], step: int, place: int) -> int:
     """The place of ``step`` one best comes from to reach ``place``; ties at the lowest index."""
-    best = -1.0
-    chosen = 0
-    for j in range(chain.column_start[slot, place], chain.column_start[slot, place + 1]):
-        candidate = scores[step, chain.row[j]] * chain.value[j]
-        if candidate > best:
-            best = candidate
-            chosen = chain.row[j]
+    best, chosen, column = -1.0, 0, chain.column_start[slot]
+    for j in range(np.uint64(column[np.uint64(place)]), np.uint64(column[np.uint64(place + 1)])):
+        candidate = scores[step, np.uint64(chain.row[j])] * chain.value[j]
+        chosen = chain.row[j] if candidate > best else chosen
+        best = candidate if candidate > best else best
     return chosen
 
 
 @inline
 def likeliest_end(scores: NDArray[np.float64], last: int, places: int) -> int:
     """The place with the largest score in step ``last``; ties at the lowest index."""
-    best = 0
+    best, top = 0, scores[last, 0]
     for x in range(1, places):
-        if scores[last, x] > scores[last, best]:
-            best = x
+        score = scores[last, np.uint64(x)]
+        best, top = (x, score) if score > top else (best, top)
     return best
 
 

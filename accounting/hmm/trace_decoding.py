@@ -212,30 +212,31 @@ def _spread(chain: ChainView, slot: int, work: LaneWork) -> None:
 
     One loop over all entries: loops over columns of a few entries each would be mispredicted at every end.
     """
-    places = chain.places.size
-    first = chain.column_start[slot, 0]
-    entries = chain.column_start[slot, places] - first
-    for j in range(places * WIDTH):
+    places, column = chain.places.size, chain.column_start[slot]
+    first = np.uint64(column[0])
+    entries = np.uint64(column[places]) - first
+    for j in range(np.uint64(places * WIDTH)):
         work.matrix[j] = 0.0
-    for j in range(entries + 1):
+    for j in range(entries):
         work.turns[j] = 0
     for y in range(1, places):
-        work.turns[chain.column_start[slot, y] - first] += 1
+        work.turns[np.uint64(column[np.uint64(y)]) - first] += 1
     y = 0
     for j in range(entries):
         y += work.turns[j]
-        work.matrix[chain.row[first + j] * WIDTH + y] = chain.value[first + j]
+        work.matrix[np.uint64(chain.row[first + j] * WIDTH + y)] = chain.value[first + j]
 
 
 @inline
 def _weigh_places(places: NDArray[np.int32], observed: Observed, work: LaneWork) -> None:
     """How likely each step's observation is at each place."""
-    labels, likelihood = observed.labels, observed.likelihood
-    for step in range(labels.shape[0]):
-        for y in range(places.size):
-            work.weights[step, y] = likelihood[step, labels[step, places[y]]]
-        for y in range(places.size, WIDTH):
-            work.weights[step, y] = 0.0
+    size = np.uint64(places.size)
+    for step in range(observed.labels.shape[0]):
+        labels, likelihood, weights = observed.labels[step], observed.likelihood[step], work.weights[step]
+        for y in range(size):
+            weights[y] = likelihood[np.uint64(labels[np.uint64(places[y])])]
+        for y in range(size, np.uint64(WIDTH)):
+            weights[y] = 0.0
 
 
 @inline

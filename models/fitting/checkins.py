@@ -184,8 +184,9 @@ def _collect(path: Path, batches: Iterator[_Batch], on_bad_row: OnBadRow) -> Che
             raise CheckinError(f"row {row} of {path} must be a check-in", reason, "correct or reject it")
         good.append(batch)
         rejected.extend(batch.rejected)
-    users, times, locations = ([batch[column] for batch in good] for column in range(3))
-    return _coded(users, np.concatenate([np.empty(0, np.int64), *times]), locations, tuple(rejected))
+    users, locations = [batch.users for batch in good], [batch.locations for batch in good]
+    times = np.concatenate([np.empty(0, np.int64), *(batch.times for batch in good)])
+    return _coded(users, times, locations, tuple(rejected))
 
 
 def _csv_rows(path: Path) -> Iterator[_Batch]:
@@ -338,8 +339,8 @@ def _codes(parts: Sequence[Sequence[str] | pa.StringArray]) -> tuple[NDArray[np.
     """Codes of values, and the names they stand for."""
     import pyarrow as pa
 
-    coded = pa.chunked_array([pa.array(part, pa.string()) for part in parts], pa.string()).combine_chunks()
-    coded = coded.dictionary_encode()
+    texts: Any = pa.chunked_array([pa.array(part, pa.string()) for part in parts], pa.string())
+    coded = texts.combine_chunks().dictionary_encode()
     found = coded.dictionary.to_pylist()
     order = sorted(range(len(found)), key=lambda number: _by_number(found[number]))
     code = np.empty(len(found), dtype=np.int32)
