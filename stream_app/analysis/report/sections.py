@@ -130,7 +130,7 @@ def record_rows(log: RunLog) -> Rows:
         changed = "".join(f"{each.words}; " for each in changes)
         yield (
             f"{entry.step:,}",
-            entry.at.replace("T", " ").replace("Z", " UTC"),
+            entry.at,
             entry.by,
             entry.reason or ("begun" if entry.kind == "begun" else "no promise was weakened"),
             f"{changed}{whole_rule_in_words(limit)}; "

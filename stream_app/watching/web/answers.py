@@ -270,7 +270,9 @@ _REFUSALS = {
 }
 
 
-UNREADABLE = "The run's records cannot be read: `tallyguard verify` says what is wrong with them."
+UNREADABLE = (
+    "The run's records cannot be read now: `tallyguard verify` says whether anything is wrong with them."
+)
 
 
 class WebAnswer(NamedTuple):
@@ -412,7 +414,7 @@ def _verdict(answer: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
     """The answer; that there is none where records cannot be read."""
     try:
         return answer()
-    except TallyguardError as error:
+    except (TallyguardError, OSError) as error:
         logger.warning("the page has no answer: %s", error)
         nothing = dict.fromkeys(("rule", "change", "covers"), "–")
         return {"state": "not shown", "sentence": UNREADABLE, **nothing, "record": None, "steps": 0}

@@ -39,6 +39,7 @@ from stream_app.watching.web.answers import (
     PEOPLE_PATHS,
     PLAN_PATHS,
     TAKE,
+    UNREADABLE,
     Planner,
     Site,
     WebAnswer,
@@ -385,8 +386,9 @@ class _Requests:
         if path == _ANSWER:
 
             def closed() -> object:
-                status = site.board.read()
-                return status.next_step, status.phase
+                status, last = site.board.read(), self._verdicts.get(id(site), {})
+                is_unread = last.get("sentence") == UNREADABLE  # perhaps not written yet: look again
+                return object() if is_unread else (status.next_step, status.phase)
 
             return SharedAnswer(lambda: respond(path, "", site), closed, self._reading)
         version = object if path == "/metrics" else lambda: self._version(site)

@@ -201,6 +201,7 @@ def test_every_place_says_which_counts_left_no_guarantee(deployment: Path) -> No
     assert f"No differential privacy guarantee: {reason}." in said
     ledger = command("ledger", out, "--config", config)
     assert f"add or remove one person: no guarantee. {reason}" in " ".join(ledger.split())
+    assert ledger.split().count("none") == 1, "all of the unit, or none of it; no epsilon is none"
     command("report", out, "--output", deployment / "report.html")
     report = (deployment / "report.html").read_text()
     assert f" all together no guarantee: {reason} no factor: nothing is promised " in text_of_page(report)
