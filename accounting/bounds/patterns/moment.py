@@ -112,6 +112,7 @@ def bound_by_pattern(
 MOST_OPERATIONS = 4e9  # a few seconds of one core
 MOST_FRONTIER_OPERATIONS = 1e9  # at most; a second or so of one core
 _MOST_BESIDE_FRONTIER = 2e7  # operations where the frontier bound, which is the lower one, is computed too
+_ENOUGH_VECTORS = 16
 MOST_ENTRIES = 1 << 25  # 256 MiB
 LEAST_PATTERN = 1e-9  # patterns less likely than this are counted as success
 
@@ -195,12 +196,12 @@ class HitMoments:
 def hit_moments(question: Question) -> HitMoments | None:
     """Segment polynomials of the raw schedule, of the usable order; None where order 1 is too expensive.
 
-    Where the frontier bound has vectors, it is the lower one: then only so much work is done as leaves small
-    horizons their whole order.
+    Where the frontier bound has vectors enough, it is the lower one: then only so much work is done as leaves
+    small horizons their whole order.
     """
     exposure = question.exposure
     vectors = affordable_vectors(Size.of(exposure), question.mistakes, question.effort.vectors)
-    most = _MOST_BESIDE_FRONTIER if vectors else MOST_OPERATIONS
+    most = _MOST_BESIDE_FRONTIER if vectors >= _ENOUGH_VECTORS else MOST_OPERATIONS
     order = usable_order(exposure, question.mistakes, question.effort, most)
     if order == 0:
         return None
