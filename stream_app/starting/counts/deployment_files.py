@@ -165,7 +165,8 @@ def dependence(
     rows = []
     for habits in ALTERNATIVES:
         population = assumed_population(habits, places, step_seconds)
-        accountant = ContinuousAccountant(population, replace(horizon, operations=OPERATIONS))
+        first_look = replace(horizon, operations=OPERATIONS, vectors=4)  # closer ones take half a minute
+        accountant = ContinuousAccountant(population, first_look)
         figures = []
         for step in steps:
             accountant.apply(step)
