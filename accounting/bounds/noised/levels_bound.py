@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_bound import MOST_PLACES, laws_through_noise
+from accounting.bounds.noised.sandwich_kernel import FEW_LAWS
 from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.patterns.frontier_bound import affordable_completions
 from accounting.bounds.patterns.frontier_kernel import SEQUENCES, frontier_of, noised_effort
@@ -47,7 +48,7 @@ def levels_success(
     if exposure.place_count > MOST_PLACES:  # what exact counts before the window would leave
         laws, shown = history_laws(exposure.person, hits[:first], marginal[:first], vectors)
     else:
-        laws, left_out = laws_through_noise(seen, first)
+        laws, left_out = laws_through_noise(seen, first, min(vectors, FEW_LAWS))
     channels = own_channels(chain, hits[first:], marginal[first:], steps, first, SEQUENCES * vectors)
     person = LocalChain(chain, marginal[first], exposure.slot(first))
     sequences = prod(channels.size.tolist())

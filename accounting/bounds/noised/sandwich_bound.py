@@ -70,7 +70,7 @@ def sandwich_in_log(
     if nodes == 0:
         return None
     chain, marginal = exposure.chain, seen.marginal
-    laws, past_left_out = laws_through_noise(seen, first)
+    laws, past_left_out = laws_through_noise(seen, first, PAST_LAWS)
     person = LocalChain(chain, marginal[first], exposure.slot(first))
     expansions = EXPANSIONS_PER_VECTOR * vectors * size.steps
     total = past_left_out + sum(each.rays.left_out for each in own)
@@ -80,7 +80,7 @@ def sandwich_in_log(
     return float(min(1.0, total))
 
 
-def laws_through_noise(exposure: Exposure, first: int) -> tuple[NDArray[np.float64], float]:
+def laws_through_noise(exposure: Exposure, first: int, most: int) -> tuple[NDArray[np.float64], float]:
     """The laws (R, K) of the place in step ``first`` that few outputs of each count before it leave.
 
     And the probability of outputs that they leave out, which is to be added to a bound.
@@ -92,7 +92,7 @@ def laws_through_noise(exposure: Exposure, first: int) -> tuple[NDArray[np.float
         for each in _own_signals(exposure, t)
     ]
     past = _arrays(few, exposure.place_count)
-    laws = history_laws(exposure.person, past, marginal[:1], first, marginal, PAST_LAWS)
+    laws = history_laws(exposure.person, past, marginal[:1], first, marginal, most)
     return laws, float(sum(each.rays.left_out for each in few))
 
 
