@@ -8,7 +8,9 @@ from math import prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.noised.sandwich_bound import MOST_PLACES, laws_through_noise
+from accounting.bounds.noised.sandwich_bound import MOST_PLACES
+from accounting.bounds.noised.sandwich_kernel import FEW_LAWS
+from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
 from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.patterns.frontier_bound import affordable_completions
 from accounting.bounds.patterns.frontier_kernel import SEQUENCES, frontier_of, noised_effort
@@ -16,7 +18,7 @@ from accounting.bounds.patterns.raw_success_kernel import Outside, history_laws
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_step
-from accounting.exposure.step_information.likelihood_levels import own_channels
+from accounting.exposure.step_information.likelihood_levels import own_channels, own_signals
 from models.priors.chain import LocalChain
 
 _MOST_OPERATIONS = 2e9  # some seconds of one core
@@ -47,14 +49,19 @@ def levels_success(
     if exposure.place_count > MOST_PLACES:  # what exact counts before the window would leave
         laws, shown = history_laws(exposure.person, hits[:first], marginal[:first], vectors)
     else:
-        laws, left_out = laws_through_noise(seen, first)
+        before, left_out = own_signals(chain, hits[:first], marginal[:first], steps, 0, True)
+        most = min(vectors, FEW_LAWS)
+        laws = history_laws_through_noise(exposure.person, before, marginal[:1], first, marginal, most)
     channels = own_channels(chain, hits[first:], marginal[first:], steps, first, SEQUENCES * vectors)
     person = LocalChain(chain, marginal[first], exposure.slot(first))
     sequences = prod(channels.size.tolist())
     shown_once = affordable_completions(size, mistakes, 2 * wanted, sequences)
-    effort = noised_effort(vectors, shown_once)
     outside = Outside(laws, shown, ends)
-    found = frontier_of(person, channels, marginal[first:], mistakes, outside, effort)
+    # A search that is cut short may do better without lowered completions, as running ceilings search.
+    found = min(
+        frontier_of(person, channels, marginal[first:], mistakes, outside, noised_effort(vectors, each))
+        for each in {-1, shown_once}
+    )
     return float(min(1.0, found + left_out))
 
 

@@ -64,36 +64,23 @@ def sandwich_in_log(
     vectors = min(wanted, affordable_vectors(size, mistakes, max(wanted, 1)))
     if seen.is_raw or vectors == 0 or exposure.place_count > MOST_PLACES:
         return None
-    own = [each._replace(step=t - first) for t in range(first, last + 1) for each in _own_signals(seen, t)]
+    signals = [each for t in range(last + 1) for each in _own_signals(seen, t)]
+    past = [each for each in signals if each.step < first]
+    own = [each._replace(step=each.step - first) for each in signals if each.step >= first]
     arrays, operations = _arrays(own, size.places), OPERATIONS_PER_VECTOR * vectors
     nodes = affordable_nodes(arrays, size.steps, size.places, mistakes, size.moves, operations)
     if nodes == 0:
         return None
     chain, marginal = exposure.chain, seen.marginal
-    laws, past_left_out = laws_through_noise(seen, first)
+    few = [_with_few_outputs(each, float(marginal[each.step][each.cover].sum())) for each in past]
+    laws = history_laws(exposure.person, _arrays(few, size.places), marginal[:1], first, marginal, PAST_LAWS)
     person = LocalChain(chain, marginal[first], exposure.slot(first))
     expansions = EXPANSIONS_PER_VECTOR * vectors * size.steps
-    total = past_left_out + sum(each.rays.left_out for each in own)
+    total = sum(each.rays.left_out for each in (*few, *own))
     for end in ends:
         question = Window(person, size.steps, end, mistakes, expansions, operations / len(ends))
         total += sandwich_success(question, arrays, laws, Limits(PRECISION, CLOSE, nodes, 1.0))[0]
     return float(min(1.0, total))
-
-
-def laws_through_noise(exposure: Exposure, first: int) -> tuple[NDArray[np.float64], float]:
-    """The laws (R, K) of the place in step ``first`` that few outputs of each count before it leave.
-
-    And the probability of outputs that they leave out, which is to be added to a bound.
-    """
-    marginal = exposure.marginal
-    few = [
-        _with_few_outputs(each, float(marginal[t][each.cover].sum()))
-        for t in range(first)
-        for each in _own_signals(exposure, t)
-    ]
-    past = _arrays(few, exposure.place_count)
-    laws = history_laws(exposure.person, past, marginal[:1], first, marginal, PAST_LAWS)
-    return laws, float(sum(each.rays.left_out for each in few))
 
 
 def _with_few_outputs(signal: _Signal, chance: float) -> _Signal:
