@@ -335,10 +335,9 @@ class SensorRelease:
     def accounted(self) -> Mechanism:
         """The mechanism for accountants: all values that the sensor may publish of the step together.
 
-        Each value counts one person as often as the sensor can. :class:`~models.exceptions.MechanismError`
-        for noise that several values share where there may be corrections or repeated counts;
-        :class:`~models.exceptions.ScheduleError` for a count of a window, which first has to be converted to
-        single steps (:mod:`models.releases.fine_steps`).
+        Each value counts one person as often as the sensor can. :class:`~models.exceptions.ScheduleError` for
+        a count of a window, which first has to be converted to single steps
+        (:mod:`models.releases.fine_steps`).
         """
         if self.sensor.window is not None:
             raise ScheduleError(
