@@ -24,7 +24,7 @@ import numpy as np
 
 from accounting.hmm.decoding import People, decode_people, smallest_entries
 from accounting.hmm.trace_decoding import DecodedArrays, Observations
-from benchmarks.archive import SENSORS, read_by_polars, write_archive
+from benchmarks.archive import SENSORS, read_by_polars, write_archive, write_by_polars, write_ours
 from benchmarks.engine_run import SEED, draw_population, write_messages
 from benchmarks.forward_viterbi import LOCATIONS, STEPS
 from benchmarks.harness import rate, show, times
@@ -43,7 +43,7 @@ from models.priors import Lists, Moves, Population
 from stream_app.embedded import RunOptions, run
 from stream_app.setup.sections import FilesMap
 from stream_app.setup.settings import Settings
-from stream_app.starting.connect import read_archive, resolved_map, write_counts
+from stream_app.starting.connect import read_archive, resolved_map
 
 TURNS = 7
 
@@ -151,18 +151,11 @@ def archive_rows() -> Iterator[Row]:
         path, messages = Path(folder) / "archive.csv", Path(folder) / "messages.jsonl"
         rows = write_archive(path, SENSORS, days=90)
 
-        def write() -> None:
-            renamed = read_by_polars(path).select(
-                sensor="Sensor_Name", time="Date_Time", count="Hourly_Counts"
-            )
-            renamed.write_ndjson(messages)
-
-        def write_ours() -> None:
-            messages.unlink(missing_ok=True)
-            write_counts(messages, read_archive([path], mapping))
-
-        runs = {"read": lambda: read_archive([path], mapping), "write": write_ours}
-        theirs = {"polars read": partial(read_by_polars, path), "polars write": write}
+        runs = {"read": lambda: read_archive([path], mapping), "write": partial(write_ours, path, messages)}
+        theirs = {
+            "polars read": partial(read_by_polars, path),
+            "polars write": partial(write_by_polars, path, messages),
+        }
         rates = in_turns({**runs, **theirs}, rows)
     yield Row(
         "archive, rows to counts by step", "polars, cells and times", rates["polars read"], rates["read"]

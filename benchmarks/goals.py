@@ -253,31 +253,18 @@ def calibration() -> Iterator[Row]:
 
 def archives() -> Iterator[Row]:
     """A quarter of hours of sixty sensors to messages, and check-ins to priors, beside polars."""
-    from benchmarks.archive import SENSORS, read_by_polars, write_archive
+    from benchmarks.archive import SENSORS, write_archive, write_by_polars, write_ours
     from benchmarks.peers.streaming import fit_by_polars, write_checkins
     from models.fitting import FitOptions, fit_priors, read_checkins
     from models.prior_files import save_population
-    from stream_app.setup.sections import FilesMap
-    from stream_app.starting.connect import read_archive, resolved_map, write_counts
 
-    mapping = resolved_map(FilesMap(preset="melbourne"))
     with tempfile.TemporaryDirectory() as folder:
         path, messages, checkins = (
             Path(folder) / name for name in ("archive.csv", "messages.jsonl", "rows.parquet")
         )
         rows = write_archive(path, SENSORS, days=90)
-
-        def write() -> None:
-            renamed = read_by_polars(path).select(
-                sensor="Sensor_Name", time="Date_Time", count="Hourly_Counts"
-            )
-            renamed.write_ndjson(messages)
-
-        def write_ours() -> None:
-            messages.unlink(missing_ok=True)
-            write_counts(messages, read_archive([path], mapping))
-
-        found = taken({"ours": write_ours, "polars": write})
+        own, polars = (partial(each, path, messages) for each in (write_ours, write_by_polars))
+        found = taken({"ours": own, "polars": polars})
         yield Row(
             "archive to messages, a row",
             found["ours"] / rows,
