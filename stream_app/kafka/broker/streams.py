@@ -31,7 +31,7 @@ from stream_app.kafka.broker.clients import answering_servers
 from stream_app.kafka.broker.connection import Connection
 
 _LOGGER = logging.getLogger("faust")  # what Faust says is a library's
-_REQUEST_SECONDS = 40.0
+_REQUEST_SECONDS = 20.0  # a broker that was cut off may be asked twice before kafka.stall_seconds are over
 _WAIT_MILLISECONDS = 500
 _FETCHED_RECORDS = 2000
 _FETCHED_BYTES = 2**20  # a larger record comes alone
