@@ -62,9 +62,7 @@ PAST_LAWS, FEW_LAWS = 16, 8  # that a history leaves, of an audit and of a runni
 PRECISION = 0.1  # of what is attained beyond the guess: how close the bound shall come
 CLOSE = 2e-4  # of success: no bound need be closer
 OPERATIONS_PER_VECTOR = 4e5  # 64 vectors take about a tenth of a second
-EXPANSIONS_PER_VECTOR = (
-    4  # of one search, in each step; few searches take so many, and those that do gain most
-)
+EXPANSIONS_PER_VECTOR = 4  # of one search, in each step; the few that take so many gain most
 _MOST_NODES, _MOST_ENTRIES = 8192, 1 << 22  # of a tree, and of what is kept of all nodes
 _FEWEST_NODES = 16
 BY_SANDWICH = 64
