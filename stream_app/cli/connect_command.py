@@ -164,7 +164,6 @@ def sensorthings(
         for sensor in written.silent:
             say(
                 f"Nothing is released of {sensor!r}, which [connect.sensorthings.releases] names.",
-                markup=False,
             )
 
 
@@ -410,7 +409,7 @@ def _print_summary(found: CountTable, output: Path, config: Path | None) -> None
     )
     print_sensors(found)
     for remark in found.remarks:
-        say(f"  {remark}", markup=False)  # it may name a table: [connect.files]
+        say(f"  {remark}")  # it may name a table: [connect.files]
     settings = f"--config {config} " if config else ""
     if output.suffix.lower() == MESSAGES:
         lines = [f"run {settings}--input {output} --output out", f"produce {settings}--input {output}"]

@@ -96,7 +96,7 @@ def print_report(console: Console, report: DemoReport) -> None:
     """The summary for people, in 80 columns."""
     _print_question(console, report)
     if report.warning:
-        console.print(f"\n[bold]Warning[/]: {report.warning}.")
+        console.print(f"\nWarning: {report.warning}.", style="bold")
     _print_exposed(console, report)
     _print_ways_of_life(console, report)
     _print_alternatives(console, report)
@@ -104,6 +104,8 @@ def print_report(console: Console, report: DemoReport) -> None:
 
 
 def _print_question(console: Console, report: DemoReport) -> None:
+    from rich.text import Text
+
     from stream_app.watching.wording import DISTANCE
 
     how_many = f"at least {report.horizon_steps - report.mistakes}" if report.mistakes else "each"
@@ -117,11 +119,12 @@ person's habits and where everybody else is, tell where that person was in
 {how_many} of the last {report.horizon_steps} hours?
 """,
         soft_wrap=True,
+        markup=True,
     )
     table = new_table(show_header=False)
     for each in headline:
         table.add_row(
-            f"[bold]{each.label}[/]",
+            Text(each.label, "bold"),
             each.shown,
             _HEADLINE_WORDS[each.kind.name].format(condition=each.condition),
         )
@@ -208,10 +211,9 @@ def _table(
 
 def _print_next(console: Console, report: DemoReport) -> None:
     files, command = report.scenario, own_command()
+    console.print("Where to look next\n", style="bold")
     console.print(
-        f"""[bold]Where to look next[/]
-
-The report to read or file: {files.report}
+        f"""The report to read or file: {files.report}
 What the public sees: {files.output}/releases.jsonl
 Risks by pseudonym, whenever somebody crosses a threshold: {files.output}/risks.jsonl
 Change {files.settings} (more noise?) and run the same messages again, under another name:

@@ -31,5 +31,5 @@ def explain(
         return
     console = stdout()
     for entry in entries:
-        console.print(f"[bold]{entry.heading}[/]")
-        console.print(f"  {entry.meaning}\n  More: docs/{entry.page}\n", markup=False)
+        console.print(entry.heading, style="bold")
+        console.print(f"  {entry.meaning}\n  More: docs/{entry.page}\n")

@@ -95,7 +95,7 @@ def export(
     say(f"{stated}: {found.ceiling['condition']}.")
     if found.verdict["answer"] == "no":
         stdout().print("The verdict on this run is No: publishing these files breaks its rule.")
-    say(f"May this be published? {found.verdict['sentence']}", markup=False)
+    say(f"May this be published? {found.verdict['sentence']}")
 
 
 def _levels(given: list[str] | None) -> list[Level] | None:

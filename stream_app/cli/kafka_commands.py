@@ -526,7 +526,7 @@ def replay(
             f"{result.missing:,} missing, {result.different:,} different"
         )
         for line in result.examples:
-            stdout().print(line, markup=False)
+            stdout().print(line)
     if not result.is_same:
         raise SystemExit(1)
 
@@ -563,8 +563,8 @@ def list_letters(
         return
     for each in found:
         letter = each.letter
-        stdout().print(f"{each.offset:>6}  {letter.reason}  {letter.source}", markup=False)
-        stdout().print(f"        {letter.payload}\n        {letter.hint}", markup=False)
+        stdout().print(f"{each.offset:>6}  {letter.reason}  {letter.source}")
+        stdout().print(f"        {letter.payload}\n        {letter.hint}")
     counts = Counter(each.letter.reason.value for each in found)
     summary = ", ".join(f"{count} {name}" for name, count in counts.most_common())
     stdout().print(f"{len(found)} dead letters{': ' if found else ''}{summary}")
@@ -603,4 +603,4 @@ def resubmit(
         return
     stdout().print(f"{report.sent} sent again, {len(report.left)} left")
     for offset, why in report.left.items():
-        stdout().print(f"{offset:>6}  {why}", markup=False)
+        stdout().print(f"{offset:>6}  {why}")

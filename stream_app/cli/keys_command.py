@@ -38,7 +38,7 @@ def create(
     from models.keys import NoiseKey
 
     NoiseKey.create(file)
-    stdout().print(f"{file} has a new noise key. Keep a copy in a safe place.", markup=False)
+    stdout().print(f"{file} has a new noise key. Keep a copy in a safe place.")
 
 
 @keys.command()
@@ -80,10 +80,9 @@ def advance(
         print_json({"file": str(done.file), "epoch": done.epoch, "first_step": done.first_step})
         return
     if done.first_step is None:
-        stdout().print(f"{done.file} has the key of epoch {done.epoch}.", markup=False)
+        stdout().print(f"{done.file} has the key of epoch {done.epoch}.")
         stdout().print("Start the release worker with it, once with --accept-changes.")
     else:
         stdout().print(
             f"{done.file} has the key of epoch {done.epoch}, for steps from {done.first_step} on.",
-            markup=False,
         )

@@ -207,7 +207,7 @@ def _for_accuracy(
         return
     _print_choices(found, wanted, sigmas)
     if write is not None:
-        say(f"The schedule with this noise is in {write}.", markup=False)
+        say(f"The schedule with this noise is in {write}.")
 
 
 def _print_choices(

@@ -64,7 +64,7 @@ def serve(
         sites.append(site)
         readers += [] if reader is None else [reader]
         if source.missing is not None:
-            say(f"{name}: without single people: {source.missing}", markup=False)
+            say(f"{name}: without single people: {source.missing}")
     with ExitStack() as stack, stop_on_signals() as request:
         server = stack.enter_context(WebServer(listening_socket(own.listen or "127.0.0.1:0"), *sites))
         follower = Follower(readers)
@@ -72,10 +72,10 @@ def serve(
         stack.callback(follower.close)
         server.has_answers.wait(_ANSWER_SECONDS)
         if given is None:
-            say(f"Open {server.address}#token={token}", markup=False)
+            say(f"Open {server.address}#token={token}")
             say("The token in it shows people and takes plans; it ends with this command (Ctrl-C).")
         else:
-            say(f"Open {server.address}; people and plans need the page_token of the settings.", markup=False)
+            say(f"Open {server.address}; people and plans need the page_token of the settings.")
         while not request.is_set:
             select([request.wake], [], [])
 

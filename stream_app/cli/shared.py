@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
     from rich.table import Table
+    from rich.text import Text
 
     from accounting.exposure.crowd import CrowdAdversary
     from models.mechanisms import Designs
@@ -217,15 +218,15 @@ NAME = "tallyguard"
 
 
 def stdout() -> Console:
-    """Where results go."""
+    """Where results go, as they are: a name of a sensor or table may have brackets or colons."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, markup=False, emoji=False)
 
 
-def say(sentence: str, *, markup: bool = True) -> None:
+def say(sentence: str | Text) -> None:
     """Print a sentence on stdout, however long: the terminal breaks it where it must."""
-    stdout().print(sentence, soft_wrap=True, markup=markup)
+    stdout().print(sentence, soft_wrap=True)
 
 
 def new_table(**style: Any) -> Table:
@@ -263,7 +264,7 @@ def stderr() -> Console:
     """Where progress, logs and errors go."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def own_command() -> str:
@@ -280,9 +281,12 @@ def print_json(document: object) -> None:
 
 def say_findings(findings: Iterable[Finding]) -> None:
     """What was checked, a line each, and what to do where something is wrong."""
-    marks = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "problem": "[red]problem[/]"}
+    from rich.text import Text
+
+    colours = {"ok": "green", "warning": "yellow", "problem": "red"}
     for finding in findings:
-        say(f"{marks[finding.level]} [bold]{finding.subject}[/]: {finding.sentence}")
+        mark = f"{finding.level:7}", colours[finding.level]
+        say(Text.assemble(mark, " ", (finding.subject, "bold"), f": {finding.sentence}"))
         if finding.remedy:
             say(f"        {finding.remedy}")
 

@@ -88,20 +88,20 @@ def verify(
         said = [(each, [change.words for change in own]) for each, own in changes if each.kind != "ended"]
         for each, words_of in [*said, *((each, [change_in_words(each) or ""]) for each in people)]:
             why = f": {each.reason}" if each.reason else ""
-            say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}", markup=False)
+            say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}")
             for line in words_of:
-                say(f"  {line}", markup=False)
+                say(f"  {line}")
         if run is not None and not are_plans:
             words = checked.in_words()
             say(f"{words[:1].upper()}{words[1:]}.")
             if checked.entries and last_description(checked.entries) is None:
                 say(f"It has no description: {UNDESCRIBED}.")
             for span in checked.priors():
-                say(f"{span[:1].upper()}{span[1:]}.", markup=False)
+                say(f"{span[:1].upper()}{span[1:]}.")
         if not faults:
             say(f"The record is whole; its last entry is {checked.head}.")
         for fault in faults:
-            say(f"Not whole: {fault}.", markup=False)
+            say(f"Not whole: {fault}.")
     if faults:
         raise SystemExit(1)
 

@@ -92,3 +92,15 @@ def test_check_and_audit_tell_places_that_look_like_states(tallyguard: Tallyguar
     one = MovementPrior.from_dense("x", second_order(), places=[0, 1, 0, 1])
     save_population(Population.pack([one], names), priors)
     assert said not in tallyguard("check", "--priors", priors, "--sensors", sensors).out
+
+
+def test_names_in_brackets_are_printed_as_they_are(tallyguard: Tallyguard, tmp_path: Path) -> None:
+    """A table of the settings in a sentence, and a sensor in a table: neither is a style."""
+    (tmp_path / "asked.toml").write_text('also_asked = ["clinic"]\n')
+    assert "define it in [questions]" in tallyguard("check", "--config", tmp_path / "asked.toml").out
+    counts = "date,[red]n,:smile:\n" + "".join(f"2026-03-02 {h:02d}:00,{h},1\n" for h in range(6))
+    (tmp_path / "counts.csv").write_text(counts)
+    given = ("--timezone", "UTC", "--habits", "none", "--output", tmp_path / "o")
+    said = tallyguard("init", tmp_path / "counts.csv", *given).out
+    assert "[red]n" in said
+    assert ":smile:" in said
