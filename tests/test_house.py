@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pkgutil
 import re
@@ -222,6 +223,18 @@ def test_a_machine_without_python_is_told_so() -> None:
     )
     assert done.returncode != 0
     assert "needs Python 3.11 or newer" in done.stderr
+
+
+def test_no_test_asks_for_shared_material_before_it_runs() -> None:
+    """Where it is missing a test is skipped; a module that asks for it while it is read stops them all."""
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        parts: list[ast.AST] = []
+        for each in ast.parse(path.read_text()).body:
+            parts += each.decorator_list if isinstance(each, ast.FunctionDef) else [each]
+        calls = (each for part in parts for each in ast.walk(part) if isinstance(each, ast.Call))
+        assert not [each for each in calls if isinstance(each.func, ast.Name) and each.func.id == "shared"], (
+            path
+        )
 
 
 def test_the_licence_is_apache_2() -> None:

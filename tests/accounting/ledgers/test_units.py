@@ -23,26 +23,27 @@ from tests.volume import some
 
 DELTA = 1e-6
 HOURS = Days(0, 3600)
-REFERENCE: dict[str, Any] = next(
-    case
-    for case in json.loads(shared("reference/living.json").read_text())["cases"]
-    if case["kind"] == "unit"
-)
 
 
-def log_with(bound: PerDay | None) -> ReleaseLog:
+@pytest.fixture
+def reference() -> dict[str, Any]:
+    cases = json.loads(shared("reference/living.json").read_text())["cases"]
+    return next(case for case in cases if case["kind"] == "unit")
+
+
+def log_with(bound: PerDay | None, noise: list[list[float]]) -> ReleaseLog:
     sensors = [Sensor(name, (place,), per_day=bound) for place, name in enumerate("ab")]
     return ReleaseLog.of(
         StepSchedule(
             step, tuple(SensorRelease(*pair) for pair in zip(sensors, map(Gaussian, sigmas), strict=True))
         )
-        for step, sigmas in enumerate(REFERENCE["sigma"])
+        for step, sigmas in enumerate(noise)
     )
 
 
-def test_units_are_those_of_the_reference() -> None:
-    rho, epsilon = REFERENCE["rho"], REFERENCE["epsilon_zcdp"]
-    found = {each.unit: each.statement for each in read_units(log_with(None), DELTA, HOURS, 4, 3)}
+def test_units_are_those_of_the_reference(reference: dict[str, Any]) -> None:
+    rho, epsilon, sigmas = reference["rho"], reference["epsilon_zcdp"], reference["sigma"]
+    found = {each.unit: each.statement for each in read_units(log_with(None, sigmas), DELTA, HOURS, 4, 3)}
     for unit, name in ((Unit.LOG, "whole_log"), (Unit.STEPS, "any_w_steps"), (Unit.VISIT, "visit")):
         assert found[unit].rho_value() == pytest.approx(rho[name], rel=1e-12)
         assert found[unit].zcdp_epsilon == pytest.approx(epsilon[name], rel=1e-8)
@@ -54,10 +55,10 @@ def test_units_are_those_of_the_reference() -> None:
         (PerDay(counts=2), 1, "k_steps_in_log"),
     ):
         days = Days(0, hours * 3600)
-        added = read_differential_privacy(log_with(bound), DELTA, days=days)
-        moved = read_differential_privacy(log_with(bound), DELTA, Neighbours.MOVE, days)
+        added = read_differential_privacy(log_with(bound, sigmas), DELTA, days=days)
+        moved = read_differential_privacy(log_with(bound, sigmas), DELTA, Neighbours.MOVE, days)
         assert added.rho_value() == pytest.approx(rho[name], rel=1e-12), name
-        assert moved.rho_value() <= REFERENCE["move_at_most"][name] * (1 + 1e-12)
+        assert moved.rho_value() <= reference["move_at_most"][name] * (1 + 1e-12)
 
 
 def in_one_part(counts: dict[str, int], sensors: dict[str, Sensor]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Tiered, half
 from models.mechanisms.intervals import gaussian_coverage, interval_of_mean, log_ratio_of_sum, sigma_of_sum
 from models.noise import CorrelatedNoise, discrete_gaussian_table
 from tests.shared_files import shared
-
-CASES: list[dict[str, Any]] = json.loads(shared("reference/living.json").read_text())["cases"]
 
 
 def law_of_sum(noises: list[Mechanism]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -29,7 +26,7 @@ def least_width(noises: list[Mechanism], level: float) -> int:
 
 
 def test_widths_and_targets_are_those_of_the_reference() -> None:
-    for case in CASES:
+    for case in json.loads(shared("reference/living.json").read_text())["cases"]:
         if case["kind"] == "interval":
             noises = [Gaussian(sigma) for sigma in case["sigmas"]]
             assert log_ratio_of_sum(case["sigmas"]) == pytest.approx(case["tau"], abs=1e-12)

@@ -12,11 +12,10 @@ import pytest
 from models.noise_design.levels import NestedLevels, coarse_share, consistent, whole_numbers
 from tests.shared_files import shared
 
-CASES: list[dict[str, Any]] = json.loads(shared("reference/living.json").read_text())["cases"]
-
 
 def case(kind: str) -> dict[str, Any]:
-    return next(each for each in CASES if each["kind"] == kind)
+    cases = json.loads(shared("reference/living.json").read_text())["cases"]
+    return next(each for each in cases if each["kind"] == kind)
 
 
 def test_variances_of_nested_levels_are_those_of_the_reference() -> None:
