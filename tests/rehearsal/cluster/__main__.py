@@ -80,8 +80,10 @@ def _rehearse(folder: Path, options: argparse.Namespace) -> None:
 def _play(stage: Stage, last: Path, options: argparse.Namespace) -> None:
     parts = options.parts
     upgrade.begin_with(stage, last if "upgrade" in parts else ROOT)
+    upgraded = 0
     if "upgrade" in parts:
         upgrade.upgrade(stage, ROOT)
+        upgraded = stage.load.sent
     if "failures" in parts:
         failures.one_broker_killed(stage)
         failures.one_broker_cut_off(stage)
@@ -99,7 +101,7 @@ def _play(stage: Stage, last: Path, options: argparse.Namespace) -> None:
         erased = erasure.person_erased(stage)
     stage.load.pause()
     stage.site.deployment.wait_for_steps(stage.load.sent)
-    comparison = compare(stage, first, erased)
+    comparison = compare(stage, upgraded, first, erased)
     say(f"{comparison.steps} steps and {comparison.risks:,} risks are those of the embedded engine")
     report.write(options.output, stage, comparison, options.last_release)
     say(f"report written: {options.output}")

@@ -21,8 +21,14 @@ class Comparison:
     erased_risks: int
 
 
-def compare(stage: Stage, first_with_next_key: int | None, erased: Erased | None) -> Comparison:
-    """Releases of both epochs of the key, risks but those of the person who was erased, later on."""
+def compare(
+    stage: Stage, upgraded: int, first_with_next_key: int | None, erased: Erased | None
+) -> Comparison:
+    """Releases of both epochs of the key, risks but those of the person who was erased, later on.
+
+    Steps before ``upgraded`` may have a summary of either version: they are accounted again where a snapshot
+    is refused.
+    """
     deployment, steps = stage.site.deployment, stage.load.sent
     lines = [line for step in stage.load.sent_steps for line in step]
     first, risks = deployment.embedded(lines)
@@ -40,7 +46,9 @@ def compare(stage: Stage, first_with_next_key: int | None, erased: Erased | None
     _check_missing(missing, erased)
     summaries = deployment.summaries()
     _require("one summary a step and partition", len(summaries), steps * deployment.topics.partitions)
-    _require("all of one opinion", max(map(len, summaries.values())), 1)
+    opinions = [len(each) for (step, _), each in summaries.items() if step >= upgraded]
+    _require("all of one opinion since the upgrade", max(opinions), 1)
+    _require("no more opinions than versions", max(map(len, summaries.values())) <= 2, True)
     return Comparison(steps, len(written), len(missing))
 
 
