@@ -1,17 +1,17 @@
 """The refined bounds on a horizon with a history, for people whose fast bound is not low enough.
 
-The refined risk is the smallest of four bounds:
+The refined risk is the smallest of three bounds:
 
 - *exact success*: the frontier bound (``accounting.bounds.patterns``) as if every count were exact, which
   reveals more than noised counts. Releases before the horizon enter through the law of the horizon's first
   place: one law for each last hit in the ``HISTORY`` steps before it. (A *hit* is a step at which a sensor
   counts the person's place.) If a person's log is longer than that, the adversary is also shown the place at
   its beginning.
-- *noised success*: the frontier bound with each noised count quantised to a few levels of evidence
-  (``patterns.frontier_kernel``), and a few laws of the first place, which cover those that a few values of
-  each of the history's counts leave (``sandwich_kernel.history_laws``).
-- *sandwich success*: with the same laws, a tree over the values of each noised count, looked at where it
-  gains most (``sandwich_kernel``).
+- *noised success*: with few vectors, the frontier bound with each noised count quantised to a few levels of
+  evidence (``patterns.frontier_kernel``), which is the lower one for little work; else a tree over the values
+  of each noised count, looked at where it gains most (``sandwich_kernel``). Both begin with a few laws of the
+  first place, which cover those that a few values of each of the history's counts leave
+  (``sandwich_kernel.history_laws``).
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
   carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
 
@@ -30,14 +30,12 @@ from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_kernel import (
     BY_SANDWICH,
-    CLOSE,
     EXPANSIONS_PER_VECTOR,
     FEW_LAWS,
     OPERATIONS_PER_VECTOR,
-    PRECISION,
-    Limits,
     Window,
     affordable_nodes,
+    limits_for,
     sandwich_success,
 )
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
@@ -66,6 +64,7 @@ from accounting.continuous.accounts_kernel import (
 from accounting.continuous.people import ChainPositions
 from accounting.exposure.step_information.likelihood_levels import (
     WHOLE,
+    OwnSignals,
     SeenSteps,
     is_noised,
     own_channels,
@@ -79,7 +78,7 @@ from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_v
 
 _MOST_ENTRIES = 1 << 22  # of a table of the search: 32 MiB
 MOST_LAWS = 8  # last hits of the history that are distinguished; more lower the bound by less than 1 %
-_LEAST_VECTORS = 8  # with fewer, which are for a first look at many people, no sandwich bound is computed
+_LEAST_VECTORS = 8  # of the tree; with fewer, for a first look at many people, counts are put in levels
 _WORTH_MORE = 0.0005  # added risk from which the bounds through noise, the most expensive ones, are computed
 _MOST_NOISED_PLACES = 100  # of one person; with more, the laws of the history take over a tenth of a second
 
@@ -190,11 +189,56 @@ def noised_past(raw: RawHorizon, seen: SeenSteps, vectors: int) -> Past:
 
 
 @jit
-def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past) -> float:
-    """The frontier bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
+def _affordable_nodes(raw: RawHorizon, horizon: HorizonRules, inside: OwnSignals) -> int:
+    """How many nodes a tree over these counts may have; 0 where it is too expensive."""
+    steps, places = raw.hits.shape
+    moves = raw.person.chain.value.size / raw.person.chain.start.shape[0]
+    at_first = 4.0 * OPERATIONS_PER_VECTOR * horizon.vectors  # a few nodes still lower many bounds
+    return affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
 
-    And where labels are guessed, that of counts which leave the state open.
+
+@jit
+def _by_sandwich(
+    raw: RawHorizon, horizon: HorizonRules, past: Past, inside: OwnSignals, nodes: int, known: float
+) -> float:
+    """The sandwich bound of these counts, where it may be below ``known``."""
+    steps, places = raw.hits.shape
+    operations, expansions = OPERATIONS_PER_VECTOR * horizon.vectors, EXPANSIONS_PER_VECTOR * horizon.vectors
+    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions * steps, operations)
+    found, _, _ = sandwich_success(window, inside, past.laws, limits_for(window, nodes, known))
+    return found + past.left_out
+
+
+class NoisedSuccess(NamedTuple):
+    """A bound through noise, and the code of the way to it."""
+
+    value: float
+    by: int
+
+
+@jit
+def noised_success(
+    raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, known: float
+) -> NoisedSuccess:
+    """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
+
+    The tree ends where it cannot get below ``known``. Where labels are guessed, exact counts count too, as
+    they leave the state open.
     """
+    nodes = 0
+    if horizon.vectors >= _LEAST_VECTORS and past.laws.shape[0] > 0:
+        inside, left_out = own_signals(raw.person.chain, raw.hits, raw.marginal, seen, raw.first_row, False)
+        nodes = _affordable_nodes(raw, horizon, inside)
+    if nodes > 0:
+        return NoisedSuccess(
+            min(1.0, _by_sandwich(raw, horizon, past, inside, nodes, known) + left_out), BY_SANDWICH
+        )
+    return NoisedSuccess(_by_levels(raw, seen, horizon, past), BY_LEVELS)
+
+
+@jit
+def _by_levels(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past) -> float:
+    """The frontier bound with counts in levels; 1 where it is too large."""
     steps, places = raw.hits.shape
     is_large = horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES
     if past.laws.shape[0] == 0 or is_large:
@@ -204,27 +248,6 @@ def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past
     outside = Outside(past.laws, np.zeros(places), np.ones((1, places)))
     found = frontier_of(raw.person, channels, raw.marginal, horizon.mistakes, outside, effort)
     return min(1.0, found + past.left_out)
-
-
-@jit
-def sandwich_of_horizon(
-    raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, known: float
-) -> float:
-    """The sandwich bound through the noise of what was ``seen``, where it may be below ``known``; else 1."""
-    steps, places = raw.hits.shape
-    chain = raw.person.chain
-    if past.laws.shape[0] == 0 or is_labelled(chain):  # its parts by guess are of places
-        return 1.0
-    inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
-    operations, moves = OPERATIONS_PER_VECTOR * horizon.vectors, chain.value.size / chain.start.shape[0]
-    at_first = 4.0 * operations  # a tree that grows no further than a few nodes still lowers many bounds
-    nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
-    if nodes == 0:
-        return 1.0
-    expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
-    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, operations)
-    found, _, _ = sandwich_success(window, inside, past.laws, Limits(PRECISION, CLOSE, nodes, known))
-    return min(1.0, found + left_out + past.left_out)
 
 
 @jit
@@ -243,7 +266,7 @@ def exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: floa
 
 
 KEPT = 5
-"""Figures kept of a window: exact success, its code, noised success, sandwich success, its ``known``."""
+"""Figures kept of a window: exact success, its code, noised success, its code, its ``known``."""
 
 
 @pjit(lambda accounts, people, *_: people.size)
@@ -281,19 +304,12 @@ def refine(
         by = int(found[1]) if found[0] <= divergence else BY_DIVERGENCE
         least_worth = max(baseline + _WORTH_MORE, horizon.refined_from)
         if min(lowest, state.risk[person]) > least_worth:
-            past = Past(np.empty((0, raw.hits.shape[1])), 0.0)
-            if np.isnan(found[2]):
+            if np.isnan(found[2]) or (int(found[3]) == BY_SANDWICH and found[4] != lowest):
                 past = noised_past(raw, seen, horizon.vectors)
-                found[2] = noised_success(raw, seen, horizon, past)
+                noised = noised_success(raw, seen, horizon, past, lowest)
+                found[2], found[3], found[4] = noised.value, noised.by, lowest
             if found[2] < lowest:
-                lowest, by = found[2], BY_LEVELS
-            if lowest > baseline + _WORTH_MORE and horizon.vectors >= _LEAST_VECTORS:
-                if found[4] != lowest:
-                    if past.laws.shape[0] == 0:
-                        past = noised_past(raw, seen, horizon.vectors)
-                    found[3], found[4] = sandwich_of_horizon(raw, seen, horizon, past, lowest), lowest
-                if found[3] < lowest:
-                    lowest, by = found[3], BY_SANDWICH
+                lowest, by = found[2], int(found[3])
         if lowest < state.risk[person]:
             state.decided_by[person] = by if lowest > baseline else BY_BASELINE
             state.risk[person] = max(lowest, baseline)
@@ -369,16 +385,15 @@ def _noised_operations(
         return 0.0
     steps, mistakes = float(horizon.steps), float(horizon.mistakes)
     laws = min(vectors, FEW_LAWS) + places
-    sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
-    searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
     total = _PER_LAW * counted.noised_before * laws * places**2
-    total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)
-    total += _PER_SOURCE * sequences * places * counted.noised**2 / steps
-    total += _PER_SEARCH * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
     if vectors >= _LEAST_VECTORS:
         grown = (mistakes + 1.0) * steps * moves * 2.0 ** min(counted.noised, 20.0)
-        total += _PER_LOOK * min(OPERATIONS_PER_VECTOR * vectors, grown)
-    return total
+        return total + _PER_LOOK * min(OPERATIONS_PER_VECTOR * vectors, grown)
+    sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
+    searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
+    total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)
+    total += _PER_SOURCE * sequences * places * counted.noised**2 / steps
+    return total + _PER_SEARCH * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
 
 
 @bare_jit

@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_kernel import (
-    CLOSE,
     EXPANSIONS_PER_VECTOR,
     OPERATIONS_PER_VECTOR,
     PAST_LAWS,
-    PRECISION,
-    Limits,
     Window,
     affordable_nodes,
     history_laws,
+    limits_for,
     sandwich_success,
 )
 from accounting.bounds.patterns import Size, affordable_vectors
@@ -53,16 +51,15 @@ def sandwich_in_log(
     """Success of any adversary who sees the log and guesses the steps of ``window`` (inclusive).
 
     Of what comes after the window only ``ends`` (E, K) is seen, of ``future_ends`` as if every count were
-    exact; one row of ones for nothing. None where no count until the window's end is noised, where it is
-    too expensive, and where labels are guessed: parts by guess are of places.
+    exact; one row of ones for nothing. None where it is too expensive, and where no count until the window's
+    end is noised, unless labels are guessed: then a count of several states leaves the state open.
     """
-    if exposure.is_labelled:
-        return None
     first, last = window
     seen = exposure.under(exposure.observations[: last + 1])
     size = Size.of(window_of(exposure, first, last))
     vectors = min(wanted, affordable_vectors(size, mistakes, max(wanted, 1)))
-    if seen.is_raw or vectors == 0 or exposure.place_count > MOST_PLACES:
+    is_exact = seen.is_raw and not exposure.is_labelled
+    if is_exact or vectors == 0 or exposure.place_count > MOST_PLACES:
         return None
     signals = [each for t in range(last + 1) for each in _own_signals(seen, t)]
     past = [each for each in signals if each.step < first]
@@ -79,7 +76,7 @@ def sandwich_in_log(
     total = sum(each.rays.left_out for each in (*few, *own))
     for end in ends:
         question = Window(person, size.steps, end, mistakes, expansions, operations / len(ends))
-        total += sandwich_success(question, arrays, laws, Limits(PRECISION, CLOSE, nodes, 1.0))[0]
+        total += sandwich_success(question, arrays, laws, limits_for(question, nodes, 1.0))[0]
     return float(min(1.0, total))
 
 

@@ -51,7 +51,7 @@ from accounting.hmm.frontier.search_kernel import (
 )
 from accounting.hmm.propagation import predict, retreat
 from models.numerics.jit import bare_jit, inline, jit
-from models.priors.chain import LocalChain, slot_of
+from models.priors.chain import LocalChain, is_labelled, slot_of
 
 _BEYOND, _BEYOND_FLAT = 0.05, 0.01  # weight beyond the first values that are kept; the same of much noise
 _FLAT = 0.25  # total variation below which noise is much
@@ -60,6 +60,7 @@ _SLACK = 0.1  # share of what a leaf may gain that its search may leave
 _GUESSES = 4  # that are tried at a node
 PAST_LAWS, FEW_LAWS = 16, 8  # that a history leaves, of an audit and of a running ceiling
 PRECISION = 0.1  # of what is attained beyond the guess: how close the bound shall come
+LABELLED_PRECISION = 0.01  # where labels are guessed, and bounds on exact counts show the state
 CLOSE = 2e-4  # of success: no bound need be closer
 OPERATIONS_PER_VECTOR = 4e5  # 64 vectors take about a tenth of a second
 EXPANSIONS_PER_VECTOR = 4  # of one search, in each step; the few that take so many gain most
@@ -134,6 +135,9 @@ class _Tree(NamedTuple):
     forward: NDArray[np.float64]  # (T, s + 1, K), of a guess
     backward: NDArray[np.float64]  # (_GUESSES, T, s + 1, K)
     moved: NDArray[np.float64]  # (K,)
+    together: NDArray[np.float64]  # (K,), by first guess
+    label: NDArray[np.int64]  # (T, K), what is guessed of each place; without labels the place itself
+    penalty: NDArray[np.int64]  # (T,), mistakes that a wrong guess is; 0 where nothing is asked
     best: NDArray[np.float64]  # (R,), what is won with each law
     best_guess: NDArray[np.int64]  # (R,), by which guess of the node
     path: NDArray[np.int64]  # (T,), that a search finds
@@ -149,6 +153,13 @@ def _new_tree(window: Window, signals: OwnSignals, laws: NDArray[np.float64], no
     place = np.zeros(places)
     for r in range(laws.shape[0]):
         place += laws[r]
+    chain = window.person.chain
+    label, penalty = np.empty((steps, places), np.int64), np.ones(steps, np.int64)
+    for t in range(steps):
+        for x in range(places):
+            label[t, x] = chain.label[slot_of(window.person, t), x] if is_labelled(chain) else x
+        if is_labelled(chain):
+            penalty[t] = chain.label[slot_of(window.person, t), places]
     return _Tree(
         np.empty(nodes, np.int64),
         np.empty(nodes, np.int64),
@@ -190,6 +201,9 @@ def _new_tree(window: Window, signals: OwnSignals, laws: NDArray[np.float64], no
         np.empty((steps, mistakes + 1, places)),
         np.empty((_GUESSES, steps, mistakes + 1, places)),
         np.empty(places),
+        np.empty(places),
+        label,
+        penalty,
         np.empty(laws.shape[0]),
         np.empty(laws.shape[0], np.int64),
         np.empty(steps, np.int64),
@@ -270,23 +284,26 @@ def _choose_sides(  # noqa: PLR0912 - one recursion over places
 @bare_jit
 def _first_step(won: NDArray[np.float64], tree: _Tree) -> float:
     """What is won from the first guess on, ``won`` (s + 1, K) behind it with a genie's help."""
-    m = won.shape[0] - 1
-    total = 0.0
+    total, m = 0.0, won.shape[0] - 1 - tree.penalty[0]  # left after a wrong guess
     for x in range(tree.place.size):
-        less = won[m - 1, x] if m > 0 else 0.0
-        tree.moved[x] = tree.evidence[0, x] * (won[m, x] - less)
+        less = won[m, x] if m >= 0 else 0.0
+        tree.moved[x] = tree.evidence[0, x] * (won[won.shape[0] - 1, x] - less)
         total += tree.place[x] * tree.evidence[0, x] * less
     for r in range(tree.law.shape[0]):
-        total += _largest_product(tree.law[r], tree.moved)
+        total += _most_of_one_guess(tree.law[r], tree)
     return total
 
 
 @inline
-def _largest_product(law: NDArray[np.float64], value: NDArray[np.float64]) -> float:
-    """``max_x law[x] value[x]``, at least 0."""
-    top = 0.0
+def _most_of_one_guess(law: NDArray[np.float64], tree: _Tree) -> float:
+    """The largest sum of ``law[x] moved[x]`` over the places of one first guess."""
+    together, top = tree.together, 0.0
     for x in range(law.size):
-        top = max(top, law[x] * value[x])
+        together[x] = 0.0
+    for x in range(law.size):
+        guess = tree.label[0, x]
+        together[guess] += law[x] * tree.moved[x]
+        top = max(top, together[guess])
     return top
 
 
@@ -421,6 +438,12 @@ def _take_likeliest_paths(  # noqa: PLR0912 - one recursion over places
                 g += 1
 
 
+@inline
+def _guesses_paths(window: Window) -> bool:
+    """Whether all of a path of places must be guessed: then the best guess is known without a search."""
+    return window.mistakes == 0 and not is_labelled(window.person.chain)
+
+
 @bare_jit
 def _try_guess(window: Window, n: int, number: int, tree: _Tree) -> None:
     """What one guess of a node wins with each law; fills ``tree.backward``."""
@@ -433,14 +456,15 @@ def _try_guess(window: Window, n: int, number: int, tree: _Tree) -> None:
             backward[steps - 1, m, x] = window.end[x]
     for t in range(steps - 1, 0, -1):
         for m in range(mistakes + 1):
+            wrong = m - tree.penalty[t]
             for x in range(places):
-                if x == guess[t]:
+                if tree.label[t, x] == guess[t]:
                     moved[x] = backward[t, m, x] * evidence[t, x]
                 else:
-                    moved[x] = backward[t, m - 1, x] * evidence[t, x] if m > 0 else 0.0
+                    moved[x] = backward[t, wrong, x] * evidence[t, x] if wrong >= 0 else 0.0
             retreat(chain, slot_of(person, t - 1), moved, backward[t - 1, m])
     for x in range(places):
-        m = mistakes if x == guess[0] else mistakes - 1
+        m = mistakes if tree.label[0, x] == guess[0] else mistakes - tree.penalty[0]
         moved[x] = evidence[0, x] * backward[0, m, x] if m >= 0 else 0.0
     for r in range(tree.law.shape[0]):
         won = 0.0
@@ -477,7 +501,7 @@ def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
         guess, backward = tree.guess[n, number], tree.backward[number]
         for m in range(mistakes + 1):
             for x in range(places):
-                is_so = m == (0 if x == guess[0] else 1)
+                is_so = m == (0 if tree.label[0, x] == guess[0] else tree.penalty[0])
                 forward[0, m, x] = moved[x] * evidence[0, x] if is_so else 0.0
         g = 0
         for t in range(steps):
@@ -485,11 +509,12 @@ def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
                 forward[t] = 0.0
                 for m in range(mistakes + 1):
                     predict(chain, slot_of(person, t - 1), forward[t - 1, m], moved)
+                    wrong = m + tree.penalty[t]
                     for x in range(places):
-                        if x == guess[t]:
+                        if tree.label[t, x] == guess[t]:
                             forward[t, m, x] += moved[x] * evidence[t, x]
-                        elif m < mistakes:
-                            forward[t, m + 1, x] += moved[x] * evidence[t, x]
+                        elif wrong <= mistakes:
+                            forward[t, wrong, x] += moved[x] * evidence[t, x]
             while g < signals.time.size and signals.time[g] == t:
                 if tree.is_resolved[g]:
                     for x in range(places):
@@ -550,7 +575,7 @@ def _new_node(
     tree.nodes[0] = n + 1
     tree.parent[n], tree.output[n] = parent, output
     tree.sensor[n] = tree.child[n] = tree.sibling[n] = tree.wanted[n] = tree.next_sensor[n] = -1
-    tree.excess[n], tree.is_searched[n], tree.guesses[n] = 0.0, window.mistakes == 0, 0
+    tree.excess[n], tree.is_searched[n], tree.guesses[n] = 0.0, _guesses_paths(window), 0
     _lay_out(signals, n, tree)
     mass = _choose_sides(window, signals, tree)
     for g in range(signals.time.size):
@@ -565,7 +590,7 @@ def _new_node(
         tree.chance[n] = tree.counted[tree.next_sensor[n]] / mass
     moves = window.person.chain.value.size / window.person.chain.start.shape[0]
     tree.spent[0] += 3.0 * window.steps * moves  # masses there and back, and what is combined
-    if window.mistakes == 0:
+    if _guesses_paths(window):
         _take_likeliest_paths(window, signals, n, tree)
     else:
         _forget_guesses(tree)
@@ -624,12 +649,14 @@ def _search_leaf(  # noqa: PLR0912 - one loop over laws
     for x in range(places):
         mass += tree.place[x]
     for r in range(law.shape[0]):
-        linear = top = own = 0.0
+        linear = own = 0.0
+        wrong = rows - 1 - tree.penalty[0]
         for x in range(places):
             own += law[r, x]
-            less = trail[0, rows - 2, x] if rows > 1 else 0.0
+            less = trail[0, wrong, x] if wrong >= 0 else 0.0
             linear += law[r, x] * tree.evidence[0, x] * less
-            top = max(top, law[r, x] * tree.evidence[0, x] * (trail[0, rows - 1, x] - less))
+            tree.moved[x] = tree.evidence[0, x] * (trail[0, rows - 1, x] - less)
+        top = _most_of_one_guess(law[r], tree)
         own_slack = 0.5 * slack * (own / mass + 1.0 / law.shape[0])
         if linear + top - tree.best[r] <= own_slack:
             total += linear + top
@@ -808,6 +835,12 @@ def _grow(window: Window, signals: OwnSignals, limits: Limits, guess: float, tre
         while n >= 0:
             _combine(signals, n, tree)
             n = tree.parent[n]
+
+
+@jit
+def limits_for(window: Window, nodes: int, known: float) -> Limits:
+    """Those of ceilings: so many nodes, and no closer look once ``known`` is attained."""
+    return Limits(LABELLED_PRECISION if is_labelled(window.person.chain) else PRECISION, CLOSE, nodes, known)
 
 
 @jit
@@ -1066,7 +1099,7 @@ def sandwich_success(
     tree = _new_tree(window, signals, laws, limits.nodes)
     _new_node(window, signals, -1, -1, limits.close, tree)
     guess = tree.won[0]
-    if window.mistakes > 0:
+    if not _guesses_paths(window):
         _search_leaf(window, signals, 0, limits.close, tree)
         guess = 0.0
         for number in range(tree.guesses[0]):
@@ -1080,6 +1113,6 @@ def _won_with_sum(tree: _Tree, number: int, mistakes: int) -> float:
     """What one of the root's guesses wins whatever the law."""
     won, first = 0.0, tree.guess[0, number, 0]
     for x in range(tree.place.size):
-        m = mistakes if x == first else mistakes - 1
-        won += tree.place[x] * tree.backward[number, 0, m, x]
+        m = mistakes if tree.label[0, x] == first else mistakes - tree.penalty[0]
+        won += tree.place[x] * tree.backward[number, 0, m, x] if m >= 0 else 0.0
     return won
