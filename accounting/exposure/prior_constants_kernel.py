@@ -199,7 +199,7 @@ MARGINAL_GUESS = 1
 CONSTANT_GUESS = 2
 FRONTIER_GUESS = 3
 
-_VECTORS = 16  # expansions a step of the frontier search: the optimum for a dozen places and few mistakes
+_VECTORS = 64  # expansions a step of the frontier search: nearly always the optimum for a dozen places
 _LEAST_EXPANSIONS = 128  # however few the steps: with most of them allowed to be wrong, nearly all are needed
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 

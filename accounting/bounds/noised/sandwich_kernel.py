@@ -1082,9 +1082,6 @@ def history_laws(
         for i in range(count):
             predict(person.chain, slot_of(person, t), space[i], moved)
             space[i] = moved
-    for x in range(places):
-        near[x] = max(1e-3, space[:count, x].sum())
-    count = _thinned(space, count, most, near, cover)
     return space[:count].copy()
 
 
