@@ -30,6 +30,7 @@ from models.mechanisms.tiered import Tiered
 from models.mechanisms.versions import (
     CountedAgain,
     SeenRelease,
+    Versions,
     all_versions,
     counted_again,
     revealed_by_shift,
@@ -67,6 +68,7 @@ __all__ = [
     "Suppressed",
     "Tabulated",
     "Tiered",
+    "Versions",
     "admit",
     "all_versions",
     "check_mechanism",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accounting.exposure.step_information.observation import StepObservation, observe
 from accounting.exposure.step_information.rays import FEW_OUTPUTS, Rays, few_rays, rays_of
-from models.mechanisms import DrawnPerWindow, Mechanism, NoiseLaw, Raw
+from models.mechanisms import DrawnPerWindow, Mechanism, Raw
 from models.numerics.elementwise import exp, log
 from models.numerics.jit import jit
 from models.priors.chain import ChainView, is_labelled
@@ -266,20 +266,25 @@ _MOST_STEPS_KEPT = 256  # a week of hours, each with sensors of its own, and mor
 def levels_of(mechanism: Mechanism) -> LevelTables:
     """The table of one channel, every way.
 
-    An exact count has one level, "not counted", and is shown otherwise. Noise that steps share has no law of
-    its own; its mechanism says how likely it shows the exact count, if it is the erasure channel.
+    An exact count has one level, "not counted", and is shown otherwise. An erasure channel shows the exact
+    count now and then.
     """
     law = mechanism.noise_law()
-    if mechanism.is_exact or (law is not None and law.probabilities.size == 1):  # no noise is ever drawn
-        return _RAW
-    if law is None or isinstance(mechanism, DrawnPerWindow):
-        shown = mechanism.reveal_probability()
-        if shown >= 1.0:
+    if law is not None and law.probabilities.size > 1 and not isinstance(mechanism, DrawnPerWindow):
+        absent, present = np.append(law.probabilities, 0.0), np.append(0.0, law.probabilities)
+        left_out = law.truncated_mass
+    else:
+        rays = rays_of(mechanism)  # type: ignore[arg-type]
+        absent, present = 2.0 * rays.weight * (1.0 - rays.theta), 2.0 * rays.weight * rays.theta
+        left_out = rays.left_out
+        if np.isin(rays.theta, (0.0, 1.0)).all():
             return _RAW
-        hidden = 1.0 - shown
-        ways = {WHOLE: ([1.0], [1.0], shown), WIDE: ([shown, hidden], [0.0, hidden], shown)}
-        return _table(ways, mechanism)
-    return _table({way: _levels(law, offsets) for way, offsets in _OFFSETS.items()}, mechanism)
+        if np.isin(rays.theta, (0.0, 0.5, 1.0)).all():
+            shown, hidden = float(present[-1]), float(absent[rays.theta == 0.5].sum())
+            ways = {WHOLE: ([1.0], [1.0], shown), WIDE: ([shown, hidden], [0.0, hidden], shown)}
+            return _table(ways, mechanism)
+    ways = {way: _levels(absent, present, left_out, offsets) for way, offsets in _OFFSETS.items()}
+    return _table(ways, mechanism)
 
 
 def _table(
@@ -330,13 +335,13 @@ _RAW = _table({WHOLE: ([1.0], [0.0], 1.0)}, Raw())
 _NONE = _at(_RAW, [])
 
 
-def _levels(law: NoiseLaw, offsets: Sequence[float]) -> tuple[list[float], list[float], float]:
-    """``absent``, ``present`` and ``shown`` of a count with this noise, at these levels.
+def _levels(
+    absent: NDArray[np.float64], present: NDArray[np.float64], left_out: float, offsets: Sequence[float]
+) -> tuple[list[float], list[float], float]:
+    """``absent``, ``present`` and ``shown`` of a count with these outputs, at these levels.
 
-    The law's distance to the ideal one counts as shown, and as "certainly not here".
+    What is left out, as the law's distance to the ideal one, counts as shown, and as "certainly not here".
     """
-    absent = np.append(law.probabilities, 0.0)
-    present = np.append(0.0, law.probabilities)
     is_both = (absent > 0.0) & (present > 0.0)
     log_ratio = log(present[is_both] / absent[is_both])
     spread = fsum((absent + present)[is_both] / 2.0 * log_ratio**2) ** 0.5
@@ -344,8 +349,8 @@ def _levels(law: NoiseLaw, offsets: Sequence[float]) -> tuple[list[float], list[
         sorted({float(np.clip(spread * each, log_ratio.min(), log_ratio.max())) for each in offsets})
     )
     mass: list[list[float]] = [[] for _ in levels]
-    shown = [law.truncated_mass]
-    mass[0].append(law.truncated_mass)
+    shown = [left_out]
+    mass[0].append(left_out)
     for without, with_person in zip(absent.tolist(), present.tolist(), strict=True):
         if with_person <= levels[0] * without:
             mass[0].append(without)

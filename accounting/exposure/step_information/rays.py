@@ -8,19 +8,32 @@ What can be won is convex in ``theta``, so outputs may be spread over kept neigh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, ndtr
 
-from models.mechanisms import DrawnPerWindow, Mechanism, NoiseLaw
+from models.mechanisms import (
+    Correlated,
+    CountedAgain,
+    DrawnPerWindow,
+    Mechanism,
+    NoiseFamily,
+    NoiseLaw,
+    Versions,
+    truncated_mass,
+)
 
 MOST_OUTPUTS = 64  # of one count in the horizon; a wider noise's are joined by their neighbours
 FEW_OUTPUTS = 7  # of one count before it
 _LEAST_WEIGHT = 1e-9  # of an output; what is rarer is left out and added to the bound
 _LEAST_STEP = 1e-12  # between two thetas; closer ones are one
+_LOG_CONCAVE = (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.GEOMETRIC)
+_TAIL, _SURE = 7.5, 14.0  # scales of a Gaussian, and logarithm of odds, beyond which its outputs are two
 
 
 class Rays(NamedTuple):
@@ -38,17 +51,34 @@ class Rays(NamedTuple):
 
 @lru_cache(1024)
 def rays_of(mechanism: Mechanism) -> Rays:
-    """All outputs of a count under this mechanism.
+    """All outputs of a count under this mechanism, or of one that reveals no less.
 
-    A mechanism without an own law is an erasure channel, which shows the exact count with the probability
-    that the mechanism states and otherwise nothing.
+    - Several values of one count are independent given whether the person is counted: their rays multiply.
+    - Who is counted up to ``L`` times: noise whose law is log-concave has ratios of likelihoods that rise
+      with the value whatever the shift, so for every level the best test is one and the same threshold, and
+      it finds a larger shift more often. So a shift by ``L`` reveals at least as much as a smaller one
+      (Blackwell). The sampler's distance to such a law counts twice, for each of the two shifts.
+    - Of noise that steps share all but each step's independent part may be known: a Gaussian shifted by
+      ``L``, of which rounding shows no more.
+    - Any other mechanism without an own law is an erasure channel, which shows the exact count with the
+      probability that the mechanism states and otherwise nothing.
     """
-    law = mechanism.noise_law()
-    if mechanism.is_exact or (law is not None and law.probabilities.size == 1):
+    if mechanism.is_exact:
         return exact_rays()
-    if law is None or isinstance(mechanism, DrawnPerWindow):
+    if isinstance(mechanism, Versions):
+        return reduce(_together, map(rays_of, mechanism.parts))
+    inner, shift = mechanism, 1
+    if isinstance(mechanism, CountedAgain):
+        inner, shift = mechanism.inner, mechanism.most_counts
+    if isinstance(inner, Correlated):
+        return _gaussian_rays(shift * sqrt(2.0 * inner.divergence()), truncated_mass(inner))
+    law = inner.noise_law()
+    if law is not None and law.probabilities.size == 1:
+        return exact_rays()
+    is_known = shift == 1 or inner.noise_family in _LOG_CONCAVE
+    if law is None or isinstance(inner, DrawnPerWindow) or not is_known:
         return _erased(min(1.0, mechanism.reveal_probability()))
-    return _rays(law)
+    return _rays(law, shift)
 
 
 def exact_rays() -> Rays:
@@ -61,11 +91,41 @@ def _erased(shown: float) -> Rays:
     return Rays(weight[weight > 0.0], theta[weight > 0.0], 0.0)
 
 
-def _rays(law: NoiseLaw) -> Rays:
-    """Outputs of a count with this noise, and of one more, joined where their ``theta`` is the same."""
-    absent, present = np.append(law.probabilities, 0.0), np.append(0.0, law.probabilities)
+def _rays(law: NoiseLaw, shift: int) -> Rays:
+    """Outputs of a count with this noise, and of ``shift`` more."""
+    nothing = np.zeros(shift)
+    absent, present = np.append(law.probabilities, nothing), np.append(nothing, law.probabilities)
+    return _joined(absent, present, law.truncated_mass * min(shift, 2))
+
+
+def _together(one: Rays, other: Rays) -> Rays:
+    """Outputs of two values of a count, each with noise of its own."""
+    absent = np.outer(one.weight * (1.0 - one.theta), other.weight * (1.0 - other.theta))
+    present = np.outer(one.weight * one.theta, other.weight * other.theta)
+    return _joined(4.0 * absent.ravel(), 4.0 * present.ravel(), one.left_out + other.left_out)
+
+
+def _gaussian_rays(shift: float, left_out: float) -> Rays:
+    """Outputs of a Gaussian of scale one that may be shifted, each cell of values spread over its ends."""
+    if not shift < 2.0 * _TAIL:
+        return exact_rays()
+    most = min(_SURE, shift * (_TAIL + shift / 2.0))
+    log_odds = np.linspace(-most, most, MOST_OUTPUTS - 1)
+    edge = log_odds / shift + shift / 2.0
+    absent = np.diff(ndtr(edge), prepend=0.0, append=1.0)
+    present = np.diff(ndtr(edge - shift), prepend=0.0, append=1.0)
+    ends = np.concatenate(([0.0], expit(log_odds), [1.0]))
+    weight = (absent + present) / 2.0
+    share = np.where(weight > 0.0, present / np.where(weight > 0.0, 2.0 * weight, 1.0), 0.0)
+    above = np.clip((share - ends[:-1]) / np.diff(ends), 0.0, 1.0)
+    at_ends = np.append(weight * (1.0 - above), 0.0) + np.append(0.0, weight * above)
+    return _joined(2.0 * at_ends * (1.0 - ends), 2.0 * at_ends * ends, left_out)
+
+
+def _joined(absent: NDArray[np.float64], present: NDArray[np.float64], left_out: float) -> Rays:
+    """Outputs with these probabilities, those of the same ``theta`` as one, and at most ``MOST_OUTPUTS``."""
     is_kept = (absent + present) / 2.0 > _LEAST_WEIGHT
-    left_out = max(absent[~is_kept].sum(), present[~is_kept].sum()) + law.truncated_mass
+    left_out += max(absent[~is_kept].sum(), present[~is_kept].sum())
     absent, present = absent[is_kept], present[is_kept]
     theta = present / (absent + present)
     order = np.argsort(theta, kind="stable")

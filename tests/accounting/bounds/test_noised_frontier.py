@@ -24,8 +24,7 @@ from accounting.exposure.step_information.likelihood_levels import (
     own_signals,
 )
 from accounting.hmm.propagation import marginals
-from models.mechanisms import Correlated, Mechanism, Tiered
-from models.noise import CorrelatedNoise
+from models.mechanisms import ErasureCoin, Mechanism, Tiered
 from models.priors.chain import LocalChain
 from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.chains import Case, random_case
@@ -65,11 +64,9 @@ def test_levels_reveal_at_least_as_much_as_the_count(mechanism: Mechanism, way: 
     assert size == {WHOLE: 1, WIDE: 2, TWO: 2, THREE: 3}[way] or mechanism in (RAW, gaussian(0.05))
 
 
-def test_noise_that_steps_share_is_an_erasure_channel() -> None:
-    covariance = 4.0 * 0.8 ** np.abs(np.subtract.outer(np.arange(3), np.arange(3)))
-    mechanism = Correlated.of(CorrelatedNoise.of_covariance(covariance), 1)
-    tables, shown = levels_of(mechanism), mechanism.reveal_probability()
-    assert 0.0 < shown < 1.0
+def test_a_coin_of_a_window_is_an_erasure_channel() -> None:
+    shown = 0.3
+    tables = levels_of(ErasureCoin((gaussian(1.0),), shown, shown))
     assert tables.absent[0, THREE].tolist() == [shown, 1.0 - shown, 0.0]
     assert tables.present[0, THREE].tolist() == [0.0, 1.0 - shown, 0.0]
     assert tables.shown[0].tolist() == [shown] * WAYS
