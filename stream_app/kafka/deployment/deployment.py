@@ -38,7 +38,6 @@ from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
 from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_models
-from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
@@ -558,7 +557,6 @@ class Deployment:
         connection = Connection.of(settings.kafka)
         names = location_names or read_names(settings, _WHERE, _REMEDY)
         registry = load_registry(settings.sensors, names)
-        refuse(Runner.PERSONS, Facts(settings, registry=registry))  # what no process on Kafka takes
         if registry.windowed:
             registry = with_windows(registry, policy_from(settings.release, registry))
         require_most_counts(registry, settings.connect.scaled)

@@ -349,6 +349,8 @@ def _sensors(rng: np.random.Generator, places: int, cell: Cell | None) -> list[S
         length = int(rng.integers(1, 4))
         if cell is not None and number == 0:
             kind = cell.counted if cell.counted in COUNTED[:6] else "presence"
+            if cell.counted == "correlated":
+                kind = str(rng.choice(["presence", "sum", "limited", "moves"]))
         if kind == "presence":
             found.append(Sensor(name, where))
         elif kind == "occupied":
