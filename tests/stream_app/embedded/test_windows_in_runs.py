@@ -219,9 +219,7 @@ def test_windows_with_noise_that_several_steps_share_go_on_after_a_stop(tmp_path
     for name in ("decisions.jsonl", "releases.jsonl"):
         assert (tmp_path / "twice" / name).read_bytes() == (tmp_path / "once" / name).read_bytes()
     steps = json_lines(tmp_path / "once" / "releases.jsonl")
-    positions = {
-        (each["parameters"]["position"], line["step"] % 2) for line in steps for each in line["releases"]
-    }
+    positions = {(each["position"], line["step"] % 2) for line in steps for each in line["releases"]}
     assert positions and all(position == step for position, step in positions)
 
 
