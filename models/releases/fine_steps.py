@@ -539,7 +539,7 @@ def check_window_ends(sensor: Sensor, step: int) -> None:
     window = sensor.window
     if window is None or window.ends_with(step):
         return
-    first = 2 * window.steps - 1 if window.moves else window.steps - 1
+    first = window.first_end
     raise ScheduleError(
         f"a count of {sensor.name!r} must be announced and published with the last step of a window",
         f"step {step} of windows of {window.steps}",

@@ -94,6 +94,7 @@ def row_of(sensor: Sensor) -> dict[str, Any]:
     if window is None:
         return {**counted, "locations": list(sensor.locations)}
     counted.pop("corrections")
+    counted["first_step"] = window.first_step
     if window.moves:
         moves = [[str(start), str(end)] for start, end, _ in window.moves]
         return {**counted, "moves": moves, "window": window.steps}
