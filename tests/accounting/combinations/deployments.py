@@ -346,7 +346,8 @@ def _sensors(rng: np.random.Generator, places: int, cell: Cell | None) -> list[S
         kind = str(
             rng.choice(["presence", "passages", "sum", "limited", "moves"], p=[0.3, 0.15, 0.25, 0.1, 0.2])
         )
-        length, since = int(rng.integers(1, 4)), int(rng.choice([0, 0, 1, 2]))
+        length = int(rng.integers(1, 4))
+        since = int(rng.choice([0, 0, 1, 2])) if length > 1 else 0
         if cell is not None and number == 0:
             kind = cell.counted if cell.counted in COUNTED[:6] else "presence"
             if cell.counted == "correlated":
