@@ -8,9 +8,9 @@ from typing import Any
 
 
 def toml_of(table: Mapping[str, Any], place: str = "") -> str:
-    """A settings file; tables after plain values, and nothing for None."""
+    """A settings file; tables after plain values, and nothing for None. Keys are plain words."""
     plain = {key: value for key, value in table.items() if not isinstance(value, Mapping | None)}
-    text = "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in plain.items())
+    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in plain.items())
     for key, value in table.items():
         if isinstance(value, Mapping):
             text += f"[{place}{key}]\n{toml_of(value, f'{place}{key}.')}"

@@ -276,7 +276,7 @@ def test_one_process_is_asked_alone(tmp_path: Path, tallyguard: Tallyguard) -> N
     """An account worker's file names no noise key, which the release worker cannot do without."""
     made = make(tmp_path / "d", set(), on_kafka=True)
     text = made.config.read_text()
-    made.config.write_text(text.replace('"noise_key" = "noise.key"\n', ""))
+    made.config.write_text(text.replace('noise_key = "noise.key"\n', ""))
     assert tallyguard("check", "--config", made.config).code == 1
     asked = tallyguard("check", "--config", made.config, "--for", "account", "--json")
     assert asked.code == 0
