@@ -29,6 +29,7 @@ from accounting.exposure.drawing import Draws, new_walker, released_steps
 from accounting.exposure.prior_constants_kernel import guess_success, most_likely_path
 from accounting.hmm.forward_viterbi import smallest_entry
 from accounting.numerics import PROVED, Interval, clopper_pearson
+from models.mechanisms import shares_noise
 from models.numerics.threads import thread_count
 from models.priors import ChainView
 from models.priors.chain import LocalChain
@@ -209,8 +210,10 @@ class Target:
     def can_be_drawn(self) -> bool:
         """Whether what is published can be drawn, windows as they are published."""
         windows = self.exposure.windows
-        seen = self.exposure.observations if windows is None else windows.others
-        return all(each.can_be_drawn for each in seen)
+        if windows is None:
+            return self.exposure.can_be_drawn
+        is_shared = any(shares_noise(each.mechanism) for each in windows.releases)
+        return not is_shared and all(each.can_be_drawn for each in windows.others)
 
     @cached_property
     def has_exact_laws(self) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accounting.exposure.exposure import Exposure, entropy_nats
 from accounting.exposure.history import carried_backward, carried_forward, check_window
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
-from models.mechanisms import Tabulated, most_revealed, revealed_by_shift
+from models.mechanisms import Tabulated, most_revealed, revealed_by_shift, shares_noise
 from models.noise import own_count_information
 from models.noise.noise_information import InformationTable, table_information
 from models.numerics.jit import pjit
@@ -133,8 +133,9 @@ class OwnCount:
     ``law`` (L + 1,) has the probability of each value if the device counts what it should. ``spread`` is how
     far two values that the person can have lie apart; of a device that miscounts ``most_counts``.
     ``information_nats`` bounds what is published says about the movements, exactly ``I(n; Y)`` of a device
-    that counts what it should. Where the count ``is_constant`` the movements make no difference to it, so
-    that it reveals nothing about them.
+    that counts what it should with noise of its own. Of noise that several releases share it is what the
+    part of this one reveals where the rest is known. Where the count ``is_constant`` the movements make no
+    difference to it, so that it reveals nothing about them.
 
     Of a device that miscounts nothing may be concluded from ``law``. One that is down for a part of the
     window misses a person because of *when* they were counted: what it reads is no function of ``n``, only
@@ -169,8 +170,14 @@ def own_count(exposure: Exposure, release: WindowRelease) -> OwnCount:
         )
         return OwnCount(release, law, release.most_counts, 0.0 if noise is None else nats, fine == 0.0)
     possible = np.flatnonzero(law)
-    nats = 0.0 if noise is None else own_count_information(law, noise.probabilities)
-    return OwnCount(release, law, int(possible[-1] - possible[0]), nats, possible.size <= 1)
+    spread = int(possible[-1] - possible[0])
+    if noise is None:
+        nats = 0.0
+    elif shares_noise(mechanism):  # whose law of one release says nothing of what the others tell of it
+        nats = revealed_by_shift(mechanism, spread) * entropy_nats(law)
+    else:
+        nats = own_count_information(law, noise.probabilities)
+    return OwnCount(release, law, spread, nats, possible.size <= 1)
 
 
 def fine_entropy(exposure: Exposure, release: WindowRelease) -> float:

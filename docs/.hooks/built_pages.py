@@ -178,7 +178,7 @@ def combinations_table() -> str:
             said = f"all workers, {said}" if said else "all workers"
         if each.runners == EVERYWHERE:
             said = "every runner"
-        lines.append(f"| {each.feature} | {each.beside or ''} | {said} | {each.reason}: {each.because} |")
+        lines.append(f"| {each.feature} | {each.beside or ''} | {said} | {each.because} |")
     return "\n".join([*lines, ""])
 
 

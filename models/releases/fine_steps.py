@@ -46,7 +46,7 @@ from typing import NamedTuple
 from models.arguments import checked
 from models.exceptions import ScheduleError, SensorError
 from models.mechanisms import (
-    DrawnPerWindow,
+    Correlated,
     ErasureCoin,
     Gaussian,
     Mechanism,
@@ -131,7 +131,10 @@ class WindowRelease:
     ``most_counts`` in all, for reasons other than the person's movements: it may be down for a part of the
     window. A device that counts people *because* of where they come from is a :class:`MoveSensor`.
 
-    :class:`ScheduleError` for a window that does not exist, or noise that several releases share.
+    Of noise that several releases share the part that is this release's own is accounted
+    (:func:`models.mechanisms.revealed_by_shift`): given the rest, releases hide by themselves.
+
+    :class:`ScheduleError` for a window that does not exist.
     """
 
     sensor: Sensor | MoveSensor
@@ -156,12 +159,6 @@ class WindowRelease:
                 f"most_counts of {self.sensor.name!r} must be at least 1",
                 self.most_counts,
                 "declare how often the device can count one person in the window",
-            )
-        if isinstance(self.mechanism, DrawnPerWindow) and not self.mechanism.is_exact:
-            raise ScheduleError(
-                "releases over windows must have noise of their own",
-                self.mechanism.name,
-                "use gaussian or raw; noise that releases share is accounted for presence in one step",
             )
 
     @property
@@ -380,17 +377,14 @@ def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedul
         return step
     for release in step.releases:
         _check_is_accounted(step, release, registry)
-    shown = [part for _, part in _shown_in_windows(step, registry)]
-    revealed: list[RevealedMove | RevealedAmount] = []
-    if step.windows is not None:
-        for window in step.windows:
-            own = revealed_of_window(window.release)
-            revealed += [each for offset, each in own if window.first + offset == step.step]
-    else:
-        for sensor in registry.windowed:
-            whole = SensorRelease(sensor, _mechanism_of(sensor, registry))
-            own = revealed_of_window(whole)
-            revealed += [each for offset, each in own if _is_first(sensor, step.step - offset)]
+    open_windows = list(_open_in(step, registry))
+    shown = [part for _, part in _shown_in_windows(step, open_windows)]
+    revealed = [
+        each
+        for window in open_windows
+        for offset, each in revealed_of_window(window.release)
+        if window.first + offset == step.step
+    ]
     plain = tuple(release for release in step.releases if release.sensor.window is None)
     among = counting_in(step.step, [each.sensor for each in plain], registry)
     return replace(in_step(step.step, plain, tuple(shown), tuple(revealed)), among=among)
@@ -440,23 +434,30 @@ def _counting_parts(sensor: Sensor) -> tuple[tuple[int, Sensor], ...]:
     )
 
 
-def _shown_in_windows(
-    step: StepSchedule, registry: SensorRegistry
-) -> Iterator[tuple[OpenWindow, ShownPlaces]]:
-    """What each window shows in a step, whether its count will be published or not."""
+def _open_in(step: StepSchedule, registry: SensorRegistry) -> Iterator[OpenWindow]:
+    """The windows that can have a part in a step, whether their count will be published or not."""
     if step.windows is not None:
-        for window in step.windows:
-            for part in parts_of(window.release):
-                if window.first + part.places.offset == step.step:
-                    yield window, part
+        yield from step.windows
         return
     for sensor in registry.windowed:
-        whole = SensorRelease(sensor, _mechanism_of(sensor, registry))
-        for part in parts_of(whole):  # at the end of a window of moves, two windows have a part in the step
-            if _is_first(sensor, step.step - part.places.offset):
-                assert sensor.window is not None
-                last = step.step - part.places.offset + sensor.window.steps - 1
-                yield OpenWindow(whole, last), part
+        window = sensor.window
+        assert window is not None
+        last = step.step - step.step % window.steps + window.steps - 1
+        # With its last move a window ends in the place that the next window's first move leaves.
+        following = [last + window.steps] if window.moves and last == step.step else []
+        for each in (*following, last):
+            if window.ends_with(each):
+                yield OpenWindow(SensorRelease(sensor, _mechanism_of(sensor, registry, each)), each)
+
+
+def _shown_in_windows(
+    step: StepSchedule, windows: Iterable[OpenWindow]
+) -> Iterator[tuple[OpenWindow, ShownPlaces]]:
+    """What each of these windows shows in a step."""
+    for window in windows:
+        for part in parts_of(window.release):
+            if window.first + part.places.offset == step.step:
+                yield window, part
 
 
 class PartOfCount(NamedTuple):
@@ -470,7 +471,7 @@ class PartOfCount(NamedTuple):
 def parts_in_step(step: StepSchedule, registry: SensorRegistry) -> list[PartOfCount]:
     """What each count shows in a decided step of a run: as :func:`in_single_steps`, count by count."""
     parts = [PartOfCount(step.step, each, each) for each in step.releases if each.sensor.window is None]
-    for window, part in _shown_in_windows(step, registry):
+    for window, part in _shown_in_windows(step, _open_in(step, registry)):
         own = SensorRelease(part.sensor, part.mechanism)
         parts.append(PartOfCount(window.last, window.release, own))
     return parts
@@ -538,7 +539,7 @@ def check_window_ends(sensor: Sensor, step: int) -> None:
     window = sensor.window
     if window is None or window.ends_with(step):
         return
-    first = 2 * window.steps - 1 if window.moves else window.steps - 1
+    first = window.first_end
     raise ScheduleError(
         f"a count of {sensor.name!r} must be announced and published with the last step of a window",
         f"step {step} of windows of {window.steps}",
@@ -558,16 +559,17 @@ def window_release(release: SensorRelease, last: int) -> WindowRelease:
     )
 
 
-def _mechanism_of(sensor: Sensor, registry: SensorRegistry) -> Mechanism:
-    """The mechanism of all counts of the sensor."""
+def _mechanism_of(sensor: Sensor, registry: SensorRegistry, last: int) -> Mechanism:
+    """The mechanism of the sensor's count that is published with the step ``last``."""
     try:
-        return registry.in_windows[sensor.name]
+        own = registry.in_windows[sensor.name]
     except KeyError:
         raise ScheduleError(
             f"the mechanism of sensor {sensor.name!r} must be known before its steps are accounted",
             "none",
             "account sensors with windows in runs and plans with a fixed mechanism",
         ) from None
+    return Correlated.of(own.noise, last) if isinstance(own, Correlated) else own
 
 
 def _check_is_accounted(step: StepSchedule, release: SensorRelease, registry: SensorRegistry) -> None:
@@ -579,7 +581,7 @@ def _check_is_accounted(step: StepSchedule, release: SensorRelease, registry: Se
     if step.windows is not None:
         decided = OpenWindow(release, step.step) in step.windows
     else:
-        decided = release.mechanism == _mechanism_of(sensor, registry)
+        decided = release.mechanism == _mechanism_of(sensor, registry, step.step)
     if not decided:
         raise ScheduleError(
             f"counts of {sensor.name!r} must be published with the mechanism that is accounted in every step",

@@ -46,7 +46,8 @@ class CountingWindow:
     """What one published count covers, where that is not presence in a single step.
 
     ``steps`` consecutive steps, the first window from step 0: a count of four steps is published with the
-    steps 3, 7, 11 and so on. ``moves`` has triples (from, to, times) of a sensor that counts moves, each of
+    steps 3, 7, 11 and so on. No window begins before ``first_step``, from which on the deployment has the
+    sensor. ``moves`` has triples (from, to, times) of a sensor that counts moves, each of
     which ends in a step of the window; it is empty for a sensor that counts presence. With ``miscounts`` the
     device may miss a person or count one twice, up to ``most_counts`` in all. At most ``most_sensors`` of the
     deployment's sensors can count one person in a window; None for all of them.
@@ -56,9 +57,12 @@ class CountingWindow:
     moves: tuple[tuple[int, int, int], ...] = ()
     miscounts: bool = False
     most_sensors: int | None = None
+    first_step: int = 0
 
     def __post_init__(self) -> None:
         """:class:`SensorError` for impossible values."""
+        if self.first_step < 0:
+            raise SensorError("first_step must be 0 or more", self.first_step, "count steps from 0")
         if self.steps < 1 or (self.most_sensors is not None and self.most_sensors < 1):
             raise SensorError(
                 "a window must have at least 1 step, and 1 sensor that can count somebody",
@@ -77,8 +81,19 @@ class CountingWindow:
         return last - self.steps + 1
 
     def ends_with(self, step: int) -> bool:
-        """Whether a count is published with this step: the window's last, with all moves since step 1."""
-        return (step + 1) % self.steps == 0 and self.first_of(step) >= int(bool(self.moves))
+        """Whether a count is published with this step, a window's last."""
+        return (step + 1) % self.steps == 0 and step >= self.first_end
+
+    @property
+    def first_end(self) -> int:
+        """The last step of the first window: its first move leaves the place in ``first_step`` or later."""
+        begins = self.first_step + int(bool(self.moves))
+        return (-(-begins // self.steps) + 1) * self.steps - 1
+
+    def facts(self) -> dict[str, Any]:
+        """As a dictionary; the first step only where it is not 0, as records of versions without it are."""
+        found = asdict(self)
+        return found if self.first_step else {key: found[key] for key in found if key != "first_step"}
 
     def begun_in(self, step: int) -> int | None:
         """The last step of the window that is accounted from this step on; None where none begins."""
@@ -248,7 +263,7 @@ class SensorRegistry:
         for each in self.sensors:
             again = [each.most_counts] if each.most_counts > 1 else []
             more = [{"corrections": each.corrections}] if each.corrections else []
-            window = [{"window": asdict(each.window)}] if each.window is not None else []
+            window = [{"window": each.window.facts()}] if each.window is not None else []
             a_day = [{"per_day": asdict(each.per_day)}] if each.per_day is not None else []
             part = [{"part_of": each.part_of}] if each.part_of is not None else []
             region = [{"region": each.region}] if self.regions else []

@@ -23,10 +23,10 @@ from models.priors import PLACE, Population
 from models.releases import Counts, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.embedded import prepared as prepared_run
 from stream_app.exceptions import SettingsError
-from stream_app.setup.combinations import WORKERS, Facts, Runner, refusals
+from stream_app.setup.combinations import WORKERS, Runner, refusals
 from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, load_exclusions
-from stream_app.setup.given_priors import as_set, facts_of, location_names, population_of
+from stream_app.setup.given_priors import as_set, location_names, population_of
 from stream_app.setup.keys import (
     load_noise_key,
     load_pseudonym_key,
@@ -257,9 +257,10 @@ def _about_runners(
 ) -> Iterator[Finding]:
     """What these runners would refuse at their start, unless it was found before."""
     said = {finding.sentence for finding in found}
+    people = None if population is None else len(population)
     refused: dict[tuple[str, str], list[str]] = {}
     for name, ask in asks.items():
-        errors = [*_known_refusals(name, settings, population), *_refused(ask)]
+        errors = [*refusals(name, settings, people), *_refused(ask)]
         for what in dict.fromkeys((f"{each.must}, got {each.got}", each.remedy) for each in errors):
             refused.setdefault(what, []).append(name)
         if not errors:
@@ -283,17 +284,6 @@ def _load_people(settings: Settings, population: Population) -> None:
     from stream_app.kafka.tools.person_loading import prepared
 
     prepared(settings, population)
-
-
-def _known_refusals(
-    runner: Runner, settings: Settings, population: Population | None
-) -> Iterator[TallyguardError]:
-    """All that the runner refuses by the list of what does not go together, not only the first."""
-    registry = None
-    if population is not None:
-        registry = _quietly(lambda: load_registry(settings.sensors, population.location_names))
-    facts = Facts(settings) if population is None else facts_of(settings, population)
-    yield from refusals(runner, replace(facts, registry=registry))
 
 
 def _refused(ask: Callable[[], object]) -> Iterator[TallyguardError]:

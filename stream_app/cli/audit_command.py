@@ -132,7 +132,6 @@ def audit(
     from accounting.bounds import Effort
     from models.prior_files import load_population
     from stream_app.cli import audit_answers as answers
-    from stream_app.setup.combinations import Facts, Runner, refuse
     from stream_app.setup.exclusions import load_exclusions
     from stream_app.setup.priors_verdict import load_priors_check
     from stream_app.setup.schedule_files import load_schedule
@@ -147,7 +146,6 @@ def audit(
         )
     population = load_population(priors)
     registry = load_registry(sensors, population.location_names).with_designs(given_designs(covariance))
-    refuse(Runner.AUDIT, Facts(registry=registry))
     planned = load_schedule(schedule, registry)
     if settings is not None:
         planned = load_exclusions(settings, registry).without(planned)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from stream_app.kafka.worker_metrics import (
     ReleaseCounters,
 )
 from stream_app.kafka.worker_process import Job, Pulse, run_worker
-from stream_app.setup.combinations import REGION_WORKERS, Facts, Runner, refuse
+from stream_app.setup.combinations import REGION_WORKERS, Runner, refuse
 from stream_app.setup.keys import load_noise_key, load_snapshot_key
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
@@ -72,11 +71,8 @@ def prepared(runner: Runner, settings: Settings, schedule: Path | None = None) -
     schedule = schedule or settings.kafka.schedule
     if schedule is not None:
         settings = settings.model_copy(update=said_beside_settings(settings, schedule))
-    facts = Facts(settings)
-    refuse(runner, facts)
+    refuse(runner, settings)
     deployment = Deployment.of(settings)
-    facts = replace(facts, registry=deployment.registry)
-    refuse(runner, facts)
     _require_regions(runner, deployment)
     configured = policy_from(settings.release, deployment.registry)
     DeviceWatch.of(settings.quality, deployment.registry)  # which names sensors

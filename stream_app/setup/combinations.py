@@ -1,24 +1,22 @@
 """What does not go together, and why: every refusal that follows from configuration alone.
 
 Each stands here once. Runners ask at their start (:func:`refuse`), ``tallyguard check`` asks for all runners
-that the settings name (:func:`refusals`), and the table in docs/reference/limits.md is made of this list. To
-build what is refused here, or to find another thing that cannot be, change the list.
+that the settings name (:func:`refusals`), and the table in docs/reference/limits.md is made of this list.
+What is refused has no promise that could be kept: what a runner only lacks is built, not listed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from models.exceptions import TallyguardError
-from models.mechanisms import DrawnPerWindow, Mechanism
-from models.releases import Sensor, SensorRegistry
 from stream_app.exceptions import SettingsError
+from stream_app.setup.release_settings import BUDGET
 
 if TYPE_CHECKING:
-    from stream_app.setup.release_settings import ReleaseSettings
     from stream_app.setup.settings import Settings
 
 
@@ -65,13 +63,6 @@ class Feature(StrEnum):
     DEVICES = "limits by which devices are suspected"
 
 
-class Reason(StrEnum):
-    """Why something is refused."""
-
-    MATHEMATICS = "mathematics"
-    NOT_BUILT = "not built yet"
-
-
 EVERYWHERE = frozenset(Runner)
 REGION_WORKERS = frozenset({Runner.INTAKE, Runner.COORDINATOR})
 WORKERS = REGION_WORKERS | {Runner.RELEASE, Runner.ACCOUNT}
@@ -79,76 +70,37 @@ ON_KAFKA = WORKERS | {Runner.PERSONS}
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What is known of a deployment. Nothing is refused for what is not known.
-
-    ``people`` are how many have a prior, ``has_personas`` whether some stand for many. ``released`` are
-    sensors and the mechanisms that the settings choose for them. ``release`` stands for settings of which no
-    more is known.
-    """
-
-    settings: Settings | None = None
-    release: ReleaseSettings | None = None
-    registry: SensorRegistry | None = None
-    people: int | None = None
-    has_personas: bool = False
-    released: Sequence[tuple[Sensor, Mechanism]] = ()
-
-    @property
-    def decides(self) -> bool:
-        """Whether a risk budget decides how counts are released."""
-        release = self.release if self.settings is None else self.settings.release
-        return release is not None and release.mechanism == "budget"
-
-
-@dataclass(frozen=True)
 class Refusal:
     """``feature`` does not go with ``beside``, or (None) not with these ``runners`` at all.
 
-    ``refused`` gives the sentence where that is so in the facts.
+    ``refused`` gives the sentence where settings, and how many people have a prior (None: not known), are so.
     """
 
     feature: Feature
     beside: Feature | None
     runners: frozenset[Runner]
-    reason: Reason
     because: str
-    refused: Callable[[Facts], TallyguardError | None]
+    refused: Callable[[Settings, int | None], TallyguardError | None]
 
 
-def refusals(runner: Runner | None, facts: Facts) -> Iterator[TallyguardError]:
-    """All that a runner refuses of a deployment; for None what every runner does."""
+def refusals(runner: Runner, settings: Settings, people: int | None = None) -> Iterator[TallyguardError]:
+    """All that a runner refuses of a deployment. Nothing is refused for what is not known."""
     for each in REFUSALS:
-        if runner in each.runners or (runner is None and each.runners == EVERYWHERE):
-            error = each.refused(facts)
-            if error is not None:
-                yield error
+        if runner in each.runners and (error := each.refused(settings, people)) is not None:
+            yield error
 
 
-def refuse(runner: Runner | None, facts: Facts) -> None:
+def refuse(runner: Runner, settings: Settings, people: int | None = None) -> None:
     """Raise the first of :func:`refusals`."""
-    for error in refusals(runner, facts):
+    for error in refusals(runner, settings, people):
         raise error
 
 
 # The sentences. Each says what must hold, what was found and what to do.
 
 
-def _designed_noise_in_windows(facts: Facts) -> TallyguardError | None:
-    """Refuses noise that several steps share, of sensors with windows or moves."""
-    for sensor, mechanism in facts.released:
-        if sensor.window is not None and isinstance(mechanism, DrawnPerWindow):
-            return SettingsError(
-                f"release.sensors.{sensor.name} must be raw, gaussian, tiered or suppressed, having a window "
-                "or moves",
-                mechanism.name,
-                "noise that several steps share is accounted for presence in single steps",
-            )
-    return None
-
-
-def _no_people(facts: Facts) -> TallyguardError | None:
-    if not facts.decides or facts.people != 0:
+def _no_people(settings: Settings, people: int | None) -> TallyguardError | None:
+    if settings.release.mechanism != BUDGET or people != 0:
         return None
     return SettingsError(
         "a risk budget must have people to protect",
@@ -157,9 +109,8 @@ def _no_people(facts: Facts) -> TallyguardError | None:
     )
 
 
-def _holidays_in_hindsight(facts: Facts) -> TallyguardError | None:
-    settings = facts.settings
-    if not facts.decides or settings is None or not settings.holidays:
+def _holidays_in_hindsight(settings: Settings, people: int | None) -> TallyguardError | None:
+    if settings.release.mechanism != BUDGET or not settings.holidays:
         return None
     limit = settings.release.budget.limit
     if limit is None or not limit.in_hindsight:
@@ -171,22 +122,11 @@ def _holidays_in_hindsight(facts: Facts) -> TallyguardError | None:
     )
 
 
-_NOT_BUILT, _MATHEMATICS = Reason.NOT_BUILT, Reason.MATHEMATICS
-
 REFUSALS: tuple[Refusal, ...] = (
-    Refusal(
-        Feature.WINDOWS,
-        Feature.CORRELATED,
-        EVERYWHERE,
-        _NOT_BUILT,
-        "a noise design is accounted for presence in single steps",
-        _designed_noise_in_windows,
-    ),
     Refusal(
         Feature.NO_PEOPLE,
         Feature.BUDGET,
         frozenset({Runner.RUN, Runner.PLAN}),
-        _MATHEMATICS,
         "every release keeps a limit on nobody's risk, so it would protect nobody",
         _no_people,
     ),
@@ -194,8 +134,8 @@ REFUSALS: tuple[Refusal, ...] = (
         Feature.HOLIDAYS,
         Feature.HINDSIGHT,
         EVERYWHERE,
-        _NOT_BUILT,
-        "how much later steps can tell of a place is known while habits keep their law, not on holidays",
+        "what later steps can tell of a place is bounded once for all time, by laws that come again with "
+        "every cycle; after a holiday none does, and no such bound is known",
         _holidays_in_hindsight,
     ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from models.prior_files import load_evidence, load_population
 from models.priors import Population, with_draws
 from stream_app.exceptions import SettingsError
-from stream_app.setup.combinations import Facts, Runner, refuse
+from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.settings import Settings
 
 # The names of a deployment's locations in a file of their own, for processes that do not read the priors.
@@ -46,9 +46,9 @@ def population_of(settings: Settings, priors: Path | None) -> Population:
     """
     if priors is not None:
         population = load_population(priors)
-        refuse(Runner.RUN, facts_of(settings, population))
+        refuse(Runner.RUN, settings, len(population))
         return as_set(settings, population)
-    refuse(Runner.RUN, Facts(settings, people=0))
+    refuse(Runner.RUN, settings, 0)
     remedy = "name a file of location names, one a line (`tallyguard init` writes it), or give --priors"
     return Population.pack([], location_names(settings, "where no priors are given", remedy))
 
@@ -85,11 +85,6 @@ def drawn_from(population: Population) -> dict[str, int | str] | None:
     if population.chains_named is None:
         return None
     return {"draws": population.draws, "chains": population.chains_named}
-
-
-def facts_of(settings: Settings, population: Population) -> Facts:
-    """What settings and people say of a deployment."""
-    return Facts(settings, people=len(population), has_personas=population.weights is not None)
 
 
 def require_locations_of(settings: Settings, population: Population) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from math import asinh, degrees, isfinite, radians, tan
@@ -45,6 +46,7 @@ _KEYS = (
     "most_counts_per_day",
     "part_of",
     "moves",
+    "first_step",
     *_PLANE,
     *_GLOBE,
     *_SIZE,
@@ -54,7 +56,7 @@ MOST_WINDOW_STEPS = 48
 
 _MOST_CORRECTIONS = 10
 _WRITE_MOVES = 'write "moves": [["office", "station"], ["station", "office"]], a third entry for how often'
-_NUMBERS = ("most_counts", "corrections", "window", "most_counts_per_day")
+_NUMBERS = ("most_counts", "corrections", "window", "first_step", "most_counts_per_day")
 _MOST_DIGITS = 10  # of a location's index
 _MERCATOR_ENDS = 85.0  # degrees of latitude; the projection has no poles
 _MOVES_EXAMPLE = '{"sensors": [{"name": "bridge", "moves": [["office", "station"]], "most_counts": 1}]}'
@@ -304,7 +306,7 @@ def _counting(where: str, row: Mapping[str, object], locate: Callable[[object], 
     if (
         counts is Counts.PASSAGES and not moves
     ):  # the count may be any function of how often each person is there
-        window = CountingWindow(window.steps, moves, True, window.most_sensors)
+        window = replace(window, miscounts=True)
     ends = {place for start, end, _ in moves for place in (start, end)}
     return _Counting(counts, most, 0, window, tuple(sorted(ends)) if moves else None)
 
@@ -322,11 +324,19 @@ def _window(
         )
     if not isinstance(miscounts, bool):
         raise SensorError(f"{where} must say miscounts as true or false", miscounts, "leave it out for false")
-    if steps == 1 and not moves:
+    first_step = row.get("first_step", 0)
+    is_single = steps == 1 and not moves
+    if not _is_whole(first_step) or first_step < 0 or (is_single and first_step):
+        raise SensorError(
+            f"{where} must have a first_step of 0 or more, and none unless it has a window or moves",
+            first_step,
+            "leave it out; a sensor with windows that is added later names the first step they may begin in",
+        )
+    if is_single:
         return None
     declared = row.get("most_sensors")
     most_sensors = declared if _is_whole(declared) else None
-    return CountingWindow(steps, moves, miscounts, most_sensors)
+    return CountingWindow(steps, moves, miscounts, most_sensors, first_step)
 
 
 def _moves(

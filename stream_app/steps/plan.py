@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,7 +26,6 @@ from stream_app.exceptions import SettingsError, TierContinuationError
 from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.declared import require_strangers
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions, load_exclusions
-from stream_app.setup.given_priors import facts_of
 from stream_app.setup.run_folder.facts import Network
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
@@ -330,8 +329,7 @@ def make_plan(
         registry = known.arranged(registry)
     registry = registry.with_designs(designs_of(settings.release))
     require_strangers(registry, settings.crowd)
-    facts = replace(facts_of(settings, population), registry=registry)
-    refuse(runner, facts)
+    refuse(runner, settings, len(population))
     if schedule is None or is_activations(schedule):
         named = {} if schedule is None else load_activations(schedule, registry)
         exclusions = load_exclusions(settings, registry)

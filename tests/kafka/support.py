@@ -34,6 +34,7 @@ from tests import ROOT
 from tests.copies import COMMAND_LINE, Copy
 from tests.hex_keys import hex_key
 from tests.kafka.faults import dying
+from tests.toml_file import toml_of
 from tests.watching.services import wait_until
 
 SECRETS = {
@@ -338,9 +339,4 @@ def _toml(servers: str, prefix: str, settings: dict[str, Any]) -> str:
         "listen": "",
         **settings,
     }
-    sections = [(None, top), ("release", release), ("kafka", kafka)]
-    lines = []
-    for name, values in sections:
-        lines += [] if name is None else [f"[{name}]"]
-        lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
-    return "\n".join(lines) + "\n"
+    return toml_of({**top, "release": release, "kafka": kafka})

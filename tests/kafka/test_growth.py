@@ -12,7 +12,7 @@ import pytest
 from stream_app.embedded import RunOptions, run
 from stream_app.wire import Activation, Reading
 from tests.kafka.broker import Broker
-from tests.kafka.support import OnKafka, small_city
+from tests.kafka.support import OnKafka, small_city, wait_until
 
 CHANGE, STEPS = 8, 16
 
@@ -27,11 +27,18 @@ def messages(first: int, until: int, names: Sequence[str]) -> list[bytes]:
     return found
 
 
+def named(names: Sequence[str], step: int) -> list[str]:
+    """The sensors of a step, the hall with the last of each of its windows."""
+    return [*names, *(["hall"] if step % 2 else [])]
+
+
 @pytest.mark.slow
 def test_sensors_change_without_a_restart_of_account_workers_and_the_logs_are_those_of_embedded(
     kafka: Broker, tmp_path: Path
 ) -> None:
-    """Also where an account worker begins after the change: it accounts the log again."""
+    """Also where an account worker begins after the change: it accounts the log again. One with windows comes
+    last, which every worker must know from its start.
+    """
     population, sensors, _ = small_city(40)
     early, late = sensors[:3], sensors[1:5]
     names = [[name for name, _ in each] for each in (early, late)]
@@ -65,8 +72,21 @@ def test_sensors_change_without_a_restart_of_account_workers_and_the_logs_are_th
         deployment.wait_for_steps(18)
         for worker in (again, grown):
             assert worker.stop() == 0, worker.text
+        rows = json.loads(new)["sensors"]
+        window = {"name": "hall", "locations": rows[0]["locations"], "window": 2, "first_step": 18}
+        last = json.dumps({"sensors": [*rows, window]})
+        file.write_text(last)
+        because = ("--accept-changes", "--reason", "new counters")
+        windows = deployment.start("release", *because)
+        wait_until("the record is written", lambda: windows.says("continues at step"), 120.0)
+        ends = windows, deployment.start("account")
+        parts = (*parts, [line for t in range(18, 22) for line in messages(t, t + 1, named(names[1], t))])
+        deployment.produce(parts[3])
+        deployment.wait_for_steps(22)
+        for worker in ends:
+            assert worker.stop() == 0, worker.text
         output, source = deployment.folder / "embedded", deployment.folder / "embedded.jsonl"
-        for text, until in ((old, 1), (new, 3)):
+        for text, until in ((old, 1), (new, 3), (last, 4)):
             file.write_text(text)
             source.write_bytes(b"".join(line + b"\n" for part in parts[:until] for line in part))
             options = RunOptions(output, source, accept_changes=until > 1, reason="new counters")

@@ -38,14 +38,21 @@ from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
 from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_models
-from stream_app.setup.combinations import Facts, Runner, refuse
 from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.holidays import HOLIDAYS, check_holidays
 from stream_app.setup.release_settings import BUDGET, CROWD, CrowdSettings, ReleaseSettings
 from stream_app.setup.run_folder.description import Description, check_sensors, description_of
-from stream_app.setup.run_folder.facts import NETWORK, Network, Registries, differences
+from stream_app.setup.run_folder.facts import (
+    NETWORK,
+    WINDOWS,
+    Network,
+    Registries,
+    adds_windows,
+    check_new_windows,
+    differences,
+)
 from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.setup.run_folder.manifest import DECIDED, EXCLUSIONS, FIXED, SHARPENED
 from stream_app.setup.run_folder.record import (
@@ -452,7 +459,7 @@ def check_same(
     changed = sorted(key for key in begun.keys() | basis.keys() if begun.get(key) != basis.get(key))
     changed = [key for key in changed if key not in grown]
     if changed:
-        is_in_record = LOOKED_AT.issuperset(changed)
+        is_in_record = RECORDED.issuperset(changed)
         raise RunChangedError(
             f"every process must have the settings that {_IN_RECORD if is_in_record else _AT_START}",
             differences(changed, begun, basis),
@@ -472,14 +479,15 @@ def _fingerprint(value: object) -> str:
 
 
 # Sensors and places may be added, and sensors removed, while a deployment runs (`facts.py` says which changes
-# are possible), and what is looked at more closely and the holidays to come may change. The worker that
-# decides writes it to the record before it decides the first step with it. All other processes take sensors
-# and places from there, and end with a sentence where their own settings are others: a decision carries the
-# digest of what it was made with, so one with a digest that is not known makes its reader read the record
-# again, and none is accounted with anything else.
+# are possible), and what is looked at more closely, the holidays to come and the list of windows may change.
+# The worker that decides writes it to the record before it decides the first step with it. All other
+# processes take sensors and places from there, and end with a sentence where their own settings are others: a
+# decision carries the digest of what it was made with, so one with a digest that is not known makes its
+# reader read the record again, and none is accounted with anything else.
 
 GROWN = frozenset({"locations", "sensors"})
 LOOKED_AT = SHARPENED | {HOLIDAYS}
+RECORDED = LOOKED_AT | {WINDOWS}
 
 
 class KnownFacts:
@@ -518,8 +526,8 @@ class KnownFacts:
 def _as_in(facts: Mapping[str, Any], begun: Mapping[str, Any]) -> dict[str, Any]:
     """What a deployment was begun with, looked at as an entry of its record says."""
     looked_at = facts if "thresholds" in facts else begun
-    return {key: value for key, value in begun.items() if key not in LOOKED_AT} | {
-        key: looked_at[key] for key in LOOKED_AT & looked_at.keys()
+    return {key: value for key, value in begun.items() if key not in RECORDED} | {
+        key: looked_at[key] for key in RECORDED & looked_at.keys()
     }
 
 
@@ -558,7 +566,6 @@ class Deployment:
         connection = Connection.of(settings.kafka)
         names = location_names or read_names(settings, _WHERE, _REMEDY)
         registry = load_registry(settings.sensors, names)
-        refuse(Runner.PERSONS, Facts(settings, registry=registry))  # what no process on Kafka takes
         if registry.windowed:
             registry = with_windows(registry, policy_from(settings.release, registry))
         require_most_counts(registry, settings.connect.scaled)
@@ -645,9 +652,18 @@ class Deployment:
         if begun is None:
             return False
         network = self.facts.network
-        apart = (frozenset[str]() if network is None else GROWN) | (LOOKED_AT if is_deciding else frozenset())
+        apart = frozenset[str]() if network is None else GROWN
+        if is_deciding:
+            apart |= RECORDED
         check_same(self.facts.basis, self.basis, apart)
         if network is not None:  # the files here may be older, or newer, but not of another deployment
+            unknown = [each for each in network.sensors if each.window and each.name not in self.registry]
+            if unknown:
+                raise RunChangedError(
+                    "a process must know from its start which sensors count over windows or moves",
+                    f"{unknown[0].name!r} in the record only",
+                    "start it again with the sensors file of the worker that decides",
+                )
             names = self.registry.location_names
             is_older = names == network.places[: len(names)]
             network.grown_to(
@@ -791,9 +807,15 @@ class Deployment:
         apart = {INPUTS, RECORD_HEAD, *(GROWN if self.facts.network is not None else ())}
         kept = {key: value for key, value in stored.items() if key not in apart}
         kept = _as_in(self.facts.held, kept)  # the record is written before the position
+        known = {} if self.facts.network is None else {NETWORK: self.facts.network.save()}
+        windows = wanted if adds_windows(kept | known, wanted) else {WINDOWS: None, **kept}
+        if kept and WINDOWS in windows:
+            kept[WINDOWS] = windows[WINDOWS]
         check_basis(kept, wanted, accept_changes=accept_changes)
         if kept:
             check_holidays(kept, wanted, max(next_step, first_free))
+            given = {NETWORK: Network.of(self.registry).save()}
+            check_new_windows(known, given, max(next_step, first_free))
             check_change(kept.get(EXCLUSIONS), wanted.get(EXCLUSIONS), max(next_step, first_free))
         if kept.get("noise_key", wanted["noise_key"]) != wanted["noise_key"]:
             check_between_windows(self.settings.release.covariance, next_step)

@@ -31,7 +31,7 @@ from stream_app.kafka.deployment.records import (
     pseudonym_in,
 )
 from stream_app.setup.combinations import Runner, refuse
-from stream_app.setup.given_priors import as_set, facts_of, require_locations_of
+from stream_app.setup.given_priors import as_set, require_locations_of
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.run_folder.durable import replace_file
@@ -79,7 +79,7 @@ def prepared(settings: Settings, population: Population) -> tuple[Deployment, Ps
     """
     if settings.priors_check is not None:
         settings.priors_check.require(population)
-    refuse(Runner.PERSONS, facts_of(settings, population))
+    refuse(Runner.PERSONS, settings, len(population))
     require_locations_of(settings, population)
     deployment = Deployment.of(settings, population.location_names)
     deployment.connection.ssl_context()

@@ -112,8 +112,8 @@ class Network:
         given = {each.name: _accounted(registry, each) for each in self.arranged(registry).sensors}
         for name in known.keys() & given.keys():
             _check_same_device(known[name], given[name], registry.location_names)
-        for name in sorted(known.keys() ^ given.keys() | self.removed & given.keys()):
-            _check_no_window(given[name] if name in given else known[name], self.removed, name in given)
+        for name in sorted(known.keys() - given.keys() | self.removed & given.keys()):
+            _check_no_window(known[name], self.removed, name in given)
         sensors = [given.get(each.name, each) for each in self.sensors]
         sensors += [each for name, each in given.items() if name not in known]
         return Network(registry.location_names, tuple(sensors), frozenset(known.keys() - given.keys()))
@@ -239,13 +239,44 @@ def _check_no_window(sensor: Sensor, removed: frozenset[str], is_given: bool) ->
     if sensor.window is None or (not is_given and sensor.name in removed):
         return
     raise RunChangedError(
-        f"sensors with windows or moves must be there from the first step to the last, since a window is "
-        f"accounted in each of its steps: {_named(sensor.name)}",
-        "added" if is_given else "removed",
-        "let it count presence in single steps"
+        f"sensors with windows or moves must stay to the last step, since a window is accounted in each of "
+        f"its steps: {_named(sensor.name)}",
+        "added again" if is_given else "removed",
+        _NEW_NAME
         if is_given
         else "leave it in the sensors file: where no count is announced, none is published",
     )
+
+
+def check_new_windows(before: Mapping[str, Any], now: Mapping[str, Any], first_free: int) -> None:
+    """:class:`RunChangedError` for a new sensor whose windows may begin before ``first_free``.
+
+    ``before`` and ``now`` are recorded facts. Steps before ``first_free`` are closed or announced, or counts
+    of them have come: they were accounted, or will be, without its windows.
+    """
+    known = {each["name"] for each in before.get(NETWORK, now.get(NETWORK, {})).get("sensors", ())}
+    for each in now.get(NETWORK, {}).get("sensors", ()):
+        first = each.get("window", {}).get("first_step", 0)
+        if each["name"] not in known and "window" in each and first < first_free:
+            raise RunChangedError(
+                f"a new sensor with windows or moves must say from which step on they are accounted, here "
+                f"{first_free} or later: {_named(each['name'])}",
+                f"first_step {first}",
+                f'give it "first_step": {first_free} in the sensors file, or a later one',
+            )
+
+
+WINDOWS = "windows"
+
+
+def adds_windows(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether all counts over windows are published as before, and perhaps those of new sensors.
+
+    Both are recorded facts.
+    """
+    was, is_now = (facts.get(WINDOWS) or {} for facts in (before, now))
+    known = {each["name"] for each in before.get(NETWORK, {}).get("sensors", ())}
+    return was.items() <= is_now.items() and not (is_now.keys() - was.keys()) & known
 
 
 def _saved(sensor: Sensor) -> dict[str, Any]:
@@ -260,7 +291,7 @@ def _saved(sensor: Sensor) -> dict[str, Any]:
     if sensor.corrections:
         saved["corrections"] = sensor.corrections
     if sensor.window is not None:
-        saved["window"] = json.loads(json.dumps(asdict(sensor.window)))
+        saved["window"] = json.loads(json.dumps(sensor.window.facts()))
     if sensor.per_day is not None:
         saved["per_day"] = asdict(sensor.per_day)
     if sensor.part_of is not None:
@@ -274,7 +305,7 @@ def _loaded(saved: Mapping[str, Any]) -> Sensor:
     window = saved.get("window")
     if window is not None:
         moves = tuple(tuple(map(int, move)) for move in window["moves"])
-        window = CountingWindow(window["steps"], moves, window["miscounts"], window["most_sensors"])  # type: ignore[arg-type]
+        window = CountingWindow(**{**window, "moves": moves})
     return Sensor(
         str(saved["name"]),
         tuple(map(int, saved["locations"])),
@@ -360,6 +391,8 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any], *, says_people
             continue
         if key in _UNSAID and not (key == "sensors" and None in networks):
             continue
+        if key == WINDOWS and was is not None and adds_windows(before, after):
+            continue  # the new sensors were said
         is_unnamed = has_other_places and before.get("people") == after.get("people")
         if key == "people_kept" or (key in _PEOPLE and (is_unnamed or not says_people)):
             continue  # the list of places is part of what the fingerprint is of

@@ -16,7 +16,14 @@ from stream_app.setup.holidays import HOLIDAYS, check_holidays
 from stream_app.setup.priors_verdict import is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.durable import load_document, replace_file
-from stream_app.setup.run_folder.facts import NETWORK, Network, differences
+from stream_app.setup.run_folder.facts import (
+    NETWORK,
+    WINDOWS,
+    Network,
+    adds_windows,
+    check_new_windows,
+    differences,
+)
 from stream_app.setup.run_folder.record import Author, Record
 
 FORMAT = 1
@@ -154,13 +161,14 @@ class Manifest:
         return self._stored is not None and self._stored.get(_KEY) != self._wanted.get(_KEY)
 
     def check_declared(self, first_free: int) -> None:
-        """:class:`RunChangedError` if exclusions or holidays differ before ``first_free``.
+        """:class:`RunChangedError` if exclusions, holidays or new windows differ before ``first_free``.
 
         That is the first step that nothing is known of.
         """
         if self._stored is not None:
             check_change(self._stored.get(EXCLUSIONS), self._wanted.get(EXCLUSIONS), first_free)
             check_holidays(self._stored, self._wanted, first_free)
+            check_new_windows(self._stored, self._wanted, first_free)
 
     def save(self, published: int, take_over: str | None = None) -> None:
         """Make it durable, once the run can go on; ``published`` steps were released before it.
@@ -222,6 +230,7 @@ class Manifest:
             if stored.get(key) != self._wanted.get(key)
             and key not in replaceable | REPORTED | {EXCLUSIONS, HOLIDAYS, _EARLIER_KEYS, _TAKEN_OVER}
             and not (key in UNSAID and stored.get(key) is None)
+            and not (key == WINDOWS and NETWORK in stored and adds_windows(stored, self._wanted))
             and not (key == _CHECK and _is_checked_no_less(stored, self._wanted))
         )
 

@@ -19,7 +19,7 @@ class CountedWindows(NamedTuple):
     @classmethod
     def of(cls, window: CountingWindow) -> CountedWindows:
         """Those of a sensor's window."""
-        return cls(window.steps, (2 if window.moves else 1) * window.steps - 1)
+        return cls(window.steps, window.first_end)
 
     def ends_with(self, step: int) -> bool:
         """Whether a count is published with this step."""

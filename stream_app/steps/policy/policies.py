@@ -40,7 +40,6 @@ from models.releases import (
     in_single_steps,
 )
 from stream_app.exceptions import SettingsError
-from stream_app.setup.combinations import Facts, refuse
 from stream_app.setup.release_settings import (
     BUDGET,
     RawWish,
@@ -393,8 +392,6 @@ def policy_from(
         for name, exception in settings.sensors.items()
     }
     default = _mechanism("release", settings, settings, designs)
-    chosen = {sensor.name: exceptions.get(sensor.name, default) for sensor in registry.sensors}
-    _check_accounted(settings, registry, chosen)
     return FixedPolicy(registry, default, exceptions)
 
 
@@ -406,7 +403,6 @@ def _budget_policy(
 ) -> BudgetPolicy:
     budget = settings.budget
     limit = budget.limit
-    refuse(None, Facts(release=settings, registry=registry))
     if limit is None:
         raise SettingsError(
             "release.budget must limit risk or added risk",
@@ -416,8 +412,6 @@ def _budget_policy(
     wishes = {
         name: _wishes(name, exception, settings, designs) for name, exception in settings.sensors.items()
     }
-    only = {name: wish.only for name, wish in wishes.items() if wish.only is not None}
-    _check_accounted(settings, registry, only)
     return BudgetPolicy(
         registry,
         SensorWishes(
@@ -431,14 +425,6 @@ def _budget_policy(
         announced,
         budget.look_ahead,
     )
-
-
-def _check_accounted(
-    settings: ReleaseSettings, registry: SensorRegistry, chosen: Mapping[str, StepMechanism]
-) -> None:
-    """:class:`SettingsError` for a mechanism without an account of what its sensor declares."""
-    released = [(registry.get(name), at_step(mechanism, 0)) for name, mechanism in chosen.items()]
-    refuse(None, Facts(release=settings, registry=registry, released=released))
 
 
 def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings, designs: Designs) -> SensorWishes:

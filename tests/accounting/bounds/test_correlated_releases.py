@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,14 +13,26 @@ from accounting.attacks import ATTACKS, attack_person, attack_recorded
 from accounting.audit import AttackSettings, audit_exposure
 from accounting.bounds import Effort
 from accounting.bounds.noised.sampled import sampled_success
+from accounting.bounds.windows import window_risk
 from accounting.continuous import ContinuousAccountant
 from accounting.exceptions import UnknownReleaseError
 from accounting.exposure import Exposure
 from accounting.settings import HorizonSettings
+from models.exceptions import ScheduleError
 from models.mechanisms import Correlated
 from models.noise import CorrelatedNoise
 from models.priors import MovementPrior, Population
-from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
+from models.releases import (
+    CountingWindow,
+    Schedule,
+    Sensor,
+    SensorRegistry,
+    SensorRelease,
+    StepSchedule,
+    in_single_steps,
+    window_release,
+)
+from tests.accounting.combinations.deployments import Shown
 
 STEPS = np.arange(3)
 MATRIX = np.array([[0.6, 0.4], [0.3, 0.7]])
@@ -112,6 +125,74 @@ def test_passages_and_corrections_are_covered_too(noise: CorrelatedNoise, times:
     if noise is DESIGNS[0]:
         assert audit.certified < 1.0
         assert optimum(noise, 1, 10_000, times, values) > optimum(noise, 1, 10_000) + 0.02
+
+
+WINDOWS = [
+    Sensor("sum", (1,), most_counts=2, window=CountingWindow(2)),
+    Sensor("limited", (1,), most_counts=1, window=CountingWindow(2)),
+    Sensor("moves", (0, 1), most_counts=2, window=CountingWindow(2, ((0, 1, 1), (1, 0, 1)))),
+    Sensor("steps", (0, 1), most_counts=1, window=CountingWindow(1, ((0, 1, 1),))),
+]
+
+
+@pytest.mark.parametrize("noise", DESIGNS, ids=["fading", "nearly one draw", "one draw"])
+@pytest.mark.parametrize("sensor", WINDOWS, ids=lambda sensor: sensor.name)
+def test_counts_over_windows_are_covered_too(noise: CorrelatedNoise, sensor: Sensor) -> None:
+    """Each window by the independent part of the step that it is published with, one step or another."""
+    population = Population.pack([MovementPrior.from_dense("p", MATRIX)], ("home", "work"))
+    registry = SensorRegistry(("home", "work"), (sensor,)).with_windows(
+        {sensor.name: Correlated.of(noise, 0)}
+    )
+    assert sensor.window is not None
+    ends = [step for step in range(6) if sensor.window.ends_with(step)]
+    steps = tuple(
+        StepSchedule(t, (SensorRelease(sensor, Correlated.of(noise, t)),) if t in ends else ())
+        for t in range(6)
+    )
+    with pytest.raises(ScheduleError, match="with the mechanism that is accounted"):
+        last = ends[-1]
+        in_single_steps(
+            StepSchedule(last, (SensorRelease(sensor, Correlated.of(noise, last + 1)),)), registry
+        )
+    whole = Exposure.of(population.chain(0), Schedule(steps), 2)
+    assert set(attack_person(whole, 1)) == {name for name, each in ATTACKS.items() if each.is_blind}
+    for mistakes in (0, 1):
+        true = best_over_windows(noise, sensor, ends, mistakes)
+        audit = audit_exposure(whole, mistakes, effort=Effort(draws=500))
+        bounds = {name: value for name, value in audit.bounds.model_dump().items() if value is not None}
+        assert min(bounds.values()) >= true, bounds
+        assert audit.certified >= true
+        accountant = ContinuousAccountant(population, HorizonSettings(6, mistakes))
+        accountant.apply_all([in_single_steps(step, registry) for step in steps])
+        assert accountant.risk()[0] >= true
+        releases = [window_release(step.releases[0], step.step) for step in steps if step.releases]
+        assert window_risk(whole, releases, (0, 5), mistakes).certified >= true
+    if noise is DESIGNS[1] and sensor.name == "steps":  # one window at a time it would look harmless
+        apart = CorrelatedNoise.of_covariance(np.diag(np.diag(noise.covariance)))
+        alone = [replace(each, mechanism=Correlated.of(apart, each.last)) for each in releases]
+        assert window_risk(whole, alone, (0, 5), 1).certified < true
+
+
+def best_over_windows(
+    noise: CorrelatedNoise, sensor: Sensor, ends: list[int], mistakes: int, draws: int = 10_000
+) -> float:
+    """Success of the best adversary over six steps by sampling the joint law, less three standard errors."""
+    random, window = np.random.default_rng(12), sensor.window
+    assert window is not None
+    paths = np.array(list(itertools.product((0, 1), repeat=6)))
+    prior = np.array([3 / 7, 4 / 7])[paths[:, 0]] * np.prod(MATRIX[paths[:, :-1], paths[:, 1:]], axis=1)
+    own = np.stack([Shown(sensor, last, sensor.most_counts, np.ones(1)).added(paths) for last in ends], 1)
+    truth = random.choice(len(paths), size=draws, p=prior)
+    vectors = random.standard_normal((draws, 2, 3)) @ noise.factor.T  # two noise windows of three steps
+    seen = own[truth] + vectors.reshape(draws, 6)[:, ends]
+    covariance = np.kron(np.eye(2), noise.covariance)[np.ix_(ends, ends)] + 1e-4 * np.eye(len(ends))
+    density = stats.multivariate_normal(np.zeros(len(ends)), covariance).logpdf
+    weights = np.log(prior) + np.stack([density(seen - each) for each in own], axis=1)
+    posterior = np.exp(weights - weights.max(axis=1, keepdims=True))
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    near = (np.abs(paths[:, None] - paths[None]).sum(axis=2) <= mistakes).astype(float)
+    best = (posterior @ near).max(axis=1)
+    return float(best.mean() - 3 * best.std() / np.sqrt(draws))
 
 
 def test_what_would_draw_steps_apart_is_not_tried() -> None:

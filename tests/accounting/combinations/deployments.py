@@ -347,8 +347,11 @@ def _sensors(rng: np.random.Generator, places: int, cell: Cell | None) -> list[S
             rng.choice(["presence", "passages", "sum", "limited", "moves"], p=[0.3, 0.15, 0.25, 0.1, 0.2])
         )
         length = int(rng.integers(1, 4))
+        since = int(rng.choice([0, 0, 1, 2])) if length > 1 else 0
         if cell is not None and number == 0:
             kind = cell.counted if cell.counted in COUNTED[:6] else "presence"
+            if cell.counted == "correlated":
+                kind = str(rng.choice(["presence", "sum", "limited", "moves"]))
         if kind == "presence":
             found.append(Sensor(name, where))
         elif kind == "occupied":
@@ -356,13 +359,17 @@ def _sensors(rng: np.random.Generator, places: int, cell: Cell | None) -> list[S
         elif kind == "passages":
             found.append(Sensor(name, where, most_counts=2))
         elif kind == "sum":
-            found.append(Sensor(name, where, most_counts=length, window=CountingWindow(length)))
+            found.append(
+                Sensor(name, where, most_counts=length, window=CountingWindow(length, first_step=since))
+            )
         elif kind == "limited":
-            found.append(Sensor(name, where, most_counts=1, window=CountingWindow(max(length, 2))))
+            found.append(
+                Sensor(name, where, most_counts=1, window=CountingWindow(max(length, 2), first_step=since))
+            )
         else:
             ends = rng.permutation(places)[:2].tolist()
             moves = [(ends[0], ends[1], 1)] + ([(ends[1], ends[0], 1)] if rng.random() < 0.5 else [])
-            window = CountingWindow(length, tuple(sorted(moves)))
+            window = CountingWindow(length, tuple(sorted(moves)), first_step=since)
             found.append(Sensor(name, tuple(sorted(ends)), most_counts=length, window=window))
     return found
 

@@ -26,6 +26,7 @@ from tests.hex_keys import hex_key
 from tests.stream_app.command_line import Tallyguard
 from tests.stream_app.engine_support import NAMES, population
 from tests.stream_app.watching.test_refuted_priors import verdict
+from tests.toml_file import toml_of
 
 STEPS, STEP_SECONDS = 4, 600
 TIERS = {"public": 0.2, "partner": 1.0}
@@ -115,7 +116,7 @@ def make(folder: Path, features: Iterable[Feature], *, on_kafka: bool, **changes
     schedule = _schedule(folder, chosen)
     if on_kafka and schedule is not None:
         settings["kafka"]["schedule"] = schedule.name
-    (folder / "t.toml").write_text(_toml(settings))
+    (folder / "t.toml").write_text(toml_of(settings))
     return Made(folder, chosen, _priors(folder, chosen), schedule)
 
 
@@ -194,16 +195,6 @@ def _schedule(folder: Path, features: frozenset[Feature]) -> Path | None:
         document["first_slot"] = 1
     (folder / "schedule.json").write_text(json.dumps(document))
     return folder / "schedule.json"
-
-
-def _toml(table: Mapping[str, Any], place: str = "") -> str:
-    """A settings file; tables after plain values."""
-    plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
-    text = "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in plain.items())
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            text += f"[{place}{key}]\n{_toml(value, f'{place}{key}.')}"
-    return text
 
 
 # Runners, by the commands that start them.

@@ -20,7 +20,7 @@ from stream_app.analysis.run_log import read_run
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.deployment.deployment import accounts_basis
-from stream_app.setup.combinations import Facts, Runner, refusals
+from stream_app.setup.combinations import Runner, refusals
 from stream_app.setup.run_folder.run_settings import load_run, settings_of_run
 from stream_app.setup.schedule_files import parse_schedule
 from stream_app.setup.settings import Settings
@@ -193,11 +193,12 @@ def test_a_budget_a_crowd_and_a_panel_follow_the_clock_but_hindsight_no_holidays
     """What cannot is refused by every runner, in one sentence."""
     own = {"adversary": "crowd", "release": BUDGET, "panel": tmp_path / "panel.jsonl"}
     holidays = {"holidays": ["2026-05-01"]}
-    assert not list(refusals(None, Facts(settings(**own, **holidays))))
+    assert not list(refusals(Runner.RUN, settings(**own, **holidays)))
     later = {"mechanism": "budget", "budget": {"risk": 0.99, "hindsight": True}}
-    assert not list(refusals(None, Facts(settings(release=later))))
-    [refused] = refusals(None, Facts(settings(release=later, **holidays)))
-    assert str(refused).startswith("a risk budget in hindsight must have no holidays, got 1 dates")
+    assert not list(refusals(Runner.RUN, settings(release=later)))
+    for runner in Runner:
+        [refused] = refusals(runner, settings(release=later, **holidays))
+        assert str(refused).startswith("a risk budget in hindsight must have no holidays, got 1 dates")
 
 
 def test_a_clock_that_there_is_not_is_refused_with_the_settings(tmp_path: Path) -> None:

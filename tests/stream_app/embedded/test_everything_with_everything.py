@@ -17,12 +17,15 @@ import pytest
 from accounting.audit import audit_population
 from models.keys import Pseudonymiser
 from models.mechanisms import Correlated
+from models.prior_files import save_population
+from models.priors import Population
 from models.releases import Schedule, Sensor
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.planning import plan_releases
+from stream_app.analysis.preflight import check_files
 from stream_app.analysis.report import load_priors, make_report
 from stream_app.embedded import RunOptions, run
-from stream_app.setup.combinations import Facts, Runner, refusals
+from stream_app.setup.combinations import Runner, refusals
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, designs_of
 from tests.accounting.combinations.deployments import (
@@ -38,6 +41,7 @@ from tests.accounting.combinations.deployments import (
 )
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (
+    NOISE_SECRET,
     PSEUDONYM_SECRET,
     TickingClock,
     everything_in,
@@ -46,6 +50,7 @@ from tests.stream_app.engine_support import (
     reading,
     settings,
 )
+from tests.toml_file import toml_of
 from tests.volume import randoms, some
 
 
@@ -78,11 +83,32 @@ def files_of(folder: Path, drawn: Deployment, cell: Cell | None = None) -> tuple
         sharpen=drawn.settings.sharpen,
         sharpen_above=0.0,
         risk_every=1,
+        listen="",
         attack_draws=16,
         snapshot_seconds=1e-9,
         **crowd,
     )
     return chosen, schedule
+
+
+def as_file(chosen: Settings) -> dict[str, Any]:
+    """What a settings file says, without keys."""
+    return chosen.model_dump(
+        mode="json", exclude_unset=True, exclude={"noise_key_secret", "pseudonym_key_secret"}
+    )
+
+
+def problems_of(folder: Path, chosen: Settings, schedule: Path, population: Population) -> list[str]:
+    """What `tallyguard check` finds in the same as files."""
+    keys = {"noise_key": NOISE_SECRET, "pseudonym_key": PSEUDONYM_SECRET}
+    for name, secret in keys.items():
+        (folder / name).write_text(secret)
+        (folder / name).chmod(0o600)
+    config, priors = folder / "t.toml", folder / "priors.json"
+    config.write_text(toml_of({**as_file(chosen), **{name: str(folder / name) for name in keys}}))
+    save_population(population, priors)
+    found = check_files(config=config, priors=priors, schedule=schedule)
+    return [each.sentence for each in found if each.level == "problem"]
 
 
 def row_of(sensor: Sensor) -> dict[str, Any]:
@@ -94,6 +120,7 @@ def row_of(sensor: Sensor) -> dict[str, Any]:
     if window is None:
         return {**counted, "locations": list(sensor.locations)}
     counted.pop("corrections")
+    counted["first_step"] = window.first_step
     if window.moves:
         moves = [[str(start), str(end)] for start, end, _ in window.moves]
         return {**counted, "moves": moves, "window": window.steps}
@@ -147,8 +174,8 @@ def through_everything(
     """How many ceilings were compared."""
     chosen, schedule = files_of(folder, drawn, cell)
     population, out = drawn.population, folder / "out"
-    for runner in (Runner.RUN, Runner.PLAN, Runner.AUDIT, Runner.REPORT):
-        assert not list(refusals(runner, Facts(chosen, chosen.release, drawn.registry)))
+    assert not any(list(refusals(runner, chosen, len(drawn.population))) for runner in Runner)
+    assert not problems_of(folder, chosen, schedule, population)
     plan = plan_releases(chosen, schedule, population)
     registry = drawn.registry.with_designs(designs_of(chosen.release))
     counts = [
@@ -217,15 +244,21 @@ def test_a_handful_of_combinations_goes_through_everything(
 CELLS = [Cell(*each) for each in product(COUNTED, ADVERSARIES, DECIDED)]
 
 
+def drawn_for(cell: Cell, rng: np.random.Generator) -> Deployment:
+    """A deployment of the cell in which its first sensor counts."""
+    drawn = draw(rng, cell)
+    while not any("s0" in names for names in drawn.announced):
+        drawn = draw(rng, cell)
+    return drawn
+
+
 @pytest.mark.parametrize("number", some(len(CELLS)))
 def test_each_cell_of_the_matrix_goes_through_everything(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is counted, with which adversary, and who decides: a part of all cells a day, and all in four."""
     cell, rng = CELLS[number], np.random.default_rng([62, number])
-    drawn = draw(rng, cell)
-    while not any("s0" in names for names in drawn.announced):
-        drawn = draw(rng, cell)
+    drawn = drawn_for(cell, rng)
     through_everything(tmp_path / "cell", drawn, rng, Disk(monkeypatch), cell)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from accounting.continuous import ContinuousAccountant
 from accounting.ledgers import ZcdpSpend, window_cost
-from models.exceptions import ScheduleError, SensorError, TallyguardError
+from models.exceptions import ScheduleError, SensorError
 from models.keys import NoiseKey
 from models.mechanisms import Gaussian, Raw
 from models.prior_files import save_population
@@ -206,11 +206,21 @@ def test_a_schedule_with_another_mechanism_is_refused_before_the_run(tmp_path: P
         run_on(tmp_path / "out", [b""], settings=deployment(tmp_path), schedule=schedule)
 
 
-def test_noise_that_several_steps_share_has_no_account_for_windows(tmp_path: Path) -> None:
+def test_windows_with_noise_that_several_steps_share_go_on_after_a_stop(tmp_path: Path) -> None:
+    """Each count by the mechanism of the step that it is published with."""
     np.save(tmp_path / "covariance.npy", np.array([[4.0, 1.0], [1.0, 4.0]]))
     release = {"mechanism": "correlated", "covariance": tmp_path / "covariance.npy"}
-    with pytest.raises(TallyguardError, match="a window or moves"):
-        run_on(tmp_path / "out", [b""], settings={**deployment(tmp_path), "release": release})
+    chosen, day = deployment(tmp_path, release=release), whole_day()
+    report = run_on(tmp_path / "once", [lines_of(day)], settings=chosen)
+    assert not report.rejected
+    for later in (False, True):  # within windows of the hall and of the door
+        part = [each for each in day if (each.step >= 6) == later]
+        run_on(tmp_path / "twice", [lines_of(part)], settings=chosen)
+    for name in ("decisions.jsonl", "releases.jsonl"):
+        assert (tmp_path / "twice" / name).read_bytes() == (tmp_path / "once" / name).read_bytes()
+    steps = json_lines(tmp_path / "once" / "releases.jsonl")
+    positions = {(each["position"], line["step"] % 2) for line in steps for each in line["releases"]}
+    assert positions and all(position == step for position, step in positions)
 
 
 def test_tiers_have_each_window_once_with_one_chain_of_noise(tmp_path: Path) -> None:

@@ -297,6 +297,72 @@ def test_sensors_of_several_regions_change_and_the_coordinator_knows_them_first(
             other.grown(accept_changes=True)
 
 
+@pytest.mark.parametrize("had", [False, True], ids=["the first with a window", "one more"])
+def test_sensors_with_windows_are_added_from_a_step_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, had: bool
+) -> None:
+    """How they are published is in the record: who has another sensors file ends with a sentence."""
+    _Topic(monkeypatch)
+    rows = [*SENSORS, *([{"name": "v", "locations": ["A"], "window": 2}] if had else [])]
+
+    def with_new(first: int, sigma: float = 2.0) -> Deployment:
+        new = {"name": "w", "locations": ["B"], "window": 2, "first_step": first}
+        own = {"w": {"mechanism": "gaussian", "sigma": sigma}}
+        return deployment(tmp_path, sensors=[*rows, new], release={"mechanism": "raw", "sensors": own})
+
+    release = {"mechanism": "raw"}
+    before = deployment(tmp_path, sensors=rows, release=release)
+    before.record.begin(before.basis)
+    held_from(0, before)
+    account, stored = deployment(tmp_path, sensors=rows, release=release), before.release_basis("key", None)
+    assert account.join()
+    early = with_new(8)
+    assert early.read_record() is not None
+    with pytest.raises(RunChangedError, match=r'here 9 or later: "w", got first_step 8; give it'):
+        early.check_continued(stored, early.release_basis("key", None), 9, 9, accept_changes=True)
+    after = with_new(9)
+    assert after.read_record() is not None
+    after.check_continued(stored, after.release_basis("key", None), 9, 9, accept_changes=True)
+    assert after.join(is_deciding=True)
+    held_from(9, after)
+    assert after.facts.digest_at(8) == before.facts.digest_at(8) == after.digest
+    step = StepSchedule(9, (SensorRelease(after.registry.sensors[0], Raw()),))
+    decision = decision_of(step, None, after.facts.digest_at(9))
+    with pytest.raises(RunChangedError, match=r"settings that its record has by now.* windows"):
+        account.schedule_of(decision)
+    again = with_new(9)
+    assert again.join()
+    assert again.schedule_of(decision) == step
+    other = with_new(9, 3.0)
+    assert other.read_record() is not None
+    with pytest.raises(RunChangedError, match=r"windows\.w\.parameters\.sigma was 2.*is 3"):
+        other.join()
+    with pytest.raises(RunChangedError, match=r"windows\.w\.parameters\.sigma was 2.*is 3"):
+        changed = other.release_basis("key", None)
+        other.check_continued(after.release_basis("key", None), changed, 12, 12, accept_changes=True)
+
+
+def test_an_account_worker_under_a_budget_begins_again_for_a_sensor_with_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its questions look ahead in windows from its start, or not."""
+    _Topic(monkeypatch)
+    rule = {"release": {"mechanism": "budget", "budget": {"added": 0.2, "share": 0.2}}}
+    new = {"name": "w", "locations": ["B"], "window": 2, "first_step": 9}
+    before = deployment(tmp_path, **rule)
+    before.record.begin(before.basis)
+    held_from(0, before)
+    account = deployment(tmp_path, **rule)
+    assert account.join()
+    after = deployment(tmp_path, sensors=[*SENSORS, new], **rule)
+    assert after.join(is_deciding=True)
+    held_from(9, after)
+    step = decision_of(StepSchedule(9, (), windows=()), None, after.facts.digest_at(9))
+    with pytest.raises(RunChangedError, match="must know from its start which sensors count over windows"):
+        account.schedule_of(step)
+    assert deployment(tmp_path, sensors=[*SENSORS, new], **rule).join()
+
+
 CLOCK = {"timezone": "Europe/Berlin", "origin": "2026-06-01T00:00:00+02:00", "step_seconds": 3600}
 LOOKED_AT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "thresholds": ({}, {"thresholds": (0.2,)}),

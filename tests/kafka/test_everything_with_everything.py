@@ -1,0 +1,65 @@
+"""A cell of the matrix on Kafka: what an embedded run publishes and accounts, whoever is killed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_app.embedded import RunOptions, run
+from stream_app.wire import Activation
+from tests.kafka.broker import Broker
+from tests.kafka.support import OnKafka
+from tests.stream_app.embedded.test_everything_with_everything import (
+    CELLS,
+    as_file,
+    drawn_for,
+    files_of,
+)
+from tests.stream_app.engine_support import reading
+from tests.volume import DAY, PARTS
+
+OF_THE_DAY = range(len(CELLS)) if PARTS == 1 else [DAY % len(CELLS)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", OF_THE_DAY)
+def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
+    number: int, kafka: Broker, tmp_path: Path
+) -> None:
+    """Both workers are killed on the way, and go on. One cell a day, and all with `make thorough`."""
+    rng = np.random.default_rng([63, number])
+    cell, drawn = CELLS[number], drawn_for(CELLS[number], rng)
+    chosen, schedule = files_of(tmp_path / "cell", drawn, cell)
+    last = max(step for step, names in enumerate(drawn.announced) if names)
+    announced = drawn.announced[: last + 1]
+    counts = [
+        [reading(t, name, int(rng.integers(9))).line().rstrip() for name in names]
+        for t, names in enumerate(announced)
+    ]
+    on_kafka = as_file(chosen) | {"kafka": {"partitions": 2, "schedule": str(schedule)}}
+    sensors = Path(on_kafka.pop("sensors")).read_text()
+    with OnKafka(tmp_path / "kafka", kafka.address, drawn.population, (), **on_kafka) as deployment:
+        (deployment.folder / "sensors.json").write_text(sensors)
+        deployment.load_people()
+        workers = [deployment.start("release"), deployment.start("account")]
+        for step, names in enumerate(announced):
+            if schedule.suffix == ".csv":  # in which a budget looks ahead; the topic announces
+                deployment.produce([Activation(v=1, step=step, sensors=names).line().rstrip()])
+            deployment.produce(counts[step])
+            if step == last // 2 < last:
+                deployment.wait_for_steps(step + 1, 100.0)
+                for worker in workers:
+                    worker.kill()
+                workers = [deployment.start("release"), deployment.start("account")]
+        deployment.wait_for_steps(last + 1, 100.0)
+        output, source = tmp_path / "embedded", tmp_path / "embedded.jsonl"
+        source.write_bytes(b"".join(line + b"\n" for step in counts for line in step))
+        run(deployment.settings, RunOptions(output, source, schedule=schedule), drawn.population)
+        releases = (output / "releases.jsonl").read_bytes().splitlines()
+        assert deployment.releases()[: last + 1] == releases[: last + 1], cell
+        risks = (output / "risks.jsonl").read_bytes().splitlines()
+        own = sorted(line for line in risks if b'"type":"risk",' in line)
+        assert deployment.person_risks() == [each for each in own if json.loads(each)["step"] <= last], cell
