@@ -85,20 +85,27 @@ def _guarded(
 ) -> Any:
     kinds: dict[str, _Kind] | None = None
     names: list[str] = []
+    takes: list[Callable[[Any], Any] | None] = []
     rules = signature(function)
 
     @wraps(function)
     def guarded(*args: Any, **keywords: Any) -> Any:
-        nonlocal kinds, names
+        nonlocal kinds, names, takes
         if kinds is None:
             names = [
                 name for name, each in rules.parameters.items() if each.kind is not Parameter.VAR_POSITIONAL
             ]
             found = _kinds_of(function, infinite)
             kinds = {name: kind for name, kind in found.items() if name not in leave}
-        if len(args) > len(names) or not keywords.keys() <= rules.parameters.keys():
+            takes = [kinds[name].take if name in kinds else None for name in names]
+        if len(args) > len(names) or (keywords and not keywords.keys() <= rules.parameters.keys()):
             _refuse_call(function, rules, error, args, keywords)
-        given = [_taken(error, kinds.get(name), name, each) for name, each in zip(names, args, strict=False)]
+        try:
+            given = [each if take is None else take(each) for take, each in zip(takes, args, strict=False)]
+        except (TypeError, ValueError, OverflowError):
+            given = [
+                _taken(error, kinds.get(name), name, each) for name, each in zip(names, args, strict=False)
+            ]
         for name, each in keywords.items():
             keywords[name] = _taken(error, kinds.get(name), name, each)
         try:
@@ -349,10 +356,17 @@ def _instance(kind: type) -> _Kind:
         }
         needed = sorted(each for each in own if not each.startswith("_"))
 
+    known: set[type] = set()  # classes that have all of it by themselves
+
     def take(value: Any) -> Any:
         if needed:
+            of = type(value)
+            if of in known:
+                return value
             if isclass(value) or not all(hasattr(value, each) for each in needed):
                 raise TypeError
+            if all(hasattr(of, each) for each in needed):
+                known.add(of)
         elif not isinstance(value, kind):
             raise TypeError
         return value

@@ -507,8 +507,9 @@ class Ranked:
         if not self.people:
             return dict.fromkeys(levels, 0.0)
         if self._is_one_each:
-            found = np.quantile(self._values, levels, method="higher")
-            return {level: float(value) for level, value in zip(levels, found, strict=True)}
+            ranks = np.ceil((self.people - 1) * np.array(levels)).astype(np.int64)
+            found = np.partition(self._values, ranks)[ranks]
+            return dict(zip(levels, found.tolist(), strict=True))
         return {level: self.at(int(np.ceil((self.people - 1) * level))) for level in levels}
 
     def mean(self) -> float:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import groupby
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from scipy.special import log_ndtr, ndtr
 
@@ -222,6 +222,30 @@ class Unprotected:
         )
 
 
+class _Charged(NamedTuple):
+    """The releases of a step, of infinite and of finite cost, and what the latter cost a person in it."""
+
+    releases: tuple[SensorRelease, ...]
+    infinite: list[SensorRelease]
+    finite: list[SensorRelease]
+    rho: Fraction
+    distance: SamplerDistance
+
+    @classmethod
+    def of(cls, releases: tuple[SensorRelease, ...]) -> _Charged:
+        infinite, finite = [], []
+        for each in releases:
+            (infinite if math.isinf(each.charged.zcdp_rho()) else finite).append(each)
+        costs = _costs(finite)
+        windows = sum(WindowCosts(finite, costs).largest())
+        rho = max(costs_of_person(finite, costs), default=Fraction()) + windows
+        return cls(releases, infinite, finite, rho, step_distance(finite))
+
+
+def _costs(finite: Sequence[SensorRelease]) -> list[Fraction]:
+    return [_exactly(each.charged.zcdp_rho()) for each in finite]
+
+
 @dataclass
 class ZcdpSpend:
     """The zCDP cost of all steps of a log so far, for some of its sensors.
@@ -237,6 +261,7 @@ class ZcdpSpend:
     distance: SamplerDistance = field(default_factory=SamplerDistance)
     unprotected: Unprotected = field(default_factory=Unprotected)
     day: DayCost | None = None
+    _last: _Charged | None = field(default=None, compare=False, repr=False)  # most steps are like the last
 
     @property
     def truncated_mass(self) -> float:
@@ -248,26 +273,25 @@ class ZcdpSpend:
 
         ``days`` are those of bounds over the day; without them a person is counted at every step.
         """
-        finite = []
-        for release in releases:
-            if math.isinf(release.charged.zcdp_rho()):
-                self.is_infinite = True
-                self.unprotected = self.unprotected.and_one_of(release.sensor.name, release.charged.is_exact)
-            else:
-                finite.append(release)
-        costs = [_exactly(release.charged.zcdp_rho()) for release in finite]
+        own = tuple(releases)
+        charged = self._last
+        if charged is None or charged.releases != own:
+            charged = self._last = _Charged.of(own)
+        for release in charged.infinite:
+            self.is_infinite = True
+            self.unprotected = self.unprotected.and_one_of(release.sensor.name, release.charged.is_exact)
+        finite = charged.finite
         today = None if days is None else days.of(step)
         is_bounded = any(release.sensor.per_day is not None for release in finite)
         if days is not None and today is not None and (is_bounded or (self.day and self.day.day == today)):
             if self.day is None or self.day.day != today:
                 self.day = DayCost(today)
             before = self.day.cost().amount
-            self.day.add(step, finite, [Cost(each) for each in costs], days)
+            self.day.add(step, finite, list(map(Cost, _costs(finite))), days)
             self.rho += self.day.cost().amount - before
         else:
-            self.rho += max(costs_of_person(finite, costs), default=Fraction())
-            self.rho += sum(WindowCosts(finite, costs).largest())
-        self.distance += step_distance(finite)
+            self.rho += charged.rho
+        self.distance += charged.distance
 
     def rho_value(self) -> float:
         """rho as a number; inf once a raw count was released."""

@@ -317,6 +317,16 @@ class SensorRegistry:
         return name in self._by_name
 
     @cached_property
+    def _as_raw(self) -> dict[str, SensorRelease]:
+        return {}
+
+    def as_raw(self, name: str) -> SensorRelease:
+        """The sensor of this name as if it were released raw, each time the same object."""
+        if name not in self._as_raw:
+            self._as_raw[name] = SensorRelease(self.get(name), Raw())
+        return self._as_raw[name]
+
+    @cached_property
     def _close_names(self) -> CloseNames:
         return CloseNames(self._by_name)
 

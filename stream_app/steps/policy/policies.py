@@ -136,9 +136,8 @@ def announced_sensors(schedule: Schedule | None) -> dict[int, tuple[str, ...]]:
 
 def undecided_step(step: int, sensors: Iterable[str], registry: SensorRegistry) -> StepSchedule:
     """The announced sensors of a step before anything is decided: each as if it were released raw."""
-    announced = [registry.get(name) for name in sensors]
-    releases = tuple(SensorRelease(sensor, Raw()) for sensor in announced)
-    return StepSchedule(step, releases, among=counting_in(step, announced, registry))
+    releases = tuple(map(registry.as_raw, sensors))
+    return StepSchedule(step, releases, among=counting_in(step, [each.sensor for each in releases], registry))
 
 
 # One configured mechanism a sensor, whatever was released before.
@@ -159,14 +158,18 @@ class FixedPolicy:
         self._registry = registry
         self._default = default
         self._exceptions = dict(exceptions or {})
+        self._releases: dict[str, SensorRelease] = {}  # the last of each sensor
 
     def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
         """The step with each sensor's configured mechanism."""
-        releases = (
-            SensorRelease(self._registry.get(name), at_step(self._exceptions.get(name, self._default), step))
-            for name in sensors
-        )
-        return Decided(StepSchedule(step, tuple(releases)))
+        return Decided(StepSchedule(step, tuple(self._release(name, step) for name in sensors)))
+
+    def _release(self, name: str, step: int) -> SensorRelease:
+        """The sensor's release in a step; the same object where its mechanism is the same as before."""
+        mechanism, known = at_step(self._exceptions.get(name, self._default), step), self._releases.get(name)
+        if known is None or known.mechanism is not mechanism:
+            known = self._releases[name] = SensorRelease(self._registry.get(name), mechanism)
+        return known
 
     def note(self, step: StepSchedule) -> None:
         """Nothing depends on what was released before."""
