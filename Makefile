@@ -28,8 +28,8 @@ test thorough test-fast: export OPENBLAS_NUM_THREADS := 1
 # A small run waits sixty times for the disk, as long as it computes: files of tests are kept in memory where 2 GB are free.
 IN_MEMORY := $(shell test "$$(df -m --output=avail /dev/shm 2>/dev/null | tail -1)" -ge 2048 2>/dev/null && echo /dev/shm)
 test thorough test-fast: export PYTEST_DEBUG_TEMPROOT := $(IN_MEMORY)
-# Half of the slow tests a day, those of a test's name and the date, so that two days run all of them.
-test: export SLOW_PARTS ?= 2
+# A quarter of the slow tests a day, those of a test's name and the date, so that four days run all of them.
+test: export SLOW_PARTS ?= 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test services thorough test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
@@ -46,7 +46,7 @@ demo: $(VENV)/installed-packages ## a simulated city end to end, no broker neede
 
 # What most tests need is compiled before, by two processes; each of a dozen would compile numba's own part of it.
 # The second pass runs beside the first, which often waits for a broker; what it says comes last.
-test: install-dev services $(VENV)/warmed-up ## every quick test, half of the slow ones, and those that compare bits once more as a machine without AVX-512 sees them
+test: install-dev services $(VENV)/warmed-up ## every quick test, a quarter of the slow ones, and those that compare bits once more as a machine without AVX-512 sees them
 	@said=$$(mktemp); \
 	$(BIN)/python -m tests.bits.cpus $(KEEP_FAILED) $(COMPARE_BITS) >$$said 2>&1 & bits=$$!; \
 	trap 'rm -f $$said; kill $$bits 2>/dev/null || true' EXIT; \
@@ -69,7 +69,7 @@ services: ## Prometheus, Chromium, Mosquitto, Pango, Java, Maven and faketime fr
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || echo "could not install$$missing"; \
 	elif [ -n "$$missing" ]; then echo "not installed, tests that need them are skipped:$$missing"; fi
 
-thorough: install-dev ## every slow test, and all random cases; `make test` takes half of the tests and an eighth of the cases, others each day
+thorough: install-dev ## every slow test, and all random cases; `make test` takes a quarter of the tests and an eighth of the cases, others each day
 	@THOROUGH=1 $(BIN)/python -m pytest $(SHARED_OUT) -m "slow or thorough or hypothesis"
 
 test-fast: install-dev ## the tests that take less than two minutes together
@@ -199,10 +199,12 @@ $(VENV)/installed-runtime: $(VENV)/installed-packages
 	@$(WARM_UP)
 	@touch $@
 
-# Kernels are compiled while the tools come in: of what runs, both locks name the same versions.
+# Kernels are compiled while the tools come in: of what runs, both locks name the same versions. Bytecode of the tests is
+# written then, too: four processes that begin at once would each write all of it.
 $(VENV)/installed-dev: requirements-dev.lock $(VENV)/installed-packages
 	@echo "installing its development tools (once)"
-	@{ $(WARM_UP); } & status=0; $(call INSTALL,--require-hashes -r requirements-dev.lock) || status=$$?; wait; exit $$status
+	@{ $(WARM_UP); } & status=0; $(call INSTALL,--require-hashes -r requirements-dev.lock) || status=$$?; \
+	$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true; wait; exit $$status
 	@touch $(VENV)/installed-runtime $@
 
 # Once the packages are there; again where a kernel has changed since.

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,20 +89,31 @@ class Walked(NamedTuple):
     codes: list[int]
 
 
+Command = Callable[..., tuple[int, str, str]]
+"""The words of a command to its exit code and what it printed, for users and for errors."""
+
+
+def process(*words: object) -> tuple[int, str, str]:
+    """A command as a newcomer types it."""
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, *map(str, words)], check=False, capture_output=True, text=True
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
 class _Walker:
-    def __init__(self) -> None:
+    def __init__(self, command: Command) -> None:
+        self._command = command
         self.said: list[str] = []
         self.codes: list[int] = []
         self._began, self._before = time.monotonic(), _processor()
 
     def run(self, *words: object) -> str:
         """One command: what it printed."""
-        done = subprocess.run(
-            [sys.executable, "-c", _RUN, *map(str, words)], check=False, capture_output=True, text=True
-        )
-        self.codes.append(done.returncode)
-        self.said.append(done.stdout + done.stderr)
-        return done.stdout
+        code, printed, errors = self._command(*words)
+        self.codes.append(code)
+        self.said.append(printed + errors)
+        return printed
 
     def walked(self, edits: int) -> Walked:
         seconds, processor = time.monotonic() - self._began, _processor() - self._before
@@ -114,9 +125,9 @@ def _processor() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def walk(path: Path, folder: Path) -> Walked:
+def walk(path: Path, folder: Path, command: Command = process) -> Walked:
     """Walk from a file to a deployment in ``folder``, as :data:`WALKS` says; for messages write settings."""
-    walker, way, city = _Walker(), WALKS[path.name], folder / "city"
+    walker, way, city = _Walker(command), WALKS[path.name], folder / "city"
     if way.edit == MILESIGHT:
         (folder / "locations.txt").write_text("mill street door\n")
         (folder / "tallyguard.toml").write_text(MILESIGHT)

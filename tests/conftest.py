@@ -84,21 +84,25 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups when it is its turn
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that share a fixture of their module run in one process, or each process would make its own.
+    """Tests that share a fixture of their module run on one day in one process, or each would make its own.
 
     Property tests try a part of their cases. The longest tests are first, or one process would still run them
     when the others have nothing to do.
     """
-    waiting = [item for item in items if item.get_closest_marker("slow") and not has_its_turn(item.nodeid)]
+    sharing = {item for item in items if _shares_with_its_module(item)}
+    waiting = {
+        item
+        for item in items
+        if item.get_closest_marker("slow")
+        and not has_its_turn(_file(item) if item in sharing else item.nodeid)
+    }
     if waiting:
-        config.hook.pytest_deselected(items=waiting)
-        items[:] = [item for item in items if item not in set(waiting)]
+        config.hook.pytest_deselected(items=list(waiting))
+        items[:] = [item for item in items if item not in waiting]
     try_a_part({item.obj for item in items if is_hypothesis_test(getattr(item, "obj", None))})
-    for item in items:
-        fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
-        shares = any(fixture.scope == "module" for found in fixtures for fixture in found)
-        if shares and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    for item in sharing - waiting:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(_file(item)))
     if hasattr(config, "workerinput"):
         items.sort(key=_turn)
 
@@ -107,6 +111,15 @@ def pytest_collection_finish() -> None:
     """What was imported and collected stays: it is not looked through again."""
     gc.collect()
     gc.freeze()
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _shares_with_its_module(item: pytest.Item) -> bool:
+    fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
+    return any(fixture.scope == "module" for found in fixtures for fixture in found)
 
 
 def _turn(item: pytest.Item) -> tuple[int, bool]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
 from numba import _dynfunc  # type: ignore[attr-defined]
-from numba.core import event
+from numba.core import event, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
@@ -135,9 +135,13 @@ class LinkedKernel:
         self._known: dict[tuple[Any, ...], _Linkable] = {}
 
     def get_call_template(self, args: Any, kws: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """The dispatcher's answer while numba infers the types of a caller."""
+        """The dispatcher's answer while numba infers the types of a caller.
+
+        Numbers written in a call are taken as any number: each would be compiled for itself.
+        """
         pysig, args = self._compiler.fold_argument_types(args, kws)
-        self.compile(tuple(args))
+        args = tuple(map(types.unliteral, args))
+        self.compile(args)
         name = self.py_func.__name__
         signatures = [each.signature for each in self._known.values()]
         template = make_concrete_template(name, key=name, signatures=signatures)  # type: ignore[no-untyped-call]

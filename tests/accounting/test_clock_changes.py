@@ -187,6 +187,7 @@ class Log(NamedTuple):
         return Schedule(self.steps, position, self.calendar)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", NIGHTS)
 def test_running_ceilings_are_never_below_the_optimum(night: Callable[[np.random.Generator], Night]):
     """For every step of the log and every number of mistakes; and the ceiling can be exactly the optimum."""
@@ -214,6 +215,7 @@ def test_running_ceilings_are_never_below_the_optimum(night: Callable[[np.random
     assert exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", NIGHTS)
 def test_audits_hold_and_their_attacks_and_guesses_are_what_they_say(
     night: Callable[[np.random.Generator], Night],
@@ -237,6 +239,7 @@ def test_audits_hold_and_their_attacks_and_guesses_are_what_they_say(
     assert exact  # some ceilings are exactly the optimum, so nothing is left between the two
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", NIGHTS)
 def test_past_horizons_hold_at_the_moment_and_in_hindsight(night: Callable[[np.random.Generator], Night]):
     for rng in randoms(41, 40):
@@ -261,6 +264,7 @@ def test_the_best_guess_from_habits_is_scored_by_the_moves_of_that_night():
         assert best.success == pytest.approx(guess_success(paths, best.guess.tolist(), 0), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_past_horizons_on_the_page_hold_and_the_law_is_carried_through_changes_and_holidays():
     """As the page, the report and ``audit --hindsight`` compute them, from a log that begins at step 0."""
     for night, rng in product(NIGHTS, randoms(43, 8)):
@@ -305,6 +309,7 @@ def test_without_a_calendar_a_ceiling_is_below_the_optimum_of_people_who_live_by
     assert ceilings == pytest.approx([0.25, best], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_no_ceiling_of_the_citys_people_is_below_their_optimum_in_summer():
     """Raw counts of six hours of a morning; without a calendar the optimum exceeds most people's ceilings."""
     city, origin, rng = (

@@ -147,6 +147,7 @@ def test_without_mistakes_the_likeliest_path_is_the_best_attack_there_is(case: C
     assert found.low - 1e-9 <= case.optimum() <= found.high + 1e-9
 
 
+@pytest.mark.slow
 @given(schedules())
 @settings(max_examples=20, deadline=None)
 def test_what_each_window_revealed_adds_up_and_without_it_the_ceiling_is_that_of_the_rest(case: Case) -> None:

@@ -53,6 +53,7 @@ def test_no_day_of_a_sensor_has_just_one_hour_left_out() -> None:
     assert not (left_out.sum(axis=1) == 1).any()
 
 
+@pytest.mark.slow
 def test_every_method_is_measured_on_the_same_counts() -> None:
     city = build_city(CityOptions(people=20, sensors=4, active=4))
     rows = {each.name: measure(each, COUNTS, city, (23,), draws=200) for each in methods(COUNTS, (3.0,))}

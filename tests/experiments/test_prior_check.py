@@ -59,6 +59,7 @@ def test_every_group_of_every_attack_is_a_row(found: Case) -> None:
     assert f"- made up, here: {found.check.guess.refuted.value}." in text
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("data_set", DATA_SETS)
 def test_the_committed_table_is_what_the_data_say(data_set: str) -> None:
@@ -99,6 +100,7 @@ def test_looking_back_leaves_out_what_was_not_known_then() -> None:
     np.testing.assert_array_equal(before.training, paper.training[:, :-5])
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("data_set", DATA_SETS)
 def test_the_published_figures_come_out(data_set: str) -> None:

@@ -232,6 +232,7 @@ def test_totals_of_parts_add_up_to_those_of_the_whole(out: Path) -> None:
             assert (whole.cells, whole.of) == (sum(e.cells for e in hours), sum(e.of for e in hours))
 
 
+@pytest.mark.slow
 def test_the_file_is_the_same_after_a_kill_at_any_step(out: Path, tmp_path: Path) -> None:
     """Input in pieces, each by a process of its own, and a file cut anywhere between them."""
     lines = lines_of(messages()).splitlines(keepends=True)

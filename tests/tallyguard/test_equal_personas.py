@@ -63,6 +63,7 @@ def joined_in_halves(some: Population, chosen: HorizonSettings) -> ContinuousAcc
     return first.with_people(second)
 
 
+@pytest.mark.slow
 @given(personas(), st.sampled_from([None, 0]), st.integers(0, 2**32 - 1))
 @settings(max_examples=40, deadline=None)
 def test_accounts_of_equal_personas_are_those_of_people_one_by_one(
@@ -189,6 +190,7 @@ def test_runs_of_equal_personas_write_what_people_one_by_one_would(tmp_path) -> 
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_checks_and_audits_of_equal_personas_say_how_many_people_they_are(tmp_path) -> None:
     """A check counts people, also those who never leave; audits are each persona's, and no crowd."""
     some, everybody = equal_personas()

@@ -170,6 +170,7 @@ def test_with_lines_gone_there_is_no_yes(
     assert expected in said(folder)
 
 
+@pytest.mark.slow
 def test_a_killed_run_says_that_it_did_not_end_and_which_steps_it_covers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +247,7 @@ def test_an_export_says_the_verdict_of_the_report(
     assert "verdict on this run is No" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_over_now_ever_and_forecast_are_three_figures_and_the_first_is_the_accounts(tmp_path: Path) -> None:
     """In the records and in the report: now is counted anew from everybody's risk and agrees."""
     folder = ran(tmp_path / "run", BUDGET)

@@ -45,6 +45,7 @@ def test_page_plain_page_and_metric_say_how_many_have_the_fast_bound_only(missed
         assert f"Note: {said}." in page
 
 
+@pytest.mark.slow
 def test_a_run_with_too_little_work_says_so_in_its_log_and_report(tmp_path: Path) -> None:
     """And with enough it does not."""
     for work in (1, 10**9):

@@ -214,6 +214,7 @@ def test_hundred_places_and_two_mistakes_are_bounded_near_the_best_attack() -> N
     assert bounds["moment"] > 50 * bounds["frontier"]
 
 
+@pytest.mark.slow
 def test_a_thousand_steps_of_near_certain_moves_stay_probabilities() -> None:
     matrix = np.array([[1 - 1e-300, 1e-300], [1e-9, 1 - 1e-9]])
     exposure = raw_exposure(np.array([0.5, 0.5]), matrix, [[0]] + [[]] * 998 + [[1]])

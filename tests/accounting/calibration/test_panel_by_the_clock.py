@@ -14,6 +14,7 @@ from tests.accounting.test_clock_changes import NIGHTS, Night, calendar_of, on_t
 from tests.volume import randoms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", NIGHTS)
 def test_each_guess_is_predicted_exactly_through_the_night(
     night: Callable[[np.random.Generator], Night],

@@ -45,6 +45,7 @@ def settings(calendar: Calendar | None, **chosen: object) -> HorizonSettings:
     return HorizonSettings(HORIZON, 1, **{**given, **chosen})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calendar", CALENDARS)
 def test_a_restart_in_the_night_of_change_has_the_same_bits(calendar: Calendar):
     """At every step, for people with several chains, too."""

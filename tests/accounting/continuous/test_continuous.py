@@ -177,6 +177,7 @@ def a_schedule(
     ]
 
 
+@pytest.mark.slow
 def test_a_replay_and_a_snapshot_give_the_same_state_bit_for_bit():
     rng = np.random.default_rng(8)
     population = sparse_people(rng, 60)

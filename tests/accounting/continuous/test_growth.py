@@ -87,6 +87,7 @@ class Log:
         return self.window[1] + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_redone_holds_if_the_new_prior_was_always_true(block: int) -> None:
     """Whatever was accounted before: the whole log counts under the new prior."""
@@ -97,6 +98,7 @@ def test_redone_holds_if_the_new_prior_was_always_true(block: int) -> None:
         assert ceiling(prior_of(log.after), log.steps, log.window, log.mistakes) >= truth - 1e-9
 
 
+@pytest.mark.slow
 def test_who_was_here_before_is_accounted_from_the_logs_start() -> None:
     """The trap: accounted from the change on, the ceiling of some is below the optimum."""
     known, too_low = {"ada": 0}, 0
@@ -125,6 +127,7 @@ def test_who_came_later_is_accounted_from_the_step_that_is_said() -> None:
         )
 
 
+@pytest.mark.slow
 def test_where_habits_changed_redone_may_be_too_low_so_it_is_never_the_default() -> None:
     """Neither prior throughout bounds a person who lived by the old one and then by the new one."""
     new, old = 0, 0
@@ -183,6 +186,7 @@ def told(
     return float(accountant.risk()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_told_holds_where_habits_changed_whatever_was_released_before(block: int) -> None:
     """Also for horizons that begin before the change."""
@@ -194,6 +198,7 @@ def test_told_holds_where_habits_changed_whatever_was_released_before(block: int
         assert found >= log.optimum(paths) - 1e-9
 
 
+@pytest.mark.slow
 def test_a_new_start_from_the_new_settled_law_is_a_trap() -> None:
     """Started anew at the change, from where the new moves settle, the ceiling of some is too low."""
     anew = 0

@@ -129,6 +129,7 @@ def _at_step(newcomers: ContinuousAccountant, known: ContinuousAccountant) -> Co
     return newcomers
 
 
+@pytest.mark.slow
 def test_people_behind_personas_are_drawn_alike() -> None:
     """Over many splits into shares a persona is attacked in proportion to the people behind it."""
     rng, counted, weighed = np.random.default_rng(2), np.zeros(len(WEIGHTS)), 0.0

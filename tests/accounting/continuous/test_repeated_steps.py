@@ -102,6 +102,7 @@ def test_equal_releases_have_one_view():
     assert view_of(first, LOCATIONS) is not view_of(first[:1], LOCATIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operations", [None, 12_000_000])
 def test_windows_that_come_again_are_refined_once_and_no_bit_changes(operations, monkeypatch):
     """Own starts, people who come late, longer cycles, and shares that cannot pay for everybody."""

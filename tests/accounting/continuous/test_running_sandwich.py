@@ -18,6 +18,7 @@ from tests.accounting.continuous.test_soundness import Log
 from tests.accounting.exposures import RAW, gaussian
 
 
+@pytest.mark.slow
 def test_a_running_ceiling_is_between_the_optimum_and_what_raw_counts_give() -> None:
     """And the sandwich bound decides some of them."""
     rng = np.random.default_rng(1)

@@ -76,6 +76,7 @@ class Log:
         return collective_optimum(joint_law(self.chains[0], counts, law, (first, last)), mistakes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", NIGHTS)
 def test_no_adversary_beats_the_running_ceiling(night: Callable[[np.random.Generator], Night]) -> None:
     lowered, cases_seen = 0, 0
@@ -105,6 +106,7 @@ def test_no_adversary_beats_the_running_ceiling(night: Callable[[np.random.Gener
     assert lowered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", NIGHTS)
 def test_no_adversary_beats_an_audits_ceiling(night: Callable[[np.random.Generator], Night]) -> None:
     seen = 0
@@ -150,6 +152,7 @@ def steps_from(rng: np.random.Generator, first: int, count: int) -> list[StepSch
     ]
 
 
+@pytest.mark.slow
 def test_a_restart_and_parts_have_the_same_bits_in_the_night_of_change() -> None:
     rng = np.random.default_rng(52)
     people, steps = mixed(rng, 12), steps_from(rng, NIGHT - 5, 10)
@@ -189,6 +192,7 @@ def test_far_from_a_change_the_sums_are_those_of_slots_that_count_on() -> None:
     assert [followed.apply(step) for step in steps] == [counted.apply(step) for step in steps]
 
 
+@pytest.mark.slow
 def test_a_budget_in_the_crowd_is_kept_through_the_night() -> None:
     rng, released = np.random.default_rng(54), 0
     people, first = mixed(rng, 30), NIGHT - 4

@@ -120,6 +120,7 @@ def check_many(seeds: range) -> int:
     return lowered
 
 
+@pytest.mark.slow
 def test_no_adversary_beats_a_ceiling_among_personas_whatever_their_numbers_are() -> None:
     """Weights at both ends of their intervals, whole or not, personas of one, absorbing places and zeros."""
     assert check_many(range(30)) > 3
@@ -202,6 +203,7 @@ def check_drawn(seeds: range) -> int:
     return lowered
 
 
+@pytest.mark.slow
 def test_a_part_of_a_person_counts_as_one_whose_persona_is_drawn() -> None:
     """0.3 people of each of many personas are people who each live like one of them, nobody knows which."""
     assert check_drawn(range(20)) > 0
@@ -250,6 +252,7 @@ def check_alone(seeds: range) -> int:
     return lowered
 
 
+@pytest.mark.slow
 def test_people_of_a_persona_who_go_together_hide_nobody() -> None:
     assert check_alone(range(30)) > 2
 

@@ -97,6 +97,7 @@ def check_many(seeds: range) -> int:
     return lowered
 
 
+@pytest.mark.slow
 def test_no_adversary_beats_a_ceiling_among_strangers() -> None:
     """Who linger, stay for ever, or come anew; declared in every step, in some, at overlapping sensors."""
     assert check_many(range(60)) > 3

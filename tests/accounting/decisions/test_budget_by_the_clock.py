@@ -68,6 +68,7 @@ def limit_above_habits(
     return min(0.9999, guess + (1 - guess) * float(rng.uniform(0.3, 1.0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", NIGHTS)
 def test_no_adversary_beats_the_limit_that_decisions_keep(night: Callable[[np.random.Generator], Night]):
     """By every trajectory of one person; zeros and absorbing places included."""
@@ -103,6 +104,7 @@ def test_no_adversary_beats_the_limit_that_decisions_keep(night: Callable[[np.ra
     assert silent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", NIGHTS[:3])
 def test_no_adversary_beats_a_limit_in_hindsight(night: Callable[[np.random.Generator], Night]):
     """However late the releases are that tell of a horizon before clocks were changed."""
@@ -130,6 +132,7 @@ def test_no_adversary_beats_a_limit_in_hindsight(night: Callable[[np.random.Gene
     assert counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_hindsight", [False, True])
 def test_no_adversary_beats_the_limit_over_windows(in_hindsight: bool):
     """Counts of windows that are decided before an hour is skipped, comes twice or is a holiday's."""
@@ -194,6 +197,7 @@ def settings_by_the_clock(rng: np.random.Generator, given: Night, **chosen: obje
     return replace(settings, first_slot=calendar.first_slot, calendar=calendar)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", NIGHTS)
 def test_no_run_through_the_night_exceeds_its_budget(night: Callable[[np.random.Generator], Night]):
     settled: Counter[str] = Counter()
@@ -225,6 +229,7 @@ MONDAY = EASTER._replace(first=EASTER.first + 16, holidays=(date(2024, 4, 1),)) 
 CALENDARS = [EASTER, MONDAY]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", CALENDARS)
 def test_a_restart_and_partitions_answer_in_the_night_of_change_as_one_that_went_on(given: Night):
     """Answers of partitions add up to those about all people; one whose questions begin anew has the same."""
@@ -254,6 +259,7 @@ def test_a_restart_and_partitions_answer_in_the_night_of_change_as_one_that_went
     assert is_near
 
 
+@pytest.mark.slow
 def test_far_from_a_change_decisions_are_those_of_slots_that_count_on():
     """In summer, one slot further than without a calendar; and with a clock that is never changed."""
     rng = np.random.default_rng(47)

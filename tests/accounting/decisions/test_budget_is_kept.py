@@ -162,6 +162,7 @@ def test_work_that_runs_out_puts_no_cleared_person_over_the_limit(monkeypatch):
     assert settled["not reached"] > 200
 
 
+@pytest.mark.slow
 def test_decisions_count_on_refined_bounds_only_where_the_accounts_are_bound_to_their_limit():
     limit = RiskBudget(0.2, risk=0.9)
     rng = np.random.default_rng(4)

@@ -85,6 +85,7 @@ def test_faithful_values_are_within_the_ratio_of_the_definition(sigma: float) ->
     assert all(unit < 2**40 for unit in beyond)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.0, 40.0])
 def test_faithful_values_of_tiers_are_within_the_ratio_of_the_definition(epsilon: float) -> None:
     from decimal import Decimal, localcontext
@@ -161,6 +162,7 @@ def test_exact_composition_of_hundreds_of_steps_stays_below(sigma: float, steps:
     assert exact <= DELTA < below
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "steps"), [(Gaussian(10.0), YEAR), (Tiered((("all", 0.1),)), 4_000)])
 def test_googles_accountant_agrees_for_a_year(mechanism: Mechanism, steps: int) -> None:
     pytest.importorskip("dp_accounting")

@@ -124,6 +124,7 @@ def check(rng: np.random.Generator) -> None:
             assert accountant.baseline()[0] <= log.optimum(window, allowed, 0) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_no_adversary_who_guesses_labels_beats_a_ceiling(seed: int) -> None:
     """States that share a place, districts, hours, weights: audits, windows of a log, running accounts."""

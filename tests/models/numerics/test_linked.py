@@ -27,7 +27,7 @@ def shares(values, least=1.0):
         raise ValueError("at most 3 values, got", values.size)
     out = np.empty(values.size)
     for i in range(values.size):
-        out[i] = share(values, i, least=least) + share(values, 0)
+        out[i] = share(values, i, least=least) + share(values, 0, least=1.0)
     return out
 
 
@@ -125,7 +125,7 @@ def test_a_linked_kernel_computes_raises_and_is_kept_as_one_that_python_calls(sa
 
 @pytest.mark.slow
 def test_a_caller_compiled_later_links_what_was_kept(tmp_path: Path) -> None:
-    """Each process compiles what is new to it; what that calls is loaded."""
+    """Each process compiles what is new to it, a number written in a call as any other; the rest is loaded."""
     (tmp_path / "kernels.py").write_text(KERNELS)
     path = os.pathsep.join((str(tmp_path), str(ROOT)))
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path}
@@ -142,8 +142,8 @@ def test_a_caller_compiled_later_links_what_was_kept(tmp_path: Path) -> None:
         )
         run = [sys.executable, "-c", code]
         done = subprocess.run(run, env=environment, check=True, capture_output=True, text=True)
-        return list(dict.fromkeys(done.stdout.splitlines()))
+        return done.stdout.splitlines()
 
     assert compiled("kernels.shares(np.ones(2))") == ["shares", "share.linked"]
-    assert compiled("print(kernels.total(np.ones(2)))") == ["total", "shares.linked", "3.333333333333333"]
+    assert compiled("print(kernels.total(np.ones(2)))") == ["total", *["shares.linked"] * 2, "3.333333333333333"]
     assert compiled("print(kernels.doubled(np.ones(2)))") == ["doubled", "total.linked", "6.666666666666666"]

@@ -51,6 +51,7 @@ def findings(folder: Path, now_seconds: float, schedule: str | None = None) -> l
     return [each for each in found if each.subject.endswith("exclusions.csv")]
 
 
+@pytest.mark.slow
 def test_an_audit_with_the_settings_is_that_of_the_schedule_without_the_device(
     tallyguard: Tallyguard, folder: Path
 ) -> None:
@@ -61,6 +62,7 @@ def test_an_audit_with_the_settings_is_that_of_the_schedule_without_the_device(
     assert json.loads(excluded.out) != json.loads(tallyguard(*common, "whole.json").out)
 
 
+@pytest.mark.slow
 def test_a_ledger_of_a_schedule_leaves_the_device_out(tallyguard: Tallyguard, folder: Path) -> None:
     common = ("--priors", "priors.json", "--json")
     excluded = tallyguard("ledger", "whole.json", "--config", "t.toml", *common)

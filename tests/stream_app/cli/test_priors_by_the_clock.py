@@ -42,6 +42,7 @@ def leaves_home(path: Path, slot: int) -> float:
     return float(population.prior(0).transitions[slot].toarray()[home, work])
 
 
+@pytest.mark.slow
 def test_slots_are_hours_of_the_clock_on_the_wall(year: Path, tallyguard: Tallyguard) -> None:
     """Work begins in one slot of each workday and in none of a Sunday; without the clock in two of them."""
     assert tallyguard(*FIT, *CLOCK).code == 0
@@ -59,6 +60,7 @@ def test_slots_are_hours_of_the_clock_on_the_wall(year: Path, tallyguard: Tallyg
     assert "timezone" not in path.read_text()
 
 
+@pytest.mark.slow
 def test_the_clock_may_be_that_of_a_deployment(year: Path, tallyguard: Tallyguard) -> None:
     assert tallyguard(*FIT, *CLOCK).code == 0
     given = (year / "priors.json").read_bytes()

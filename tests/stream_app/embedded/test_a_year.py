@@ -44,6 +44,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
+@pytest.mark.slow
 def test_every_ceiling_of_a_year_is_one(grown: Path) -> None:
     """For all people, around every change and each few days, along the moves that were true."""
     found = list(optima(grown))
@@ -55,6 +56,7 @@ def test_every_ceiling_of_a_year_is_one(grown: Path) -> None:
     assert {ceiling for step, person, ceiling, _ in found if person == "cem" and step in (400, 401)} == {1.0}
 
 
+@pytest.mark.slow
 def test_the_record_of_a_year_says_what_changed_when_and_why(grown: Path) -> None:
     """In words, also in the report and by its periods; nothing is missing."""
     checked = check_run(grown)

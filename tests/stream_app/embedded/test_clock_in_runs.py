@@ -97,6 +97,7 @@ def summaries(folder: Path) -> list[dict[str, Any]]:
     return [line for line in json_lines(folder / "risks.jsonl") if line["type"] == "risk_summary"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", [{"mechanism": "raw"}, BUDGET], ids=["raw", "budget"])
 def test_a_crash_in_the_night_of_change_leads_to_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: dict[str, Any]
@@ -144,6 +145,7 @@ def run_weekly(folder: Path, steps: int, holidays: list[str], **chosen: object) 
     run(given, RunOptions(folder), weekly(), clock=TickingClock(), chunks=[counts(steps)])
 
 
+@pytest.mark.slow
 def test_holidays_of_days_to_come_may_change_while_a_run_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

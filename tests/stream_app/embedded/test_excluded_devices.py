@@ -82,6 +82,7 @@ def accounted(folder: Path) -> list[bytes]:
     return [(folder / name).read_bytes() for name in ACCOUNTED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
@@ -134,6 +135,7 @@ def test_batches_late_counts_and_repeated_announcements_know_them(tmp_path: Path
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", [settings().release.model_dump(mode="json"), BUDGET])
 def test_a_schedule_and_its_plan_leave_them_out_as_the_run_does(
     tmp_path: Path, release: dict[str, Any]
@@ -178,6 +180,7 @@ def test_a_window_that_is_cut_is_left_out_and_accounted_like_any_other(tmp_path:
     assert risks[0] == risks[1]
 
 
+@pytest.mark.slow
 def test_a_crash_at_several_writes_leads_to_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,6 +189,7 @@ RULES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_sensors_change_under_every_rule_and_a_restart_from_the_log_gives_the_same_files(
     tmp_path: Path, rule: str
@@ -281,6 +282,7 @@ def test_a_restart_replays_each_step_with_the_sensors_it_had(
     assert everything_in(tmp_path / "out") == everything_in(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_write_of_the_change_leads_to_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_corrected_value_has_noise_of_its_own_also_where_nothing_changed(tmp_p
     assert found[-1]["value"] == 61, "B is released raw"
 
 
+@pytest.mark.slow
 def test_the_account_is_that_of_a_log_which_held_all_values_from_the_start() -> None:
     """Bit for bit, at every step: before a correction comes, and after."""
     places = [Sensor(name, (index,), corrections=1) for index, name in enumerate(NAMES)]
@@ -259,6 +260,7 @@ def test_what_was_published_after_the_last_commit_is_not_drawn_again(tmp_path: P
         RevisedLog(tmp_path, 10_000)
 
 
+@pytest.mark.slow
 def test_each_tier_has_the_late_value_that_it_would_have_had_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

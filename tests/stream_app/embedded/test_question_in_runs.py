@@ -116,6 +116,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Several:
     return Several(tmp_path_factory.mktemp("several") / "out")
 
 
+@pytest.mark.slow
 def test_the_ceilings_of_each_question_are_those_of_a_run_with_it_alone(several: Several) -> None:
     """Guess, attack, ceilings against both adversaries; the limit is about the first alone."""
     assert len({each.schedule for each in several.decided}) > 1
@@ -136,6 +137,7 @@ def test_the_ceilings_of_each_question_are_those_of_a_run_with_it_alone(several:
     assert len({several.log.summaries[-1].most_risk, *highest.values()}) == 3
 
 
+@pytest.mark.slow
 def test_a_run_with_several_questions_goes_on_from_a_snapshot_and_from_its_log(
     several: Several, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

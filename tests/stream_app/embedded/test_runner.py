@@ -45,6 +45,7 @@ from tests.stream_app.engine_support import (
 DAY = messages_of_a_day(12, 5, faults=True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("all_the_work")
 def test_the_runner_writes_what_the_engine_gives(tmp_path: Path) -> None:
     """Releases in order without a gap, a summary a step, rejections with the line they came from."""
@@ -73,6 +74,7 @@ def test_people_appear_by_pseudonym_only(tmp_path: Path) -> None:
         assert b"person 1" not in content, name
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("all_the_work")
 def test_risk_records_are_the_accountants_numbers_exactly(tmp_path: Path) -> None:
     """Every float reads back as the same bits."""

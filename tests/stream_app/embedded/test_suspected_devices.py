@@ -157,6 +157,7 @@ def test_no_metric_and_no_public_path_depends_on_what_is_suspected(tmp_path: Pat
     assert lists == [[{"sensor": "B", "suspicion": "stuck", "since": 3}], []]
 
 
+@pytest.mark.slow
 def test_a_crash_at_several_writes_leads_to_the_same_findings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +175,7 @@ def test_a_crash_at_several_writes_leads_to_the_same_findings(
         assert (folder / FILE).read_bytes() == (tmp_path / "whole" / FILE).read_bytes(), crash_at
 
 
+@pytest.mark.slow
 def test_a_run_in_pieces_remembers_how_long_a_device_is_silent(tmp_path: Path) -> None:
     lines = lines_of(day()).splitlines(keepends=True)
     run_on(tmp_path / "whole", [b"".join(lines)], settings=WATCHED)

@@ -241,6 +241,7 @@ def test_tiers_have_each_window_once_with_one_chain_of_noise(tmp_path: Path) -> 
 BUDGET: dict[str, object] = {"share": 0.5, "added": 0.3, "sigmas": [1.0, 4.0, 16.0]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_hindsight", [False, True])
 def test_a_budget_decides_windows_when_they_begin_as_planned_and_after_kills(
     tmp_path: Path, in_hindsight: bool
@@ -470,6 +471,7 @@ def test_a_device_with_a_limit_is_accounted_as_one(tmp_path: Path) -> None:
     assert np.isfinite([window_release(SensorRelease(each, Gaussian(6.0)), 7).last for each in sensors]).all()
 
 
+@pytest.mark.slow
 def test_a_report_with_priors_names_what_windows_revealed_and_what_less_would_do(tmp_path: Path) -> None:
     """The run's own account: as it was is what the run's risks say, and silence of all is the guess."""
     chosen = settings(**deployment(tmp_path))

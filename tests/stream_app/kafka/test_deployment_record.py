@@ -528,6 +528,7 @@ def test_the_record_describes_the_deployment_to_a_reader_that_knows_the_broker_o
         Deployment.recorded(Settings.model_validate({"kafka": broker, "sensors": tmp_path / "sensors.json"}))
 
 
+@pytest.mark.slow
 def test_a_description_on_kafka_holds_no_secret_and_one_that_is_too_large_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

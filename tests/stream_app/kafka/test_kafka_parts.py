@@ -176,6 +176,7 @@ def test_what_comes_of_records_does_not_depend_on_batches_nor_on_repetition(
     assert rejected == whole.rejected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [1, 7, 20])
 def test_a_worker_that_takes_over_goes_on_as_if_nothing_had_happened(cut: int) -> None:
     """The accounts are elsewhere: only releases and dead letters are the release worker's."""
@@ -196,6 +197,7 @@ def test_a_worker_that_takes_over_goes_on_as_if_nothing_had_happened(cut: int) -
     assert before.rejected + after.rejected == whole.rejected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [1, 3])
 def test_what_the_progress_topic_holds_is_what_is_open_after_every_transaction(every: int) -> None:
     """A step is written when it changes and deleted when it is forgotten; nothing else is needed to go on."""

@@ -224,6 +224,7 @@ def test_accounts_go_on_from_a_snapshot_as_if_nothing_had_happened(
     assert again.accounts.whole.snapshot() == uninterrupted.accounts.whole.snapshot()
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_found_by_another_worker_and_replaces_the_one_before(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,6 +352,7 @@ def test_a_snapshot_of_other_settings_is_never_used(
     assert (other.next_step, other.pseudonyms) == (0, ())
 
 
+@pytest.mark.slow
 def test_without_a_key_or_where_every_step_counts_nothing_is_kept(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -252,6 +252,7 @@ class Partitions:
         return negotiation.decided
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_hindsight", [False, True])
 def test_a_budget_decides_windows_as_an_embedded_run_does(tmp_path: Path, in_hindsight: bool) -> None:
     """By proposals that name what is open, with a release worker that starts again after every step."""

@@ -247,6 +247,7 @@ def published(deployment: Deployment, logs: Logs) -> dict[int, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_dying_workers_publish_what_one_engine_does_each_step_once(deployment: Deployment, seed: int) -> None:
     """Records come in pieces of any size; a worker dies after any of them, its transaction lost."""
@@ -275,6 +276,7 @@ def test_dying_workers_publish_what_one_engine_does_each_step_once(deployment: D
     assert logs.values(deployment.topics.rejected) == []
 
 
+@pytest.mark.slow
 def test_excluded_devices_of_regions_are_those_that_nobody_announces(tmp_path: Path) -> None:
     """Bit for bit what one engine publishes of the messages without them, with workers that die."""
     table = tmp_path / "exclusions.csv"
@@ -314,6 +316,7 @@ def test_excluded_devices_of_regions_are_those_that_nobody_announces(tmp_path: P
     assert letters == {("excluded", "A"), ("excluded", "B")}
 
 
+@pytest.mark.slow
 def test_devices_that_seem_broken_are_found_by_dying_workers_of_regions_as_by_a_run(tmp_path: Path) -> None:
     """Each suspicion once, in the partition of its region, and no public log has a trace of it."""
     limits = {"silent_steps": 2, "same_steps": 2, "largest_count": 37}
@@ -482,6 +485,7 @@ def day_with_late_counts() -> list[Activation | Reading]:
     return messages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_late_and_corrected_counts_come_once_with_the_step_that_closes_next(
     tmp_path: Path, seed: int

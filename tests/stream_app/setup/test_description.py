@@ -106,6 +106,7 @@ def run_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tallyguard: Tallygua
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_reader_of_a_run_needs_its_folder_only(
     tallyguard: Tallyguard,
@@ -263,6 +264,7 @@ def test_a_policy_given_beside_a_run_is_said_and_the_runs_own_counts(
     assert "counts, not the one given: release.budget.added was 0.3, is 0.9" in caplog.text
 
 
+@pytest.mark.slow
 def test_evidence_is_found_by_its_name_next_to_the_folder_or_asked_for(
     tallyguard: Tallyguard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

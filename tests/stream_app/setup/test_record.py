@@ -64,6 +64,7 @@ def test_a_rule_relaxed_in_mid_run_leaves_a_trace_with_step_name_and_reason(tmp_
     assert check_run(folder).faults == ()
 
 
+@pytest.mark.slow
 def test_a_weaker_promise_without_a_reason_is_refused_and_nothing_is_published(tmp_path: Path) -> None:
     """The difference is said in words, not cut off before what changed."""
     folder = tmp_path / "out"

@@ -48,6 +48,7 @@ def written(folder: Path, text: str, name: str = "counts.csv") -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["wide", "long"])
 def test_a_file_of_either_shape_checks_and_runs(tmp_path: Path, shape: str) -> None:
     counts = written(tmp_path, WIDE if shape == "wide" else LONG)

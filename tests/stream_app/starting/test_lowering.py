@@ -70,6 +70,7 @@ def test_shares_add_up_and_the_raw_sensor_is_named_first(run: Path) -> None:
     assert [change.name for change in found.changes[:2]] == ["as it was", "B suppressed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "release"),
     [
@@ -105,6 +106,7 @@ def test_a_rerun_gives_what_was_promised(
     assert promised.most_added == pytest.approx(most, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_every_row_is_about_the_same_people_and_moments(run: Path) -> None:
     """More noise at the same sensors never has a higher ceiling; silence has the least of all."""
     _, _, found = answer(run)
@@ -116,6 +118,7 @@ def test_every_row_is_about_the_same_people_and_moments(run: Path) -> None:
     assert ceilings["as it was"] > silent
 
 
+@pytest.mark.slow
 def test_more_noise_helps_more_and_says_what_it_costs(run: Path) -> None:
     _, _, found = answer(run)
     added = {change.name: change.added for change in found.changes}
@@ -125,6 +128,7 @@ def test_more_noise_helps_more_and_says_what_it_costs(run: Path) -> None:
     assert 7.5 < (errors["all with sigma 10"] or 0) < 8.5
 
 
+@pytest.mark.slow
 def test_less_noise_than_there_was_is_never_proposed(tmp_path: Path) -> None:
     """Sigma 1 at sensors that have sigma 5 changes nothing; neither does sigma 3."""
     noised = {"release": {"mechanism": "gaussian", "sigma": 5.0}}
@@ -163,6 +167,7 @@ def test_the_report_names_sensors_releases_and_what_less_would_do(run: Path, tmp
     assert log.exposed[0].person[:12] in page
 
 
+@pytest.mark.slow
 def test_other_priors_and_other_keys_are_refused(run: Path) -> None:
     """People would be mixed up; without records of single people there is no answer."""
     strangers: Population = build_city(CityOptions(people=5)).population

@@ -10,14 +10,19 @@ from benchmarks.newcomer import WALKS, walk
 from stream_app.exceptions import InputError
 from stream_app.starting.connect.guess import read_counts
 from tests.shared_files import shared
+from tests.stream_app.command_line import Tallyguard
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WALKS)
 def test_from_a_file_to_a_checked_deployment_it_takes_three_commands_and_an_edit_at_most(
-    tmp_path: Path, name: str
+    tmp_path: Path, name: str, tallyguard: Tallyguard
 ) -> None:
-    done = walk(shared(f"data/counters/{name}"), tmp_path)
+    def command(*words: object) -> tuple[int, str, str]:
+        done = tallyguard(*words)
+        return done.code, done.out, done.err
+
+    done = walk(shared(f"data/counters/{name}"), tmp_path, command)
     assert done.codes[-1] == 0, done.said
     assert done.commands <= 3
     assert done.edits <= 1

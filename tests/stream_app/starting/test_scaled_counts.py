@@ -82,6 +82,7 @@ def test_one_person_moves_a_rounded_count_by_the_factor_rounded_up(
     assert 0 <= counted(people + 1) - counted(people) <= ceil(factor)
 
 
+@pytest.mark.slow
 def test_telraams_counts_cost_what_the_largest_factor_makes_of_them(city: Path) -> None:
     """From the vendor's file to the ledger: four times the rho of counts that one person moves by one."""
     table, folder = city / "counts.parquet", city / "made"

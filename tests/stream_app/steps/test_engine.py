@@ -108,6 +108,7 @@ def test_any_order_within_the_grace_and_any_repetition_give_the_same_releases(
     assert rejected == []
 
 
+@pytest.mark.slow
 def test_the_same_stream_gives_the_same_bits_again() -> None:
     messages = messages_of_a_day(15, 3, faults=True)
     engines = engine(), engine()
@@ -215,6 +216,7 @@ def test_everybody_is_reported_now_and_then_and_who_crosses_a_threshold_at_once(
         assert len(records.by) == len(expected)
 
 
+@pytest.mark.slow
 def test_the_release_is_one_message_per_step() -> None:
     closed, _ = feed(engine(), messages_of_a_day(9, 1))
     assert all(isinstance(step.release, StepRelease) for step in closed)

@@ -90,6 +90,7 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, work):
     assert (cleared > 0) == (work != 0)
 
 
+@pytest.mark.slow
 def test_distributed_decisions_in_a_night_of_change_are_those_of_one_process():
     """A partition of people who know no clock, and one without people, count the same hours."""
     rng = np.random.default_rng(3)

@@ -117,6 +117,7 @@ def test_metrics_show_ceilings_in_the_crowd_and_what_each_sensor_hides(shown: Sh
     assert plain.metric("tallyguard_sensor_crowd_sigma", sensor="A") == 0.0
 
 
+@pytest.mark.slow
 def test_the_page_says_what_is_presumed_of_personas_and_strangers(tmp_path: Path) -> None:
     """The condition of the report, with the numbers behind personas; what strangers hide at their hours."""
     shown = Shown(tmp_path / "out", people=personas(), **BEHIND, **HOURLY)

@@ -188,6 +188,7 @@ def test_a_run_takes_evidence_up_when_told_to_and_answers_for_no_step_before(tmp
     assert "the answer to the question below leaves them open" in report
 
 
+@pytest.mark.slow
 def test_ceilings_of_other_chains_prove_nothing_of_these(tmp_path: Path) -> None:
     """As many chains from other evidence: an earlier yes is none, nor an earlier no where nothing bounds."""
     out = tmp_path / "out"

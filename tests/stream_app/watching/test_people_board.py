@@ -34,6 +34,7 @@ def of_board(board: PeopleBoard) -> tuple[PeopleView, tuple[StepSchedule, ...]]:
     return view, steps[-view.horizon :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("within", [0.0, RADIUS])
 def test_a_release_is_charged_with_what_the_ceiling_falls_by_without_it(
     board: PeopleBoard, within: float, monkeypatch: pytest.MonkeyPatch
@@ -75,6 +76,7 @@ def test_a_release_is_charged_with_what_the_ceiling_falls_by_without_it(
     assert largest > 0.01
 
 
+@pytest.mark.slow
 def test_who_is_exposed_is_listed_with_the_figures_of_the_account(board: PeopleBoard) -> None:
     view, _ = of_board(board)
     standing = view.standing()

@@ -177,6 +177,7 @@ def test_a_rule_on_the_ceiling_holds_for_the_raised_ones_and_one_on_added_cannot
     assert caplog.text.count("limit the ceiling with release.budget.risk") == 2
 
 
+@pytest.mark.slow
 def test_priors_that_were_not_refuted_change_no_figure_and_are_said_to_be_no_proof(tmp_path: Path) -> None:
     """So are ceilings that are too high."""
     before = read_run(seen(tmp_path / "none", checked(None)).folder)
@@ -190,6 +191,7 @@ def test_priors_that_were_not_refuted_change_no_figure_and_are_said_to_be_no_pro
         assert shown.state["about"]["condition"] == "if habits are as assumed"
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_when_its_priors_are_refuted_and_the_report_says_from_when(tmp_path: Path) -> None:
     """What was published stays; later steps have raised ceilings."""
     folder, days = tmp_path / "out", messages_of_a_day(8, 1)
@@ -257,6 +259,7 @@ def test_the_report_of_a_run_that_got_its_check_late_answers_for_all_steps(
     assert said in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weaker", [None, verdict(kappa=KAPPA / 2), verdict("not refuted by 423 people")])
 def test_a_run_goes_on_with_less_than_it_knew_of_its_priors_only_when_told_to(
     weaker: PriorsVerdict | None, tmp_path: Path
@@ -339,6 +342,7 @@ def test_the_same_priors_under_another_name_have_the_same_radius(tmp_path: Path)
     assert (same.within_nats, same.rests_on) == (KAPPA, given.rests_on)
 
 
+@pytest.mark.slow
 def test_readers_take_no_weaker_check_than_the_run_had(tmp_path: Path) -> None:
     """A stronger one is what was found out since."""
     shown = seen(tmp_path / "out", checked(verdict()))
