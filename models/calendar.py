@@ -19,7 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cached_property
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -271,6 +271,13 @@ def _offset(zone: ZoneInfo, instant: int) -> int:
 def _change(zone: ZoneInfo, early: int, late: int, before: int) -> int:
     """The first instant after ``early`` at which the clock's offset is no longer ``before``."""
     return early + bisect_right(range(early, late), 0, key=lambda each: int(_offset(zone, each) != before))
+
+
+def zone_of(clock: str | None) -> tzinfo:
+    """The time zone of a name, or of an offset such as "+01:00"; UTC where there is none."""
+    if clock is None or clock[0] in "+-":
+        return datetime.fromisoformat(f"2000-01-01T00:00{clock or '+00:00'}").tzinfo or UTC
+    return ZoneInfo(clock)
 
 
 def dates_of(written: Sequence[str]) -> tuple[date, ...]:

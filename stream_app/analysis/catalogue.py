@@ -170,7 +170,6 @@ def catalogue(
 
 
 def _provenance(mechanisms: Iterable[str], package: Mapping[str, Any], missing: Sequence[str]) -> str:
-    """How the data came about, and what is not stated."""
     return " ".join(
         (
             f"Counts were released with: {'; '.join(mechanisms)}.",

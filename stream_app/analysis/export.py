@@ -7,9 +7,11 @@ import io
 import json
 import logging
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,80 +30,52 @@ from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.option_settings import ExportFormat
 from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.run_folder.description import description_in
-from stream_app.setup.run_folder.durable import make_folder, parsed_line, replace_file, whole_lines
+from stream_app.setup.run_folder.durable import make_folder, parsed_lines, replace_file, whole_lines
 from stream_app.setup.run_folder.run_settings import load_run
 from stream_app.setup.total_levels import Level
-from stream_app.steps import Intervals, Total, complete_totals
+from stream_app.steps import Intervals, complete_totals
+from stream_app.watching.glossary import texts
 from stream_app.watching.prior_notes import basis_note
 from stream_app.wire import RiskSummary
 
 logger = logging.getLogger(__name__)
 
-# A day of releases as CSV or Parquet: the same columns, an empty cell where nothing was published.
+# Tables as CSV or Parquet: the same columns, an empty cell where nothing was published.
 
 _ISO_TIME = "%Y-%m-%dT%H:%M:%SZ"
-_TYPES = {
-    "step": pa.int64(),
-    "start": pa.timestamp("s", "UTC"),
-    "end": pa.timestamp("s", "UTC"),
-    "sensor": pa.string(),
-    "mechanism": pa.string(),
-    "sigma": pa.float64(),
-    "epsilon": pa.float64(),
-    "value": pa.int64(),
-    "version": pa.int64(),
-    "low": pa.int64(),
-    "high": pa.int64(),
+_COLUMNS = texts("columns.toml")
+_TYPES: dict[str, Any] = {
+    **{"integer": pa.int64(), "number": pa.float64(), "string": pa.string()},
+    "datetime": pa.timestamp("s", "UTC"),
 }
 
 
-def csv_bytes(rows: Sequence[ReleasedRow]) -> bytes:
-    """A header line and a line for each row; times in UTC."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(ReleasedRow._fields)
-    for row in rows:
-        shown = row._replace(sensor=safe_cell(row.sensor), mechanism=safe_cell(row.mechanism))
-        writer.writerow(shown._replace(start=f"{row.start:{_ISO_TIME}}", end=f"{row.end:{_ISO_TIME}}"))  # type: ignore[arg-type]
-    return text.getvalue().encode()
-
-
-def parquet_bytes(rows: Sequence[ReleasedRow]) -> bytes:
-    """The same table; what is empty there is null here."""
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, _TYPES.values(), strict=True)]
+def table_bytes(kind: ExportFormat, table: str, rows: Iterable[Sequence[Any]]) -> bytes:
+    """A header line and a line for each row, times in UTC; in Parquet what is empty is null."""
+    columns = _COLUMNS[table]
+    if kind is ExportFormat.CSV:
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(map(_cell, row) for row in rows)
+        return text.getvalue().encode()
+    kinds = [_TYPES[kind] for kind, *_ in columns.values()]
+    times = pa.types.is_timestamp
+    columns_of = zip(kinds, zip(*rows, strict=True), strict=True)
+    arrays = [pa.array(map(_moment, each) if times(own) else each, own) for own, each in columns_of]
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(dict(zip(_TYPES, arrays, strict=True))), sink)
+    pq.write_table(pa.table(dict(zip(columns, arrays, strict=True))), sink)
     return bytes(sink.getvalue().to_pybytes())
 
 
-def totals_csv(totals: Sequence[Total]) -> bytes:
-    """A header line and a line for each total."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(field.name for field in fields(Total))
-    for each in totals:
-        writer.writerow(astuple(replace(each, place=safe_cell(each.place))))
-    return text.getvalue().encode()
+def _moment(value: str | datetime) -> datetime:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
-def totals_parquet(totals: Sequence[Total]) -> bytes:
-    """The same table."""
-    kinds = {
-        **dict.fromkeys((field.name for field in fields(Total)), pa.int64()),
-        **dict.fromkeys(("level", "place"), pa.string()),
-        **dict.fromkeys(("sigma", "estimate"), pa.float64()),
-        **dict.fromkeys(("start", "end"), pa.timestamp("s", "UTC")),
-    }
-    arrays = [
-        pa.array(
-            [datetime.fromisoformat(one) if name in ("start", "end") else one for one in column], kinds[name]
-        )
-        for name, column in zip(kinds, zip(*map(astuple, totals), strict=True), strict=True)
-    ]
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(dict(zip(kinds, arrays, strict=True))), sink)
-    return bytes(sink.getvalue().to_pybytes())
+def _cell(value: object) -> object:
+    if isinstance(value, datetime):
+        return f"{value:{_ISO_TIME}}"
+    return safe_cell(value) if isinstance(value, str) else value
 
 
 # The last step as maps and context brokers take it: GeoJSON, and NGSI-LD ``CrowdFlowObserved``.
@@ -202,7 +176,9 @@ def period_ceiling(folder: Path, last_step: int) -> dict[str, Any]:
     A figure without its condition means nothing, so they stand together.
     """
     run = load_run(folder)
-    summary = _last_summary(folder / "risks.jsonl", last_step)
+    summaries = parsed_lines(RiskSummary, folder / "risks.jsonl", SUMMARY)
+    last = deque(takewhile(lambda each: each.step <= last_step, summaries), 1)
+    summary = last[0] if last else None
     people = int(run.get("people", 0))
     horizon, mistakes = run["horizon"], run["mistakes"]
     found: dict[str, Any] = {
@@ -245,18 +221,6 @@ def run_verdict(folder: Path) -> dict[str, Any]:
     return {"answer": verdict.answer.value, "sentence": verdict_in_words(verdict, log, says_who=False)}
 
 
-def _last_summary(path: Path, last_step: int) -> RiskSummary | None:
-    found = None
-    for line in whole_lines(path):
-        if not line.startswith(SUMMARY):
-            continue
-        summary = parsed_line(RiskSummary, path, line)
-        if summary.step > last_step:
-            break
-        found = summary
-    return found
-
-
 # ``datapackage.json``: what the files of an export hold, as Frictionless Data describes tables.
 
 INTERVALS = (
@@ -269,98 +233,11 @@ INTERVALS = (
 """For readers of what was exported."""
 
 
-def _field(name: str, kind: str, description: str, unit: str = "") -> dict[str, Any]:
-    return {"name": name, "type": kind, **({"unit": unit} if unit else {}), "description": description}
-
-
-_FIELDS = (
-    _field("step", "integer", "number of the step, from 0"),
-    _field("start", "datetime", "beginning of the step, UTC, inclusive"),
-    _field("end", "datetime", "end of the step, UTC, exclusive"),
-    _field("sensor", "string", "name of the sensor"),
-    _field("mechanism", "string", "how the value was released; suppressed = not at all"),
-    _field(
-        "sigma",
-        "number",
-        "standard deviation of the noise in the value; empty where the mechanism has none",
-        unit="people",
-    ),
-    _field(
-        "epsilon",
-        "number",
-        "differential privacy of this count, if it is released in tiers; else empty",
-        unit="nats",
-    ),
-    _field(
-        "value",
-        "integer",
-        "the released count, with its noise, so it may be negative; empty = not published, which is no 0",
-        unit="people",
-    ),
-    _field(
-        "version",
-        "integer",
-        "1, or 2 and above for a further value of the same count, with noise of its own",
-    ),
-    _field(
-        "low",
-        "integer",
-        "the count is from low to high with the probability that intervals.confidence says",
-        unit="people",
-    ),
-    _field("high", "integer", "see low; empty = nothing is known", unit="people"),
-)
-_REQUIRED = ("step", "start", "end", "sensor", "mechanism", "version")
-_KEY = ["step", "sensor", "version"]
-
-_TOTALS_NAME = "totals"
-_TOTAL_FIELDS = (
-    _field("level", "string", "what is added up: a time by a space"),
-    _field("place", "string", "sensor or district; all = the city"),
-    _field("first_step", "integer", "first step of the total"),
-    _field("last_step", "integer", "last step of the total"),
-    _field("start", "datetime", "beginning of the first step, UTC, inclusive"),
-    _field("end", "datetime", "end of the last step, UTC, exclusive"),
-    _field("cells", "integer", "counts that were published and are added up"),
-    _field("of", "integer", "counts that there are: with fewer cells something is missing, which is no 0"),
-    _field(
-        "value",
-        "integer",
-        "sum of the published values with their noise, so it may be negative; right on average, and it "
-        "adds up over places and times. Whoever was counted twice counts twice",
-        unit="people",
-    ),
-    _field(
-        "people",
-        "integer",
-        "the value, or 0 where it is negative: a number that people can have, too large on average, "
-        "which does not add up",
-        unit="people",
-    ),
-    _field("sigma", "number", "standard deviation of the noise in the value", unit="people"),
-    _field(
-        "low",
-        "integer",
-        "the sum is from low to high with the probability that intervals.confidence says",
-        unit="people",
-    ),
-    _field(
-        "high",
-        "integer",
-        "see low; empty where a cell is missing or its noise is not known",
-        unit="people",
-    ),
-    _field(
-        "estimate",
-        "number",
-        "of a whole (a window's own value) and its parts: the best of both by least squares, parts add up; "
-        "sigma is then of it, and people it as rounded whole numbers of 0 or more that add up, too large on "
-        "average. Empty elsewhere, and where a part is missing: the window's own value stands alone",
-        unit="people",
-    ),
-)
-_TOTAL_REQUIRED = ("level", "place", "first_step", "last_step", "start", "end", "cells", "of")
-_TOTAL_KEY = ["level", "place", "first_step"]
+_KEYS = {"counts": ["step", "sensor", "version"], "totals": ["level", "place", "first_step"]}
+_REQUIRED = {
+    "counts": {"step", "start", "end", "sensor", "mechanism", "version"},
+    "totals": {"level", "place", "first_step", "last_step", "start", "end", "cells", "of"},
+}
 
 
 def data_package(
@@ -394,22 +271,28 @@ def data_package(
 
 
 def _resource(name: str) -> dict[str, Any]:
-    is_totals = name.startswith(f"{_TOTALS_NAME}.")
-    columns, required, key = (
-        (_TOTAL_FIELDS, _TOTAL_REQUIRED, _TOTAL_KEY) if is_totals else (_FIELDS, _REQUIRED, _KEY)
-    )
     stem, _, kind = name.rpartition(".")
-    mediatype = "text/csv" if kind == "csv" else "application/vnd.apache.parquet"
+    table = stem if stem in _COLUMNS else "counts"
+    names = ("type", "description", "unit")
+    columns = {own: dict(zip(names, said, strict=False)) for own, said in _COLUMNS[table].items()}
+    required = {"constraints": {"required": True}}
     schema = {
         "fields": [
-            {**field, **({"constraints": {"required": True}} if field["name"] in required else {})}
-            for field in columns
+            {
+                **{"name": own, "type": said["type"]},
+                **({"unit": said["unit"]} if "unit" in said else {}),
+                "description": said["description"],
+                **(required if own in _REQUIRED[table] else {}),
+            }
+            for own, said in columns.items()
         ],
         "missingValues": [""],
-        "primaryKey": key,
+        "primaryKey": _KEYS[table],
     }
+    is_csv = kind == ExportFormat.CSV
+    mediatype = "text/csv" if is_csv else "application/vnd.apache.parquet"
     found = {"name": _slug(f"{stem}-{kind}"), "path": name, "format": kind, "mediatype": mediatype}
-    return {**found, **({"encoding": "utf-8"} if kind == "csv" else {}), "schema": schema}
+    return {**found, **({"encoding": "utf-8"} if is_csv else {}), "schema": schema}
 
 
 def _slug(text: str) -> str:
@@ -419,8 +302,7 @@ def _slug(text: str) -> str:
 # Writes an export: made from what was released, and from nothing that was not.
 
 
-_TABLES = {ExportFormat.CSV: csv_bytes, ExportFormat.PARQUET: parquet_bytes}
-_TOTALS = {ExportFormat.CSV: totals_csv, ExportFormat.PARQUET: totals_parquet}
+_TABLES = (ExportFormat.CSV, ExportFormat.PARQUET)
 
 
 @dataclass(frozen=True)
@@ -460,10 +342,9 @@ def export_run(
     last: list[ReleasedRow] = []
     noise: dict[str, set[float]] = {}
     for day, rows in released_days(run, intervals):
-        for kind, made in _TABLES.items():
-            if kind in formats:
-                tables.append(f"counts-{day:%Y-%m-%d}.{kind}")
-                replace_file(folder / tables[-1], made(rows))
+        for kind in filter(formats.__contains__, _TABLES):
+            tables.append(f"counts-{day:%Y-%m-%d}.{kind}")
+            replace_file(folder / tables[-1], table_bytes(kind, "counts", rows))
         days += 1
         published = sum(row.value is not None for row in rows)
         values, empty = values + published, empty + len(rows) - published
@@ -471,10 +352,9 @@ def export_run(
         for row in rows:
             noise.setdefault(row.mechanism, set()).update(() if row.sigma is None else (row.sigma,))
     sums = [] if totals is None else complete_totals(run, totals, level)
-    for kind, made_of in _TOTALS.items() if sums else ():
-        if kind in formats:
-            tables.append(f"{_TOTALS_NAME}.{kind}")
-            replace_file(folder / tables[-1], made_of(sums))
+    for kind in filter(formats.__contains__, _TABLES if sums else ()):
+        tables.append(f"totals.{kind}")
+        replace_file(folder / tables[-1], table_bytes(kind, "totals", map(astuple, sums)))
     if first is None:
         raise OutputError(f"{run} must have released something", "nothing", "export it once a step is closed")
     ceiling, verdict = period_ceiling(run, last[-1].step), run_verdict(run)

@@ -178,7 +178,6 @@ def finite(value: float | None) -> float | None:
 
 
 def _answer(read: Callable[[], Document]) -> Document:
-    """What a reader says, or why it refuses."""
     try:
         return read()
     except TallyguardError as error:

@@ -64,7 +64,6 @@ def _means(plan: ReleasePlan) -> list[tuple[str, list[float]]]:
 
 
 def _draw_errors(plan: ReleasePlan, axes: Any, figure: Any) -> None:
-    """A row a sensor: colour for the error, a cross for silence."""
     names = [sensor.sensor for sensor in plan.sensors()]
     row = {name: k for k, name in enumerate(names)}
     shown = [

@@ -72,7 +72,6 @@ class PlannedStep:
 
 
 def _risks(risks: RiskSummary) -> dict[str, Any]:
-    """Figures of everybody; None where there is nobody."""
     if risks.people == 0:
         return dict.fromkeys(("risk", "mean_risk", "mean_added", "at_risk"))
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -200,7 +200,6 @@ def _about_files(
 
 
 def _note(settings: Settings | None, population: Population) -> str | None:
-    """What every output of a run will say of the priors."""
     check = None if settings is None else settings.priors_check
     return basis_note(len(population), population.assumed, check, population.draws)
 
@@ -218,7 +217,6 @@ def _people(settings: Settings | None, priors: Path | None) -> Population | None
 
 
 def _named_runners(settings: Settings, given: Population | None, schedule: Path | None) -> list[Runner]:
-    """What the settings are for."""
     named = [Runner.RUN]
     if settings.kafka.servers:
         regions = _quietly(lambda: regions_by_sensor(settings.sensors))
@@ -273,14 +271,12 @@ def _about_runners(
 
 
 def _begin_worker(runner: Runner, settings: Settings, schedule: Path | None) -> None:
-    """What a worker begins with."""
     from stream_app.kafka.workers import prepared
 
     prepared(runner, settings, schedule)
 
 
 def _load_people(settings: Settings, population: Population) -> None:
-    """What `tallyguard persons load` begins with."""
     from stream_app.kafka.tools.person_loading import prepared
 
     prepared(settings, population)
@@ -302,7 +298,6 @@ def _quietly(loader: Callable[[], Loaded]) -> Loaded | None:
 
 
 def _left_out(priors: Path | None, files: dict[str, Path | None]) -> Iterator[Finding]:
-    """Files that were given but cannot be checked without locations."""
     for kind, path in files.items():
         if path is not None:
             yield _found("no_priors" if priors is None else "unread_priors", path, kind=kind)
@@ -337,7 +332,6 @@ def _about_keys(settings: Settings, preflight: _Preflight) -> None:
 
 
 def _about_recipients(path: Path) -> Iterator[Finding]:
-    """Who gets which file."""
     assigned = load_recipients(path)
     for name, tier in assigned.tier_of.items():
         if tier is None:
@@ -364,7 +358,6 @@ def _about_population(subject: str, population: Population) -> Iterator[Finding]
 
 
 def _counted(population: Population) -> str:
-    """How many there are, and personas apart from the people behind them."""
     if population.weights is None:
         return f"{len(population):,} people"
     return f"{len(population):,} personas that stand for {population.everybody:,} people"
@@ -404,7 +397,7 @@ def _about_crowd(settings: Settings, population: Population, registry: SensorReg
         (crowd,) = with_strangers(step, (SensorCrowd(),), alone, line.first_slot)
         sigma = equivalent_sigma(crowd, alone)
         first = next(step for step in range(line.cycle) if line.covers(settings.first_slot + step))
-        begins = settings.origin + timedelta(seconds=first * settings.step_seconds)
+        begins = settings.origin.astimezone(UTC) + timedelta(seconds=first * settings.step_seconds)
         what = "strangers" if sigma > 0.0 else "strangers_hide_nobody"
         noise = shortened(sigma, 1, DOWN)
         yield _found(what, f"crowd.strangers.{name}", line=line, first=first, begins=begins, sigma=noise)

@@ -104,7 +104,6 @@ class CheckedPriors:
         return found
 
     def _worst_group(self) -> list[str]:
-        """The group that the priors are most wrong about, if they were refuted."""
         if self.check.refuted is Verdict.NOT_REFUTED:
             return []
         ways = {"the guess": self.check.guess, f"attack {self.check.attack_name}": self.check.attack}
@@ -215,18 +214,15 @@ def check_files(
 
 
 def _grouped(grouped: GroupedCheck) -> dict[str, Any]:
-    """Everybody and the groups, from the lowest predictions to the highest."""
     return {"everybody": _row(grouped.everybody), "groups": [_row(group) for group in grouped.groups]}
 
 
 def _row(group: GroupCheck) -> dict[str, Any]:
-    """One group, its verdict in words."""
     fields = asdict(group)
     del fields["refuted"]
     return {**fields, "verdict": group.verdict}
 
 
 def _range(row: GroupCheck) -> str:
-    """Which predictions a group has."""
     low, high = (in_a_hundred(value) for value in (row.predicted_lowest, row.predicted_highest))
     return f"{low.removesuffix(' in 100')} to {high}"

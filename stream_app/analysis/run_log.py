@@ -277,7 +277,8 @@ class RunLog:
     def times(self) -> StepTimes:
         """When steps began, by the deployment's clock."""
         origin = int(datetime.fromisoformat(self.settings["origin"]).timestamp())
-        return StepTimes(origin, self.settings["step_seconds"], self.settings.get("timezone"))
+        clock = self.settings.get("timezone") or self.settings.get("offset")
+        return StepTimes(origin, self.settings["step_seconds"], clock)
 
     def when(self, step: int) -> str:
         """When a step began, in words."""
@@ -467,7 +468,6 @@ class _Sensors:
 
 
 def _kind(decision: SensorDecision, *, is_missing: bool) -> str:
-    """How a count was released, in words: the mechanism with its parameters."""
     if is_missing:
         return "no count came"
     if decision.mechanism == "suppressed":

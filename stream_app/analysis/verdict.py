@@ -100,7 +100,6 @@ def _breaks_by_habits(summary: RiskSummary, why: DecisionReason | None, limit: R
 
 
 def _is_of(over: OverLimitCounts, limit: RiskBudget) -> bool:
-    """Whether the counts are of this limit."""
     return (over.risk, over.added, over.habits_apart) == (limit.risk, limit.added, limit.habits_apart)
 
 
@@ -167,7 +166,6 @@ def people_over(summary: RiskSummary, why: DecisionReason | None, limit: RiskBud
 
 
 def _by_risks(summary: RiskSummary, limit: RiskBudget) -> tuple[int, int]:
-    """The bounds that the step's recorded risks give."""
     parts = (
         (limit.risk, summary.risk["1.0"], summary.at_risk),
         (limit.added, summary.added["1.0"], summary.at_added_risk),
@@ -263,7 +261,6 @@ def _not_recorded(log: RunLog, parts: Sequence[tuple[RulePeriod, RuleVerdict]]) 
 
 
 def _limits(log: RunLog) -> Iterable[str]:
-    """What the answer does not cover."""
     if log.checked.end is None and log.checked.entries:
         yield f"{log.checked.in_words()}: the answer is about these steps only"
     if log.beyond is not None:
@@ -305,7 +302,6 @@ def verdict_in_words(verdict: RunVerdict, log: RunLog, *, says_who: bool = True)
 
 
 def _changes_of_rule(parts: Sequence[RulePeriod], *, says_who: bool) -> Iterable[str]:
-    """Whether each change relaxed the rule, from which step on, and who said so and why."""
     for before, after in pairwise(parts):
         is_kept = before.decides <= after.decides and before.adversary == after.adversary
         how = "made stricter" if is_kept and is_no_looser(before.limit, after.limit) else "relaxed"

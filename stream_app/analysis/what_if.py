@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +50,9 @@ MOST_STEPS = 48
 MOST_SIGMA = 1000.0
 PLANS = "plans"
 """The folder beside the settings that has the record of plans taken."""
-_ACCOUNTANTS = 4  # of other horizons that are kept: their constants are most of the work
+_ACCOUNTANTS = 12  # of other horizons that are kept: their constants are most of the work
+_OF_MANY = 3  # where people are many, as each takes a kilobyte a person
+_MANY = 100_000
 _OPERATIONS = 150_000_000  # of refined bounds in a step: so that a day takes some seconds of one core
 _MOST_KEPT = 2_000_000  # figures of people and steps: a hundred megabytes
 _DAY = 86_400
@@ -76,6 +78,21 @@ class PlanChoice:
             return None
         return Gaussian(float(self.noise)) if float(self.noise) else Raw()
 
+    @property
+    def decided(self) -> RiskBudget | None:
+        """The limit by which the rule decides the noise; None where it does not."""
+        return self.limit if self.noise == DECIDED else None
+
+    @property
+    def key(self) -> tuple[int, int, RiskBudget | None]:
+        """What the constants of its accounts depend on."""
+        return self.horizon, self.mistakes, self.decided
+
+    @property
+    def right(self) -> str:
+        """How many steps must be right: "10 of the last 10 steps"."""
+        return f"{self.horizon - self.mistakes} of the last {self.horizon} steps"
+
     def in_words(self) -> str:
         """Noise, sensors and horizon in a sentence."""
         mechanism = self.mechanism
@@ -83,7 +100,7 @@ class PlanChoice:
             self.noise, "published as counted" if isinstance(mechanism, Raw) else f"sigma {self.noise}"
         )
         off = f", without {len(self.off):,} of the sensors" if self.off else ""
-        return f"{noise}{off}; {self.horizon - self.mistakes} of the last {self.horizon} steps"
+        return f"{noise}{off}; {self.right}"
 
 
 class PlannedRisks(NamedTuple):
@@ -95,13 +112,27 @@ class PlannedRisks(NamedTuple):
     added: list[float]
     over: list[int]
     by_habits: list[int]
-    not_reached: int  # people with the fast bound only, at most at a step
+    not_reached: list[int]  # people with the fast bound only
+
+
+class _Accounted:
+    """The accounts of one bound: accountants before their first step by horizon, and the last plan's figures.
+
+    One question at a time; the fast bound does not wait for the refined one, which has accounts of its own.
+    """
+
+    def __init__(self) -> None:
+        self.one_at_a_time = Lock()
+        self.accountants: OrderedDict[tuple[int, int, RiskBudget | None], tuple[ContinuousAccountant, bytes]]
+        self.accountants = OrderedDict()
+        self.last: tuple[PlanChoice, list[tuple[Standing, int]]] | None = None
 
 
 class WhatIf:
-    """Answers questions about the ``steps`` of a log or schedule; safe on any thread, one at a time.
+    """Answers questions about the ``steps`` of a log or schedule; safe on any thread.
 
-    ``config`` is the settings file that a plan is taken into, ``about`` in words what the steps are.
+    ``config`` is the settings file that a plan is taken into, ``about`` in words what the steps are. While a
+    slider moves over horizons whose constants are not computed, the nearest one that is answers, and says so.
     """
 
     def __init__(
@@ -131,12 +162,10 @@ class WhatIf:
         self.steps = tuple(steps[-wanted:])
         self._settings, self._population, self._config = settings, population, config
         self._about = about or f"the last {len(self.steps)} steps"
-        self._kept: OrderedDict[
-            tuple[int, int, bool, RiskBudget | None], tuple[ContinuousAccountant, bytes]
-        ] = OrderedDict()
+        self._fast, self._refined = _Accounted(), _Accounted()
+        self._preparing = Lock()
+        self._wanted: tuple[int, int, RiskBudget | None] | None = None  # what a slider asked for last
         self._decided: OrderedDict[PlanChoice, tuple[StepSchedule, ...]] = OrderedDict()
-        self._last: tuple[object, list[tuple[Standing, int]]] | None = None
-        self._one_at_a_time = Lock()
         self.sensors = tuple(dict.fromkeys(each.sensor.name for step in self.steps for each in step.releases))
 
     @property
@@ -148,9 +177,10 @@ class WhatIf:
         return PlanChoice(noise, frozenset(), settings.horizon, settings.mistakes, limit)
 
     def as_json(self) -> dict[str, Any]:
-        """What the page's sliders begin with."""
+        """What the page's sliders begin with; the constants of its horizon are begun meanwhile."""
         now = self.choice
         limit = now.limit
+        self._begin(replace(now, noise=AS_RELEASED))
         return {
             "about": f"{self._about}, {self.steps[0].step:,} to {self.steps[-1].step:,}",
             "sensors": list(self.sensors),
@@ -194,16 +224,51 @@ class WhatIf:
         return PlanChoice(noise, off, horizon, mistakes, limit)
 
     def answer(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """What the page shows of a plan; with ``refined`` in the query by the refined bound."""
+        """What the page shows of a plan; with ``refined`` in the query by the refined bound.
+
+        By the fast bound the answer may be of the nearest horizon that is ready, and then says ``nearest``.
+        """
         choice, refined = self.parse(query), query.get("refined") == "1"
-        with self._one_at_a_time:
-            began = time.perf_counter()
-            if choice.noise == DECIDED and not refined and choice not in self._decided:
-                return {"plan": choice.in_words(), "pending": True}
+        if choice.noise == DECIDED and not refined and choice not in self._decided:
+            return {"plan": choice.in_words(), "pending": True}
+        began, accounts = time.perf_counter(), self._refined if refined else self._fast
+        shown = choice if refined else self._ready(choice)
+        with accounts.one_at_a_time:
             steps = self._released(choice)
-            risks = self._risks(choice, steps, refined=refined)
-            seconds = time.perf_counter() - began
-        return {**self._in_words(choice, steps, risks, refined=refined), "seconds": round(seconds, 4)}
+            risks = self._risks(shown, steps, accounts)
+        found = {**self._in_words(shown, steps, risks, refined=refined), "plan": choice.in_words()}
+        if shown != choice:  # what is true of another horizon is no answer
+            said = f"Not shown yet for {choice.right}. For {shown.right}: {found['sentence']}"
+            found |= {"state": MayPublish.OPEN.value, "sentence": said, "change": ""}
+        nearest = None if shown == choice else shown.right
+        return {**found, "nearest": nearest, "seconds": round(time.perf_counter() - began, 4)}
+
+    def _ready(self, choice: PlanChoice) -> PlanChoice:
+        """The plan with the nearest horizon whose constants are there; those of its own are begun."""
+        ready = [key for key in list(self._fast.accountants) if key[2] == choice.decided]
+        if choice.key in ready:
+            return choice
+        is_new, self._wanted = self._wanted != choice.key, choice.key
+        if not ready:
+            self._prepare(choice)
+            return choice
+        if is_new:
+            self._begin(choice)
+        away = {key: (abs(key[0] - choice.horizon), abs(key[1] - choice.mistakes)) for key in ready}
+        horizon, mistakes, _ = min(ready, key=away.__getitem__)
+        return replace(choice, horizon=horizon, mistakes=mistakes)
+
+    def _begin(self, choice: PlanChoice) -> None:
+        self._wanted = choice.key
+        Thread(target=self._prepare, args=(choice,), name="what-if", daemon=True).start()
+
+    def _prepare(self, choice: PlanChoice) -> None:
+        """Compute the constants of a horizon, unless the slider has moved on meanwhile."""
+        with self._preparing:
+            if self._wanted == choice.key and choice.key not in self._fast.accountants:
+                made = self._made(choice, refined=False)
+                with self._fast.one_at_a_time:
+                    self._keep(choice, made, self._fast)
 
     def take(self, query: Mapping[str, str], author: Author) -> dict[str, Any]:
         """Write the settings of a plan beside those of the deployment, and to the record who took it and why.
@@ -250,7 +315,6 @@ class WhatIf:
         return self._decided[choice]
 
     def _on(self, choice: PlanChoice) -> tuple[StepSchedule, ...]:
-        """The steps with the sensors that are on and one mechanism for all, where the plan has one."""
         mechanism = choice.mechanism
         return tuple(
             StepSchedule(
@@ -293,36 +357,37 @@ class WhatIf:
             replace(each.decided.schedule, step=each.decided.schedule.step + first) for each in planned.steps
         )
 
-    def _accountant(self, choice: PlanChoice, *, refined: bool) -> ContinuousAccountant:
+    def _made(self, choice: PlanChoice, *, refined: bool) -> ContinuousAccountant:
+        settings, people = self._settings, self._population
+        horizon = replace(
+            settings.horizon_settings(settings.first_slot),
+            horizon=choice.horizon,
+            mistakes=choice.mistakes,
+            sharpen=refined,
+            operations=min(settings.sharpen_operations or _OPERATIONS, _OPERATIONS),
+            decided=choice.decided,
+            first_step=self.steps[0].step,
+        )
+        shares = people_shares(people.people, settings.kafka.partitions)
+        return ContinuousAccountant(people, horizon, shares=shares, told=people.told)
+
+    def _keep(self, choice: PlanChoice, accountant: ContinuousAccountant, accounts: _Accounted) -> None:
+        accounts.accountants[choice.key] = accountant, accountant.snapshot()
+        if len(accounts.accountants) > (_ACCOUNTANTS if len(self._population) < _MANY else _OF_MANY):
+            accounts.accountants.popitem(last=False)
+
+    def _accountant(self, choice: PlanChoice, accounts: _Accounted) -> ContinuousAccountant:
         """One before the first step; the constants of a horizon are computed once."""
-        decided = choice.limit if choice.noise == DECIDED else None
-        key = choice.horizon, choice.mistakes, refined, decided
-        if key not in self._kept:
-            settings = self._settings
-            horizon = replace(
-                settings.horizon_settings(settings.first_slot),
-                horizon=choice.horizon,
-                mistakes=choice.mistakes,
-                sharpen=refined,
-                operations=min(settings.sharpen_operations or _OPERATIONS, _OPERATIONS),
-                decided=decided,
-                first_step=self.steps[0].step,
-            )
-            people = self._population
-            shares = people_shares(people.people, settings.kafka.partitions)
-            accountant = ContinuousAccountant(people, horizon, shares=shares, told=people.told)
-            self._kept[key] = accountant, accountant.snapshot()
-            if len(self._kept) > _ACCOUNTANTS:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        accountant, empty = self._kept[key]
+        if choice.key not in accounts.accountants:
+            self._keep(choice, self._made(choice, refined=accounts is self._refined), accounts)
+        accounts.accountants.move_to_end(choice.key)
+        accountant, empty = accounts.accountants[choice.key]
         accountant.restore(empty)
         return accountant
 
-    def _risks(self, choice: PlanChoice, steps: Sequence[StepSchedule], *, refined: bool) -> PlannedRisks:
-        found = PlannedRisks([], [], [], [], [], [], 0)
-        most_left = 0
-        for standing, left in self._standings(choice, steps, refined=refined):
+    def _risks(self, choice: PlanChoice, steps: Sequence[StepSchedule], accounts: _Accounted) -> PlannedRisks:
+        found = PlannedRisks([], [], [], [], [], [], [])
+        for standing, left in self._standings(choice, steps, accounts):
             weights = standing.people_each / max(1, standing.people)
             found.steps.append(standing.step)
             found.guess.append(float(standing.baseline @ weights))
@@ -332,34 +397,31 @@ class WhatIf:
                 by_releases, by_habits = map(standing.count, who_is_over(standing, choice.limit))
                 found.over.append(by_releases + by_habits)
                 found.by_habits.append(by_habits)
-            most_left = max(most_left, left)
-        return found._replace(not_reached=most_left)
+            found.not_reached.append(left)
+        return found
 
     def _standings(
-        self, choice: PlanChoice, steps: Sequence[StepSchedule], *, refined: bool
+        self, choice: PlanChoice, steps: Sequence[StepSchedule], accounts: _Accounted
     ) -> Iterable[tuple[Standing, int]]:
         """Everybody's figures after each step, and how many have the fast bound only.
 
         Those of the last plan are kept while memory allows: another rule counts the same figures.
         """
-        limit = choice.limit if choice.noise == DECIDED else None
-        key = replace(choice, limit=limit), refined
-        if self._last is not None and self._last[0] == key:
-            return self._last[1]
-        accounted = self._accounted(choice, steps, refined=refined)
-        if len(steps) * len(self._population) > _MOST_KEPT:
-            return accounted
-        self._last = key, list(accounted)
-        return self._last[1]
+        key = replace(choice, limit=choice.decided)
+        if accounts.last is not None and accounts.last[0] == key:
+            return accounts.last[1]
+        accountant = self._accountant(choice, accounts)
 
-    def _accounted(
-        self, choice: PlanChoice, steps: Sequence[StepSchedule], *, refined: bool
-    ) -> Iterator[tuple[Standing, int]]:
-        accountant = self._accountant(choice, refined=refined)
-        for step in steps:
-            accountant.apply(step)
-            left = accountant.summary().not_reached if refined else 0
-            yield Standing.of(accountant, self._population.people), left
+        def accounted() -> Iterator[tuple[Standing, int]]:
+            for step in steps:
+                accountant.apply(step)
+                left = accountant.summary().not_reached if accounts is self._refined else 0
+                yield Standing.of(accountant, self._population.people), left
+
+        if len(steps) * len(self._population) > _MOST_KEPT:
+            return accounted()
+        accounts.last = key, list(accounted())
+        return accounts.last[1]
 
     def _in_words(
         self,
@@ -387,7 +449,7 @@ class WhatIf:
             "allowed": None if choice.limit is None else choice.limit.allowed(people),
             "most_over": max(risks.over, default=None),
             **{name: getattr(risks, name) for name in ("steps", "guess", "ceiling", "added", "over")},
-            "not_reached": risks.not_reached,
+            "not_reached": max(risks.not_reached),
             "published": sum(each.mechanism.is_released for step in steps for each in step.releases),
             "counts": sum(len(step.releases) for step in self.steps),
             "raw": sum(each.mechanism.is_exact for step in steps for each in step.releases),
@@ -449,7 +511,6 @@ def _number(name: str, text: str | None) -> float | None:
 
 
 def _settings_text(text: str, choice: PlanChoice, author: Author, number: int) -> str:
-    """The settings file of a plan."""
     values = parse_toml(text)
     values |= {"horizon": choice.horizon, "mistakes": choice.mistakes}
     release = dict(values.get("release") or {})
@@ -476,7 +537,6 @@ _LEVELS = ("risk", "added", "share")
 
 
 def _toml_lines(table: Mapping[str, Any], above: str = "") -> Iterator[str]:
-    """A table of TOML: its values first, then the tables in it."""
     inner = {name: value for name, value in table.items() if isinstance(value, Mapping)}
     for name, value in table.items():
         if name not in inner:

@@ -16,6 +16,7 @@ from accounting.audit import (
     Audit,
     Explanation,
     PosteriorCeiling,
+    ReleaseShare,
     audit_population,
     explain,
     posterior_ceiling,
@@ -30,7 +31,7 @@ from models.priors import PLACE, Evidence, Population
 from models.priors import Question as AskedQuestion
 from models.releases import Schedule, schedule_in_single_steps
 from stream_app.analysis.crowd import crowd_document
-from stream_app.cli.shared import INFORMED, add_numbers, new_table, progress, say, stdout
+from stream_app.cli import shared as cli
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
 from stream_app.watching.hindsight import SHARED_NOISE, Hindsight, PastHorizon, hindsight
@@ -58,7 +59,7 @@ def audit_people(
     asked: AskedQuestion,
 ) -> list[Audit]:
     """Every bound, and every attack where they are to be tried, for each chosen person."""
-    with progress() as bar:
+    with cli.progress() as bar:
         task = bar.add_task("auditing", total=len(chosen))
         return list(
             audit_population(
@@ -142,11 +143,20 @@ def print_audits(
     for each in asked if audits else ():
         _print_table([audit for audit in audits if audit.question == each.name], radius, each)
     if audits:
-        _print_legend(audits, radius)
+        of_last = {
+            "Paper's": " Paper's: the ceiling of the paper's own bound.",
+            "Informed": " Informed: the ceiling against whoever knows where everybody else is.",
+        }
+        cli.say(
+            "Guess: the best guess without any release, exact. Ceiling, and by which bound: if habits are as "
+            f"the prior says, no method does better.{of_last.get(_last_column(audits, radius), '')}"
+        )
+    if audits and radius is not None:
+        cli.say(f"{heading(radius)}: {radius_note(radius)}.")
     if crowd is not None:
-        say(f"In the crowd: {crowd_document(crowd, population)['condition']}.")
+        cli.say(f"In the crowd: {crowd_document(crowd, population)['condition']}.")
     if (note := basis_note(len(population), population.assumed, verdict)) is not None:
-        say(f"Note: {note}.")
+        cli.say(f"Note: {note}.")
 
 
 def print_places(
@@ -155,22 +165,15 @@ def print_places(
     """A note where places are guessed that are probably states of one place."""
     covered = [each.sensor.locations for step in planned.steps for each in step.releases]
     if AskedQuestion() in asked and (note := places_note(population, covered, people)) is not None:
-        say(f"Note: {note}.")
+        cli.say(f"Note: {note}.")
 
 
 def _print_table(audits: Sequence[Audit], radius: Radius | None, asked: AskedQuestion) -> None:
-    right = audits[0].asked - audits[0].mistakes
-    console = stdout()
-    console.print(f"Chance of telling {asked.sentence(right, audits[0].asked)}:")
-    table = new_table()
-    table.add_column("Person", overflow="fold", min_width=len("Person"))
-    add_numbers(table, "Guess", "Best attack", "Ceiling", _last_column(audits, radius))
-    table.add_column("By", no_wrap=True)
-    for each in audits:
+    def row(each: Audit) -> tuple[str, ...]:
         tried = (attack for attack in (each.attacks or {}).values() if attack is not None)
         best = max((attack.success for attack in tried), default=None)
-        paper = each.bounds.tight if each.adversary == INFORMED else each.certified_informed
-        table.add_row(
+        paper = each.bounds.tight if each.adversary == cli.INFORMED else each.certified_informed
+        return (
             each.person,
             in_a_hundred(each.baseline),
             "not tried" if best is None else in_a_hundred(best),
@@ -178,27 +181,18 @@ def _print_table(audits: Sequence[Audit], radius: Radius | None, asked: AskedQue
             ceiling_in_words(paper) if radius is None else raised_in_words(radius, each.certified),
             each.certified_by,
         )
-    console.print(table)
+
+    right = audits[0].asked - audits[0].mistakes
+    cli.say(f"Chance of telling {asked.sentence(right, audits[0].asked)}:")
+    numbers = ("Guess", "Best attack", "Ceiling", _last_column(audits, radius))
+    cli.print_table(map(row, audits), ("Person",), numbers, ("By",))
 
 
 def _last_column(audits: Sequence[Audit], radius: Radius | None) -> str:
     """80 columns have room for one of three."""
-    if audits[0].adversary != INFORMED:
+    if audits[0].adversary != cli.INFORMED:
         return "Informed"
     return "Paper's" if radius is None else heading(radius)
-
-
-def _print_legend(audits: Sequence[Audit], radius: Radius | None) -> None:
-    of_last = {
-        "Paper's": " Paper's: the ceiling of the paper's own bound.",
-        "Informed": " Informed: the ceiling against whoever knows where everybody else is.",
-    }
-    say(
-        "Guess: the best guess without any release, exact. Ceiling, and by which bound: if habits are as "
-        f"the prior says, no method does better.{of_last.get(_last_column(audits, radius), '')}"
-    )
-    if radius is not None:
-        say(f"{heading(radius)}: {radius_note(radius)}.")
 
 
 # Ceilings within a radius of the prior: what ``--radius`` or ``--check`` adds to each.
@@ -288,7 +282,7 @@ def people_in_hindsight(
         found = hindsight(*question, crowd)
         return None if found is None else PersonInHindsight(found, informed)
 
-    with progress() as bar:
+    with cli.progress() as bar:
         return [of(person) for person in bar.track(chosen, description="in hindsight")]
 
 
@@ -297,37 +291,34 @@ def print_hindsight(
 ) -> None:
     """A table for people, with the condition under which it holds."""
     steps = past.last - past.first + 1
-    say(
+    cli.say(
         f"Steps {past.first} to {past.last} in hindsight: chance of telling at least "
         f"{steps - past.mistakes} of {steps}"
     )
-    table = new_table()
-    table.add_column("Person", overflow="fold", min_width=len("Person"))
-    add_numbers(table, "Guess", "Ceiling then", "Ceiling now")
     is_in_crowd = any(each is not None and each.informed is not None for each in found)
-    for name in ("Then, if they are known", "Now, if they are known") if is_in_crowd else ():
-        table.add_column(name, justify="right", min_width=len("100 in 100"))
-    if radius is not None:
-        table.add_column(f"Now, {heading(radius).lower()}", justify="right")
+    rows = []
     for person, each in zip(people, found, strict=True):
         if each is None:
             continue
         risk, informed = each
         ceilings = (risk.then, risk.now, *(() if informed is None else (informed.then, informed.now)))
         within = () if radius is None else (raised_in_words(radius, risk.now),)
-        table.add_row(person, in_a_hundred(risk.baseline), *map(ceiling_in_words, ceilings), *within)
-    if table.row_count:
-        stdout().print(table)
+        rows.append((person, in_a_hundred(risk.baseline), *map(ceiling_in_words, ceilings), *within))
+    if rows:
+        known = ("Then, if they are known", "Now, if they are known") if is_in_crowd else ()
+        near = () if radius is None else (f"Now, {heading(radius).lower()}",)
+        numbers = ("Guess", "Ceiling then", "Ceiling now")
+        cli.print_table(rows, ("Person",), numbers, broken=(*known, *near))
         confidence = min(each.found.confidence for each in found if each is not None)
         others = ", and in the crowd under its condition above" if is_in_crowd else ""
         drawn = f" Ceilings from draws: with {confidence_in_words(confidence)} confidence each."
         drawn = "" if confidence == 1.0 else drawn
-        say(
+        cli.say(
             f"Ceiling then: given what was released up to step {past.last}; now: given the whole schedule. "
             f"Both hold if habits are as the prior says{others}.{drawn}"
         )
     if None in found:
-        say(f"In hindsight: {SHARED_NOISE}.")
+        cli.say(f"In hindsight: {SHARED_NOISE}.")
 
 
 # What each release revealed: what ``--why`` adds.
@@ -343,7 +334,7 @@ def explain_people(
         exposure = Exposure.of(chain, planned, population.location_count, initial)
         return explain(exposure, planned.steps, mistakes, effort=replace(effort, seed=effort.seed + person))
 
-    with progress() as bar:
+    with cli.progress() as bar:
         return [of(person) for person in bar.track(chosen, description="explaining")]
 
 
@@ -358,30 +349,26 @@ def _why_document(explanation: Explanation, radius: Radius | None) -> dict[str, 
 
 def print_explanation(person: str, explanation: Explanation, radius: Radius | None) -> None:
     """A table for people: the releases that revealed most about the person come first."""
-    console = stdout()
     if not explanation.shares:
-        console.print(f"{person}: no release concerns this person.")
+        cli.say(f"{person}: no release concerns this person.")
         return
-    console.print(f"{person}: what each release revealed, and the ceiling without it")
-    table = new_table()
-    for name in ("Step", "Sensor", "Released"):
-        table.add_column(name, no_wrap=name != "Sensor")
-    add_numbers(table, "Bits", "Share", "Ceiling without it")
-    if radius is not None:
-        table.add_column(heading(radius), justify="right")
     total = explanation.information_nats
-    for share in explanation.shares:
+
+    def row(share: ReleaseShare) -> tuple[str, ...]:
         without = explanation.without(share)
-        table.add_row(
-            str(share.step),
-            share.sensor,
-            share.mechanism,
+        return (
+            *(str(share.step), share.sensor, share.mechanism),
             f"{share.information_nats / NATS_PER_BIT:.3g}",
             f"{share.information_nats / total if total > 0.0 else 0.0:.0%}",
             ceiling_in_words(without),
             *(() if radius is None else (raised_in_words(radius, without),)),
         )
-    console.print(table)
+
+    cli.say(f"{person}: what each release revealed, and the ceiling without it")
+    near = () if radius is None else (heading(radius),)
+    numbers = ("Bits", "Share", "Ceiling without it")
+    rows = map(row, explanation.shares)
+    cli.print_table(rows, ("Step", "Sensor", "Released"), numbers, broken=near)
 
 
 # How sure a ceiling is for priors from few data: what ``--posterior`` adds.
@@ -429,7 +416,7 @@ def posterior_of_people(
     if posterior is None:
         return []
     draws, evidence = posterior
-    with progress() as bar:
+    with cli.progress() as bar:
         return [
             posterior_ceiling(
                 population, person, planned, mistakes, evidence, draws=draws, effort=effort, asked=asked
@@ -440,13 +427,13 @@ def posterior_of_people(
 
 def print_posterior(audits: Sequence[Audit], found: Sequence[PosteriorCeiling]) -> None:
     """A table for people, with what the figures are and are not."""
-    console = stdout()
-    console.print(f"How sure the ceilings are: {found[0].draws:,} chains a person that the data could give")
-    table = new_table()
-    table.add_column("Person", overflow="fold", min_width=len("Person"))
-    add_numbers(table, "Ceiling", "Mean ceiling", "Credible, 90 %")
-    for audit, each in zip(audits, found, strict=True):
-        mean = in_interval(each.mean, each.mean_low, each.mean_high)
-        table.add_row(audit.person, ceiling_in_words(audit.certified), mean, ceiling_in_words(each.credible))
-    console.print(table)
-    say(f"{posterior_note()}.")
+    cli.say(f"How sure the ceilings are: {found[0].draws:,} chains a person that the data could give")
+    rows = (
+        (
+            *(audit.person, ceiling_in_words(audit.certified)),
+            *(in_interval(each.mean, each.mean_low, each.mean_high), ceiling_in_words(each.credible)),
+        )
+        for audit, each in zip(audits, found, strict=True)
+    )
+    cli.print_table(rows, ("Person",), ("Ceiling", "Mean ceiling", "Credible, 90 %"))
+    cli.say(f"{posterior_note()}.")

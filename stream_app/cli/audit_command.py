@@ -8,26 +8,13 @@ from typing import Annotated
 import typer
 
 from accounting.settings import MISTAKES
-from stream_app.cli.shared import (
-    AdversaryOption,
-    AloneOption,
-    CompanionsOption,
-    CovarianceOption,
-    JsonOption,
-    KnownOption,
-    LeastOption,
-    PriorsArgument,
-    crowd_adversary,
-    given_designs,
-    print_json,
-    settings_of,
-)
+from stream_app.cli import shared as cli
 
 _ATTACK_DRAWS = 10_000
 
 
 def audit(
-    priors: PriorsArgument,
+    priors: cli.PriorsArgument,
     schedule: Annotated[Path, typer.Option(help="What is released when (JSON); its length is the horizon.")],
     mistakes: Annotated[int, typer.Option(help="Steps the adversary may get wrong (s).")] = MISTAKES,
     person: Annotated[
@@ -102,13 +89,13 @@ def audit(
             help="Ask whether a person was at this place, or at any of several; may be repeated.",
         ),
     ] = None,
-    adversary: AdversaryOption = None,
-    known: KnownOption = 0,
-    companions: CompanionsOption = 0,
-    alone: AloneOption = 1.0,
-    least: LeastOption = 1.0,
-    covariance: CovarianceOption = None,
-    json: JsonOption = False,
+    adversary: cli.AdversaryOption = None,
+    known: cli.KnownOption = 0,
+    companions: cli.CompanionsOption = 0,
+    alone: cli.AloneOption = 1.0,
+    least: cli.LeastOption = 1.0,
+    covariance: cli.CovarianceOption = None,
+    json: cli.JsonOption = False,
 ) -> None:
     """Bound what a schedule gives away about each person.
 
@@ -137,15 +124,15 @@ def audit(
     from stream_app.setup.schedule_files import load_schedule
     from stream_app.setup.sensor_files import load_registry
 
-    settings = None if config is None else settings_of(config)
-    crowd = crowd_adversary(adversary, known, companions, alone, least, settings)
+    settings = None if config is None else cli.settings_of(config)
+    crowd = cli.crowd_adversary(adversary, known, companions, alone, least, settings)
     informed_only = {"why": why, "radius": radius is not None, "posterior": posterior, "check": check}
     if crowd is not None and (given := [f"--{name}" for name, value in informed_only.items() if value]):
         raise typer.BadParameter(
             f"{', '.join(given)} cannot be combined with --adversary crowd; ask with --adversary informed"
         )
     population = load_population(priors)
-    registry = load_registry(sensors, population.location_names).with_designs(given_designs(covariance))
+    registry = load_registry(sensors, population.location_names).with_designs(cli.given_designs(covariance))
     planned = load_schedule(schedule, registry)
     if settings is not None:
         planned = load_exclusions(settings, registry).without(planned)
@@ -176,7 +163,7 @@ def audit(
         if adversary is None:
             for one in document:
                 del one["adversary"], one["certified_informed"]
-        print_json(document)
+        cli.print_json(document)
         return
     answers.print_audits(audits, within, crowd, population, verdict, asked)
     answers.print_places(population, planned, chosen, asked)

@@ -8,19 +8,11 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared import ConfigOption, JsonOption, print_json, say_findings
+from stream_app.cli import shared as cli
 
-
-class AskedRunner(StrEnum):
-    """Who can be asked, by the command's last word."""
-
-    RUN = "run"
-    PLAN = "plan"
-    RELEASE = "release"
-    INTAKE = "intake"
-    COORDINATOR = "coordinator"
-    ACCOUNT = "account"
-    PERSONS = "persons"
+AskedRunner = StrEnum(
+    "AskedRunner", ["run", "plan", "release", "intake", "coordinator", "account", "persons"]
+)
 
 
 def check(
@@ -29,7 +21,7 @@ def check(
     ] = None,
     schedule: Annotated[Path | None, typer.Option("--schedule", help="Schedule (JSON).")] = None,
     sensors: Annotated[Path | None, typer.Option("--sensors", help="Sensors (JSON or CSV).")] = None,
-    config: ConfigOption = None,
+    config: cli.ConfigOption = None,
     runner: Annotated[
         list[AskedRunner] | None,
         typer.Option(
@@ -37,7 +29,7 @@ def check(
             help="Ask only this one, as where each process has a settings file of its own; may be repeated.",
         ),
     ] = None,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Check files and settings before a run, or before workers start.
 
@@ -62,13 +54,13 @@ def check(
         priors=priors,
         sensors=sensors,
         schedule=schedule,
-        runners=None if runner is None else [Runner[each.name] for each in runner],
+        runners=None if runner is None else [Runner[each.name.upper()] for each in runner],
     )
     if runner is None:
         findings += check_connectors(config, findings)
     if json:
-        print_json([finding.as_json() for finding in findings])
+        cli.print_json([finding.as_json() for finding in findings])
     else:
-        say_findings(findings)
+        cli.say_findings(findings)
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stream_app.cli.shared import ConfigOption, JsonOption, command_group, print_json, settings_of, stdout
+from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
     from stream_app.setup.settings import Settings
 
-config = command_group("config", "Look at the settings.")
+config = cli.command_group("config", "Look at the settings.")
 
 
 @config.command()
-def show(config_file: ConfigOption = None, json: JsonOption = False) -> None:
+def show(config_file: cli.ConfigOption = None, json: cli.JsonOption = False) -> None:
     """Show every setting in force; secrets are masked.
 
     Settings come from a TOML file, then the environment (TALLYGUARD_HORIZON=12), then flags.
@@ -24,9 +24,9 @@ def show(config_file: ConfigOption = None, json: JsonOption = False) -> None:
       TALLYGUARD_RELEASE__SIGMA=2 tallyguard config show --config tallyguard.toml --json
     """
 
-    settings = settings_of(config_file)
+    settings = cli.settings_of(config_file)
     if json:
-        print_json(settings.masked())
+        cli.print_json(settings.masked())
     else:
         _print_table(settings)
 
@@ -42,6 +42,6 @@ def _print_table(settings: Settings) -> None:
         for part in row.name.split("."):
             value = value[part] if isinstance(value, dict) else value
         table.add_row(row.name, "" if value is None else str(value), row.description)
-    console = stdout()
+    console = cli.stdout()
     console.print(table)
     console.print("\nAs environment variables: TALLYGUARD_ and the name in capitals, __ for a dot.")

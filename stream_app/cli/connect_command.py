@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import (
-    COUNT_FILES,
-    Channels,
-    ConfigOption,
-    JsonOption,
-    command_group,
-    own_command,
-    print_json,
-    print_sensors,
-    progress,
-    say,
-    setting_option,
-    settings_of,
-    stderr,
-    stdout,
-)
+from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
     from stream_app.setup.sections import FilesMap
@@ -41,8 +27,8 @@ FolderOption = Annotated[
 
 def http(
     output: FolderOption,
-    config: ConfigOption = None,
-    listen: Annotated[str | None, setting_option("connect.http.listen")] = None,
+    config: cli.ConfigOption = None,
+    listen: Annotated[str | None, cli.setting_option("connect.http.listen")] = None,
 ) -> None:
     """Receive payloads over HTTP by a declared mapping.
 
@@ -64,26 +50,23 @@ def http(
     from stream_app.starting.connect.journal import MESSAGES, journal_of
     from stream_app.starting.connect.payloads import PayloadMap
 
-    settings = settings_of(config, {"connect.http.listen": listen})
+    settings = cli.settings_of(config, {"connect.http.listen": listen})
     mapping, sensors = connectors.http(settings)
     assert mapping is not None
     with journal_of(output, settings, mapping, sensors) as journal:
         receiver = Receiver(settings.connect.http, PayloadMap(mapping), journal, open_dead_letters(output))
 
         def announce(address: str) -> None:
-            stderr().print(f"receiving at {address}", soft_wrap=True)
-            given = f"--config {config} " if config else ""
-            stderr().print(
-                f"read it with {own_command()} run {given}--input {output / MESSAGES} --follow --output out",
-                soft_wrap=True,
-            )
+            cli.remark(f"receiving at {address}")
+            given = f"{f'--config {config} ' if config else ''}--input {output / MESSAGES}"
+            cli.remark(f"read it with {cli.own_command()} run {given} --follow --output out")
 
         receiver.run(announce)
         ends = journal.ends
     taken = receiver.answered.pop(200, 0)
-    say(f"{taken:,} payloads taken, {receiver.answered.total():,} refused.")
+    cli.say(f"{taken:,} payloads taken, {receiver.answered.total():,} refused.")
     if ends is not None:
-        say(ends)
+        cli.say(ends)
 
 
 # ``tallyguard connect mqtt`` and ``connect sensorthings``: counts and releases while they happen.
@@ -93,7 +76,7 @@ ReleasesOption = Annotated[
 ]
 
 
-def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOption = None) -> None:
+def mqtt(output: FolderOption, config: cli.ConfigOption = None, releases: ReleasesOption = None) -> None:
     """Take counts from an MQTT broker, and publish releases there.
 
     Broker, topics and mapping are in [connect.mqtt] of the settings. A message is acknowledged once it is on
@@ -112,7 +95,7 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
     from stream_app.starting.connect.journal import MESSAGES
     from stream_app.starting.connect.mqtt import BrokerAddress, BrokerSession, RetainedReleases, relay
 
-    settings = settings_of(config)
+    settings = cli.settings_of(config)
     chosen = settings.connect.mqtt
     _require_direction(bool(chosen.topics), releases, "connect.mqtt.topics")
     mapping, sensors = connectors.mqtt(settings)
@@ -125,13 +108,12 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
             sent = RetainedReleases(session, address.under, releases, output / "published.json")
         relay(session, None if intake is None else intake.take, sent, stop)
         _print_done(intake, sent.steps if sent else None)
-        for sentence in session.weaker:
-            say(sentence)
+        cli.say(*session.weaker)
 
 
 def sensorthings(
     output: FolderOption,
-    config: ConfigOption = None,
+    config: cli.ConfigOption = None,
     releases: ReleasesOption = None,
     once: Annotated[bool, typer.Option("--once", help="Take and send what is there, and end.")] = False,
 ) -> None:
@@ -151,7 +133,7 @@ def sensorthings(
     from stream_app.starting.connect.intake import open_intake
     from stream_app.starting.connect.sensorthings import exchange
 
-    settings = settings_of(config)
+    settings = cli.settings_of(config)
     is_read = bool(settings.connect.sensorthings.datastreams)
     _require_direction(is_read, releases, "connect.sensorthings.datastreams")
     mapping, sensors = connectors.sensorthings(settings)
@@ -160,11 +142,9 @@ def sensorthings(
         written = exchange(settings, take, releases, output, stop, once=once)
         _print_done(intake, written.steps if releases else None)
         if releases is not None:
-            say(f"Of them {written.values:,} values have a datastream; {written.sent:,} were sent now.")
-        for sensor in written.silent:
-            say(
-                f"Nothing is released of {sensor!r}, which [connect.sensorthings.releases] names.",
-            )
+            cli.say(f"Of them {written.values:,} values have a datastream; {written.sent:,} were sent now.")
+        why = "which [connect.sensorthings.releases] names"
+        cli.say(*(f"Nothing is released of {sensor!r}, {why}." for sensor in written.silent))
 
 
 def _require_direction(is_read: bool, releases: Path | None, key: str) -> None:
@@ -180,39 +160,39 @@ def _require_direction(is_read: bool, releases: Path | None, key: str) -> None:
 
 
 def _print_done(intake: PayloadIntake | None, sent: int | None) -> None:
-    """What was done, on stdout."""
     parts = []
     if intake is not None:
         parts.append(f"{intake.taken:,} counts taken, {intake.refused:,} payloads refused")
     if sent is not None:
         parts.append(f"the releases of {sent:,} steps are there")
-    say(f"{'; '.join(parts)}.")
+    cli.say(f"{'; '.join(parts)}.")
     if intake is not None and intake.ends is not None:
-        say(intake.ends)
+        cli.say(intake.ends)
 
 
-connect = command_group("connect", "Bring in counts as your city has them, and send releases.")
+connect = cli.command_group("connect", "Bring in counts as your city has them, and send releases.")
 _MEGABYTE = 1e6
 
 
 connect.command()(mqtt)
 connect.command()(sensorthings)
+connect.command()(http)
 
 
 @connect.command()
 def files(
-    counts: Annotated[list[Path], typer.Argument(help=COUNT_FILES)],
+    counts: Annotated[list[Path], typer.Argument(help=cli.COUNT_FILES)],
     output: Annotated[
         Path,
         typer.Option(
             help="New file: .jsonl for messages of the deployment of --config, .parquet or .csv for a table."
         ),
     ],
-    config: ConfigOption = None,
-    preset: Annotated[str | None, setting_option("connect.files.preset")] = None,
-    timezone: Annotated[str | None, setting_option("connect.files.timezone")] = None,
-    channels: Annotated[Channels | None, setting_option("connect.files.channels")] = None,
-    json: JsonOption = False,
+    config: cli.ConfigOption = None,
+    preset: Annotated[str | None, cli.setting_option("connect.files.preset")] = None,
+    timezone: Annotated[str | None, cli.setting_option("connect.files.timezone")] = None,
+    channels: Annotated[cli.Channels | None, cli.setting_option("connect.files.channels")] = None,
+    json: cli.JsonOption = False,
 ) -> None:
     """Bring in files of counts by a declared mapping.
 
@@ -249,7 +229,7 @@ def files(
     if is_messages:
         steps = ArchiveSteps(settings.origin_seconds, settings.step_seconds, windows_of(settings))
     sizes = [path.stat().st_size for path in counts if path.is_file()]
-    with progress() as bar:
+    with cli.progress() as bar:
         task = bar.add_task("MB", total=round(sum(sizes) / _MEGABYTE, 1))
         found = read_archive(
             counts,
@@ -262,30 +242,27 @@ def files(
         _check_deployment(settings, found, mapping)
     write_counts(output, found, {} if steps is None else steps.windows)
     if json:
-        print_json(_summary(found, output))
+        cli.print_json(_summary(found, output))
     else:
         _print_summary(found, output, config)
 
 
 def _files_settings(
-    config: Path | None, preset: str | None, timezone: str | None, channels: Channels | None
+    config: Path | None, preset: str | None, timezone: str | None, channels: cli.Channels | None
 ) -> Settings:
-    given = {"preset": preset, "timezone": timezone, "channels": channels and channels.value}
-    return settings_of(config, {f"connect.files.{name}": value for name, value in given.items()})
-
-
-connect.command()(http)
+    given = {"preset": preset, "timezone": timezone, "channels": channels}
+    return cli.settings_of(config, {f"connect.files.{name}": value for name, value in given.items()})
 
 
 @connect.command()
 def guess(
-    counts: Annotated[Path, typer.Argument(help=COUNT_FILES)],
-    config: ConfigOption = None,
-    preset: Annotated[str | None, setting_option("connect.files.preset")] = None,
-    timezone: Annotated[str | None, setting_option("connect.files.timezone")] = None,
-    channels: Annotated[Channels | None, setting_option("connect.files.channels")] = None,
+    counts: Annotated[Path, typer.Argument(help=cli.COUNT_FILES)],
+    config: cli.ConfigOption = None,
+    preset: Annotated[str | None, cli.setting_option("connect.files.preset")] = None,
+    timezone: Annotated[str | None, cli.setting_option("connect.files.timezone")] = None,
+    channels: Annotated[cli.Channels | None, cli.setting_option("connect.files.channels")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw what was read, as SVG; it shows counts.")] = None,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Propose the mapping of a file, with the reason for each key.
 
@@ -311,10 +288,10 @@ def guess(
     if json:
         read = {} if found.found is None else _summary(found.found, picture)
         question = None if found.question is None else str(found.question)
-        print_json({**read, "question": question, "mapping": found.text})
+        cli.print_json({**read, "question": question, "mapping": found.text})
         return
     if found.found is not None:
-        print_sensors(found.found, stderr())
+        cli.print_sensors(found.found, cli.stderr())
     typer.echo(found.text, nl=False)
 
 
@@ -341,9 +318,7 @@ def presets(
     of_files = preset_names()
     width = max(map(len, (*of_files, *payloads)))
     for title, known in (("files", of_files), ("payloads", payloads)):
-        say(f"{title}:")
-        for each, about in known.items():
-            say(f"  {each:{width}}  {about}")
+        cli.say(f"{title}:", *(f"  {each:{width}}  {about}" for each, about in known.items()))
 
 
 def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) -> None:
@@ -358,9 +333,9 @@ def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) 
     if first > settings.max_ahead:
         raise InputError(
             f"the first count must be at most {settings.max_ahead:,} steps after origin",
-            f"{first:,} steps after {settings.origin:%Y-%m-%d %H:%M} UTC",
+            f"{first:,} steps after {settings.origin.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
             "set origin in the settings of a new deployment to the start of the archive, or --output a table "
-            f"(.parquet) and let `{own_command()} init` make the deployment",
+            f"(.parquet) and let `{cli.own_command()} init` make the deployment",
         )
     if settings.locations is None:
         require_most_counts(None, [mapping])
@@ -401,20 +376,17 @@ def _print_summary(found: CountTable, output: Path, config: Path | None) -> None
     from stream_app.starting.connect import MESSAGES
     from stream_app.watching.wording import duration
 
-    console, said = stdout(), _summary(found, output)
-    say(
+    said = _summary(found, output)
+    cli.say(
         f"Read {said['counts']:,} counts of {said['sensors']:,} sensors in {said['steps']:,} steps of "
         f"{duration(found.step_seconds)}, {said['not_counted']:,} cells without one. Step 0 is "
         f"{found.origin:%Y-%m-%d %H:%M} UTC."
     )
-    print_sensors(found)
-    for remark in found.remarks:
-        say(f"  {remark}")  # it may name a table: [connect.files]
+    cli.print_sensors(found)
+    cli.say(*(f"  {remark}" for remark in found.remarks))
     settings = f"--config {config} " if config else ""
     if output.suffix.lower() == MESSAGES:
         lines = [f"run {settings}--input {output} --output out", f"produce {settings}--input {output}"]
     else:
         lines = [f"init {output} --timezone {found.zone} --output city"]
-    console.print(f"\nWritten to {output}. Next:")
-    for line in lines:
-        say(f"  {own_command()} {line}")
+    cli.say(f"\nWritten to {output}. Next:", *(f"  {cli.own_command()} {line}" for line in lines))

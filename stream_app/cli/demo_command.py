@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.shared import (
-    JsonOption,
-    add_numbers,
-    new_table,
-    own_command,
-    print_json,
-    progress,
-    stdout,
-)
+from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from stream_app.starting.demo import DemoReport, ExposedPerson, WayOfLife
 
@@ -42,7 +34,7 @@ def demo(
     building: Annotated[
         bool, typer.Option("--building", help="An office of 120 people and 40 rooms instead of the city.")
     ] = False,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Show the whole engine on a simulated city, or an office.
 
@@ -57,7 +49,7 @@ def demo(
     from stream_app.starting.demo import run_demo, steps_of
     from stream_app.watching.events import Observer, StepClosed
 
-    with progress() as bar:
+    with cli.progress() as bar:
         task = bar.add_task("simulated hours", total=steps_of(steps, building=building))
 
         class Advance(Observer):
@@ -76,9 +68,9 @@ def demo(
             observer=Advance(),
         )
     if json:
-        print_json(report_json(report))
+        cli.print_json(report_json(report))
     else:
-        print_report(stdout(), report)
+        print_report(cli.stdout(), report)
 
 
 def report_json(report: DemoReport) -> dict[str, Any]:
@@ -98,7 +90,6 @@ def print_report(console: Console, report: DemoReport) -> None:
     if report.warning:
         console.print(f"\nWarning: {report.warning}.", style="bold")
     _print_exposed(console, report)
-    _print_ways_of_life(console, report)
     _print_alternatives(console, report)
     _print_next(console, report)
 
@@ -121,14 +112,15 @@ person's habits and where everybody else is, tell where that person was in
         soft_wrap=True,
         markup=True,
     )
-    table = new_table(show_header=False)
-    for each in headline:
-        table.add_row(
+    rows = (
+        (
             Text(each.label, "bold"),
             each.shown,
             _HEADLINE_WORDS[each.kind.name].format(condition=each.condition),
         )
-    console.print(table)
+        for each in headline
+    )
+    cli.print_table(rows, ("", "", ""), console=console, show_header=False)
     over_all = ", ".join(f"{each.kind.word} {each.shown}" for each in means)
     console.print(
         f"Means over {at.people:,} people at {report.view.about.times.when(at.last)},\n"
@@ -147,23 +139,16 @@ _HEADLINE_WORDS = {
 def _print_exposed(console: Console, report: DemoReport) -> None:
     from datetime import timedelta
 
-    table = _table(
-        "Who is most exposed, and when (chances in 100)", ("Pseudonym", "Way of life", "Last hour")
-    )
+    rows = []
     for person in report.exposed:
         begin = report.origin + timedelta(hours=person.step)
         when = f"{begin.day} {begin:%b, %H:%M}"
-        table.add_row(person.pseudonym[:8], person.way_of_life, when, *_chances(person))
-    console.print(table)
-
-
-def _print_ways_of_life(console: Console, report: DemoReport) -> None:
-    table = _table(
-        "By way of life, each person at the worst moment (chances in 100)", ("Way of life", "People")
-    )
-    for row in report.ways_of_life:
-        table.add_row(row.name, f"{row.people:,}", *_chances(row))
-    console.print(table)
+        rows.append((person.pseudonym[:8], person.way_of_life, when, *_chances(person)))
+    title = "Who is most exposed, and when (chances in 100)"
+    _print_table(console, title, rows, ("Pseudonym", "Way of life", "Last hour"))
+    lives = [(row.name, f"{row.people:,}", *_chances(row)) for row in report.ways_of_life]
+    title = "By way of life, each person at the worst moment (chances in 100)"
+    _print_table(console, title, lives, ("Way of life", "People"))
 
 
 def _chances(row: ExposedPerson | WayOfLife) -> tuple[str, str, str]:
@@ -183,34 +168,33 @@ def _print_alternatives(console: Console, report: DemoReport) -> None:
     from stream_app.watching.wording import UP, significant
 
     names = ("Guess", "Attack", "Ceiling", "Ceiling 50+", "Added 10+", "Error")
-    table = _table(
+    title = (
         f"What noise would do to {report.compared_people:,} of them (means over all hours, in 100; people\n"
-        "in 100 who ever get there; by how many people a count is off on average)",
-        ("Published",),
-        names,
+        "in 100 who ever get there; by how many people a count is off on average)"
     )
+    rows = []
     for row in report.alternatives:
         error = "-" if row.mean_error is None else significant(row.mean_error, 2)
         at_risk, added = (
             _chance(number / report.compared_people, UP) for number in (row.people_at_risk, row.people_added)
         )
         means = _chance(row.mean_baseline), _chance(row.mean_attack), _chance(row.mean_risk, UP)
-        table.add_row(row.name, *means, at_risk, added, error)
-    console.print(table)
+        rows.append((row.name, *means, at_risk, added, error))
+    _print_table(console, title, rows, ("Published",), names)
 
 
-def _table(
-    title: str, words: tuple[str, ...], numbers: tuple[str, ...] = ("Guess", "Ceiling", "Added")
-) -> Table:
-    table = new_table(title=f"\n{title}", title_justify="left", title_style="bold")
-    for name in words:
-        table.add_column(name, no_wrap=True)
-    add_numbers(table, *numbers)
-    return table
+def _print_table(
+    console: Console,
+    title: str,
+    rows: Sequence[tuple[str, ...]],
+    words: tuple[str, ...],
+    numbers: tuple[str, ...] = ("Guess", "Ceiling", "Added"),
+) -> None:
+    cli.print_table(rows, words, numbers, console=console, title=f"\n{title}", title_style="bold")
 
 
 def _print_next(console: Console, report: DemoReport) -> None:
-    files, command = report.scenario, own_command()
+    files, command = report.scenario, cli.own_command()
     console.print("Where to look next\n", style="bold")
     console.print(
         f"""The report to read or file: {files.report}

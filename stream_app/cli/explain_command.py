@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared import JsonOption, print_json, stdout
+from stream_app.cli import shared as cli
 
 
 def explain(
     words: Annotated[list[str] | None, typer.Argument(help="The word; left out, all words.")] = None,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Explain a word: ceiling, guess, added, horizon and others.
 
@@ -27,9 +27,8 @@ def explain(
 
     entries = [glossary.explain(" ".join(words))] if words else list(glossary.GLOSSARY)
     if json:
-        print_json([asdict(entry) for entry in entries])
+        cli.print_json([asdict(entry) for entry in entries])
         return
-    console = stdout()
     for entry in entries:
-        console.print(entry.heading, style="bold")
-        console.print(f"  {entry.meaning}\n  More: docs/{entry.page}\n")
+        cli.say(entry.heading, style="bold")
+        cli.stdout().print(f"  {entry.meaning}\n  More: docs/{entry.page}\n")

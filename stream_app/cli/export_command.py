@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.analysis.catalogue import Address, Rhythm
-from stream_app.cli.shared import JsonOption, print_json, say, stdout
+from stream_app.cli import shared as cli
 from stream_app.setup.option_settings import ExportFormat
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def export(
     rhythm: Annotated[
         Rhythm, typer.Option(help="How often you will export again, in that record.")
     ] = Rhythm.UNKNOWN,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Write what a run has released as open data.
 
@@ -80,10 +80,10 @@ def export(
     address = None if catalogue is None else Address(catalogue, contact, rhythm)
     found = export_run(run, output, formats, places, about, level, _levels(totals), address)
     if json:
-        print_json({**vars(found), "output": str(output)})
+        cli.print_json({**vars(found), "output": str(output)})
         return
     sums = f"{found.totals:,} totals; " if found.totals else ""
-    say(
+    cli.say(
         f"{found.values:,} values of {found.days:,} days, {found.not_published:,} not published; {sums}"
         f"{len(found.files):,} files in {output}."
     )
@@ -92,14 +92,13 @@ def export(
     highest = found.ceiling["highest"]
     shown = None if highest is None else significant(highest, 3, UP)
     stated = "No ceiling of the period" if shown is None else f"Ceiling of the period {shown}"
-    say(f"{stated}: {found.ceiling['condition']}.")
+    cli.say(f"{stated}: {found.ceiling['condition']}.")
     if found.verdict["answer"] == "no":
-        stdout().print("The verdict on this run is No: publishing these files breaks its rule.")
-    say(f"May this be published? {found.verdict['sentence']}")
+        cli.say("The verdict on this run is No: publishing these files breaks its rule.")
+    cli.say(f"May this be published? {found.verdict['sentence']}")
 
 
 def _levels(given: list[str] | None) -> list[Level] | None:
-    """The levels that are asked for; an empty list for the run's own."""
     from stream_app.setup.total_levels import Level
 
     if given is None:

@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from stream_app.cli.shared import (
-    COUNT_FILES,
-    Channels,
-    InOption,
-    PeriodOption,
-    add_numbers,
-    new_table,
-    own_command,
-    print_sensors,
-    progress,
-    say,
-    say_findings,
-    setting_option,
-    stderr,
-    stdout,
-)
+from stream_app.cli import shared as cli
 from stream_app.exceptions import InputError
 from stream_app.setup.option_settings import OPTION_SETTINGS, Period
 
@@ -42,26 +26,15 @@ _SHOWN_SENSORS = 5
 _USEFUL_EPSILON = 10.0  # beyond it a guarantee lets odds change 20,000-fold
 
 
-class CountKindChoice(StrEnum):
-    """What a number of the file is."""
-
-    PERIODIC = "periodic"
-    TOTAL = "total"
-
-
-class HabitsChoice(StrEnum):
-    """What to account people's risk with where nobody was measured."""
-
-    NONE = "none"
-    ASSUMED = "assumed"
+Habits = Literal["none", "assumed"]
 
 
 def init(
     context: typer.Context,
-    counts: Annotated[Path, typer.Argument(help=COUNT_FILES)],
+    counts: Annotated[Path, typer.Argument(help=cli.COUNT_FILES)],
     output: Annotated[Path, typer.Option(help="New folder for the files.")],
     sensors: Annotated[Path | None, typer.Option(help="List of sensors (CSV) with name, lat, lon.")] = None,
-    preset: Annotated[str | None, setting_option("connect.files.preset")] = None,
+    preset: Annotated[str | None, cli.setting_option("connect.files.preset")] = None,
     time_column: Annotated[str | None, typer.Option(help="Column of times.")] = None,
     sensor_column: Annotated[str | None, typer.Option(help="Column of sensors, in a long file.")] = None,
     count_column: Annotated[str | None, typer.Option(help="Column of counts, in a long file.")] = None,
@@ -80,10 +53,10 @@ def init(
         typer.Option(help="Sensor that counts people of its own, though it looks like a total; repeatable."),
     ] = None,
     kind: Annotated[
-        CountKindChoice | None,
+        Literal["periodic", "total"] | None,
         typer.Option(help="What a count is: of its interval (the default), or since the counter began."),
     ] = None,
-    channels: Annotated[Channels | None, setting_option("connect.files.channels")] = None,
+    channels: Annotated[cli.Channels | None, cli.setting_option("connect.files.channels")] = None,
     thousands: Annotated[str | None, typer.Option(help="What stands between thousands, as in 1.234.")] = None,
     decimal: Annotated[str | None, typer.Option(help="The decimal mark: a point or a comma.")] = None,
     missing: Annotated[
@@ -122,11 +95,9 @@ def init(
         str | None,
         typer.Option(help="Instead of --epsilon: the most noise with which a total is so many people off."),
     ] = None,
-    often: InOption = 95.0,
-    period: PeriodOption = Period.STEP,
-    habits: Annotated[
-        HabitsChoice | None, typer.Option(help="Account for nobody, or for invented people.")
-    ] = None,
+    often: cli.InOption = 95.0,
+    period: cli.PeriodOption = Period.STEP,
+    habits: Annotated[Habits | None, typer.Option(help="Account for nobody, or for invented people.")] = None,
 ) -> None:
     """Make a deployment from counts alone, or from a table of rooms.
 
@@ -174,8 +145,8 @@ def init(
         wall_clock=wall_clock or None,
         ignore=ignore,
         keep=keep,
-        kind=kind and kind.value,
-        channels=channels and channels.value,
+        kind=kind,
+        channels=channels,
         thousands=thousands,
         decimal=decimal,
         missing=missing,
@@ -193,8 +164,9 @@ def init(
         least = least_sigma(deployment.spent().rho_value(), epsilon, _DELTA)
         deployment = replace(deployment, sigma=least)
     if habits is None:
-        habits = HabitsChoice(_prompted("Account risk with habits: none or assumed", "none") or "none")
-    population, table = _assumed(deployment) if habits is HabitsChoice.ASSUMED else (None, ())
+        answer = _prompted("Account risk with habits: none or assumed", "none")
+        habits = "assumed" if answer == "assumed" else "none"
+    population, table = _assumed(deployment) if habits == "assumed" else (None, ())
     write_deployment(output, deployment, population, table)
     _print_reading(deployment, len(read.table))
     _print_unknown(deployment)
@@ -206,7 +178,6 @@ def init(
 def _init_building(
     path: Path, output: Path, sigma: float | None, accuracy: tuple[str, float, Period] | None
 ) -> None:
-    """An occupancy service of a building, checked."""
     from stream_app.analysis.preflight import check_files
     from stream_app.starting.building import PRIORS, load_building, people_of, write_building
 
@@ -219,33 +190,31 @@ def _init_building(
         building = building.model_copy(update={"sigma": sigma})
     population, remarks = people_of(building) if building.people else (None, ())
     left_out = write_building(output, building, population)
-    say(
+    cli.say(
         f"{len(building.rooms)} rooms, {len(building.desks)} desks, {len(building.doors)} doors; steps of "
         f"{building.step_minutes} min from Monday {building.first_day} on; sigma {building.sigma:g}."
     )
-    for remark in remarks:
-        say(remark)
+    cli.say(*remarks)
     if left_out:
         names = ", ".join(each.sensor for each in left_out[:_SHOWN_SENSORS])
         more = len(left_out) - _SHOWN_SENSORS
-        say(
+        cli.say(
             f"Not released, since fewer than {building.least_people:g} people (least_people) use what they "
             f"count: {names}{f' and {more} more' if more > 0 else ''}."
         )
     config, priors = output / "tallyguard.toml", output / PRIORS if population is not None else None
     findings = check_files(config=config, priors=priors)
-    say_findings(findings)
+    cli.say_findings(findings)
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)
     settings = f"--config {config}{'' if priors is None else f' --priors {priors}'}"
-    say(
+    cli.say(
         "A ceiling holds for people whose days are as the description says. Next:\n"
-        f"  {own_command()} run {settings} --input messages.jsonl --output out --create-keys"
+        f"  {cli.own_command()} run {settings} --input messages.jsonl --output out --create-keys"
     )
 
 
 def _sigma_for(within: str, often: float, period: Period, step_seconds: int) -> float:
-    """The most noise for an accuracy in people."""
     from stream_app.analysis.accuracy import Accuracy, sigma_within
 
     target = Accuracy.of(within, often, period)
@@ -258,7 +227,7 @@ def _sigma_for(within: str, often: float, period: Period, step_seconds: int) -> 
             within,
             "write --within 5; with priors, tallyguard plan --within 10% chooses by sensor and hour",
         )
-    say(f"Sigma {sigma:g}: {target.in_words()}.")
+    cli.say(f"Sigma {sigma:g}: {target.in_words()}.")
     return sigma
 
 
@@ -278,11 +247,10 @@ def _assumed(deployment: NewDeployment) -> tuple[Population, tuple[Dependence, .
         first_slot=counts.first_slot,
         first_step=chosen.start,
     )
-    stderr().print(
-        f"Comparing {len(deployment_files.ALTERNATIVES)} assumptions about habits over {len(chosen)} steps."
-    )
-    with progress() as bar:
-        task = bar.add_task("steps", total=len(deployment_files.ALTERNATIVES) * len(chosen))
+    alternatives = deployment_files.ALTERNATIVES
+    cli.remark(f"Comparing {len(alternatives)} assumptions about habits over {len(chosen)} steps.")
+    with cli.progress() as bar:
+        task = bar.add_task("steps", total=len(alternatives) * len(chosen))
         steps = deployment.schedule(chosen)
         table = deployment_files.dependence(
             places, steps, counts.step_seconds, horizon, lambda: bar.advance(task)
@@ -313,14 +281,13 @@ def _print_reading(deployment: NewDeployment, steps: int) -> None:
 
     counts = deployment.counts
     counted = int((counts.table != NOT_COUNTED).sum())
-    say(
+    cli.say(
         f"Read {len(counts.sensors):,} sensors, every {duration(counts.step_seconds)}. "
         f"Took {len(counts.table):,} of {steps:,} steps (--days), {counted:,} counts, "
         f"{counts.table.size - counted:,} cells without one. Step 0 is {counts.origin:%Y-%m-%d %H:%M} UTC."
     )
-    print_sensors(counts)
-    for remark in counts.remarks:
-        say(f"  {remark}")
+    cli.print_sensors(counts)
+    cli.say(*(f"  {remark}" for remark in counts.remarks))
 
 
 def _print_unknown(deployment: NewDeployment) -> None:
@@ -328,7 +295,14 @@ def _print_unknown(deployment: NewDeployment) -> None:
     from stream_app.watching.wording import WHOLE_LOG, duration
 
     error, change = Gaussian(deployment.sigma).expected_absolute_error(), deployment.counts.clock_change
-    stdout().print("\nWhat the file cannot say, and what was assumed:")
+    most = deployment.counts.most_counts
+    again = (
+        f"One person moves a count by at most {most}: noise and epsilon are for that."
+        if most > 1
+        else "One person moves a count by one: nobody is counted twice by a sensor within a step. A counter "
+        "that counts passages counts some people again: say so with --most-counts, it changes noise and "
+        "epsilon."
+    )
     sentences = [
         "A time is the start of its interval. If it is the end, set origin in tallyguard.toml a step back.",
         "A missing count means that nobody counted. If your system leaves out zeros, write them first.",
@@ -336,7 +310,7 @@ def _print_unknown(deployment: NewDeployment) -> None:
         "is published.",
         f"Nobody is counted by two sensors within {duration(deployment.counts.step_seconds)}. Anyone who is "
         "has less protection than priors and epsilon say: count in shorter intervals, or add noise.",
-        _again(deployment.counts.most_counts),
+        again,
         f"Noise of sigma {deployment.sigma:g} people on every count: off by {error:.2g} people on "
         f"average. In differential privacy, all these releases together (the {WHOLE_LOG}) cost "
         f"{_spent(deployment)}.",
@@ -348,21 +322,10 @@ def _print_unknown(deployment: NewDeployment) -> None:
         )
     if deployment.places[0].latitude is None:
         sentences.append("Where the sensors stand is not known: the page draws no map.")
-    for sentence in sentences:
-        say(f"  - {sentence}")
-
-
-def _again(most_counts: int) -> str:
-    if most_counts > 1:
-        return f"One person moves a count by at most {most_counts}: noise and epsilon are for that."
-    return (
-        "One person moves a count by one: nobody is counted twice by a sensor within a step. A counter that "
-        "counts passages counts some people again: say so with --most-counts, it changes noise and epsilon."
-    )
+    cli.say("\nWhat the file cannot say, and what was assumed:", *(f"  - {each}" for each in sentences))
 
 
 def _spent(deployment: NewDeployment) -> str:
-    """The differential privacy of everything that is to be released, in words."""
     from accounting.ledgers import epsilon_from_zcdp
     from stream_app.watching.wording import epsilon_in_words
 
@@ -386,35 +349,33 @@ def _print_dependence(table: tuple[Dependence, ...]) -> None:
     from stream_app.starting.counts.deployment_files import DEPENDS, HORIZON, TABLE_STEPS
     from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 
-    console = stdout()
-    say(
+    cli.say(
         f"\nHow much the answer depends on assumed habits: chances that each of the last {HORIZON} steps is "
         f"reconstructed, over {TABLE_STEPS} steps at most, from 8 in the morning on"
     )
-    shown = new_table()
-    shown.add_column("Habits")
-    add_numbers(shown, "Mean guess", "Mean ceiling", "Most added to anybody")
-    for row in table:
-        means = in_a_hundred(row.mean_guess), ceiling_in_words(row.mean_ceiling)
-        shown.add_row(row.habits, *means, in_points(row.most_added, UP))
-    console.print(shown)
-    say(DEPENDS)
+    rows = (
+        (
+            *(row.habits, in_a_hundred(row.mean_guess), ceiling_in_words(row.mean_ceiling)),
+            in_points(row.most_added, UP),
+        )
+        for row in table
+    )
+    cli.print_table(rows, ("Habits",), ("Mean guess", "Mean ceiling", "Most added to anybody"))
+    cli.say(DEPENDS)
 
 
 def _print_next(output: Path, has_priors: bool) -> None:
-    console, command = stdout(), own_command()
     priors = f" --priors {output}/assumed-priors.json" if has_priors else ""
     settings = f"--config {output}/tallyguard.toml{priors}"
-    console.print("\nNext:")
-    for line in (
+    commands = (
         f"check {settings} --schedule {output}/schedule.json",
         f"run {settings} --input {output}/messages.jsonl --output {output}/out --create-keys",
         f"ledger {output}/out {settings}",
         f"report {output}/out --output {output}/report.html",
-    ):
-        say(f"  {command} {line}")
+    )
+    cli.say("\nNext:", *(f"  {cli.own_command()} {line}" for line in commands))
     if not has_priors:
-        say(
+        cli.say(
             "No risk of persons is computed without priors: fit some to check-ins "
             "(docs/how-to/get-a-prior.md), or start again with --habits assumed."
         )

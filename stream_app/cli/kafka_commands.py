@@ -7,35 +7,20 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
-from stream_app.cli.shared import (
-    ByOption,
-    ConfigOption,
-    JsonOption,
-    ListenOption,
-    NewPriorsOption,
-    ReasonOption,
-    command_group,
-    print_json,
-    say,
-    settings_of,
-    stderr,
-    stdout,
-    topics_and_connection,
-)
+from stream_app.cli import shared as cli
 
 # ``tallyguard topics``: the deployment's topics on the broker, made and checked.
 
-topics = command_group("topics", "The topics on Kafka.")
+topics = cli.command_group("topics", "The topics on Kafka.")
 
 
 @topics.command()
-def create(config: ConfigOption = None, json: JsonOption = False) -> None:
+def create(config: cli.ConfigOption = None, json: cli.JsonOption = False) -> None:
     """Make the topics that are missing.
 
     Existing ones are left as they are.
@@ -48,21 +33,21 @@ def create(config: ConfigOption = None, json: JsonOption = False) -> None:
     from stream_app.kafka.broker.topic_checks import create_topics
     from stream_app.kafka.deployment.deployment import administration
 
-    wanted, connection = topics_and_connection(config)
+    wanted, connection = cli.topics_and_connection(config)
     with administration(connection) as admin:
         made = create_topics(admin, wanted)
     if json:
-        print_json(
+        cli.print_json(
             {"created": list(made), "existing": [p.name for p in wanted.plans() if p.name not in made]}
         )
         return
     for plan in wanted.plans():
         state = "created" if plan.name in made else "exists"
-        stdout().print(f"{state:8} {plan.name}, {plan.partitions} partitions: {plan.holds}")
+        cli.say(f"{state:8} {plan.name}, {plan.partitions} partitions: {plan.holds}")
 
 
 @topics.command()
-def check(config: ConfigOption = None, json: JsonOption = False) -> None:
+def check(config: cli.ConfigOption = None, json: cli.JsonOption = False) -> None:
     """Compare the broker's topics with what is needed.
 
     Exit 1 if anything differs.
@@ -75,22 +60,22 @@ def check(config: ConfigOption = None, json: JsonOption = False) -> None:
     from stream_app.kafka.broker.topic_checks import check_topics
     from stream_app.kafka.deployment.deployment import administration
 
-    wanted, connection = topics_and_connection(config)
+    wanted, connection = cli.topics_and_connection(config)
     with administration(connection) as admin:
         differences = check_topics(admin, wanted)
     if json:
-        print_json([vars(difference) for difference in differences])
+        cli.print_json([vars(difference) for difference in differences])
     else:
         for difference in differences:
-            say(difference.sentence())
+            cli.say(difference.sentence())
         if not differences:
-            stdout().print(f"All {len(wanted.plans())} topics are as they must be.")
+            cli.say(f"All {len(wanted.plans())} topics are as they must be.")
     if differences:
         raise SystemExit(1)
 
 
 @topics.command()
-def access(config: ConfigOption = None) -> None:
+def access(config: cli.ConfigOption = None) -> None:
     """Print the access rules as commands of Kafka's own tool.
 
     Users are named like their roles.
@@ -101,20 +86,20 @@ def access(config: ConfigOption = None) -> None:
     """
     from stream_app.kafka.broker.topic_checks import commands
 
-    wanted, connection = topics_and_connection(config)
+    wanted, connection = cli.topics_and_connection(config)
     for command in commands(wanted, connection.servers[0]):
         typer.echo(command)
 
 
 # ``tallyguard persons``: who is accounted for on Kafka.
 
-persons = command_group("persons", "The people accounted for on Kafka.")
+persons = cli.command_group("persons", "The people accounted for on Kafka.")
 
 
 @persons.command()
 def load(
     priors: Annotated[Path | None, typer.Argument(help="Movement priors, .json or .parquet.")] = None,
-    config: ConfigOption = None,
+    config: cli.ConfigOption = None,
     city_people: Annotated[
         int | None, typer.Option(help="Load this many people of the simulated city instead.", min=1)
     ] = None,
@@ -132,10 +117,10 @@ def load(
     remove_others: Annotated[
         bool, typer.Option("--remove-others", help="Delete people who are not in the file.")
     ] = False,
-    new_priors: NewPriorsOption = None,
-    by: ByOption = None,
-    reason: ReasonOption = None,
-    json: JsonOption = False,
+    new_priors: cli.NewPriorsOption = None,
+    by: cli.ByOption = None,
+    reason: cli.ReasonOption = None,
+    json: cli.JsonOption = False,
 ) -> None:
     """Send the priors of all people to the account workers.
 
@@ -161,7 +146,7 @@ def load(
 
     if (priors is None) == (city_people is None):
         raise typer.BadParameter("give a priors file or --city-people")
-    settings = settings_of(config)
+    settings = cli.settings_of(config)
     if priors is not None:
         population = load_population(priors)
     else:
@@ -178,30 +163,30 @@ def load(
         priors_file=None if priors is None else priors.name,
     )
     if json:
-        print_json(report._asdict())
+        cli.print_json(report._asdict())
     else:
-        stdout().print(
+        cli.say(
             f"{report.sent:,} people sent to {report.topic}, {report.removed:,} removed. {report.known:,} "
             "were there before and keep their first step; the others count from step "
             f"{effective_from or 0} on."
         )
         if report.words is not None:
-            say(f"Recorded: {report.words}, from step {report.step:,} on.")
+            cli.say(f"Recorded: {report.words}, from step {report.step:,} on.")
         check, draws = settings.priors_check, settings.draws
         if (note := basis_note(len(population), population.assumed, check, draws)) is not None:
-            say(f"Note: {note}.")
+            cli.say(f"Note: {note}.")
 
 
 @persons.command()
 def remove(
     people: Annotated[list[str] | None, typer.Argument(help="Ids, as in the priors file.")] = None,
-    config: ConfigOption = None,
+    config: cli.ConfigOption = None,
     people_file: Annotated[
         Path | None, typer.Option(help="Ids, one a line: a command line can be seen by others.")
     ] = None,
-    by: ByOption = None,
-    reason: ReasonOption = None,
-    json: JsonOption = False,
+    by: cli.ByOption = None,
+    reason: cli.ReasonOption = None,
+    json: cli.JsonOption = False,
 ) -> None:
     """Delete people: their priors at once, their accounts soon.
 
@@ -221,16 +206,16 @@ def remove(
         raise typer.BadParameter("give ids or --people-file")
     if people_file is not None:
         people = [line.decode("utf-8", "replace") for line in file_lines(people_file)]
-    report = remove_people(settings_of(config), people or (), Author.given(by, reason))
+    report = remove_people(cli.settings_of(config), people or (), Author.given(by, reason))
     if json:
-        print_json(report._asdict())
+        cli.print_json(report._asdict())
     else:
-        stdout().print(f"{report.removed:,} people removed from {report.topic}.")
+        cli.say(f"{report.removed:,} people removed from {report.topic}.")
 
 
 # ``tallyguard worker``: the processes of a deployment on Kafka.
 
-worker = command_group("worker", "Processes of a deployment on Kafka.")
+worker = cli.command_group("worker", "Processes of a deployment on Kafka.")
 
 
 ScheduleOption = Annotated[
@@ -248,12 +233,12 @@ AcceptChangesOption = Annotated[
 
 @worker.command()
 def release(
-    config: ConfigOption = None,
+    config: cli.ConfigOption = None,
     schedule: ScheduleOption = None,
-    listen: ListenOption = None,
+    listen: cli.ListenOption = None,
     accept_changes: AcceptChangesOption = False,
-    by: ByOption = None,
-    reason: ReasonOption = None,
+    by: cli.ByOption = None,
+    reason: cli.ReasonOption = None,
 ) -> None:
     """Close steps, draw values, write the release log.
 
@@ -270,8 +255,8 @@ def release(
 
 @worker.command()
 def intake(
-    config: ConfigOption = None,
-    listen: ListenOption = None,
+    config: cli.ConfigOption = None,
+    listen: cli.ListenOption = None,
     accept_changes: AcceptChangesOption = False,
 ) -> None:
     """Take in the counts of some regions, draw values, publish them.
@@ -286,18 +271,18 @@ def intake(
     """
     from stream_app.kafka.workers import run_intake_worker
 
-    settings = settings_of(config, {"listen": listen})
-    raise SystemExit(run_intake_worker(settings, accept_changes=accept_changes, announce=stderr().print))
+    settings = cli.settings_of(config, {"listen": listen})
+    raise SystemExit(run_intake_worker(settings, accept_changes=accept_changes, announce=cli.remark))
 
 
 @worker.command()
 def coordinator(
-    config: ConfigOption = None,
+    config: cli.ConfigOption = None,
     schedule: ScheduleOption = None,
-    listen: ListenOption = None,
+    listen: cli.ListenOption = None,
     accept_changes: AcceptChangesOption = False,
-    by: ByOption = None,
-    reason: ReasonOption = None,
+    by: cli.ByOption = None,
+    reason: cli.ReasonOption = None,
 ) -> None:
     """Decide for sensors of several regions, without seeing a count.
 
@@ -319,7 +304,6 @@ def _run_deciding(
     by: str | None,
     reason: str | None,
 ) -> NoReturn:
-    """Run the one worker that decides, and exit as it does."""
     from stream_app.kafka.workers import run_deciding_worker
     from stream_app.setup.combinations import Runner
     from stream_app.setup.run_folder.record import Author
@@ -327,17 +311,17 @@ def _run_deciding(
     raise SystemExit(
         run_deciding_worker(
             Runner[runner],
-            settings_of(config, {"listen": listen}),
+            cli.settings_of(config, {"listen": listen}),
             schedule,
             accept_changes=accept_changes,
-            announce=stderr().print,
+            announce=cli.remark,
             author=Author.given(by, reason),
         )
     )
 
 
 @worker.command()
-def account(config: ConfigOption = None, listen: ListenOption = None) -> None:
+def account(config: cli.ConfigOption = None, listen: cli.ListenOption = None) -> None:
     """Account every released step for its share of the people.
 
     The people are split into partitions. Start as many workers as there are partitions at most; they share
@@ -350,14 +334,14 @@ def account(config: ConfigOption = None, listen: ListenOption = None) -> None:
     """
     from stream_app.kafka.workers import run_account_worker
 
-    raise SystemExit(run_account_worker(settings_of(config, {"listen": listen}), announce=stderr().print))
+    raise SystemExit(run_account_worker(cli.settings_of(config, {"listen": listen}), announce=cli.remark))
 
 
 # ``tallyguard produce``: messages onto the topics, at a rate.
 
 
 def produce(
-    config: ConfigOption = None,
+    config: cli.ConfigOption = None,
     input_file: Annotated[Path | None, typer.Option("--input", help="Messages, .jsonl.")] = None,
     checkins: Annotated[
         Path | None, typer.Option(help="Check-ins, .parquet or .csv, counted by sensor and step.")
@@ -372,7 +356,7 @@ def produce(
         float | None, typer.Option("--steps-per-second", help="Steps a second instead.", min=0.001)
     ] = None,
     batch: Annotated[bool, typer.Option("--batch", help="Readings of a step in one message.")] = False,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Write activations and readings to their topics.
 
@@ -397,7 +381,7 @@ def produce(
         raise typer.BadParameter("give exactly one of --input, --checkins and --city-people")
     if rate is not None and steps_rate is not None:
         raise typer.BadParameter("give --rate or --steps-per-second, not both")
-    settings = settings_of(config)
+    settings = cli.settings_of(config)
     lines: Iterable[bytes]
     if input_file is not None:
         lines = file_lines(input_file)
@@ -416,9 +400,9 @@ def produce(
             region_of=regions_by_sensor(settings.sensors),
         )
     if json:
-        print_json(vars(report))
+        cli.print_json(vars(report))
     else:
-        stdout().print(
+        cli.say(
             f"{report.activations:,} activations and {report.readings:,} readings in {report.seconds:.1f} s"
         )
 
@@ -426,19 +410,12 @@ def produce(
 # ``tallyguard tail``: the last messages of a topic, and those that come.
 
 
-class Tailed(StrEnum):
-    """What may be looked at."""
-
-    RELEASES = "releases"
-    RISKS = "risks"
-    REJECTED = "rejected"
-    DECISIONS = "decisions"
-    TOTALS = "totals"
-
-
 def tail(
-    what: Annotated[Tailed, typer.Argument(help="Which messages.")],
-    config: ConfigOption = None,
+    what: Annotated[
+        Literal["releases", "risks", "rejected", "decisions", "totals"],
+        typer.Argument(help="Which messages."),
+    ],
+    config: cli.ConfigOption = None,
     last: Annotated[int, typer.Option(help="How many of each partition to begin with.", min=0)] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing what comes.")] = False,
 ) -> None:
@@ -456,11 +433,11 @@ def tail(
     """
     from stream_app.kafka.broker.clients import consuming, recent
 
-    if what is Tailed.TOTALS:
+    if what == "totals":
         _print_totals(config, follow=follow)
         return
-    topics, connection = topics_and_connection(config)
-    topic: str = getattr(topics, what.value)
+    topics, connection = cli.topics_and_connection(config)
+    topic: str = getattr(topics, what)
     with consuming(connection) as consumer:
         for record in recent(consumer, topic, last, follow=follow):
             sys.stdout.write((record.value or b"").decode("utf-8", "replace") + "\n")
@@ -473,7 +450,7 @@ def _print_totals(config: Path | None, *, follow: bool) -> None:
     from stream_app.kafka.deployment.deployment import Deployment
     from stream_app.kafka.tools.totals import totals_on_kafka
 
-    deployment = Deployment.recorded(settings_of(config))
+    deployment = Deployment.recorded(cli.settings_of(config))
     printed = 0
     with consuming(deployment.connection) as consumer:
         while True:
@@ -493,9 +470,9 @@ _TOTALS_SECONDS = 30.0  # all of the log is read again
 
 
 def replay(
-    config: ConfigOption = None,
+    config: cli.ConfigOption = None,
     output: Annotated[Path | None, typer.Option(help="Also write the risks there, .jsonl.")] = None,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Compute all risks again from the logs and compare.
 
@@ -513,35 +490,35 @@ def replay(
     from stream_app.kafka.tools.replay import compare
     from stream_app.kafka.tools.replay import replay as compute
 
-    deployment = Deployment.recorded(settings_of(config))
+    deployment = Deployment.recorded(cli.settings_of(config))
     if output is not None:
         with private_file(output) as file:
             compute(deployment, lambda partition, line: file.writelines((line, b"\n")))
     result = compare(deployment)
     if json:
-        print_json({**asdict(result), "same": result.is_same})
+        cli.print_json({**asdict(result), "same": result.is_same})
     else:
-        stdout().print(
+        cli.say(
             f"{result.steps:,} steps, {result.people:,} people, {result.compared:,} messages compared: "
             f"{result.missing:,} missing, {result.different:,} different"
         )
         for line in result.examples:
-            stdout().print(line)
+            cli.say(line)
     if not result.is_same:
         raise SystemExit(1)
 
 
 # ``tallyguard rejected``: dead letters on Kafka.
 
-rejected = command_group("rejected", "Dead letters on Kafka.")
+rejected = cli.command_group("rejected", "Dead letters on Kafka.")
 RefusedForOption = Annotated[str | None, typer.Option(help="Only those refused for this reason.")]
 
 
 @rejected.command(name="list")
 def list_letters(
-    config: ConfigOption = None,
+    config: cli.ConfigOption = None,
     reason: RefusedForOption = None,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Show refused messages with reason and hint.
 
@@ -555,28 +532,28 @@ def list_letters(
     from stream_app.kafka.broker.clients import consuming
     from stream_app.kafka.tools.dead_letters import dead_letters
 
-    topics, connection = topics_and_connection(config)
+    topics, connection = cli.topics_and_connection(config)
     with consuming(connection) as consumer:
         found = list(dead_letters(consumer, topics, reason=reason))
     if json:
-        print_json([{"offset": each.offset, **each.letter.model_dump(mode="json")} for each in found])
+        cli.print_json([{"offset": each.offset, **each.letter.model_dump(mode="json")} for each in found])
         return
     for each in found:
         letter = each.letter
-        stdout().print(f"{each.offset:>6}  {letter.reason}  {letter.source}")
-        stdout().print(f"        {letter.payload}\n        {letter.hint}")
+        cli.say(f"{each.offset:>6}  {letter.reason}  {letter.source}")
+        cli.say(f"        {letter.payload}\n        {letter.hint}")
     counts = Counter(each.letter.reason.value for each in found)
     summary = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-    stdout().print(f"{len(found)} dead letters{': ' if found else ''}{summary}")
+    cli.say(f"{len(found)} dead letters{': ' if found else ''}{summary}")
 
 
 @rejected.command()
 def resubmit(
     offsets: Annotated[list[int] | None, typer.Argument(help="Offsets as listed.")] = None,
-    config: ConfigOption = None,
+    config: cli.ConfigOption = None,
     reason: RefusedForOption = None,
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Send refused messages again, once the cause is fixed.
 
@@ -594,13 +571,13 @@ def resubmit(
 
     if not (offsets or reason or every):
         raise typer.BadParameter("say which: offsets, --reason or --all")
-    topics, connection = topics_and_connection(config)
+    topics, connection = cli.topics_and_connection(config)
     with consuming(connection) as consumer, writing(connection) as producer:
         letters = dead_letters(consumer, topics, reason=reason, offsets=frozenset(offsets or ()))
         report = send(producer, topics, letters)
     if json:
-        print_json({"sent": report.sent, "left": {str(key): why for key, why in report.left.items()}})
+        cli.print_json({"sent": report.sent, "left": {str(key): why for key, why in report.left.items()}})
         return
-    stdout().print(f"{report.sent} sent again, {len(report.left)} left")
+    cli.say(f"{report.sent} sent again, {len(report.left)} left")
     for offset, why in report.left.items():
-        stdout().print(f"{offset:>6}  {why}")
+        cli.say(f"{offset:>6}  {why}")

@@ -7,18 +7,9 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared import (
-    ByOption,
-    ConfigOption,
-    JsonOption,
-    ReasonOption,
-    command_group,
-    print_json,
-    settings_of,
-    stdout,
-)
+from stream_app.cli import shared as cli
 
-keys = command_group("keys", "The secret keys of a deployment.")
+keys = cli.command_group("keys", "The secret keys of a deployment.")
 
 
 @keys.command()
@@ -38,7 +29,7 @@ def create(
     from models.keys import NoiseKey
 
     NoiseKey.create(file)
-    stdout().print(f"{file} has a new noise key. Keep a copy in a safe place.")
+    cli.say(f"{file} has a new noise key. Keep a copy in a safe place.")
 
 
 @keys.command()
@@ -46,10 +37,10 @@ def advance(
     output: Annotated[
         Path | None, typer.Option(help="Output folder of a stopped run; none on Kafka.")
     ] = None,
-    config: ConfigOption = None,
-    by: ByOption = None,
-    reason: ReasonOption = None,
-    json: JsonOption = False,
+    config: cli.ConfigOption = None,
+    by: cli.ByOption = None,
+    reason: cli.ReasonOption = None,
+    json: cli.JsonOption = False,
 ) -> None:
     """Replace the noise key by that of the next epoch, for good.
 
@@ -72,17 +63,17 @@ def advance(
     from stream_app.setup.run_folder.record import Author
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
-    settings = settings_of(config)
+    settings = cli.settings_of(config)
     if output is not None:
         settings = settings_of_run(output, settings)
     done = advance_noise_key(settings, output, Author.given(by, reason))
     if json:
-        print_json({"file": str(done.file), "epoch": done.epoch, "first_step": done.first_step})
+        cli.print_json({"file": str(done.file), "epoch": done.epoch, "first_step": done.first_step})
         return
     if done.first_step is None:
-        stdout().print(f"{done.file} has the key of epoch {done.epoch}.")
-        stdout().print("Start the release worker with it, once with --accept-changes.")
+        cli.say(f"{done.file} has the key of epoch {done.epoch}.")
+        cli.say("Start the release worker with it, once with --accept-changes.")
     else:
-        stdout().print(
+        cli.say(
             f"{done.file} has the key of epoch {done.epoch}, for steps from {done.first_step} on.",
         )

@@ -8,23 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.shared import (
-    ConfigOption,
-    CovarianceOption,
-    HorizonOption,
-    JsonOption,
-    MistakesOption,
-    PriorsOption,
-    add_numbers,
-    given_designs,
-    new_table,
-    print_json,
-    progress,
-    say,
-    setting_option,
-    settings_of,
-    stdout,
-)
+from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
     from accounting.ledgers import SecretQuestion
@@ -32,15 +16,15 @@ if TYPE_CHECKING:
 
 def ledger(
     log: Annotated[Path, typer.Argument(help="Output folder of a run, or a schedule (JSON).")],
-    priors: PriorsOption = None,
-    config: ConfigOption = None,
-    delta: Annotated[float | None, setting_option("delta")] = None,
-    horizon: HorizonOption = None,
-    mistakes: MistakesOption = None,
+    priors: cli.PriorsOption = None,
+    config: cli.ConfigOption = None,
+    delta: Annotated[float | None, cli.setting_option("delta")] = None,
+    horizon: cli.HorizonOption = None,
+    mistakes: cli.MistakesOption = None,
     independent_people: Annotated[
         bool, typer.Option("--independent-people", help="Vouch that people move independently of each other.")
     ] = False,
-    covariance: CovarianceOption = None,
+    covariance: cli.CovarianceOption = None,
     secret: Annotated[
         str | None, typer.Option(help="Compute what a sensor's series reveals about these steps: 24,25.")
     ] = None,
@@ -58,7 +42,7 @@ def ledger(
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Ask dp_accounting too, where it is installed.")
     ] = False,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Say which guarantees a log of releases keeps.
 
@@ -90,9 +74,9 @@ def ledger(
     )
     from stream_app.setup.sensor_files import load_registry
 
-    settings = settings_of(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
+    settings = cli.settings_of(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
     question = _secret(secret, sensor, length_scale, variance, order, radius)
-    designs = given_designs(covariance)
+    designs = cli.given_designs(covariance)
     if log.is_dir():
         settings = settings_of_run(log, settings)
         population = people_of_run(log, settings, priors)
@@ -108,7 +92,7 @@ def ledger(
     excluded = NO_EXCLUSIONS if log.is_dir() else load_exclusions(settings, registry)
     releases = load_log(log, registry, excluded)
     first_slot = first_slot_of_log(log, registry, settings)
-    with progress() as bar:
+    with cli.progress() as bar:
         task = bar.add_task("reading the log", total=len(releases.steps))
         document = ledger_document(
             releases,
@@ -126,7 +110,7 @@ def ledger(
             progress=lambda done: bar.update(task, completed=done),
         )
     if json:
-        print_json(document)
+        cli.print_json(document)
     else:
         _print(document)
 
@@ -134,7 +118,6 @@ def ledger(
 def _secret(
     steps: str | None, sensor: str | None, length_scale: float, variance: float, order: float, radius: float
 ) -> SecretQuestion | None:
-    """The question about a series; None if none was asked."""
     from accounting.ledgers import SecretQuestion
     from models.gaussian_process import RBF
 
@@ -149,34 +132,33 @@ def _secret(
 
 
 def _print(document: dict[str, Any]) -> None:
-    console = stdout()
     counts = ", ".join(f"{count:,} {name}" for name, count in document["releases"].items()) or "none"
-    console.print(f"{document['steps']:,} steps; sensor-steps released: {counts}")
+    cli.say(f"{document['steps']:,} steps; sensor-steps released: {counts}")
     if document["note"] is not None:
-        say(f"Note: {document['note']}.")
-    for statement in document["differential_privacy"]:
-        say(_dp_sentence(statement))
+        cli.say(f"Note: {document['note']}.")
+    cli.say(*map(_dp_sentence, document["differential_privacy"]))
     print_units(document["differential_privacy_by_unit"])
-    say(_sentence("Bayesian privacy of whole traces", document["bayesian"]))
-    say(_reconstruction_sentence(document["reconstruction"]))
-    for name in ("inferential", "oracle"):
-        if name in document:
-            say(_sentence(name.capitalize(), document[name]))
+    cli.say(
+        _sentence("Bayesian privacy of whole traces", document["bayesian"]),
+        _reconstruction_sentence(document["reconstruction"]),
+        *(
+            _sentence(name.capitalize(), document[name])
+            for name in ("inferential", "oracle")
+            if name in document
+        ),
+    )
 
 
 def print_units(units: list[dict[str, Any]]) -> None:
     """Epsilon of each unit, with what it covers."""
     from stream_app.watching.wording import epsilon_in_words
 
-    table = new_table()
-    table.add_column("Unit of privacy", no_wrap=True)
-    table.add_column("Covers", overflow="fold")
-    add_numbers(table, "Epsilon")
-    for each in units:
-        epsilon = each["epsilon"]
-        table.add_row(each["unit"], each["covers"], epsilon_in_words(inf if epsilon is None else epsilon))
-    stdout().print(table)
-    say(
+    rows = (
+        (each["unit"], each["covers"], epsilon_in_words(inf if each["epsilon"] is None else each["epsilon"]))
+        for each in units
+    )
+    cli.print_table(rows, ("Unit of privacy", "Covers"), ("Epsilon",))
+    cli.say(
         "Each epsilon is for somebody who did all of the unit, or none of it; everything else may be known. "
         "To move the person elsewhere costs at most twice the rho."
     )
@@ -222,14 +204,9 @@ def _sentence(name: str, statement: dict[str, Any]) -> str:
     if statement.get("no_guarantee") is not None:
         return f"{name}: no guarantee. {statement['no_guarantee']}"
     numbers = (
-        f"{key.replace('_', ' ')} {_shown(value)}"
+        f"{key.replace('_', ' ')} "
+        f"{'not computed' if value is None else f'{value:.4g}' if isinstance(value, float) else value}"
         for key, value in statement.items()
         if key != "no_guarantee"
     )
     return f"{name}: {', '.join(numbers)}"
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "not computed"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from stream_app.cli.shared import JsonOption, command_group, print_json, stderr, stdout
+from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
     from accounting.ledgers import InferentialLoss
@@ -22,7 +22,7 @@ MethodName = Literal[
 SolverName = Literal["auto", "clarabel", "scs"]
 Number = TypeVar("Number", int, float)
 
-noise = command_group("noise", "Design noise.")
+noise = cli.command_group("noise", "Design noise.")
 
 
 @noise.command()
@@ -52,7 +52,7 @@ def design(
     radius: Annotated[float, typer.Option(help="How far apart two secrets may be, per value.")] = 1.0,
     solver: Annotated[SolverName, typer.Option(help="auto solves directly where that is possible.")] = "auto",
     covariance: Annotated[Path | None, typer.Option(help="Write the noise covariance here (.npy).")] = None,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Find the Gaussian noise that hides a secret best.
 
@@ -79,7 +79,7 @@ def design(
     hidden = None if secret is None else tuple(_numbers("--secret", secret, int))
     prior = GaussianProcessPrior(_kernel(kernel, length_scale, period, variance), at)
     problem = DesignProblem(prior.covariance(), hidden, noise_budget)
-    with stderr().status("designing noise"):
+    with cli.stderr().status("designing noise"):
         designed = design_noise(problem, method, solver)
     losses = [
         release_loss(problem.prior, designed.covariance, each, order, radius) for each in problem.secrets
@@ -90,7 +90,7 @@ def design(
             np.save(file, designed.covariance)
     document = _document(designed, loss)
     if json:
-        print_json(document)
+        cli.print_json(document)
     else:
         _print_text(document, problem, covariance)
 
@@ -106,7 +106,6 @@ def _kernel(name: KernelName, length_scale: float, period: float, variance: floa
 
 
 def _numbers(option: str, text: str, kind: Callable[[str], Number]) -> list[Number]:
-    """Numbers separated by commas."""
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
@@ -135,7 +134,6 @@ def _document(designed: NoiseDesign, loss: InferentialLoss) -> dict[str, Any]:
 def _print_text(document: dict[str, Any], problem: DesignProblem, covariance: Path | None) -> None:
     from stream_app.watching.wording import DOWN, UP, significant
 
-    console = stdout()
     protected = "the worst single time" if problem.secret is None else f"secret {list(problem.secret)}"
     epsilon = document["epsilon"]
     shown = (
@@ -143,12 +141,12 @@ def _print_text(document: dict[str, Any], problem: DesignProblem, covariance: Pa
         if epsilon is None
         else f"{significant(epsilon, 6, UP)} nats"
     )
-    console.print(f"{document['method']} design for {problem.points} times")
-    console.print(f"  epsilon at {protected}: {shown}")
-    console.print(f"  noise variance at the secret: {document['sigma_s2']:.6g}")
-    console.print(f"  total noise variance: {document['trace']:.6g}")
-    left = significant(document["posterior_2sigma"], 6, DOWN)
-    console.print(f"  adversary's uncertainty (2 sigma): {left}")
-    console.print(f"  solved by {document['solver']} in {document['seconds']:.3g} s")
-    if covariance is not None:
-        console.print(f"Written to {covariance}.")
+    cli.say(
+        f"{document['method']} design for {problem.points} times",
+        f"  epsilon at {protected}: {shown}",
+        f"  noise variance at the secret: {document['sigma_s2']:.6g}",
+        f"  total noise variance: {document['trace']:.6g}",
+        f"  adversary's uncertainty (2 sigma): {significant(document['posterior_2sigma'], 6, DOWN)}",
+        f"  solved by {document['solver']} in {document['seconds']:.3g} s",
+        *([] if covariance is None else [f"Written to {covariance}."]),
+    )

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from stream_app.cli.shared import JsonOption, own_command, print_json, say, stderr, stdout
+from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
     from models.fitting.calibration import MissedCell
     from stream_app.starting.aggregates import MadePersonas
 
 _SHOWN = 5
-
-
-class Cycle(StrEnum):
-    """How long it takes until assumed days come again."""
-
-    DAY = "day"
-    WEEK = "week"
 
 
 def personas(
@@ -51,7 +43,7 @@ def personas(
     timezone: Annotated[str | None, typer.Option(help="Time zone of the counts' times.")] = None,
     people: Annotated[float | None, typer.Option(help="How many people all personas stand for.")] = None,
     slots: Annotated[int, typer.Option(min=1, help="Slots of a day.")] = 24,
-    cycle: Annotated[Cycle, typer.Option(help="Cycle of assumed days, or of a survey.")] = Cycle.DAY,
+    cycle: Annotated[Literal["day", "week"], typer.Option(help="Of assumed days, or of a survey.")] = "day",
     least_people: Annotated[
         float, typer.Option(min=0.0, help="Smaller classes are added to another of their home and day.")
     ] = 0.0,
@@ -66,7 +58,7 @@ def personas(
         float, typer.Option(min=0.0, help="How much a table weighs beside the days; 0 to meet it exactly.")
     ] = 10.0,
     sweeps: Annotated[int, typer.Option(min=1, help="Most sweeps of the calibration.")] = 300,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Make priors without anybody's traces: personas.
 
@@ -94,7 +86,7 @@ def personas(
         counts=None if counts is None else read_counts(counts, timezone=timezone, remedies=beforehand),
         people=people,
         slots=slots,
-        week=cycle is Cycle.WEEK,
+        week=cycle == "week",
         least_people=least_people,
         places=places,
         reach=reach,
@@ -102,13 +94,13 @@ def personas(
         penalty=penalty or None,
         most_sweeps=sweeps,
     )
-    with stderr().status("making personas") as status:
+    with cli.stderr().status("making personas") as status:
         made = make_personas(
             source, questions, lambda off: status.update(f"calibrating: {off:.1e} of all off")
         )
         save_population(made.population, output)
     if json:
-        print_json({**_document(made), "output": str(output)})
+        cli.print_json({**_document(made), "output": str(output)})
     else:
         _print(made, output)
 
@@ -134,32 +126,30 @@ def _document(made: MadePersonas) -> dict[str, Any]:
 
 
 def _print(made: MadePersonas, output: Path) -> None:
-    console, found = stdout(), made.calibration
-    say(f"{made.population.assumed}.")
-    for remark in made.remarks:
-        say(remark)
+    found = made.calibration
+    cli.say(f"{made.population.assumed}.", *made.remarks)
     if found is None:
-        console.print("Not calibrated: no flows and no counts were given.")
+        cli.say("Not calibrated: no flows and no counts were given.")
     else:
         settled = "settled" if found.is_met else "not settled"
-        say(
+        cli.say(
             f"Calibrated in {found.sweeps} sweeps ({settled}); slot {found.worst_slot} is off most, by "
             f"{found.missed_people:,.4g} people over all its cells."
         )
         _print_cells("Furthest off", found.missed)
         _print_cells("No persona can go", found.impossible)
-    say(
+    cli.say(
         "A figure computed with them holds for people who behave like a persona; nobody real was measured.\n"
         f"Written to {output}. Next:\n"
-        f"  {own_command()} run --priors {output} --input messages.jsonl --output out --create-keys"
+        f"  {cli.own_command()} run --priors {output} --input messages.jsonl --output out --create-keys"
     )
 
 
 def _print_cells(title: str, cells: tuple[MissedCell, ...]) -> None:
     for cell in cells[:_SHOWN]:
-        say(
+        cli.say(
             f"  {title}: slot {cell.slot}, {cell.name}: {cell.wanted:,.4g} people wanted, "
             f"{cell.found:,.4g} found"
         )
     if len(cells) > _SHOWN:
-        stdout().print(f"  {title}: {len(cells) - _SHOWN} cells more (--json)")
+        cli.say(f"  {title}: {len(cells) - _SHOWN} cells more (--json)")

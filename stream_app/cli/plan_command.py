@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import (
-    CROWD,
-    NOTHING_KNOWN,
-    AdversaryOption,
-    AloneOption,
-    CompanionsOption,
-    ConfigOption,
-    HorizonOption,
-    InOption,
-    JsonOption,
-    KnownOption,
-    LeastOption,
-    MistakesOption,
-    PeriodOption,
-    PriorsOption,
-    VaryOption,
-    add_numbers,
-    crowd_adversary,
-    new_table,
-    print_json,
-    progress,
-    say,
-    setting_option,
-    settings_of,
-    stderr,
-    stdout,
-)
+from stream_app.cli import shared as cli
 from stream_app.setup.option_settings import Period
 
 if TYPE_CHECKING:
-    from accounting.continuous import SharesOfPeople
     from models.priors import Population
     from models.releases import StepSchedule
     from stream_app.analysis.accuracy import Accuracy, Choice
     from stream_app.analysis.crowd import PlannedCrowd
-    from stream_app.analysis.planning import ReleasePlan
+    from stream_app.analysis.planning import PlannedStep, ReleasePlan
     from stream_app.setup.settings import Settings
 
 
@@ -52,28 +26,28 @@ def plan(
     schedule: Annotated[
         Path, typer.Argument(help="What is counted when: schedule (JSON) or activations (CSV).")
     ],
-    priors: PriorsOption = None,
-    config: ConfigOption = None,
-    share: Annotated[float | None, setting_option("release.budget.share")] = None,
-    risk: Annotated[float | None, setting_option("release.budget.risk")] = None,
-    added: Annotated[float | None, setting_option("release.budget.added")] = None,
-    look_ahead: Annotated[int | None, setting_option("release.budget.look_ahead")] = None,
-    horizon: HorizonOption = None,
-    mistakes: MistakesOption = None,
-    vary: VaryOption = None,
-    adversary: AdversaryOption = None,
-    known: KnownOption = 0,
-    companions: CompanionsOption = 0,
-    alone: AloneOption = 1.0,
-    least: LeastOption = 1.0,
+    priors: cli.PriorsOption = None,
+    config: cli.ConfigOption = None,
+    share: Annotated[float | None, cli.setting_option("release.budget.share")] = None,
+    risk: Annotated[float | None, cli.setting_option("release.budget.risk")] = None,
+    added: Annotated[float | None, cli.setting_option("release.budget.added")] = None,
+    look_ahead: Annotated[int | None, cli.setting_option("release.budget.look_ahead")] = None,
+    horizon: cli.HorizonOption = None,
+    mistakes: cli.MistakesOption = None,
+    vary: cli.VaryOption = None,
+    adversary: cli.AdversaryOption = None,
+    known: cli.KnownOption = 0,
+    companions: cli.CompanionsOption = 0,
+    alone: cli.AloneOption = 1.0,
+    least: cli.LeastOption = 1.0,
     within: Annotated[
         str | None,
         typer.Option(
             help="Choose the noise by how far off a total may be: 5 people, or 10% of those expected."
         ),
     ] = None,
-    often: InOption = 95.0,
-    period: PeriodOption = Period.STEP,
+    often: cli.InOption = 95.0,
+    period: cli.PeriodOption = Period.STEP,
     write: Annotated[
         Path | None, typer.Option(help="Write the schedule with the noise that --within chose.")
     ] = None,
@@ -81,7 +55,7 @@ def plan(
         Path | None,
         typer.Option(help="Also draw the plan; with --within accuracy against added risk (PNG)."),
     ] = None,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Decide a whole schedule in advance.
 
@@ -115,7 +89,9 @@ def plan(
         raise typer.BadParameter("--vary is for a plan without --within: plan what --write wrote")
     if priors is None and (vary or plot is not None):
         raise typer.BadParameter("--vary and --plot need --priors: without them nobody's risk is computed")
-    crowd = crowd_adversary(adversary, known, companions, alone, least, None)  # strangers: by the settings
+    crowd = cli.crowd_adversary(
+        adversary, known, companions, alone, least, None
+    )  # strangers: by the settings
     names = ("crowd.known", "crowd.companions", "crowd.alone", "crowd.least")
     known_of_crowd = dict(zip(names, (known, companions, alone, least), strict=True))
     budget = {
@@ -125,7 +101,7 @@ def plan(
         "release.budget.look_ahead": look_ahead,
     }
     is_limited = any(value is not None for value in budget.values())
-    settings = settings_of(
+    settings = cli.settings_of(
         config,
         {
             "horizon": horizon,
@@ -135,14 +111,14 @@ def plan(
             "adversary": adversary,
             "crowd.on": None if adversary is None else crowd is not None,
             # Where no option says what this adversary knows, the settings do.
-            **({} if tuple(known_of_crowd.values()) == NOTHING_KNOWN else known_of_crowd),
+            **({} if tuple(known_of_crowd.values()) == cli.NOTHING_KNOWN else known_of_crowd),
         },
     )
     population = population_of(settings, priors)
     if within is not None:
         _for_accuracy(settings, schedule, population, (within, often, period), write, plot, json=json)
         return
-    with progress() as bar:
+    with cli.progress() as bar:
         task = bar.add_task("planning", total=None)
         planned = plan_releases(
             settings,
@@ -156,7 +132,7 @@ def plan(
 
         draw_plan(planned, plot)
     if json:
-        print_json(planned.as_json())
+        cli.print_json(planned.as_json())
     else:
         _print_plan(planned)
 
@@ -171,19 +147,13 @@ def _for_accuracy(
     *,
     json: bool,
 ) -> None:
-    """The noise for an accuracy, and what it costs."""
-    from stream_app.analysis.accuracy import (
-        Accuracy,
-        choices,
-        sigmas_by_hour,
-        write_schedule,
-    )
+    from stream_app.analysis.accuracy import Accuracy, choices, sigmas_by_hour, write_schedule
     from stream_app.analysis.plan_figure import draw_choices
     from stream_app.setup.schedule_files import load_schedule
     from stream_app.setup.sensor_files import load_registry
     from stream_app.steps import first_slot_of
 
-    wanted = Accuracy.of(target[0], target[1], target[2])
+    wanted = Accuracy.of(*target)
     announced = load_schedule(schedule, load_registry(settings.sensors, population.location_names))
     first_slot = first_slot_of(settings, announced)
     found = choices(settings, announced, wanted, population, first_slot, compare=plot is not None)
@@ -194,20 +164,13 @@ def _for_accuracy(
     if plot is not None:
         draw_choices(found, wanted, plot)
     if json:
-        print_json(
-            {
-                "target": wanted.in_words(),
-                "sigma": {
-                    sensor: {str(slot): own for slot, own in by.items()} for sensor, by in sigmas.items()
-                },
-                "choices": [each.as_json() for each in found],
-                "plan": found[0].plan.as_json(),
-            }
-        )
+        by_slot = {name: {str(slot): own for slot, own in by.items()} for name, by in sigmas.items()}
+        made, plan = [each.as_json() for each in found], found[0].plan.as_json()
+        cli.print_json({"target": wanted.in_words(), "sigma": by_slot, "choices": made, "plan": plan})
         return
     _print_choices(found, wanted, sigmas)
     if write is not None:
-        say(f"The schedule with this noise is in {write}.")
+        cli.say(f"The schedule with this noise is in {write}.")
 
 
 def _print_choices(
@@ -215,36 +178,26 @@ def _print_choices(
 ) -> None:
     from stream_app.watching.wording import UP, epsilon_in_words, shortened
 
-    console = stdout()
-    say(f"Wanted: {wanted.in_words()}.")
-    table = new_table()
-    table.add_column("Sensor", overflow="fold", min_width=len("Sensor"))
-    add_numbers(table, "Least sigma", "Most", "Hours without a value")
-    for sensor, by_slot in sigmas.items():
+    def noise_of(by_slot: Mapping[int, float | None]) -> tuple[str, str, str]:
         noise = [sigma for sigma in by_slot.values() if sigma is not None]
         ends = (f"{min(noise):g}", f"{max(noise):g}") if noise else ("-", "-")
-        table.add_row(sensor, *ends, str(len(by_slot) - len(noise)))
-    console.print(table)
-    costs, spent = new_table(), new_table()
-    for own, heads in (
-        (costs, ("Within", "Added", "Highest ceiling")),
-        (spent, ("Whole log", "Day", "Steps", "Visit")),
-    ):
-        own.add_column("Noise" if own is costs else "Epsilon of", no_wrap=True)
-        add_numbers(own, *heads)
-    for each in found:
-        has_people = each.plan.people > 0
-        highest = each.plan.view.value("most.ceiling")
-        costs.add_row(
-            each.name,
-            "not always" if each.within is None else f"{each.within:,}",
-            shortened(each.mean_added, 3, UP) if has_people else "-",
-            shortened(highest, 3, UP) if has_people else "-",
-        )
-        spent.add_row(each.name, *(epsilon_in_words(own.statement.epsilon) for own in each.plan.units))
-    console.print(costs)
-    console.print(spent)
-    say(
+        return *ends, str(len(by_slot) - len(noise))
+
+    def costs_of(each: Choice) -> tuple[str, ...]:
+        within = "not always" if each.within is None else f"{each.within:,}"
+        risks = each.mean_added, each.plan.view.value("most.ceiling")
+        return within, *(shortened(risk, 3, UP) if each.plan.people else "-" for risk in risks)
+
+    cli.say(f"Wanted: {wanted.in_words()}.")
+    noises = ((sensor, *noise_of(by_slot)) for sensor, by_slot in sigmas.items())
+    cli.print_table(noises, ("Sensor",), ("Least sigma", "Most", "Hours without a value"))
+    costs = ((each.name, *costs_of(each)) for each in found)
+    cli.print_table(costs, ("Noise",), ("Within", "Added", "Highest ceiling"))
+    spent = (
+        (each.name, *(epsilon_in_words(own.statement.epsilon) for own in each.plan.units)) for each in found
+    )
+    cli.print_table(spent, ("Epsilon of",), ("Whole log", "Day", "Steps", "Visit"))
+    cli.say(
         f"Within: the widest interval at {100.0 * wanted.level:g} in 100, in people; not always: something "
         "is not published. Added: the mean added risk of the step at which it is highest. Epsilon is at "
         f"delta {found[0].plan.units[0].statement.delta:g}, of what each unit covers: "
@@ -253,55 +206,51 @@ def _print_choices(
     )
 
 
-def _print_shares(found: SharesOfPeople) -> None:
-    from stream_app.watching.wording import in_a_hundred
-
-    shares = "; ".join(f"{level:g} or more: {in_a_hundred(share)}" for level, share in found.shares.items())
-    say(
-        f"Of {found.people:,.0f} people, by weight, so many behave like a persona whose ceiling after the "
-        f"last step reaches {shares}."
-    )
-
-
 def _print_plan(planned: ReleasePlan) -> None:
     from stream_app.cli.ledger_command import print_units
-    from stream_app.watching.wording import DISTANCE, UP, forecast_in_words, shortened
+    from stream_app.watching.wording import DISTANCE, UP, forecast_in_words, in_a_hundred, shortened
 
-    console, crowd = stdout(), planned.crowd
+    crowd = planned.crowd
     if crowd is None:
         compared, meaning = "Attack", "an attack tried on drawn people"
-    elif planned.adversary == CROWD:
+    elif planned.adversary == cli.CROWD:
         compared, meaning = "Informed", "the certified risk if everybody else's place is known"
     else:
         compared, meaning = "In crowd", "the certified risk if nobody knows where the others are"
     if planned.warning:
-        stderr().print(f"warning: {planned.warning}", soft_wrap=True)
-    table = new_table(padding=0)
-    add_numbers(table, "Step", "Raw", "Noised", "Silent", "Error", "Forecast")
-    add_numbers(table, "Guess", compared, "Ceiling", "Highest")
-    table.add_column("Because", no_wrap=True)
-    for index, step in enumerate(planned.steps):
-        risks = planned.ceilings[index]
+        cli.remark(f"warning: {planned.warning}")
+
+    def row(index: int, step: PlannedStep) -> tuple[str, ...]:
+        risks, why = planned.ceilings[index], step.decided.why
         attack = "-" if step.attack is None else shortened(step.attack.success, 3)
-        why, quantiles = step.decided.why, risks.risk_quantiles
         figures = (
             shortened(step.risks.mean_baseline, 3),
             attack if crowd is None else shortened(planned.other_ceilings[index].mean_risk, 3, UP),
             shortened(risks.mean_risk, 3, UP),
-            shortened(quantiles[1.0], 3, UP),
+            shortened(risks.risk_quantiles[1.0], 3, UP),
         )
-        table.add_row(
+        return (
             str(step.decided.schedule.step),
             *_counts(step.decided.schedule),
             "" if why is None else f"{forecast_in_words(why)} of {why.allowed}",
             *(figures if planned.people else ("-",) * len(figures)),
             "configured" if why is None else why.reason.value,
         )
+
     if planned.note is not None:
-        say(f"Note: {planned.note}.")
-    console.print(table)
-    _print_sensors(planned)
-    say(
+        cli.say(f"Note: {planned.note}.")
+    counted = ("Step", "Raw", "Noised", "Silent", "Error", "Forecast")
+    heads = *counted, "Guess", compared, "Ceiling", "Highest"
+    cli.print_table(map(row, count(), planned.steps), (), heads, ("Because",), padding=0)
+    sensors = (
+        (
+            *(each.sensor, f"{each.steps}", f"{each.released}", f"{each.raw}"),
+            "" if each.mean_error is None else f"{each.mean_error:.2f}",
+        )
+        for each in planned.sensors()
+    )
+    cli.print_table(sensors, ("Sensor",), ("Steps", "Released", "Raw", "Mean error"))
+    cli.say(
         "Error: mean expected absolute error of what is released, in people. Forecast: people over the limit "
         "of the risk budget after the decision, or later if nothing more is released, mostly by the fast "
         f"bound, and how many may be. Guess, {compared}, Ceiling: means over people after the step, "
@@ -309,82 +258,63 @@ def _print_plan(planned: ReleasePlan) -> None:
         f"Highest: the highest certified risk. {_attack_in_words(planned) if crowd is None else ''}".rstrip()
         + (f" {DISTANCE}" if crowd is None else "")
     )
-    for each in planned.view.headlines:
-        say(each.sentence)
+    cli.say(*(each.sentence for each in planned.view.headlines))
     print_units(planned.units_as_json())
     if crowd is not None:
         _print_crowd(crowd)
-    if planned.personas is not None:
-        _print_shares(planned.personas)
+    if (found := planned.personas) is not None:
+        shares = "; ".join(f"{level:g} or more: {in_a_hundred(part)}" for level, part in found.shares.items())
+        cli.say(
+            f"Of {found.people:,.0f} people, by weight, so many behave like a persona whose ceiling after "
+            f"the last step reaches {shares}."
+        )
     if planned.alternatives:
         _print_alternatives(planned)
         if crowd is not None:
-            say("Alternatives are against whoever knows where the others are.")
+            cli.say("Alternatives are against whoever knows where the others are.")
     if not planned.as_run:
         why_otherwise = (
             "Who is hidden in the crowd depends on pseudonyms, so the run may decide otherwise."
-            if planned.adversary == CROWD
+            if planned.adversary == cli.CROWD
             else "The run may decide otherwise if the slower, tighter bound needs more work in a step than "
             "sharpen_operations allows."
         )
-        say(
+        cli.say(
             f"Planned without the run's pseudonym_key. {why_otherwise} Name the key to plan what the run "
             "does."
         )
 
 
-def _print_sensors(planned: ReleasePlan) -> None:
-    """How often each sensor is released, and by how many people its counts are off."""
-    sensors = new_table()
-    sensors.add_column("Sensor")
-    add_numbers(sensors, "Steps", "Released", "Raw", "Mean error")
-    for sensor in planned.sensors():
-        error = "" if sensor.mean_error is None else f"{sensor.mean_error:.2f}"
-        sensors.add_row(sensor.sensor, str(sensor.steps), str(sensor.released), str(sensor.raw), error)
-    stdout().print(sensors)
-
-
 def _print_alternatives(planned: ReleasePlan) -> None:
-    """The same releases where habits are otherwise."""
     from stream_app.analysis.alternatives import EXPLAINED
 
-    console = stdout()
-    table = new_table(padding=0)
-    table.add_column("If habits are", overflow="fold", min_width=len("If habits are"))
-    add_numbers(table, "Guess", "Ceiling", "Highest", "Added", "Over", "Rule kept")
-    for answer in planned.alternatives:
-        table.add_row(*answer.in_words())
-    console.print(table)
-    say(EXPLAINED)
-    for answer in planned.alternatives:
-        say(f"{answer.name}: ceilings hold {answer.rests_on}.")
+    rows = [each.in_words() for each in planned.alternatives]
+    heads = ("Guess", "Ceiling", "Highest", "Added", "Over", "Rule kept")
+    cli.print_table(rows, ("If habits are",), heads, padding=0)
+    cli.say(EXPLAINED, *(f"{each.name}: ceilings hold {each.rests_on}." for each in planned.alternatives))
 
 
 def _print_crowd(crowd: PlannedCrowd) -> None:
     """Under which condition ceilings hold, and where raw counts hide people among the others."""
     from stream_app.watching.wording import DOWN, shortened
 
-    say(f"In the crowd: {crowd.condition}.")
-    table = new_table()
-    table.add_column("Sensor", overflow="fold", min_width=len("Sensor"))
-    add_numbers(table, "Hides most as sigma", "in slot", "Least", "in slot")
-    for sensor in dict.fromkeys(each.sensor for each in crowd.hidden):
+    def row(sensor: str) -> Iterator[str]:
         own = [each for each in crowd.hidden if each.sensor == sensor]
-        most, least = max(own, key=lambda each: each.sigma), min(own, key=lambda each: each.sigma)
-        cells: list[str] = []
-        for each in (most, least):
-            hides = shortened(each.sigma, 1, DOWN) if each.sigma > 0.0 else "hides nobody"
-            cells += (hides, str(each.slot))
-        table.add_row(sensor, *cells)
-    stdout().print(table)
-    say(
+        yield sensor
+        for each in (max(own, key=lambda each: each.sigma), min(own, key=lambda each: each.sigma)):
+            yield shortened(each.sigma, 1, DOWN) if each.sigma > 0.0 else "hides nobody"
+            yield str(each.slot)
+
+    cli.say(f"In the crowd: {crowd.condition}.")
+    rows = (tuple(row(sensor)) for sensor in dict.fromkeys(each.sensor for each in crowd.hidden))
+    cli.print_table(rows, ("Sensor",), ("Hides most as sigma", "in slot", "Least", "in slot"))
+    cli.say(
         "The crowd hides as much of a raw count as Gaussian noise of so many people would. Slots are those "
         "of the priors' cycle, hours of the day if it has 24."
     )
 
 
 def _attack_in_words(planned: ReleasePlan) -> str:
-    """How sure the attack's figures are."""
     attacks = [step.attack for step in planned.steps if step.attack is not None]
     if not attacks:
         return "No attack was measured."

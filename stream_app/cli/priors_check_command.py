@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from accounting.settings import HORIZON, MISTAKES
-from stream_app.cli.shared import (
-    ClockOfOption,
-    HolidaysOption,
-    JsonOption,
-    PriorsArgument,
-    TimezoneOption,
-    clock_of,
-    new_table,
-    print_json,
-    progress,
-    say,
-    stdout,
-)
+from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
     from accounting.audit.calibration import GroupedCheck
@@ -32,7 +20,7 @@ _AS_FITTED = "as fitted by default"
 
 
 def check(
-    priors: PriorsArgument,
+    priors: cli.PriorsArgument,
     checkins: Annotated[
         Path, typer.Option(help="Check-ins of the same people, .parquet or .csv, as for fit.")
     ],
@@ -70,15 +58,15 @@ def check(
         str | None, typer.Option(help=f"A window without check-in: location, bridge or skip; {_AS_FITTED}.")
     ] = None,
     elsewhere_name: Annotated[str | None, typer.Option(help=f"Name of that location; {_AS_FITTED}.")] = None,
-    timezone: TimezoneOption = None,
-    holidays: HolidaysOption = None,
-    config: ClockOfOption = None,
+    timezone: cli.TimezoneOption = None,
+    holidays: cli.HolidaysOption = None,
+    config: cli.ClockOfOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the horizons chosen and of noise.")] = 0,
     reject_bad_rows: Annotated[
         bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Also draw predicted against realised (PNG).")] = None,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Find out whether priors can be trusted.
 
@@ -101,7 +89,7 @@ def check(
 
     population = load_population(priors)
     attack = attack or ("prior" if population.shares_places else "marginal")
-    zone, days = clock_of(timezone, holidays, config)
+    zone, days = cli.clock_of(timezone, holidays, config)
     windows = WindowOptions(
         window_seconds,
         origin,
@@ -115,7 +103,7 @@ def check(
     settings = CheckSettings(mistakes=mistakes, attack=attack, groups=groups, seed=seed)
     steps_or_schedule = horizon if schedule is None else _schedule(schedule, population, horizon)
     on_bad_row = "reject" if reject_bad_rows else "fail"
-    with progress() as bar:
+    with cli.progress() as bar:
         task = bar.add_task("checking", total=len(population))
         checked = check_files(
             population,
@@ -131,7 +119,7 @@ def check(
 
         draw_check(checked.check, plot)
     if json:
-        print_json(checked.as_json())
+        cli.print_json(checked.as_json())
     else:
         _print_check(checked)
     if checked.is_too_low:
@@ -139,7 +127,6 @@ def check(
 
 
 def _schedule(path: Path, population: Population, horizon: int | None) -> Schedule:
-    """What the attack sees; its length is the horizon."""
     from models.releases import SensorRegistry
     from stream_app.exceptions import SettingsError
     from stream_app.setup.schedule_files import load_schedule
@@ -155,37 +142,26 @@ def _schedule(path: Path, population: Population, horizon: int | None) -> Schedu
 
 
 def _print_check(checked: CheckedPriors) -> None:
-    console = stdout()
     check = checked.check
     released = "under the schedule" if checked.is_released else "with nothing released"
-    say(
+    cli.say(
         f"{check.guess.everybody.people:,} people, {check.steps} steps of which {check.mistakes} may be "
         f"wrong, in {checked.windows:,} windows that were not fitted."
     )
     if check.left_out:
-        console.print(f"{check.left_out:,} people without so many known windows in a row are left out.")
+        cli.say(f"{check.left_out:,} people without so many known windows in a row are left out.")
     _print_groups("Best guess from habits alone", check.guess)
     _print_groups(f"Attack {check.attack_name} {released}, against ceilings", check.attack)
-    say(_surprise(checked))
-    for sentence in checked.sentences():
-        say(sentence)
-    for reason, count in checked.traces.dropped.items():
-        if count:
-            console.print(f"left out: {reason}: {count:,}")
+    dropped = (f"left out: {reason}: {count:,}" for reason, count in checked.traces.dropped.items() if count)
+    cli.say(_surprise(checked), *checked.sentences(), *dropped)
 
 
 def _print_groups(title: str, grouped: GroupedCheck) -> None:
-    """A row for everybody and one a group."""
     from stream_app.watching.wording import DOWN, UP, shortened, significant
 
-    table = new_table(padding=0, title=title, title_justify="left")
-    for name in ("Group", "People", "Predicted", "Realised", "p more", "p fewer", "Radius"):
-        table.add_column(name, justify="left" if name == "Group" else "right", no_wrap=True)
-    table.add_column("Verdict", no_wrap=True)
-    for row in (grouped.everybody, *grouped.groups):
-        is_everybody = row is grouped.everybody
-        table.add_row(
-            "everybody" if is_everybody else f"{row.predicted_lowest:.2f}-{row.predicted_highest:.2f}",
+    rows = (
+        (
+            f"{row.predicted_lowest:.2f}-{row.predicted_highest:.2f}" if number else "everybody",
             f"{row.people:,}",
             f"{row.predicted:.3f}",
             f"{row.realised:.3f} ({shortened(row.low, 2, DOWN)}-{shortened(row.high, 2, UP)})",
@@ -194,11 +170,13 @@ def _print_groups(title: str, grouped: GroupedCheck) -> None:
             significant(row.kappa_min, 3, DOWN),
             row.refuted.value.removeprefix("ceilings "),
         )
-    stdout().print(table)
+        for number, row in enumerate((grouped.everybody, *grouped.groups))
+    )
+    figures = ("People", "Predicted", "Realised", "p more", "p fewer", "Radius")
+    cli.print_table(rows, ("Group",), figures, ("Verdict",), padding=0, title=title)
 
 
 def _surprise(checked: CheckedPriors) -> str:
-    """How sharp the priors are, by every move."""
     found = checked.check.sharpness
     if found.z is None or found.z_by_person is None:
         return "Surprise: no move could have surprised."

@@ -8,24 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stream_app.cli import shared as cli
 from stream_app.cli.personas_command import personas
 from stream_app.cli.priors_check_command import check
-from stream_app.cli.shared import (
-    ClockOfOption,
-    ConfigOption,
-    HolidaysOption,
-    JsonOption,
-    ListenOption,
-    PriorsArgument,
-    TimezoneOption,
-    clock_of,
-    command_group,
-    print_json,
-    say,
-    settings_of,
-    stderr,
-    stdout,
-)
 
 if TYPE_CHECKING:
     from models.fitting import Checkins, FitOptions
@@ -35,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def finer(
-    priors: PriorsArgument,
+    priors: cli.PriorsArgument,
     parts: Annotated[int, typer.Option(help="Steps that one step of the priors becomes, e.g. 4 quarters.")],
     output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.")],
 ) -> None:
@@ -53,23 +38,23 @@ def finer(
 
     population = in_finer_steps(load_population(priors), parts)
     save_population(population, output)
-    stderr().print(f"{len(population):,} priors in steps {parts} times as short: {output}", highlight=False)
+    cli.remark(f"{len(population):,} priors in steps {parts} times as short: {output}")
 
 
 # ``tallyguard priors watch``: volunteers' true places held against priors, beside an engine on Kafka.
 
 
 def watch(
-    priors: PriorsArgument,
-    config: ConfigOption = None,
+    priors: cli.PriorsArgument,
+    config: cli.ConfigOption = None,
     every: Annotated[
         float, typer.Option(min=1.0, help="Seconds between two looks at the volunteers' file.")
     ] = 60.0,
-    listen: ListenOption = None,
+    listen: cli.ListenOption = None,
     once: Annotated[
         bool, typer.Option("--once", help="Read what there is, say what it shows and end.")
     ] = False,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Hold the priors against volunteers' true places as they come in.
 
@@ -87,19 +72,19 @@ def watch(
     from stream_app.embedded import panel_of, watch_panel
     from stream_app.watching.prior_notes import panel_note
 
-    settings = settings_of(config, {"listen": listen})
+    settings = cli.settings_of(config, {"listen": listen})
     panel = panel_of(settings, load_population(priors))
     if not once:
-        watch_panel(panel, settings, every, lambda text: stderr().print(text, soft_wrap=True))
+        watch_panel(panel, settings, every, cli.remark)
     panel.read()
     if json:
-        print_json(asdict(panel.shown))
+        cli.print_json(asdict(panel.shown))
         return
     note = panel_note(panel.shown) or "too few places of volunteers to say anything yet"
-    say(f"{note[:1].upper()}{note[1:]}.")
+    cli.say(f"{note[:1].upper()}{note[1:]}.")
 
 
-priors = command_group("priors", "Make and check movement priors.")
+priors = cli.command_group("priors", "Make and check movement priors.")
 
 
 @priors.command()
@@ -166,13 +151,13 @@ def fit(
         ),
     ] = None,
     within_km: Annotated[float, typer.Option(help="How near to a sensor it must be.")] = 1.0,
-    timezone: TimezoneOption = None,
-    holidays: HolidaysOption = None,
-    config: ClockOfOption = None,
+    timezone: cli.TimezoneOption = None,
+    holidays: cli.HolidaysOption = None,
+    config: cli.ClockOfOption = None,
     reject_bad_rows: Annotated[
         bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
     ] = False,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Fit a movement prior for each person from check-ins.
 
@@ -195,18 +180,13 @@ def fit(
     """
     given = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
     given["origin"] = int(origin) if origin.lstrip("-").isdecimal() else origin
-    given["timezone"], given["holidays"] = clock_of(timezone, holidays, config)
-    with stderr().status("reading check-ins"):
+    given["timezone"], given["holidays"] = cli.clock_of(timezone, holidays, config)
+    with cli.stderr().status("reading check-ins"):
         rows = _rows(checkins, sensors, within_km, reject_bad_rows)
     summary = _fit(rows, output, given, evidence)
     if json:
-        print_json(
-            {
-                **summary,
-                "output": str(output),
-                **({"evidence": str(evidence)} if evidence is not None else {}),
-            }
-        )
+        rests_on = {} if evidence is None else {"evidence": str(evidence)}
+        cli.print_json({**summary, "output": str(output), **rests_on})
     else:
         _print_summary(summary, output)
 
@@ -230,7 +210,7 @@ def _rows(path: Path, sensors: Path | None, within_km: float, reject_bad_rows: b
     from stream_app.starting.aggregates.zone_files import at_sensors
 
     found = at_sensors(rows, path, sensors, within_km)
-    stderr().print(f"{len(rows) - len(found):,} of {len(rows):,} check-ins are near no sensor and left out.")
+    cli.remark(f"{len(rows) - len(found):,} of {len(rows):,} check-ins are near no sensor and left out.")
     return found
 
 
@@ -239,7 +219,7 @@ def _fit(rows: Checkins, output: Path, given: dict[str, Any], evidence: Path | N
     from models.prior_files import save_evidence, save_population
 
     options: FitOptions = FitOptions(**given)
-    with stderr().status("fitting"):
+    with cli.stderr().status("fitting"):
         result = fit_priors(rows, options)
         save_population(result.population, output)
         if evidence is not None:
@@ -253,21 +233,13 @@ def _fit(rows: Checkins, output: Path, given: dict[str, Any], evidence: Path | N
 
 
 def _print_summary(summary: dict[str, Any], output: Path) -> None:
-    console = stdout()
     prediction, surprise = summary.pop("held-out prediction"), summary.pop("training surprise")
     for name, value in summary.items():
         if isinstance(value, dict):
-            console.print(f"{name}:")
-            for reason, count in value.items():
-                console.print(f"  {reason}: {count:,}")
-        elif isinstance(value, list):
-            for note in value:
-                console.print(f"{name}: {note}")
+            cli.say(f"{name}:", *(f"  {reason}: {count:,}" for reason, count in value.items()))
         else:
-            console.print(f"{name}: {value}")
-    say(_surprise_in_words(surprise))
-    say(_prediction_in_words(prediction))
-    console.print(f"Written to {output}.")
+            cli.say(*(f"{name}: {each}" for each in (value if isinstance(value, list) else [value])))
+    cli.say(_surprise_in_words(surprise), _prediction_in_words(prediction), f"Written to {output}.")
 
 
 def _surprise_in_words(found: dict[str, Any]) -> str:

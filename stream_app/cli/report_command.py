@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from stream_app.cli.shared import (
-    AdversaryOption,
-    AloneOption,
-    CompanionsOption,
-    ConfigOption,
-    CovarianceOption,
-    JsonOption,
-    KnownOption,
-    LeastOption,
-    VaryOption,
-    crowd_adversary,
-    given_designs,
-    print_json,
-    progress,
-    say,
-    settings_of,
-)
+from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
@@ -33,13 +16,6 @@ if TYPE_CHECKING:
     from stream_app.analysis.crowd import PlannedCrowd
     from stream_app.analysis.report import Priors
     from stream_app.setup.settings import Settings
-
-
-class ReportKind(StrEnum):
-    """What a report is for."""
-
-    DECISION = "decision"
-    DPIA = "dpia"
 
 
 def report(
@@ -51,28 +27,28 @@ def report(
     priors: Annotated[
         Path | None, typer.Option(help="The run's priors, to say what would lower the risk.")
     ] = None,
-    config: ConfigOption = None,
-    covariance: CovarianceOption = None,
-    vary: VaryOption = None,
-    adversary: AdversaryOption = None,
-    known: KnownOption = 0,
-    companions: CompanionsOption = 0,
-    alone: AloneOption = 1.0,
-    least: LeastOption = 1.0,
+    config: cli.ConfigOption = None,
+    covariance: cli.CovarianceOption = None,
+    vary: cli.VaryOption = None,
+    adversary: cli.AdversaryOption = None,
+    known: cli.KnownOption = 0,
+    companions: cli.CompanionsOption = 0,
+    alone: cli.AloneOption = 1.0,
+    least: cli.LeastOption = 1.0,
     most_exposed: Annotated[int, typer.Option(min=0, help="People listed, by pseudonym.")] = 10,
     kind: Annotated[
-        ReportKind,
+        Literal["decision", "dpia"],
         typer.Option(
             "--for", help="dpia: the annex of a data protection impact assessment.", show_default=False
         ),
-    ] = ReportKind.DECISION,
+    ] = "decision",
     public: Annotated[
         bool, typer.Option("--public", help="Of a run: without persons, names, reasons and errors of counts.")
     ] = False,
     purpose: Annotated[str | None, typer.Option(help="With --for dpia: what the counts are for.")] = None,
     decides: Annotated[str | None, typer.Option(help="With --for dpia: who decides, by office.")] = None,
     review: Annotated[str | None, typer.Option(help="With --for dpia: when it is looked at again.")] = None,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Write a report that can be read, printed and filed.
 
@@ -104,28 +80,28 @@ def report(
     from models.prior_files import load_population
     from stream_app.analysis.report import (
         Asked,
-        check_can_print,
         is_pdf,
         load_priors,
         make_annex,
         make_report,
         save_report,
+        weasyprint,
     )
     from stream_app.setup.given_priors import as_set
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
-    if (kind is ReportKind.DPIA or public) and not source.is_dir():
+    if (kind == "dpia" or public) and not source.is_dir():
         raise typer.BadParameter(f"{'--public' if public else '--for dpia'} needs the output folder of a run")
-    if kind is ReportKind.DECISION and (purpose or decides or review):
+    if kind == "decision" and (purpose or decides or review):
         raise typer.BadParameter("--purpose, --decides and --review belong to --for dpia")
-    crowd = crowd_adversary(adversary, known, companions, alone, least, settings_of(config))
+    crowd = cli.crowd_adversary(adversary, known, companions, alone, least, cli.settings_of(config))
     outputs = [output] if pdf is None or pdf == output else [output, pdf]
     if pdf is not None and not is_pdf(pdf):
         raise typer.BadParameter("--pdf names a file that ends in .pdf")
     if any(map(is_pdf, outputs)):
-        check_can_print()
-    designs = given_designs(covariance)
-    settings = settings_of(config)
+        weasyprint()
+    designs = cli.given_designs(covariance)
+    settings = cli.settings_of(config)
     if source.is_dir():
         settings = settings_of_run(source, settings)
     if priors is not None and not source.is_dir():
@@ -138,7 +114,7 @@ def report(
     varied, beside = (
         ((), None) if run_priors is None else _beside(source, run_priors, settings, vary or [], crowd)
     )
-    if kind is ReportKind.DPIA:
+    if kind == "dpia":
         made = make_annex(source, Asked(purpose, decides, review), is_public=public, designs=designs)
     else:
         made = make_report(
@@ -153,9 +129,9 @@ def report(
     sizes = [save_report(made, path) for path in outputs]
     if json:
         written = dict(zip(map(str, outputs), sizes, strict=True))
-        print_json({"report": str(output), "bytes": sizes[0], "files": written})
+        cli.print_json({"report": str(output), "bytes": sizes[0], "files": written})
     else:
-        say(f"The report is in {' and '.join(map(str, outputs))}.")
+        cli.say(f"The report is in {' and '.join(map(str, outputs))}.")
 
 
 def _beside(
@@ -172,7 +148,7 @@ def _beside(
         return (), None
     steps = read_accounted(folder / "decisions.jsonl", known.registry)
     rule, first = read_run(folder).with_rule(settings), settings.first_slot
-    with progress() as bar:
+    with cli.progress() as bar:
         task = bar.add_task("accounting", total=(len(chosen) + (adversary is not None)) * len(steps))
         done = partial(bar.advance, task)
         varied = answers(chosen, steps, rule, first, done)

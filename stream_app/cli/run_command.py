@@ -8,23 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import (
-    ByOption,
-    ConfigOption,
-    HorizonOption,
-    JsonOption,
-    ListenOption,
-    MistakesOption,
-    NewPriorsOption,
-    PriorsOption,
-    ReasonOption,
-    print_json,
-    progress,
-    say,
-    settings_of,
-    stderr,
-    stdout,
-)
+from stream_app.cli import shared as cli
 from stream_app.setup.option_settings import RiskFormat
 
 if TYPE_CHECKING:
@@ -56,15 +40,15 @@ TakeOverOption = Annotated[
 
 def run(
     output: OutputOption,
-    priors: PriorsOption = None,
+    priors: cli.PriorsOption = None,
     input_file: Annotated[
         Path | None, typer.Option("--input", help="Messages, .jsonl or .csv; standard input if left out.")
     ] = None,
     schedule: ScheduleOption = None,
-    config: ConfigOption = None,
-    horizon: HorizonOption = None,
-    mistakes: MistakesOption = None,
-    listen: ListenOption = None,
+    config: cli.ConfigOption = None,
+    horizon: cli.HorizonOption = None,
+    mistakes: cli.MistakesOption = None,
+    listen: cli.ListenOption = None,
     risk_format: RiskFormatOption = RiskFormat.JSONL,
     csv: Annotated[
         bool | None,
@@ -98,11 +82,11 @@ def run(
             min=0,
         ),
     ] = None,
-    new_priors: NewPriorsOption = None,
-    by: ByOption = None,
-    reason: ReasonOption = None,
+    new_priors: cli.NewPriorsOption = None,
+    by: cli.ByOption = None,
+    reason: cli.ReasonOption = None,
     take_over: TakeOverOption = None,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Publish counts and account every person's risk.
 
@@ -127,7 +111,7 @@ def run(
     from stream_app.embedded import RunOptions
     from stream_app.wire import mostly_refused
 
-    settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes, "listen": listen})
+    settings = cli.settings_of(config, {"horizon": horizon, "mistakes": mistakes, "listen": listen})
     options = RunOptions(
         output=output,
         input=input_file,
@@ -180,7 +164,7 @@ def run_watched(
     answer = partial(answer_of_run, options.output)
     with watching(settings, registry.sensors, answer=answer, planner=plans) as watch:
         if watch.address:
-            stderr().print(f"watch it at {watch.address} (metrics at {watch.address}metrics)")
+            cli.remark(f"watch it at {watch.address} (metrics at {watch.address}metrics)")
         observer = watch.observer if more is None else Observers([watch.observer, more])
         return embedded.run(settings, options, population, observer=observer)
 
@@ -192,25 +176,22 @@ def print_report(report: RunReport, output: Path, delta: float, json: bool) -> N
     from stream_app.setup.run_folder.run_settings import load_run
 
     if json:
-        print_json(asdict(report))
+        cli.print_json(asdict(report))
         return
-    console = stdout()
     rejected = sum(report.rejected.values())
-    console.print(
+    cli.say(
         f"{report.steps:,} steps from {report.lines:,} messages in {report.seconds:.1f} s, "
-        f"{rejected:,} messages rejected; stopped by {report.reason} before step {report.next_step:,}."
+        f"{rejected:,} messages rejected; stopped by {report.reason} before step {report.next_step:,}.",
+        *(f"  rejected, {reason}: {count:,}" for reason, count in sorted(report.rejected.items())),
+        f"Results are in {output}.",
     )
-    for reason, count in sorted(report.rejected.items()):
-        console.print(f"  rejected, {reason}: {count:,}")
-    console.print(f"Results are in {output}.")
     if report.note is not None:
-        say(f"Note: {report.note}.")
+        cli.say(f"Note: {report.note}.")
     if load_run(output).get("people") == 0:
         _print_spent(output, delta)
 
 
 def _print_spent(output: Path, delta: float) -> None:
-    """What a run without people can state."""
     from math import isfinite
 
     from accounting.ledgers import EVERY_GROUP
@@ -227,7 +208,7 @@ def _print_spent(output: Path, delta: float) -> None:
             if isfinite(epsilon)
             else f"No differential privacy guarantee: {why_no_epsilon(spend, delta)}"
         )
-        say(f"{said}.")
+        cli.say(f"{said}.")
 
 
 # ``tallyguard backfill``: an archive of counts published in step order, as a run would have.
@@ -238,16 +219,16 @@ _MEGABYTE = 1e6
 def backfill(
     archive: Annotated[Path, typer.Argument(help="Messages (.jsonl), as `connect files` writes them.")],
     output: OutputOption,
-    priors: PriorsOption = None,
-    config: ConfigOption = None,
+    priors: cli.PriorsOption = None,
+    config: cli.ConfigOption = None,
     schedule: ScheduleOption = None,
     risk_format: RiskFormatOption = RiskFormat.JSONL,
-    listen: ListenOption = None,
+    listen: cli.ListenOption = None,
     create_keys: CreateKeysOption = False,
-    by: ByOption = None,
-    reason: ReasonOption = None,
+    by: cli.ByOption = None,
+    reason: cli.ReasonOption = None,
     take_over: TakeOverOption = None,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Publish an archive of counts, step after step.
 
@@ -264,7 +245,7 @@ def backfill(
     """
     from stream_app.embedded import RunOptions
 
-    settings = settings_of(config, {"listen": listen}).model_copy(update={"grace_seconds": None})
+    settings = cli.settings_of(config, {"listen": listen}).model_copy(update={"grace_seconds": None})
     options = RunOptions(
         output=output,
         input=archive,
@@ -282,13 +263,12 @@ def backfill(
 
 
 def _publish(settings: Settings, options: RunOptions, priors: Path | None) -> RunReport:
-    """Look through the archive, then run it; a progress bar for each."""
     from stream_app.embedded import check_unreleased, read_archive_steps
     from stream_app.watching.events import Observer, StepClosed
 
     archive = options.input
     assert archive is not None
-    with progress() as bar:
+    with cli.progress() as bar:
         size = archive.stat().st_size if archive.is_file() else 0
         task = bar.add_task("MB looked through", total=round(size / _MEGABYTE, 1))
         steps = read_archive_steps(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import ConfigOption, ListenOption, PriorsOption, say, settings_of
+from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
     from stream_app.analysis.served import RunReader, Source
@@ -28,9 +28,9 @@ def serve(
             "or an archive of messages (.jsonl); may be repeated."
         ),
     ],
-    priors: PriorsOption = None,
-    config: ConfigOption = None,
-    listen: ListenOption = None,
+    priors: cli.PriorsOption = None,
+    config: cli.ConfigOption = None,
+    listen: cli.ListenOption = None,
 ) -> None:
     """Open the page on a run, a plan or an archive.
 
@@ -52,7 +52,7 @@ def serve(
     from stream_app.setup.this_process import stop_on_signals
     from stream_app.watching.web import WebServer, listening_socket
 
-    own = settings_of(config, {"listen": listen})
+    own = cli.settings_of(config, {"listen": listen})
     opened = list(sources(runs, priors, config))
     tokens = [each.page_token for each in (own, *(each.settings for each in opened)) if each.page_token]
     given = tokens[0] if tokens else None
@@ -64,7 +64,7 @@ def serve(
         sites.append(site)
         readers += [] if reader is None else [reader]
         if source.missing is not None:
-            say(f"{name}: without single people: {source.missing}")
+            cli.say(f"{name}: without single people: {source.missing}")
     with ExitStack() as stack, stop_on_signals() as request:
         server = stack.enter_context(WebServer(listening_socket(own.listen or "127.0.0.1:0"), *sites))
         follower = Follower(readers)
@@ -72,10 +72,10 @@ def serve(
         stack.callback(follower.close)
         server.has_answers.wait(_ANSWER_SECONDS)
         if given is None:
-            say(f"Open {server.address}#token={token}")
-            say("The token in it shows people and takes plans; it ends with this command (Ctrl-C).")
+            cli.say(f"Open {server.address}#token={token}")
+            cli.say("The token in it shows people and takes plans; it ends with this command (Ctrl-C).")
         else:
-            say(f"Open {server.address}; people and plans need the page_token of the settings.")
+            cli.say(f"Open {server.address}; people and plans need the page_token of the settings.")
         while not request.is_set:
             select([request.wake], [], [])
 

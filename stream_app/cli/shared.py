@@ -9,11 +9,10 @@ import errno
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -23,7 +22,6 @@ from stream_app.setup.option_settings import OPTION_SETTINGS, NewPriors, Period
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
-    from rich.table import Table
     from rich.text import Text
 
     from accounting.exposure.crowd import CrowdAdversary
@@ -127,13 +125,7 @@ ReasonOption = Annotated[
 COUNT_FILES = "Counts: CSV (also .gz), Excel, JSON, JSON lines, GeoJSON or Parquet."
 
 
-class Channels(StrEnum):
-    """What several channels of a sensor are."""
-
-    SUM = "sum"
-    APART = "apart"
-
-
+Channels = Literal["sum", "apart"]
 NewPriorsOption = Annotated[
     NewPriors | None,
     typer.Option(
@@ -224,40 +216,62 @@ def stdout() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def say(sentence: str | Text) -> None:
-    """Print a sentence on stdout, however long: the terminal breaks it where it must."""
-    stdout().print(sentence, soft_wrap=True)
+def say(*sentences: str | Text, style: str | None = None) -> None:
+    """Print sentences on stdout, a line each, however long: the terminal breaks them where it must."""
+    for sentence in sentences:
+        stdout().print(sentence, soft_wrap=True, style=style)
 
 
-def new_table(**style: Any) -> Table:
-    """A table without lines between its cells, narrow enough for a terminal of 80 columns."""
+def remark(sentence: str) -> None:
+    """The same on stderr: what is no result."""
+    stderr().print(sentence, soft_wrap=True)
+
+
+def print_table(
+    rows: Iterable[Sequence[str | Text]],
+    words: Sequence[str],
+    numbers: Sequence[str] = (),
+    last: Sequence[str] = (),
+    broken: Sequence[str] = (),
+    console: Console | None = None,
+    **style: Any,
+) -> None:
+    """A table by its headings, narrow enough for a terminal of 80 columns.
+
+    ``words`` may be broken; ``numbers`` stand at the right and are never broken, nor is what comes ``last``;
+    after them numbers whose long headings may be ``broken``.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    return Table(box=SIMPLE_HEAD, pad_edge=False, **style)
-
-
-def add_numbers(table: Table, *headings: str) -> None:
-    """Columns of numbers: at the right, and never broken."""
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title_justify="left", **style)
+    for heading in words:
+        table.add_column(heading, overflow="fold", min_width=len(heading))
+    for heading in (*numbers, *last):
+        table.add_column(heading, justify="right" if heading in numbers else "left", no_wrap=True)
+    for heading in broken:
+        table.add_column(heading, justify="right", min_width=len("100 in 100"))
+    for row in rows:
+        table.add_row(*row)
+    (console or stdout()).print(table)
 
 
 def print_sensors(counts: CountTable, console: Console | None = None) -> None:
     """What was read of each sensor, the busiest of many: to be compared with what its owner knows."""
-    console = console or stdout()
     rows = sorted(counts.by_sensor(), key=lambda each: -each.people)
     form = "%Y-%m-%d" if counts.step_seconds % _DAY == 0 else "%Y-%m-%d %H:%M"
-    table = new_table()
-    table.add_column("Sensor")
-    add_numbers(table, "First", "Last", "Missing", "People", "Largest")
-    for row in rows[:_MOST_SENSORS]:
-        times = (f"{time:{form}}" for time in (row.first, row.last))
-        missing = f"{row.missing / (row.counted + row.missing):.1%}"
-        table.add_row(row.sensor, *times, missing, f"{row.people:,}", f"{row.largest:,}")
-    console.print(table)
+    shown = (
+        (
+            row.sensor,
+            *(f"{time:{form}}" for time in (row.first, row.last)),
+            f"{row.missing / (row.counted + row.missing):.1%}",
+            *(f"{number:,}" for number in (row.people, row.largest)),
+        )
+        for row in rows[:_MOST_SENSORS]
+    )
+    print_table(shown, ("Sensor",), ("First", "Last", "Missing", "People", "Largest"), console=console)
     if len(rows) > _MOST_SENSORS:
-        console.print(f"and {len(rows) - _MOST_SENSORS:,} less busy sensors")
+        (console or stdout()).print(f"and {len(rows) - _MOST_SENSORS:,} less busy sensors")
 
 
 def stderr() -> Console:

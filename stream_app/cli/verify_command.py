@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared import ConfigOption, JsonOption, print_json, say, settings_of
+from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
     from stream_app.analysis.checked_run import CheckedRun
@@ -18,11 +18,11 @@ def verify(
     run: Annotated[
         Path | None, typer.Argument(help="Output folder of a run, or `plans`; none on Kafka.")
     ] = None,
-    config: ConfigOption = None,
+    config: cli.ConfigOption = None,
     head: Annotated[
         str | None, typer.Option(help="Digest that a filed report names: must be in the record.")
     ] = None,
-    json: JsonOption = False,
+    json: cli.JsonOption = False,
 ) -> None:
     """Check that the record and the logs of a run are whole.
 
@@ -57,7 +57,7 @@ def verify(
         )
     changes = list(zip(checked.entries, changes_in(checked.entries), strict=True))
     if json:
-        print_json(
+        cli.print_json(
             {
                 "is_whole": not faults,
                 "faults": faults,
@@ -88,20 +88,20 @@ def verify(
         said = [(each, [change.words for change in own]) for each, own in changes if each.kind != "ended"]
         for each, words_of in [*said, *((each, [change_in_words(each) or ""]) for each in people)]:
             why = f": {each.reason}" if each.reason else ""
-            say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}")
+            cli.say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}")
             for line in words_of:
-                say(f"  {line}")
+                cli.say(f"  {line}")
         if run is not None and not are_plans:
             words = checked.in_words()
-            say(f"{words[:1].upper()}{words[1:]}.")
+            cli.say(f"{words[:1].upper()}{words[1:]}.")
             if checked.entries and last_description(checked.entries) is None:
-                say(f"It has no description: {UNDESCRIBED}.")
+                cli.say(f"It has no description: {UNDESCRIBED}.")
             for span in checked.priors():
-                say(f"{span[:1].upper()}{span[1:]}.")
+                cli.say(f"{span[:1].upper()}{span[1:]}.")
         if not faults:
-            say(f"The record is whole; its last entry is {checked.head}.")
+            cli.say(f"The record is whole; its last entry is {checked.head}.")
         for fault in faults:
-            say(f"Not whole: {fault}.")
+            cli.say(f"Not whole: {fault}.")
     if faults:
         raise SystemExit(1)
 
@@ -112,7 +112,7 @@ def _check_deployment(config: Path | None) -> tuple[CheckedRun, tuple[Entry, ...
     from stream_app.kafka.deployment.deployment import Deployment
     from stream_app.setup.run_folder.record import RecordDamagedError
 
-    settings = settings_of(config)
+    settings = cli.settings_of(config)
     if not settings.kafka.servers:
         raise typer.BadParameter("name the output folder of a run, or settings with kafka.servers")
     try:

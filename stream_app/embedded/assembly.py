@@ -516,6 +516,7 @@ def make_manifest(
             crowd["personas"] = True
     return {
         **fixed,
+        **({} if settings.offset is None else {"offset": settings.offset}),
         **({"windows": windows} if windows else {}),
         "first_slot": plan.first_slot,
         "people": population.everybody,

@@ -8,6 +8,7 @@ not declared: a count with decimals was scaled by something.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC
 from math import ceil
 from typing import Literal, Protocol
 
@@ -33,11 +34,11 @@ def bounded_days(settings: Settings, registry: SensorRegistry) -> Days | None:
     """
     if not registry.is_bounded:
         return None
-    days, whole = days_of(settings), settings.step_seconds
+    days, whole, origin = days_of(settings), settings.step_seconds, settings.origin.astimezone(UTC)
     if DAY % whole or not days.fill_days(min(_TWO_YEARS // whole, 2 * 8_784)):
         raise SettingsError(
             "with bounds over a day each step must lie within one date of the local clock",
-            f"steps of {whole} s from {settings.origin.isoformat()}, {settings.timezone or 'UTC'}",
+            f"steps of {whole} s from {origin.isoformat()}, {settings.timezone or 'UTC'}",
             "set origin to a local midnight and step_seconds to a part of a day, or leave "
             "most_counts_per_day and most_sensors_per_day out of the sensors file",
         )

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_serializer, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
@@ -141,7 +141,7 @@ class Settings(BaseSettings):
     step_seconds: int = Field(default=3600, ge=1)
     """length of a step"""
     origin: datetime = datetime(1970, 1, 1, tzinfo=UTC)
-    """start of step 0, with time zone or as unix seconds"""
+    """start of step 0, with its offset or as unix seconds; times are shown by that offset, or in timezone"""
     first_slot: int = Field(default=0, ge=0)
     """slot of step 0 in the cycle of the priors"""
     timezone: str | None = None
@@ -278,6 +278,10 @@ class Settings(BaseSettings):
             raise ValueError("must have a time zone; write 2026-01-01T00:00:00Z")
         if origin.microsecond:
             raise ValueError("must be a whole second")
+        return origin
+
+    @field_serializer("origin")
+    def _origin_in_utc(self, origin: datetime) -> datetime:
         return origin.astimezone(UTC)
 
     @model_validator(mode="after")
@@ -412,6 +416,16 @@ class Settings(BaseSettings):
     def origin_seconds(self) -> int:
         """Start of step 0 in unix seconds."""
         return int(self.origin.timestamp())
+
+    @property
+    def offset(self) -> str | None:
+        """How far the clock of ``origin`` is ahead of UTC: "+01:00"; None with a time zone, and for UTC."""
+        return self.origin.isoformat()[-6:] if self.timezone is None and self.origin.utcoffset() else None
+
+    @property
+    def clock(self) -> str | None:
+        """The time zone that times are shown in, or the offset; None for UTC."""
+        return self.timezone or self.offset
 
     def calendar(self, first_slot: int) -> Calendar | None:
         """What slots follow, counted from ``first_slot`` at step 0; None where they just count on."""

@@ -136,7 +136,6 @@ def hindsight(
 
 
 def _mean(each: Sequence[Hindsight]) -> Hindsight | None:
-    """The mean of several chains' ceilings, named by the highest; None where there is none."""
     if not each:
         return None
     count = len(each)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
@@ -17,13 +17,24 @@ from stream_app.watching.wording import (
     ATTACK,
     DISTANCE,
     LEVELS,
-    attack_in_words,
     ceiling_in_words,
     in_a_hundred,
     level_rows,
     not_reached_in_words,
     sentence_case,
 )
+
+
+class Part(NamedTuple):
+    """A section of a page: paragraphs, then facts, a table by its headings and rows, and notes below it."""
+
+    heading: str
+    paragraphs: Sequence[str] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    notes: Sequence[str] = ()
+
 
 _LONGEST_FIGURE = 28  # characters; a column with more holds sentences
 
@@ -38,7 +49,6 @@ def templates_of(package: str) -> Environment:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     found.filters |= {
-        "attack": attack_in_words,
         "ceiling": ceiling_in_words,
         "chance": in_a_hundred,
         "count": lambda number: f"{number:,}",

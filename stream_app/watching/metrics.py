@@ -354,7 +354,6 @@ class EngineMetrics(Observer):
         self.meters.show_each("sensor_information_bits", dict.fromkeys(self._sensors, 0.0))
 
     def _forget_errors(self) -> None:
-        """Before the first step."""
         self.meters.show_each("published_error_expected", dict.fromkeys(self._sensors, 0.0))
 
     def started(self, event: RunStarted) -> None:

@@ -79,7 +79,6 @@ def panel_note(event: PanelChecked) -> str | None:
 
 
 def _radius(nats: float) -> str:
-    """How far from the prior a ceiling holds: rounded down."""
     return significant(nats, 3, DOWN)
 
 

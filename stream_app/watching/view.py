@@ -221,7 +221,7 @@ class About:
     def of(cls, settings: Settings) -> About:
         """That of a deployment's settings."""
         check, limit = settings.priors_check, settings.release.budget.limit
-        times = StepTimes(settings.origin_seconds, settings.step_seconds, settings.timezone)
+        times = StepTimes(settings.origin_seconds, settings.step_seconds, settings.clock)
         is_refuted = check is not None and check.is_too_low
         condition = ceiling_condition(check, settings.draws)
         return cls(condition, times, limit, is_refuted, settings.asked_in_all)
@@ -409,7 +409,6 @@ class View:
         return _with_sentence(figure, self._where(scope, at))
 
     def _where(self, scope: str, at: Moment) -> str:
-        """Over what, in words."""
         times, people = self.about.times, f"{at.people:,} people"
         span = times.span(self.first_step or 0, self.last.step if self.last else at.step)
         asked = "" if self.about.question is None else f" ({self.about.question})"

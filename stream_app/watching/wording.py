@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from math import ceil, floor, inf, isfinite, log, log10
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import BudgetReason
 from accounting.ledgers import DpStatement, ZcdpSpend
 from accounting.ledgers.units import Unit, UnitStatement
-from stream_app.wire import Attack, DecisionReason, OverLimitCounts, RiskSummary
+from models.calendar import zone_of
+from stream_app.wire import DecisionReason, OverLimitCounts, RiskSummary
 
 HABITS_DECIDE = 0.8
 """The median guess without any count above which a warning is due."""
@@ -103,7 +103,6 @@ def _rounded(value: Decimal, decimals: int, to: str) -> Decimal:
 
 
 def _one_digit(value: Decimal, to: str) -> Decimal:
-    """With one significant digit."""
     return _rounded(value, -value.adjusted(), to)
 
 
@@ -113,7 +112,6 @@ def sentence_case(words: str) -> str:
 
 
 def _plain(value: Decimal) -> str:
-    """Without zeros at the end."""
     return f"{value.normalize():f}"
 
 
@@ -178,13 +176,8 @@ def why_no_epsilon(spend: ZcdpSpend | DpStatement, delta: float) -> str:
     )
 
 
-def attack_in_words(attack: Attack | None) -> str:
-    """A mean attack with its interval: "53 in 100 (51 to 55)"."""
-    return "not measured" if attack is None else in_interval(attack.success, attack.low, attack.high)
-
-
 def in_interval(mean: float, low: float, high: float) -> str:
-    """The same of any mean; its interval is never shown narrower than it is."""
+    """A mean with its interval, never shown narrower than it is: "53 in 100 (51 to 55)"."""
     ends = (in_a_hundred(end, to).removesuffix(" in 100") for end, to in ((low, DOWN), (high, UP)))
     return f"{in_a_hundred(mean)} ({' to '.join(ends)})"
 
@@ -203,22 +196,22 @@ def change_in_words(difference: float) -> str:
 
 
 class StepTimes(NamedTuple):
-    """When steps begin, by the clock of the deployment's time zone; UTC where it has none.
+    """When steps begin, by the deployment's ``clock``: its time zone, or its origin's offset; else UTC.
 
     Without an origin steps have numbers only.
     """
 
     origin_seconds: int
     step_seconds: int
-    timezone: str | None = None
+    clock: str | None = None
 
     def when(self, step: int) -> str:
         """When a step begins: "2026-03-02 17:00 CET (step 17)", or its number where no origin is set."""
         if self.origin_seconds == 0:
             return f"step {step:,}"
-        zone = UTC if self.timezone is None else ZoneInfo(self.timezone)
+        seconds = self.origin_seconds + step * self.step_seconds
         try:
-            begin = datetime.fromtimestamp(self.origin_seconds + step * self.step_seconds, zone)
+            begin = datetime.fromtimestamp(seconds, zone_of(self.clock))
         except (ValueError, OverflowError, OSError):  # beyond the calendar
             return f"step {step:,}"
         name = f"{begin:%Z}"  # zones without letters of their own have an offset: +03

@@ -16,7 +16,7 @@ from stream_app.embedded import RunOptions, run
 from stream_app.setup.given_priors import population_of
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.web import StatusBoard, serve
-from stream_app.watching.wording import ATTACK, DISTANCE, attack_in_words, epsilon_in_words
+from stream_app.watching.wording import ATTACK, DISTANCE, epsilon_in_words, in_interval
 from stream_app.wire.messages import Activation, Attack, Reading
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
 from tests.watching.services import get, program
@@ -190,7 +190,7 @@ def test_figures_on_the_page_are_those_of_the_metrics(watched: WatchedPage, engi
     assert [f"{int(float(count)):,}" for _, count in counted] == shown
     ends = [engine.metric(f"tallyguard_attack_mean{end}") for end in ("", "_low", "_high")]
     measured = Attack(success=ends[0], low=ends[1], high=ends[2], confidence=0.95, parts=())
-    assert watched.text("#mean-attack") == attack_in_words(measured)
+    assert watched.text("#mean-attack") == in_interval(measured.success, measured.low, measured.high)
     assert ends[1] <= ends[0] <= ends[2]  # from below it may be what habits alone give
 
 

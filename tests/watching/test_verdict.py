@@ -212,7 +212,7 @@ def test_without_weasyprint_or_pango_it_says_what_to_install(
 
     monkeypatch.setattr(write, "import_module", fail)
     with pytest.raises(OutputError, match="libpangoft2") as error:
-        write.check_can_print()
+        write.weasyprint()
     assert "\n" not in str(error.value)
     with pytest.raises(SystemExit):
         command(["report", str(tmp_path), "--pdf", str(tmp_path / "report.pdf")], monkeypatch)

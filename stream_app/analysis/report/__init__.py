@@ -6,11 +6,11 @@
 from stream_app.analysis.report.dpia import Asked
 from stream_app.analysis.report.lowering import Priors, load_priors
 from stream_app.analysis.report.write import (
-    check_can_print,
     is_pdf,
     make_annex,
     make_report,
     save_report,
+    weasyprint,
     write_report,
 )
 from stream_app.analysis.run_log import RunLog, read_run

@@ -6,7 +6,7 @@ in. What tallyguard does not measure is left open there, in words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from models.text import parse_toml
 from stream_app.analysis.report import sections
 from stream_app.analysis.run_log import RunLog
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
+from stream_app.watching.html_pages import Part
 from stream_app.watching.prior_notes import check_note
 from stream_app.watching.wording import duration, sentence_case
 
@@ -26,16 +27,6 @@ class Asked(NamedTuple):
     purpose: str | None = None
     decides: str | None = None
     review: str | None = None
-
-
-class AnnexPart(NamedTuple):
-    """A section of the annex: paragraphs, then facts, then a table by its headings and rows."""
-
-    heading: str
-    paragraphs: Sequence[str]
-    facts: Sequence[tuple[str, str]]
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 def texts() -> Mapping[str, Any]:
@@ -60,7 +51,7 @@ def annex_of(log: RunLog, asked: Asked, *, is_public: bool) -> dict[str, Any]:
     }
 
 
-def _part(part: Mapping[str, Any], known: Mapping[str, str], log: RunLog) -> AnnexPart:
+def _part(part: Mapping[str, Any], known: Mapping[str, str], log: RunLog) -> Part:
     paragraphs = [*part.get("paragraphs", ()), *([part["open"]] if "open" in part else [])]
     paragraphs = [each.format_map(known) for each in paragraphs]
     if part.get("lines") == "over":
@@ -72,11 +63,10 @@ def _part(part: Mapping[str, Any], known: Mapping[str, str], log: RunLog) -> Ann
     }
     head, rows = tables[part.get("table")] if log.summaries or part.get("table") != "exposed" else ((), ())
     facts = [(name, text.format_map(known)) for name, text in part.get("facts", ())]
-    return AnnexPart(part["heading"].format_map(known), paragraphs, facts, head, rows)
+    return Part(part["heading"].format_map(known), paragraphs, facts, head, rows)
 
 
 def _known(log: RunLog, asked: Asked, not_stated: str, *, is_public: bool) -> dict[str, str]:
-    """Every word in braces."""
     facts, last = log.settings, max(0, log.checked.released - 1)
     network = facts.get("network") or {}
     removed = network.get("removed", ())
@@ -119,7 +109,6 @@ def _known(log: RunLog, asked: Asked, not_stated: str, *, is_public: bool) -> di
 
 
 def _risks(log: RunLog) -> Iterator[tuple[str, str]]:
-    """The figures of the view, as sentences."""
     if not log.summaries:
         return
     for each in log.view.group("headline"):
@@ -130,7 +119,6 @@ def _risks(log: RunLog) -> Iterator[tuple[str, str]]:
 
 
 def _released(log: RunLog) -> str:
-    """How counts were released, and how often."""
     total = sum(log.releases.values())
     how = ", ".join(f"{name} {count:,} times" for name, count in sorted(log.releases.items()))
     what = "For each sensor and step a count, exact (raw) or with noise, or nothing (suppressed)"

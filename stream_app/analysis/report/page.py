@@ -6,23 +6,19 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from math import ceil, floor, log10
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jinja2 import Environment
 
 from models.priors import Question
 from stream_app.analysis.alternatives import EXPLAINED, VariedRisks
-from stream_app.analysis.audit_file import AuditedPerson
-from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report import sections
-from stream_app.analysis.report.dpia import Asked, annex_of, texts
-from stream_app.analysis.report.lowering import Lowering
+from stream_app.analysis.report.dpia import texts
 from stream_app.analysis.run_log import RunLog
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
 from stream_app.watching.glossary import explained
-from stream_app.watching.hindsight import SHARED_NOISE, Hindsight
+from stream_app.watching.hindsight import SHARED_NOISE
 from stream_app.watching.html_pages import rendered, templates_of
-from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.wording import confidence_in_words
 
 # Figures as inline SVG: lines differ by colour, dash and label; axes with units; readable in print.
@@ -103,7 +99,6 @@ def axis(most: float) -> tuple[float, list[float]]:
 
 
 def _apart(heights: list[float], distance: float = 16.0) -> list[float]:
-    """Heights of the names, moved so that none covers another."""
     order = sorted(range(len(heights)), key=heights.__getitem__)
     moved = list(heights)
     for above, below in pairwise(order):
@@ -140,7 +135,7 @@ def added_chart(log: RunLog) -> Chart:
 @cache
 def _templates() -> Environment:
     found = templates_of("stream_app.analysis.report")
-    found.filters["confidence"] = confidence_in_words
+    found.filters |= {"confidence": confidence_in_words, "varied_in_words": VariedRisks.in_words}
     functions = (means_chart, added_chart, verdict_of, verdict_in_words, explained, texts)
     found.globals |= {each.__name__: each for each in functions}
     found.globals |= {
@@ -153,37 +148,6 @@ def _templates() -> Environment:
     return found
 
 
-def run_report(
-    log: RunLog,
-    made: str,
-    lower: Lowering | None = None,
-    later: Sequence[Hindsight | None] | None = None,
-    varied: Sequence[VariedRisks] = (),
-    crowd: PlannedCrowd | None = None,
-    *,
-    is_public: bool = False,
-) -> str:
-    """The report of a run; ``made`` says when and with which version, ``lower`` what would lower the risk.
-
-    ``later`` are the exposed people's worst moments in hindsight; None where the priors are not at hand.
-    ``varied`` is what other habits make of the same releases, ``crowd`` their ceilings against an adversary
-    who does not know where the others are, where that was asked. ``is_public`` is without persons, names,
-    reasons and errors.
-    """
-    name = "run.html.j2" if log.summaries else "without_people.html.j2"
-    rows = [each.in_words() for each in varied]
-    given = {"lower": lower, "later": later, "varied": varied, "varied_rows": rows, "crowd": crowd}
-    return rendered(_templates(), name, log=log, made=made, is_public=is_public, **given)
-
-
-def dpia_report(log: RunLog, made: str, asked: Asked, *, is_public: bool) -> str:
-    """The annex of a data protection impact assessment."""
-    annex = annex_of(log, asked, is_public=is_public)
-    return rendered(_templates(), "dpia.html.j2", log=log, made=made, annex=annex)
-
-
-def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:
-    """The report of ``tallyguard audit --json``; people are numbered, most exposed first, never named."""
-    ranked = sorted(audits, key=lambda audit: -audit.certified)
-    condition = ceiling_condition(None)
-    return rendered(_templates(), "audit.html.j2", ranked=ranked, made=made, condition=condition)
+def page(template: str, **given: Any) -> str:
+    """A page of the report; ``made`` says when it was made and with which version."""
+    return rendered(_templates(), f"{template}.html.j2", **given)

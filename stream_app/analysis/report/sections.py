@@ -214,7 +214,6 @@ def setting_rows(log: RunLog, *, says_why: bool = True) -> Rows:
 
 
 def _excluded_in_words(log: RunLog, rows: Sequence[Exclusion], *, says_why: bool) -> str:
-    """Which devices were declared not to be counted, when and why."""
     said = [
         f"{row.sensor} from {log.when(row.first)} "
         f"{'on' if row.until is None else f'until {log.when(row.until)}'}"

@@ -15,18 +15,15 @@ from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.alternatives import VariedRisks
 from stream_app.analysis.audit_file import read_audit
 from stream_app.analysis.crowd import PlannedCrowd
-from stream_app.analysis.report.dpia import Asked
+from stream_app.analysis.report.dpia import Asked, annex_of
 from stream_app.analysis.report.lowering import Priors, lowering
-from stream_app.analysis.report.page import audit_report, dpia_report, run_report
+from stream_app.analysis.report.page import page
 from stream_app.analysis.report.sections import exposed_in_hindsight
 from stream_app.analysis.run_log import RunLog, read_run
 from stream_app.exceptions import OutputError
 from stream_app.setup.this_process import only_errors_of, own_version
+from stream_app.watching.prior_notes import ceiling_condition
 
-# The report as a PDF to file: the same page, set by WeasyPrint, which needs Pango from the system.
-
-SUFFIX = ".pdf"
-_MOST_EXPOSED = 10
 _ARCHIVAL = "pdf/a-3u"  # fonts embedded, text that can be searched: what archives ask for
 _REMEDY = (
     "pip install 'tallyguard[pdf]', and Pango (on Debian: apt install libpango-1.0-0 libpangoft2-1.0-0 "
@@ -34,25 +31,20 @@ _REMEDY = (
 )
 
 
-def check_can_print() -> None:
-    """:class:`OutputError` that says what to install where WeasyPrint or Pango is missing."""
-    _weasyprint()
-
-
-def pdf_of(html: str) -> bytes:
-    """The page as a PDF; nothing is loaded from anywhere."""
-    weasyprint = _weasyprint()
-    only_errors_of("weasyprint")  # it warns of styles that are for screens
-    document: bytes = weasyprint.HTML(string=html).write_pdf(pdf_variant=_ARCHIVAL)
-    return document
-
-
-def _weasyprint() -> Any:
+def weasyprint() -> Any:
+    """What sets the page as a PDF; :class:`OutputError` that says what to install where it is missing."""
     try:
         return import_module("weasyprint")
     except (ImportError, OSError) as error:  # OSError: the package is there, Pango is not
         found = " ".join(str(error).split())[:200]
         raise OutputError("a PDF needs WeasyPrint and Pango", found, _REMEDY) from error
+
+
+def pdf_of(html: str) -> bytes:
+    """The page as a PDF; nothing is loaded from anywhere."""
+    only_errors_of("weasyprint")  # it warns of styles that are for screens
+    document: bytes = weasyprint().HTML(string=html).write_pdf(pdf_variant=_ARCHIVAL)
+    return document
 
 
 def write_report(
@@ -70,19 +62,18 @@ def make_annex(
     source: Path, asked: Asked, *, is_public: bool, now: datetime | None = None, designs: Designs = NO_DESIGNS
 ) -> str:
     """The annex of a data protection impact assessment about a run's folder, as HTML."""
-    log = _read(source, _MOST_EXPOSED, designs, is_public=is_public)
-    return dpia_report(log, _made(source, now, log, is_public=is_public), asked, is_public=is_public)
+    log = _read(source, 10, designs, is_public=is_public)
+    annex = annex_of(log, asked, is_public=is_public)
+    return page("dpia", made=_made(source, now, log, is_public=is_public), log=log, annex=annex)
 
 
 def _read(source: Path, most_exposed: int, designs: Designs, *, is_public: bool) -> RunLog:
     """The run's records; for the public without persons, and without what is for the officer alone."""
-    if is_public:
-        return replace(read_run(source, 0, designs), beyond=None)
-    return read_run(source, most_exposed, designs)
+    log = read_run(source, 0 if is_public else most_exposed, designs)
+    return replace(log, beyond=None) if is_public else log
 
 
 def _made(source: Path, now: datetime | None, log: RunLog | None = None, *, is_public: bool = False) -> str:
-    """When the report was made, with which version, and of what."""
     moment, folder = now or datetime.now(UTC), source.resolve()
     made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {own_version()} from "
     if log is None:
@@ -102,7 +93,7 @@ def make_report(
     *,
     is_public: bool = False,
 ) -> str:
-    """The report of a run's folder or of an audit's JSON, as HTML.
+    """The report of a run's folder or of an audit's JSON, as HTML; of an audit people are never named.
 
     With the run's ``priors`` it says how the most exposed people's moments stand in hindsight, which sensors
     revealed most about them, and what less would do. ``designs`` of noise are those that the log may name
@@ -111,24 +102,33 @@ def make_report(
     report has the same figures and nobody in it. :class:`OutputError` where ``source`` is neither.
     """
     if not source.is_dir():
-        return audit_report(read_audit(source), _made(source, now))
+        ranked = sorted(read_audit(source), key=lambda audit: -audit.certified)
+        return page("audit", made=_made(source, now), ranked=ranked, condition=ceiling_condition(None))
     log = _read(source, most_exposed, designs, is_public=is_public)
-    made = _made(source, now, log, is_public=is_public)
-    if priors is None or is_public:  # what the priors add is about the most exposed people
-        return run_report(log, made, varied=varied, crowd=crowd, is_public=is_public)
-    steps = read_decisions(source / "decisions.jsonl", priors.registry)
-    later = exposed_in_hindsight(log, priors, steps)
-    return run_report(log, made, lowering(log, priors, steps), later, varied, crowd)
+    lower = later = None
+    if priors is not None and not is_public:  # what the priors add is about the most exposed people
+        steps = read_decisions(source / "decisions.jsonl", priors.registry)
+        later, lower = exposed_in_hindsight(log, priors, steps), lowering(log, priors, steps)
+    return page(
+        "run" if log.summaries else "without_people",
+        made=_made(source, now, log, is_public=is_public),
+        log=log,
+        is_public=is_public,
+        lower=lower,
+        later=later,
+        varied=varied,
+        crowd=crowd,
+    )
 
 
 def save_report(html: str, output: Path) -> int:
     """Write the page, as a PDF where the file's name ends so; returns its size in bytes."""
-    page = pdf_of(html) if is_pdf(output) else html.encode()
+    made = pdf_of(html) if is_pdf(output) else html.encode()
     with private_file(output) as file:  # it names the most exposed people by pseudonym
-        file.write(page)
-    return len(page)
+        file.write(made)
+    return len(made)
 
 
 def is_pdf(output: Path) -> bool:
     """Whether this file is to be a PDF."""
-    return output.suffix.lower() == SUFFIX
+    return output.suffix.lower() == ".pdf"

@@ -47,7 +47,7 @@ ACCEPTABLE = DECIDED | SHARPENED | PEOPLE | {NETWORK, "sensors"}
 """What an operator may change while a deployment lives, with --accept-changes."""
 
 
-REPORTED = frozenset({"delta", "counted_again"})
+REPORTED = frozenset({"delta", "counted_again", "offset"})
 """What is recorded for readers only: no account depends on it, so it may change without --accept-changes."""
 
 
@@ -278,6 +278,7 @@ def weakened(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
         "delta": lambda was, now: was is None or (now is not None and now <= was),
         "counted_again": _counts_no_less,
         NETWORK: _reveals_no_more_anywhere,
+        "offset": lambda was, now: True,  # by which clock times are shown
         "sensors": lambda was, now: True,  # the network says what of them changed
         **dict.fromkeys(PEOPLE, lambda was, now: True),  # who asks for the reason is people_record
         **dict.fromkeys(SHARPENED, lambda was, now: True),  # every ceiling is one, however it is computed

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from accounting.ledgers import PrivacyAccount
-from models.calendar import Calendar, Days
+from models.calendar import Calendar, Days, zone_of
 from models.mechanisms import Designs, parse
 from models.prior_files import load_population
 from models.priors import PLACE, Population, Question
@@ -72,6 +72,11 @@ def _time(text: str) -> str:
     return text
 
 
+def _offset(text: str | None) -> str | None:
+    zone_of(text if text is None or text[:1] in "+-" else f"+{text}")
+    return text
+
+
 def _date(text: str) -> str:
     return date.fromisoformat(text).isoformat()
 
@@ -119,6 +124,7 @@ class _Recorded(_Part):
     release: _RecordedRelease = _RecordedRelease()
     first_slot: Annotated[int, Field(ge=0)] = 0
     timezone: str | None = None
+    offset: Annotated[str | None, AfterValidator(_offset)] = None
     holidays: list[Annotated[str, AfterValidator(_date)]] = []
     question: str = PLACE
     also_asked: list[str] = []
@@ -238,6 +244,8 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
             )
     recorded = {name: FORMS[name](value) if name in FORMS else value for name, value in stored.items()}
     recorded["questions"] = {**given.questions, **recorded["questions"]}
+    if "offset" in run:  # the clock that times are shown by
+        recorded["origin"] = recorded["origin"].astimezone(zone_of(run["offset"]))
     known = priors_check_of(run)
     if given.priors_check is None:  # else what was found out since
         recorded["priors_check"] = known

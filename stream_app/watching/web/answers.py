@@ -19,7 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from models.exceptions import TallyguardError
 from stream_app.setup.settings import Settings
-from stream_app.watching.html_pages import rendered, templates_of
+from stream_app.watching.html_pages import Part, rendered, templates_of
 from stream_app.watching.metrics import HiddenLine
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.view import (
@@ -30,8 +30,10 @@ from stream_app.watching.view import (
     QuestionFigures,
     error_in_words,
 )
-from stream_app.watching.web.status import AT_MOST, PeopleBoard, ReleaseLine, Status, StatusBoard, StepLine
+from stream_app.watching.web.status import AT_MOST, PeopleBoard, ReleaseLine, Status, StatusBoard
 from stream_app.watching.wording import (
+    ATTACK,
+    DISTANCE,
     DOWN,
     EXACT,
     LEVELS,
@@ -40,6 +42,7 @@ from stream_app.watching.wording import (
     in_a_hundred,
     level_rows,
     not_reached_in_words,
+    sentence_case,
     significant,
 )
 from stream_app.wire import RiskSummary
@@ -80,7 +83,6 @@ def state_json(
 
 
 def _release(line: ReleaseLine) -> dict[str, Any]:
-    """What the public saw of a sensor, and by how much that is off."""
     return {**vars(line), "off": _off(line.error, line.value)}
 
 
@@ -94,7 +96,6 @@ def _summary(summary: RiskSummary | None) -> dict[str, Any] | None:
 
 
 def _levels(summary: RiskSummary | None) -> dict[str, Any] | None:
-    """How many people are at or above each level, as a table; beside the ceiling that in the crowd."""
     if summary is None:
         return None
     head, rows = list(LEVELS), [list(row) for row in level_rows(summary)]
@@ -130,14 +131,13 @@ def _text(document: dict[str, Any]) -> str:
 
 
 def _about(settings: Settings | None) -> dict[str, Any] | None:
-    """What the figures refer to."""
     if settings is None:
         return None
     return {
         "deployment": settings.deployment,
         "step_seconds": settings.step_seconds,
         "origin_seconds": settings.origin_seconds,
-        "timezone": settings.timezone,
+        "timezone": settings.clock,
         "horizon": settings.horizon,
         "mistakes": settings.mistakes,
         "question": settings.asked(settings.question).asks(settings.horizon, settings.mistakes),
@@ -177,63 +177,80 @@ def render(status: Status, about: Settings | None = None) -> str:
     Steps are shown by their time where ``about`` knows the deployment's origin, else by number.
     """
     refers_to = About.of(about) if about else ABOUT_NOTHING
-    when, condition = refers_to.times.when, refers_to.condition
-    summary = status.summary
-    return rendered(
-        _templates(),
-        "plain.html.j2",
-        status=status,
-        when=when,
-        condition=condition,
-        shares=[] if summary is None else _shares(summary),
-        spread=[] if summary is None else _spread(summary, condition),
-        crowd_rows=[] if summary is None else list(_crowd_rows(summary)),
-        hidden_rows=list(_hidden_rows(status.hidden)),
-        history_rows=[_history_row(line, when) for line in reversed(status.history[-PLAIN_HISTORY:])],
-    )
+    parts = _plain_parts(status, refers_to)
+    return rendered(_templates(), "plain.html.j2", status=status, condition=refers_to.condition, parts=parts)
 
 
-def _shares(summary: RiskSummary) -> list[str]:
-    return [f"{float(quantile) * 100:g} % of people at or below" for quantile in summary.risk]
+def _plain_parts(status: Status, about: About) -> Iterator[Part]:
+    summary, when = status.summary if status.people else None, about.times.when
+    if summary is not None:
+        at = when(summary.step)
+        means = [each for each in status.figures if each.name.startswith("last.")]
+        yield Part(
+            f"Guess, attack and ceiling, after {at}",
+            head=[f"Mean {each.label.lower()}" for each in means],
+            rows=[[each.shown for each in means]],
+            notes=[f"Attack: {ATTACK} {DISTANCE}"],
+        )
+        unrefined = not_reached_in_words(summary.not_reached)
+        notes = [f"Note: {unrefined}."] if unrefined else ()
+        yield Part(f"How many people are at risk, after {at}", **(_levels(summary) or {}), notes=notes)
+        if asked := _questions(status.questions):
+            yield Part("Each question", head=asked["head"], rows=asked["rows"], notes=[asked["note"]])
+        yield Part(
+            "Distribution of the risk",
+            head=["", *(f"{float(part) * 100:g} % of people at or below" for part in summary.risk)],
+            rows=[
+                (f"Ceiling, {about.condition}", *map(ceiling_in_words, summary.risk.values())),
+                ("Guess", *map(in_a_hundred, summary.baseline.values())),
+                ("Added risk, at most", *map(ceiling_in_words, summary.added.values())),
+            ],
+        )
+    crowd = None if summary is None else summary.crowd
+    if status.crowd:
+        unrefined = not_reached_in_words(crowd.not_reached) if crowd else None
+        means_of = (crowd.mean_risk, summary.mean_risk, crowd.mean_added) if crowd and summary else ()
+        yield Part(
+            "Ceilings against an adversary who does not know where the others are",
+            [f"{sentence_case(status.crowd)}."],
+            head=("Mean ceiling", "Mean ceiling if they are known", "Mean added risk, at most"),
+            rows=[[*map(ceiling_in_words, means_of)]] if means_of else (),
+            notes=[f"Note: {unrefined}."] if unrefined else (),
+        )
+    if crowd and (known := _least_hidden(status.hidden)):
+        some = f" The {len(known)} of {len(status.hidden):,} sensors where it hides least."
+        said = (
+            "Noise, in people, that would hide as much: in the hour of the day in which the crowd hides "
+            f"least, and in the one in which it hides most.{some if len(known) < len(status.hidden) else ''}"
+        )
+        yield Part("How much the crowd hides", [said], head=("Sensor", "Least", "Most"), rows=known)
+    if status.history and status.people:
+        yield Part(
+            "The last steps",
+            head=("Step", "Counts published", "Suppressed", "Mean guess", "Mean attack", "Mean ceiling"),
+            rows=[
+                (
+                    *(when(line.step), str(line.published), str(line.suppressed)),
+                    in_a_hundred(line.mean_baseline),
+                    "not measured" if line.attack is None else in_a_hundred(line.attack[0]),
+                    ceiling_in_words(line.mean_risk),
+                )
+                for line in reversed(status.history[-PLAIN_HISTORY:])
+            ],
+        )
+    if status.spent:
+        yield Part("Differential privacy spent", head=("Sensors", "Epsilon"), rows=status.spent_rows)
 
 
-def _spread(summary: RiskSummary, condition: str) -> list[tuple[str, ...]]:
-    return [
-        (f"Ceiling, {condition}", *map(ceiling_in_words, summary.risk.values())),
-        ("Guess", *map(in_a_hundred, summary.baseline.values())),
-        ("Added risk, at most", *map(ceiling_in_words, summary.added.values())),
-    ]
-
-
-def _crowd_rows(summary: RiskSummary) -> Iterator[tuple[str, ...]]:
-    """People at or above each level by both ceilings."""
-    for level, count in summary.crowd.at_risk.items() if summary.crowd else ():
-        known = summary.at_risk.get(level, 0)
-        yield f"{in_a_hundred(float(level), EXACT)} or more", f"{count:,}", f"{known:,}"
-
-
-def _hidden_rows(lines: Sequence[HiddenLine]) -> Iterator[tuple[str, ...]]:
-    """What the crowd hides by sensor, at its least and its most over the hours so far.
-
-    Of very many sensors those where it hides least.
-    """
+def _least_hidden(lines: Sequence[HiddenLine]) -> list[tuple[str, ...]]:
+    """What the crowd hides by sensor, at its least and its most; of very many those where it hides least."""
     known = {line.sensor: [sigma for sigma in line.sigmas if sigma is not None] for line in lines}
     if len(known) > PLAIN_SENSORS:
         known = dict(sorted(known.items(), key=lambda each: min(each[1]))[:PLAIN_SENSORS])
-    for sensor, sigmas in known.items():
-        ends = min(sigmas), max(sigmas)
-        yield sensor, *(significant(end, 2, DOWN) if end else "nobody" for end in ends)
-
-
-def _history_row(line: StepLine, when: Callable[[int], str]) -> tuple[str, ...]:
-    return (
-        when(line.step),
-        str(line.published),
-        str(line.suppressed),
-        in_a_hundred(line.mean_baseline),
-        "not measured" if line.attack is None else in_a_hundred(line.attack[0]),
-        ceiling_in_words(line.mean_risk),
-    )
+    return [
+        (sensor, *(significant(end, 2, DOWN) if end else "nobody" for end in (min(sigmas), max(sigmas))))
+        for sensor, sigmas in known.items()
+    ]
 
 
 _JSON = "application/json"
@@ -352,7 +369,6 @@ def respond(
 
 
 def _policy(site: Site) -> str:
-    """What the page may load: what this server has, and pictures of streets from where the settings say."""
     tiles = urlsplit(site.about.map_tiles) if site.about is not None and site.about.map_tiles else None
     if tiles is None or not tiles.netloc:
         return _LIVE
@@ -364,7 +380,6 @@ def _indices(text: str) -> list[int]:
 
 
 def _step(text: str, board: StatusBoard) -> WebAnswer:
-    """One past step as the public saw it."""
     found = board.past(int(text)) if text.isdecimal() and len(text) < 12 else None
     if found is None:
         return _as_json(HTTPStatus.NOT_FOUND, {"error": "this step is not kept here"})
@@ -411,7 +426,6 @@ def _public(path: str, site: Site, verdict: Mapping[str, Any] | None) -> WebAnsw
 
 
 def _verdict(answer: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The answer; that there is none where records cannot be read."""
     try:
         return answer()
     except (TallyguardError, OSError) as error:
@@ -459,7 +473,6 @@ def _runbook(name: str) -> WebAnswer:
 
 
 def _planned(path: str, query: Mapping[str, str], planner: Planner | None, body: bytes) -> WebAnswer:
-    """What a plan would do, or that it was taken."""
     if planner is None:
         return _as_json(HTTPStatus.FORBIDDEN, {"error": "what-if needs the run's priors"})
     try:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from models.calendar import zone_of
 from models.mechanisms import public_error
 from models.releases import SensorRelease
 from stream_app.setup.settings import Settings
@@ -37,7 +37,7 @@ class PastSteps:
 
     def __init__(self, about: Settings | None) -> None:
         self._about = about
-        self._zone = UTC if about is None or about.timezone is None else ZoneInfo(about.timezone)
+        self._zone = zone_of(None if about is None else about.clock)
         self._steps: OrderedDict[int, PastStep] = OrderedDict()
         self._releases = 0
         self._rows: dict[str, int] = {}

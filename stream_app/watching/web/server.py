@@ -284,7 +284,6 @@ def _reset(transport: asyncio.Transport) -> None:
 
 
 def _raw_answer(status: HTTPStatus) -> bytes:
-    """An answer in bytes, for a client that has sent no request."""
     answer = refusal(status)
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {answer.content_type}\r\n"
@@ -366,8 +365,6 @@ class WebServer:
 
 
 class _Requests:
-    """Handles the requests of all clients."""
-
     def __init__(self, sites: Sequence[Site], closing: asyncio.Event) -> None:
         self._first = sites[0]
         self._named = {site.name: site for site in sites if site.name}
@@ -375,6 +372,7 @@ class _Requests:
         self._work = ThreadPoolExecutor(1, thread_name_prefix="web-work")
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="web-answer")
         self._planning = ThreadPoolExecutor(1, thread_name_prefix="web-plans")
+        self._choosing = ThreadPoolExecutor(1, thread_name_prefix="web-choice")  # while a slider moves
         self._sites = sites
         self._bodies: dict[int, bytes] = {}  # the last answer of each site,
         self._verdicts: dict[int, Mapping[str, Any]] = {}  # and what it says
@@ -412,14 +410,13 @@ class _Requests:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _site_of(self, target: str) -> tuple[Site, str]:
-        """The site that a target is of, and the target on it."""
         name, slash, rest = target.removeprefix("/").partition("/")
         site = self._named.get(unquote(name)) if slash else None
         return (self._first, target) if site is None else (site, f"/{rest}")
 
     def close(self) -> None:
         """Cancel work that has not begun."""
-        for pool in (self._work, self._reading, self._planning):
+        for pool in (self._work, self._reading, self._planning, self._choosing):
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def _visit(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -450,7 +447,9 @@ class _Requests:
             return await shared.get()
         arguments = target, request.headers.get("Authorization", ""), site, body
         if path in PEOPLE_PATHS:
+            is_choosing = path in PLAN_PATHS and not ("refined=1" in target or "about=1" in target)
             pool = self._planning if path in PLAN_PATHS else self._work
+            pool = self._choosing if is_choosing and path != TAKE else pool
             return await asyncio.get_running_loop().run_in_executor(pool, respond, *arguments)
         return respond(*arguments)
 
@@ -523,7 +522,6 @@ class _Requests:
                 await asyncio.wait_for(self._closing.wait(), PICTURE_SECONDS)
 
     async def _write(self, request: web.BaseRequest, response: web.StreamResponse, body: bytes) -> None:
-        """Send piece by piece, as fast as the client reads."""
         view = memoryview(body)
         with self.connections.sending(request.protocol):
             for begin in range(0, len(view), _PIECE_BYTES):

@@ -349,7 +349,6 @@ class StatusBoard(Observer):
         )
 
     def _condition(self, view: PeopleView | None) -> str | None:
-        """When ceilings in the crowd hold, if they are computed."""
         if self._adversary is None:
             return None
         of_personas = view is not None and view.of_personas
@@ -405,7 +404,6 @@ class StatusBoard(Observer):
         )
 
     def _hidden(self, before: tuple[HiddenLine, ...], event: StepClosed) -> tuple[HiddenLine, ...]:
-        """What the crowd hid, this step included."""
         if self._about is None:
             return before
         return with_step(before, sigmas_of(event, self._adversary), hour_of(event.step, self._about))
@@ -415,7 +413,6 @@ class StatusBoard(Observer):
         self._change(phase="stopped", reason=event.reason, next_step=event.next_step)
 
     def _spent(self) -> dict[str, object]:
-        """What is shown of differential privacy, where it is known here."""
         if self._account is None:
             return {}
         spends = self._account.spends.items()
@@ -431,7 +428,6 @@ class StatusBoard(Observer):
 
 
 def _decision(event: StepClosed) -> str | None:
-    """Why the step was released as it was, and how many people are over the limit, where one is set."""
     over = None if event.summary is None else event.summary.over_limit
     if event.why is not None:
         return decision_in_words(event.why, over)
@@ -470,14 +466,12 @@ def _distribution(standing: Standing) -> Distribution:
 
 
 def _silent(sensor: Sensor) -> SensorLine:
-    """A sensor that has released nothing yet."""
     return SensorLine(sensor.name, sensor.group, sensor.position, sensor.size)
 
 
 def _after(
     lines: Mapping[str, SensorLine], event: StepClosed, bits: Mapping[str, float]
 ) -> Mapping[str, SensorLine]:
-    """The sensors' lines after a step."""
     after = dict(lines)
     for release in event.schedule.releases:
         sensor = release.sensor
@@ -490,7 +484,6 @@ def _after(
 
 
 def _release(release: SensorRelease, event: StepClosed, level: float) -> ReleaseLine:
-    """What the public saw of one sensor."""
     name, mechanism = release.sensor.name, release.mechanism
     value = event.published.get(name)
     shown = mechanism.name if value is not None else "suppressed"

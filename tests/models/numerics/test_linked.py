@@ -145,5 +145,9 @@ def test_a_caller_compiled_later_links_what_was_kept(tmp_path: Path) -> None:
         return done.stdout.splitlines()
 
     assert compiled("kernels.shares(np.ones(2))") == ["shares", "share.linked"]
-    assert compiled("print(kernels.total(np.ones(2)))") == ["total", *["shares.linked"] * 2, "3.333333333333333"]
+    assert compiled("print(kernels.total(np.ones(2)))") == [
+        "total",
+        *["shares.linked"] * 2,
+        "3.333333333333333",
+    ]
     assert compiled("print(kernels.doubled(np.ones(2)))") == ["doubled", "total.linked", "6.666666666666666"]

@@ -198,6 +198,32 @@ def test_what_if_says_what_a_run_of_that_plan_says(deployment: Deployment, tmp_p
     assert refined["state"] == verdict_of(log).answer.value
 
 
+def test_while_a_slider_moves_the_nearest_horizon_answers_and_says_so(deployment: Deployment) -> None:
+    """No yes of another horizon is shown as an answer; its own follows when its constants are there."""
+    plans = deployment.plans
+
+    def until_its_own(horizon: int) -> list[dict[str, object]]:
+        plan = {"noise": "1", "added": "0.9", "share": "0.9", "horizon": f"{horizon}", "mistakes": "0"}
+        seen = [plans.answer(plan)]
+
+        def is_own() -> bool:
+            seen.append(plans.answer(plan))
+            return seen[-1]["nearest"] is None
+
+        wait_until("its own", is_own, 60.0)
+        return seen
+
+    known = until_its_own(3)[-1]
+    *others, own = until_its_own(7)
+    for each in others:
+        assert each["state"] == "not shown"
+        said = f"Not shown yet for 7 of the last 7 steps. For {each['nearest']}: "
+        assert str(each["sentence"]).startswith(said)
+    assert others
+    assert own["state"] == known["state"] == "yes"
+    assert own["ceiling"] != known["ceiling"]
+
+
 def test_a_plan_that_is_taken_is_written_with_a_name_and_a_reason(deployment: Deployment) -> None:
     """The deployment's own settings stay; the record is chained as that of a run is."""
     before = (deployment.folder / "tallyguard.toml").read_text()

@@ -18,6 +18,7 @@ from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.planning import plan_schedule
 from stream_app.analysis.report import Asked, RunLog, make_annex, make_report, read_run
 from stream_app.analysis.report.sections import HEADLINE_SCOPES
+from stream_app.setup.run_folder.run_settings import settings_of_run
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import Observers
 from stream_app.watching.glossary import explain, explained
@@ -152,6 +153,23 @@ def test_times_are_in_the_zone_of_the_deployment(seen: Seen) -> None:
     assert StepTimes(1774742400, 3600).when(0).endswith("UTC (step 0)")
     assert StepTimes(0, 3600, "Europe/Vienna").when(7) == "step 7"
     assert "UTC-03" in StepTimes(1774742400, 3600, "America/Sao_Paulo").when(0)
+
+
+def test_without_a_zone_times_are_by_the_offset_of_the_origin(tmp_path: Path) -> None:
+    """In page, report and `serve` alike; a folder that began without it goes on, and its origin stays."""
+    given = {"step_seconds": 3600, "origin": "2026-03-01T18:30:00Z"}
+    changed = {**given, "origin": "2026-03-02T00:00:00+05:30"}
+    for each, steps in ((given, 1), (changed, 2)):
+        run_on(tmp_path / "out", [lines_of(messages_of_a_day(steps, 1))], settings=each)
+    ahead = settings(**changed)
+    facts = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert (facts["origin"], facts["offset"]) == (given["origin"], "+05:30")
+    shown = "2026-03-02 00:00 UTC+05:30 (step 0)"
+    own = settings_of_run(tmp_path / "out", Settings())
+    assert {About.of(each).times.when(0) for each in (ahead, own)} == {shown}
+    assert read_run(tmp_path / "out").when(0) == shown
+    page = json.loads(state_json(StatusBoard().read(), ahead, has_people=False))
+    assert page["about"]["timezone"] == "+05:30"
 
 
 def test_the_public_version_names_nobody(seen: Seen) -> None:

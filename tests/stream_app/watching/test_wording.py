@@ -20,11 +20,11 @@ from stream_app.watching.wording import (
     LEVELS,
     NEAREST,
     UP,
-    attack_in_words,
     ceiling_in_words,
     change_in_words,
     confidence_in_words,
     in_a_hundred,
+    in_interval,
     in_points,
     level_rows,
     shortened,
@@ -93,7 +93,7 @@ def test_a_table_of_the_library_has_significant_digits() -> None:
 
 def test_an_interval_is_never_shown_narrower_than_it_is() -> None:
     attack = Attack(success=0.533, low=0.519, high=0.541, confidence=0.95, parts=())
-    assert attack_in_words(attack) == "53 in 100 (51 to 55)"
+    assert in_interval(attack.success, attack.low, attack.high) == "53 in 100 (51 to 55)"
 
 
 def test_a_limit_is_said_as_it_was_chosen() -> None:

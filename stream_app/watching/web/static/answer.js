@@ -34,6 +34,7 @@ export function drawAnswer(state) {
 // A plan as a card: its answer, what it is, figures.
 export function drawPlan(part, name, plan) {
   const word = showState(part, plan.pending ? "not shown" : plan.state);
+  const fast = `By the fast bound, while you choose; ${plan.nearest ? `for ${plan.nearest}, the nearest that is ready; ` : ""}refined when you rest.`;
   const figures = plan.figures ? [
     ["Over the limit, at most", plan.most_over === null || plan.allowed === null ? "–" : `${plan.most_over.toLocaleString("en")} of ${plan.people.toLocaleString("en")}; ${plan.allowed.toLocaleString("en")} may be`],
     ...plan.figures.filter((each) => each.value !== null).map((each) => [each.label, each.shown]),
@@ -45,7 +46,7 @@ export function drawPlan(part, name, plan) {
     element("p", { class: "verdict" }, element("span", { class: "sign", "aria-hidden": "true" }), " ", element("strong", {}, plan.pending ? "Being decided" : word)),
     element("p", {}, `${plan.plan.slice(0, 1).toUpperCase()}${plan.plan.slice(1)}.${plan.rule ? ` ${plan.rule}.` : ""}`),
     element("p", {}, plan.sentence ?? ""),
-    element("p", { class: "note" }, plan.pending ? "" : `${plan.refined ? "By the refined bound." : "By the fast bound, while you choose; refined when you rest."} ${plan.change ?? ""}`),
+    element("p", { class: "note" }, plan.pending ? "" : `${plan.refined ? "By the refined bound." : fast} ${plan.change ?? ""}`),
     element("dl", { class: "facts" }, ...figures.map(([term, text]) => element("div", {}, element("dt", {}, term), element("dd", {}, text)))),
   );
 }

@@ -43,13 +43,15 @@ const FORMS = new Map();
 
 function clock(step, about) {
   if (!about || about.origin_seconds === 0) return null;
-  const timeZone = about.timezone ?? "UTC";
+  const offset = /^[+-]/.test(about.timezone ?? "") ? about.timezone : ""; // of the origin, where no zone is named
+  const timeZone = offset ? "UTC" : about.timezone ?? "UTC";
+  const ahead = offset ? (offset[0] === "-" ? -60 : 60) * (60 * Number(offset.slice(1, 3)) + Number(offset.slice(4, 6))) : 0;
   if (!FORMS.has(timeZone)) {
     const parts = { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", weekday: "short", timeZoneName: "short", hourCycle: "h23" };
     FORMS.set(timeZone, new Intl.DateTimeFormat("en-GB", { timeZone, ...parts }));
   }
-  const found = Object.fromEntries(FORMS.get(timeZone).formatToParts(new Date((about.origin_seconds + step * about.step_seconds) * 1000)).map((part) => [part.type, part.value]));
-  return { ...found, zone: found.timeZoneName.replace("GMT", "UTC").replace(/^UTC([+-])(\d)$/, "UTC$10$2") };
+  const found = Object.fromEntries(FORMS.get(timeZone).formatToParts(new Date((about.origin_seconds + ahead + step * about.step_seconds) * 1000)).map((part) => [part.type, part.value]));
+  return { ...found, zone: offset ? `UTC${offset}` : found.timeZoneName.replace("GMT", "UTC").replace(/^UTC([+-])(\d)$/, "UTC$10$2") };
 }
 
 export function element(name, attributes = {}, ...children) {
