@@ -40,16 +40,17 @@ def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
         [reading(t, name, int(rng.integers(9))).line().rstrip() for name in names]
         for t, names in enumerate(announced)
     ]
-    on_kafka = as_file(chosen) | {"kafka": {"partitions": 2, "schedule": str(schedule)}}
+    on_kafka = as_file(chosen) | {
+        "kafka": {"partitions": 2, "schedule": str(schedule)}
+    }
     sensors = Path(on_kafka.pop("sensors")).read_text()
     with OnKafka(tmp_path / "kafka", kafka.address, drawn.population, (), **on_kafka) as deployment:
         (deployment.folder / "sensors.json").write_text(sensors)
         deployment.load_people()
         workers = [deployment.start("release"), deployment.start("account")]
         for step, names in enumerate(announced):
-            if schedule.suffix == ".csv":  # in which a budget looks ahead; the topic announces
-                deployment.produce([Activation(v=1, step=step, sensors=names).line().rstrip()])
-            deployment.produce(counts[step])
+            announcement = Activation(v=1, step=step, sensors=names).line().rstrip()
+            deployment.produce([announcement, *counts[step]])  # the schedule file announces nothing on Kafka
             if step == killed_at < last:
                 deployment.wait_for_steps(step + 1, 100.0)
                 for worker in workers:
