@@ -40,7 +40,8 @@ def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
         [reading(t, name, int(rng.integers(9))).line().rstrip() for name in names]
         for t, names in enumerate(announced)
     ]
-    on_kafka = as_file(chosen) | {"kafka": {"partitions": 2, "schedule": str(schedule)}}
+    kafka_settings = {"partitions": 2, "schedule": str(schedule), "answer_seconds": 60}
+    on_kafka = as_file(chosen) | {"kafka": kafka_settings}
     sensors = Path(on_kafka.pop("sensors")).read_text()
     with OnKafka(tmp_path / "kafka", kafka.address, drawn.population, (), **on_kafka) as deployment:
         (deployment.folder / "sensors.json").write_text(sensors)
