@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from accounting.decisions import begun_windows
-from accounting.decisions.what_if import AnnouncedStep
+from accounting.decisions.what_if import AnnouncedStep, crowds_of_sensors
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import OpenWindow, SensorRegistry, SensorRelease, StepSchedule, in_single_steps
@@ -60,7 +60,8 @@ def compile_kernels(deployment: Deployment) -> None:
         single_steps = in_single_steps(schedule, registry)
         crowds = None if accounts.crowd is None else accounts.crowd.ask(single_steps)
         if what_if is not None:
-            what_if.next_step(AnnouncedStep(sensors, crowds, [sensors])).count_over([schedule])
+            announced = AnnouncedStep(sensors, crowds_of_sensors(sensors, crowds), [sensors])
+            what_if.next_step(announced).count_over([schedule])
         people.apply(Decided(schedule, None, crowds, single_steps))
         people.summary()
     people.accountant.crossings()

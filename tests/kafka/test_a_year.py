@@ -15,13 +15,13 @@ from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, wait_until
 from tests.stream_app.a_year import (
     HALF_DAY,
-    HOLIDAYS,
     HORIZON,
     MISTAKES,
     ORIGIN,
     PARTS,
     STEPS,
     Part,
+    holidays_of,
     input_until,
     make_key,
     run_part,
@@ -34,7 +34,7 @@ _SETTINGS: dict[str, Any] = {
     "step_seconds": HALF_DAY,
     "origin": ORIGIN.isoformat(),
     "timezone": "Europe/Vienna",
-    "holidays": [day.isoformat() for day in HOLIDAYS],
+    "holidays": [],
     "horizon": HORIZON,
     "mistakes": MISTAKES,
     "risk_every": 1,
@@ -59,6 +59,8 @@ class Year(OnKafka):
         for name, own in part.release.get("sensors", {}).items():
             named += [f"[release.sensors.{name}]", *(f"{each} = {json.dumps(own[each])}" for each in own)]
         plain = self.plain.replace('[release]\nmechanism = "raw"\n', "")
+        days = json.dumps([day.isoformat() for day in holidays_of(part)])
+        plain = re.sub("(?m)^holidays = .*$", f"holidays = {days}", plain)
         self.config.write_text("\n".join([plain, *named]) + "\n")
         self.__dict__.pop("settings", None)
         said = part.said
@@ -71,9 +73,9 @@ class Year(OnKafka):
         is_wider = part.who.location_names != before.who.location_names
         if is_wider or part.more:  # the worker is of the next version, or ends as it does not know a place
             assert self.account.stop() == 0, self.account.text
+        begun = f"continues at step {part.first}"
+        wait_until("the release worker goes on", lambda: self.release.says(begun), 120)
         if part.who.fingerprint != before.who.fingerprint:
-            begun = f"continues at step {part.first}"
-            wait_until("the release worker goes on", lambda: self.release.says(begun), 120)
             known, gone = self._entered(), len({*before.who.people} - {*part.who.people})
             self.load_people(
                 part.who,

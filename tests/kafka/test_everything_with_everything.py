@@ -35,21 +35,22 @@ def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
     chosen, schedule = files_of(tmp_path / "cell", drawn, cell)
     last = max(step for step, names in enumerate(drawn.announced) if names)
     announced = drawn.announced[: last + 1]
+    killed_at = next(step for step, names in enumerate(announced) if names and step >= last // 2)
     counts = [
         [reading(t, name, int(rng.integers(9))).line().rstrip() for name in names]
         for t, names in enumerate(announced)
     ]
-    on_kafka = as_file(chosen) | {"kafka": {"partitions": 2, "schedule": str(schedule)}}
+    kafka_settings = {"partitions": 2, "schedule": str(schedule), "answer_seconds": 60}
+    on_kafka = as_file(chosen) | {"kafka": kafka_settings}
     sensors = Path(on_kafka.pop("sensors")).read_text()
     with OnKafka(tmp_path / "kafka", kafka.address, drawn.population, (), **on_kafka) as deployment:
         (deployment.folder / "sensors.json").write_text(sensors)
         deployment.load_people()
         workers = [deployment.start("release"), deployment.start("account")]
         for step, names in enumerate(announced):
-            if schedule.suffix == ".csv":  # in which a budget looks ahead; the topic announces
-                deployment.produce([Activation(v=1, step=step, sensors=names).line().rstrip()])
-            deployment.produce(counts[step])
-            if step == last // 2 < last:
+            announcement = Activation(v=1, step=step, sensors=names).line().rstrip()
+            deployment.produce([announcement, *counts[step]])  # the schedule file announces nothing on Kafka
+            if step == killed_at < last:
                 deployment.wait_for_steps(step + 1, 100.0)
                 for worker in workers:
                     worker.kill()
@@ -58,8 +59,12 @@ def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
         output, source = tmp_path / "embedded", tmp_path / "embedded.jsonl"
         source.write_bytes(b"".join(line + b"\n" for step in counts for line in step))
         run(deployment.settings, RunOptions(output, source, schedule=schedule), drawn.population)
-        releases = (output / "releases.jsonl").read_bytes().splitlines()
-        assert deployment.releases()[: last + 1] == releases[: last + 1], cell
+        by_tier = {path.stem.removeprefix("releases-"): path for path in output.glob("releases-*.jsonl")}
+        logs = {deployment.topics.tier(tier): path for tier, path in by_tier.items()}
+        logs[deployment.topics.releases] = by_tier.get("public", output / "releases.jsonl")
+        for topic, path in logs.items():
+            releases = path.read_bytes().splitlines()
+            assert deployment.values(topic)[: last + 1] == releases[: last + 1], (cell, path.name)
         risks = (output / "risks.jsonl").read_bytes().splitlines()
         own = sorted(line for line in risks if b'"type":"risk",' in line)
         assert deployment.person_risks() == [each for each in own if json.loads(each)["step"] <= last], cell

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from models.keys import Pseudonymiser
 from models.priors import NOT_SAID, MovementPrior, Population
 from stream_app.embedded import RunOptions, run
+from stream_app.setup.run_folder.durable import load_sealed, seal
 from stream_app.setup.run_folder.key_record import advance_noise_key
 from stream_app.setup.run_folder.people_record import NewPriors
 from stream_app.setup.settings import Settings
@@ -40,6 +41,7 @@ from tests.stream_app.engine_support import (
 ZONE, HALF_DAY = ZoneInfo("Europe/Vienna"), 43_200
 ORIGIN = datetime(2023, 7, 1, tzinfo=ZONE)
 HOLIDAYS = [date(2023, 8, 15), date(2023, 12, 25), date(2024, 5, 1)]
+PLANNED = [*HOLIDAYS[:2], date(2024, 2, 14)]  # at first: what is no holiday after all is taken out in time
 CHANGED_CLOCKS = [date(2023, 10, 29), date(2024, 3, 31)]
 STEPS, WEEK = 730, 14
 HORIZON, MISTAKES, HISTORY = 3, 1, 3
@@ -176,6 +178,7 @@ def year() -> list[Part]:
         Part(120, began, coming, RAW, {}, reason("dan moved away, eve came")),
         Part(200, later, coming, RAW, {}, reason("the counter at work broke, one in the street")),
         Part(250, later, coming, NOISED, {}, reason("a promise to the neighbours")),
+        Part(280, later, coming, NOISED, {"holidays": HOLIDAYS}, {}),
         Part(300, later, survey, NOISED, {}, reason("the survey of bob was wrong", **redone)),
         Part(330, later, survey, NOISED, {"key": True}, {}),
         Part(360, later, survey, NOISED, {"version": "99.0"}, {}),
@@ -185,6 +188,12 @@ def year() -> list[Part]:
 
 
 PARTS = year()
+
+
+def holidays_of(part: Part) -> list[date]:
+    """What the settings say of holidays in a part of the year: of each day in time what it will be."""
+    known = [each.more["holidays"] for each in PARTS if each.first <= part.first and "holidays" in each.more]
+    return known[-1] if known else PLANNED
 
 
 def part_of(step: int) -> Part:
@@ -217,7 +226,7 @@ def of_part(part: Part, folder: Path) -> Settings:
         step_seconds=HALF_DAY,
         origin=ORIGIN,
         timezone="Europe/Vienna",
-        holidays=HOLIDAYS,
+        holidays=holidays_of(part),
         horizon=HORIZON,
         mistakes=MISTAKES,
         risk_every=1,
@@ -239,6 +248,20 @@ def run_part(number: int, folder: Path) -> None:
         advance_noise_key(given, folder / "out")
     options = RunOptions(folder / "out", **part.said)
     run(given, options, part.who, clock=TickingClock(), chunks=[input_until(until)])
+
+
+def as_first_version(out: Path) -> None:
+    """Make a folder one of the first version: no record, no copy of the priors, no list of sensors."""
+    commit = load_sealed(out / "progress.json")
+    old = {key: value for key, value in commit.items() if key not in {"record", "digests"}}
+    (out / "progress.json").write_bytes(seal(old))
+    document = json.loads((out / "run.json").read_text())
+    del document["network"]
+    (out / "run.json").write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
+    for name in ("record.jsonl", "accountant.snapshot"):
+        (out / name).unlink(missing_ok=True)
+    for kept in out.glob("priors-*.parquet"):
+        kept.unlink()
 
 
 def make_key(folder: Path) -> None:

@@ -373,8 +373,18 @@ class Sender:
             self._check()
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def run(self) -> None:
-        """On the event loop, until cancelled: hand records to the client."""
+    async def start(self) -> None:
+        """Begin to hand records to the client."""
+        self._running = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Disconnect; records that were given up are not waited for."""
+        self._running.cancel()
+        await asyncio.wait({self._running})
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._producer.stop(), _REFUSAL_SECONDS)
+
+    async def _run(self) -> None:
         while self._failure is None:
             try:
                 while self._waiting:
@@ -417,28 +427,12 @@ def writing(connection: Connection) -> Iterator[Sender]:
             start_producer(connection, enable_idempotence=True, linger_ms=5, max_request_size=LARGE_BYTES)
         )
         sender = Sender(producer, do)
-        running = do(_task(sender.run()))
+        do(sender.start())
         try:
             yield sender
             sender.flush()
         finally:
-            do(_cancel(running))
-            do(_stop(producer))
-
-
-async def _task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    return asyncio.create_task(work)
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait({task})
-
-
-async def _stop(producer: Any) -> None:
-    """Disconnect; records that were given up are not waited for."""
-    with suppress(TimeoutError):
-        await asyncio.wait_for(producer.stop(), _REFUSAL_SECONDS)
+            do(sender.stop())
 
 
 class Reader(NamedTuple):
@@ -503,14 +497,8 @@ async def _seek(consumer: Any, topic: str, last: int | None) -> dict[Any, int]:
     return dict(ends)
 
 
-class _Known(NamedTuple):
-    """The servers that answered, and when."""
-
-    servers: list[str]
-    found_seconds: float
-
-
-_known_servers: dict[tuple[str, ...], _Known] = {}
+_known_servers: dict[tuple[str, ...], tuple[list[str], float]] = {}
+"""The servers that answered, and when, by those of the settings."""
 
 
 async def answering_servers(connection: Connection) -> list[str]:
@@ -522,15 +510,15 @@ async def answering_servers(connection: Connection) -> list[str]:
     servers = tuple(connection.servers)
     if len(servers) == 1:
         return list(servers)
-    known, now_seconds = _known_servers.get(servers), time.monotonic()
-    if known is None or now_seconds - known.found_seconds > _KEPT_SECONDS:
+    (known, found_seconds), now_seconds = _known_servers.get(servers, ([], 0.0)), time.monotonic()
+    if not known or now_seconds - found_seconds > _KEPT_SECONDS:
         errors = await asyncio.gather(
             *(_connection_error(connection, server, _PROBE_SECONDS) for server in servers)
         )
         answers = [error is None or is_refusal(error) for error in errors]
         found = [server for server, answered in zip(servers, answers, strict=True) if answered]
-        known = _known_servers[servers] = _Known(found or list(servers), now_seconds)
-    return list(known.servers)
+        known, _ = _known_servers[servers] = found or list(servers), now_seconds
+    return list(known)
 
 
 async def start_producer(connection: Connection, **settings: Any) -> Any:

@@ -20,7 +20,6 @@ from stream_app.kafka.deployment.deployment import INPUTS, Deployment, require_r
 from stream_app.kafka.deployment.log_reader import claim_key, last_record, latest_records, read_steps
 from stream_app.kafka.deployment.records import DECISION, RefusedRecord
 from stream_app.kafka.regions.region_records import (
-    LastPublished,
     RegionProgress,
     RegionStepPublished,
     SealedStep,
@@ -475,7 +474,7 @@ class IntakeWorker(Job):
         """Refuse a position that was lost or belongs to another log: it would publish steps a second time."""
         topics = self._deployment.topics
         last = await last_record(self._deployment.connection, topics.releases, place.partition)
-        published = 0 if last is None else LastPublished.model_validate_json(last.value).step + 1
+        published = 0 if last is None else int(last.key) + 1
         if published != progress.next_publish:
             await log.broker_seconds()  # raises if another worker has the region by now, and wrote meanwhile
             raise LogError(

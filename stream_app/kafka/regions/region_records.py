@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from stream_app.kafka.broker.topics import LARGE_BYTES
 from stream_app.kafka.deployment.records import RecordKind, of_models
@@ -63,14 +63,6 @@ class CoordinatorProgress(Progress):
 
     next_whole: Step = 0
     left_out: Mapping[int, tuple[Name, ...]] = Field(default_factory=dict)
-
-
-class LastPublished(BaseModel):
-    """The step of a release of any version."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    step: Step
 
 
 SEALED: RecordKind[SealedStep | RegionStepPublished] = of_models(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from html import unescape
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.stream_app.a_year import (
     ORIGIN,
     PARTS,
     WEEK,
+    as_first_version,
     hour,
     make_key,
     optima,
@@ -41,6 +43,11 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if version := part.more.get("version"):
                 upgrade.setattr("stream_app.setup.run_folder.record.own_version", partial(str, version))
             run_part(number, folder)
+            if (
+                number == 0
+            ):  # the first version knew no record; the run goes on once as it was, and then grows
+                as_first_version(folder / "out")
+                run_part(number, folder)
     return folder / "out"
 
 
@@ -61,6 +68,7 @@ def test_the_record_of_a_year_says_what_changed_when_and_why(grown: Path) -> Non
     """In words, also in the report and by its periods; nothing is missing."""
     checked = check_run(grown)
     assert checked.is_whole, checked.faults
+    assert [(each.first, each.entry is None) for each in checked.periods()][:2] == [(0, True), (120, False)]
     entries = read_entries(grown / "record.jsonl")
     said = {
         each.step: ([change.words for change in own], each.reason)
@@ -71,6 +79,9 @@ def test_the_record_of_a_year_says_what_changed_when_and_why(grown: Path) -> Non
     assert said[120][0] == ["1 person added, 1 removed from step 120 on"]
     assert said[200][0] == ['sensor "s2" removed', 'sensor "s3" added at "street"']
     assert said[250][0][0].startswith("rule of s1")
+    days = ["2023-08-15", "2023-12-25"]
+    was, is_now = json.dumps([*days, "2024-02-14"]), json.dumps([*days, "2024-05-01"])
+    assert said[280][0] == [f"holidays {was} -> {is_now}"]
     assert said[300] == (
         ["1 person with new priors (redone) from step 300 on"],
         "the survey of bob was wrong",

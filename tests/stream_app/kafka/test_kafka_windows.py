@@ -287,6 +287,8 @@ def test_windows_under_a_budget_are_in_the_size_of_decisions_and_questions(tmp_p
     assert longest > largest_bytes(registry, topics)[topics.decisions]
     assert largest_proposal_bytes(registry, deployment.settings) > 0
     compile_kernels(deployment)
+    crowd = settings(**given_in(tmp_path, release=release, adversary="crowd"))
+    compile_kernels(Deployment.of(crowd))  # which hides among what windows count, too
 
 
 def test_kernels_of_windows_are_compiled_before_a_worker_joins(tmp_path: Path) -> None:
