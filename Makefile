@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STEPS ?= 48
 PEOPLE ?= 2000
 PAUSE ?= 0.1
-# For two cores: two or three of the four wait for Kafka at first, and later some wait for other processes.
+# For two cores: two of the four wait for Kafka at first, and later some wait for other processes.
 WORKERS ?= 4
 KEEP_FAILED = -o tmp_path_retention_policy=failed
 SHARED_OUT = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(KEEP_FAILED)

@@ -13,12 +13,12 @@ from tests.kafka.support import Process
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups when it is its turn
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test here to one of three processes, each with its brokers; they wait most of the time."""
+    """Give every test here to one of two processes, each with its brokers; they wait most of the time."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             folder = item.path.relative_to(here).parts[0]
-            group = f"kafka-{folder}" if folder in ("faults", "cluster") else "kafka"
+            group = "kafka-faults" if folder in ("faults", "cluster") else "kafka"
             item.add_marker(pytest.mark.xdist_group(group))
 
 

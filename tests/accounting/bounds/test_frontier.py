@@ -189,7 +189,7 @@ def test_an_exact_count_is_a_channel_of_one_level_and_a_suppressed_one_is_none(s
     raw = raw_frontier(case.person, hits, marginal, mistakes, outside, effort)
     joined = raw_channels(hits)
     step, place = np.nonzero(hits)
-    apart = raw_channels(np.zeros((step.size, hits.shape[1]), np.bool_))._replace(time=step)
+    apart = raw_channels(np.zeros((step.size, hits.shape[1]), np.bool_))._replace(time=step.copy())
     apart.cover[np.arange(step.size), place] = True
     silent = raw_channels(np.zeros_like(hits))
     both = type(joined)(*(np.concatenate(pair) for pair in zip(joined, silent, strict=True)))

@@ -125,7 +125,7 @@ def test_a_linked_kernel_computes_raises_and_is_kept_as_one_that_python_calls(sa
 
 @pytest.mark.slow
 def test_a_caller_compiled_later_links_what_was_kept(tmp_path: Path) -> None:
-    """Each process compiles what is new to it, a number written in a call as any other; the rest is loaded."""
+    """Each process compiles what is new to it; a number written in a call is compiled as any other."""
     (tmp_path / "kernels.py").write_text(KERNELS)
     path = os.pathsep.join((str(tmp_path), str(ROOT)))
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path}

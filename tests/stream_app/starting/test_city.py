@@ -9,6 +9,7 @@ import pytest
 
 from stream_app.city import HABITS, City, CityOptions, build_city
 from stream_app.wire.messages import Activation, Reading
+from tests.volume import PARTS
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +103,11 @@ def test_a_city_that_cannot_be_is_refused(wrong: dict[str, int]) -> None:
         CityOptions(**wrong)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_large_city_is_built_in_seconds() -> None:
-    """10^5 people with a daily cycle fit in memory and walk on."""
-    city = build_city(CityOptions(people=100_000))
-    assert len(city.population) == 100_000
+    """12,500 people with a daily cycle, and 10^5 with ``make thorough``, fit in memory and walk on."""
+    people = 100_000 // PARTS
+    city = build_city(CityOptions(people=people))
+    assert len(city.population) == people
     assert sum(next(iter(city.steps(1))).counts) > 0
