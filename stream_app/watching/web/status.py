@@ -105,12 +105,10 @@ class PeopleBoard(Observer):
         """Which devices seem broken, since when and why, as JSON."""
         with self._lock:
             found = self._devices
-        return {
-            "devices": [
-                {"sensor": each.sensor, "suspicion": each.suspicion.value, "since": each.since}
-                for each in found
-            ]
-        }
+        told = [
+            {"sensor": each.sensor, "suspicion": each.suspicion.value, "since": each.since} for each in found
+        ]
+        return {"devices": told}
 
     def exposed(
         self, threshold: float, wanted: str = "", first: int = 0, size: int = AT_MOST
