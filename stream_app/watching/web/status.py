@@ -53,11 +53,10 @@ class RecentSteps:
             self._releases = 0
         self._steps.append(step)
         self._releases += len(step.releases)
-        while len(self._steps) > self.horizon and self._is_much():
+        while len(self._steps) > self.horizon and (
+            len(self._steps) > _MOST_STEPS or self._releases > _MOST_RELEASES
+        ):
             self._releases -= len(self._steps.popleft().releases)
-
-    def _is_much(self) -> bool:
-        return len(self._steps) > _MOST_STEPS or self._releases > _MOST_RELEASES
 
 
 class PeopleBoard(Observer):
