@@ -111,11 +111,12 @@ def targeted(
         found = sigma(floor(most + 1e-9))
         return SensorRelease(release.sensor, Suppressed() if found is None else Gaussian(found))
 
-    made = (
-        StepSchedule(step.step, tuple(noised(step.step, each) for each in step.releases))
-        for step in schedule.steps
-    )
-    return replace(schedule, steps=tuple(made))
+    return _each(schedule, noised)
+
+
+def _each(schedule: Schedule, made: Callable[[int, SensorRelease], SensorRelease]) -> Schedule:
+    steps = (StepSchedule(s.step, tuple(made(s.step, each) for each in s.releases)) for s in schedule.steps)
+    return replace(schedule, steps=tuple(steps))
 
 
 def expected_people(
@@ -193,14 +194,13 @@ def choices(
 
 
 def _times(schedule: Schedule, times: float) -> Schedule:
-    def noised(release: SensorRelease) -> SensorRelease:
+    def noised(step: int, release: SensorRelease) -> SensorRelease:
         own = release.mechanism
         return (
             replace(release, mechanism=Gaussian(own.sigma * times)) if isinstance(own, Gaussian) else release
         )
 
-    steps = (StepSchedule(step.step, tuple(map(noised, step.releases))) for step in schedule.steps)
-    return replace(schedule, steps=tuple(steps))
+    return _each(schedule, noised)
 
 
 def _widest(schedule: Schedule, target: Accuracy, steps: int) -> int | None:
@@ -211,17 +211,11 @@ def _widest(schedule: Schedule, target: Accuracy, steps: int) -> int | None:
     return max((half_width([mechanism] * steps, target.level) for mechanism in released), default=None)
 
 
-def schedule_document(schedule: Schedule) -> dict[str, Any]:
-    """The schedule as its file has it, a release with each sensor."""
-    return {
-        "first_slot": schedule.first_slot,
-        "steps": [{"releases": list(map(release_document, step.releases))} for step in schedule.steps],
-    }
-
-
 def write_schedule(schedule: Schedule, path: Path) -> None:
-    """Write it where ``run`` and ``plan`` read it."""
-    replace_file(path, (json.dumps(schedule_document(schedule), indent=1) + "\n").encode())
+    """Write it where ``run`` and ``plan`` read it, a release with each sensor."""
+    steps = [{"releases": list(map(release_document, step.releases))} for step in schedule.steps]
+    document = {"first_slot": schedule.first_slot, "steps": steps}
+    replace_file(path, (json.dumps(document, indent=1) + "\n").encode())
 
 
 def sigmas_by_hour(schedule: Schedule, first_slot: int, slots: int) -> dict[str, dict[int, float | None]]:

@@ -102,10 +102,16 @@ class CrowdSoFar:
             if sensor.window is None:
                 self._found.setdefault((sensor.name, slot), []).append(crowd)
 
+    def _thinnest(self, where: tuple[str, int], crowds: Sequence[SensorCrowd]) -> HiddenCount:
+        adversary = self._account.adversary
+        crowd = min(crowds, key=lambda each: each.variance(adversary))
+        shown = revealed(crowd.variance(adversary), _RAW, adversary.companions)
+        return HiddenCount(*where, len(crowds), equivalent_sigma(crowd, adversary), shown)
+
     def planned(self) -> PlannedCrowd:
         """All of it."""
         adversary = self._account.adversary
-        hidden = tuple(_worst(*where, crowds, adversary) for where, crowds in self._found.items())
+        hidden = tuple(self._thinnest(*each) for each in self._found.items())
         others = max(0, int(self._account.people_each.sum()) - 1)
         steps, informed = tuple(self._steps), tuple(self._informed)
         of_personas = self._account.informed.holders.stands_for is not None
@@ -128,10 +134,3 @@ def plan_in_crowd(
         so_far.note(step, account.apply(step))
         done()
     return so_far.planned()
-
-
-def _worst(sensor: str, slot: int, crowds: Sequence[SensorCrowd], adversary: CrowdAdversary) -> HiddenCount:
-    """What is hidden where the crowd is thinnest."""
-    thinnest = min(crowds, key=lambda crowd: crowd.variance(adversary))
-    shown = revealed(thinnest.variance(adversary), _RAW, adversary.companions)
-    return HiddenCount(sensor, slot, len(crowds), equivalent_sigma(thinnest, adversary), shown)

@@ -71,17 +71,11 @@ def _draw_errors(plan: ReleasePlan, axes: Any, figure: Any) -> None:
         for step in plan.steps
         for release in step.decided.schedule.releases
     ]
-    released = [(x, y, error) for x, y, error in shown if error is not None]
+    released = [each for each in shown if each[2] is not None]
     silent = [(x, y) for x, y, error in shown if error is None]
-    drawn = axes.scatter(
-        [x for x, _, _ in released],
-        [y for _, y, _ in released],
-        c=[error for _, _, error in released],
-        cmap="viridis",
-        marker="s",
-        vmin=0,
-    )
-    axes.scatter([x for x, _ in silent], [y for _, y in silent], c="#999999", marker="x")
+    x, y, errors = zip(*released, strict=True) if released else ((), (), ())
+    drawn = axes.scatter(x, y, c=errors, cmap="viridis", marker="s", vmin=0)
+    axes.scatter(*(zip(*silent, strict=True) if silent else ((), ())), c="#999999", marker="x")
     if released:
         figure.colorbar(drawn, ax=axes, label="people")
     few = names if len(names) <= 30 else []
@@ -165,26 +159,10 @@ def _draw_groups(
     axes: Any, grouped: GroupedCheck, shift: float, colour: str, marker: str, label: str
 ) -> None:
     """A point a group with the interval of what happened; everybody as a larger, empty one."""
-    groups = grouped.groups
-    axes.errorbar(
-        [group.predicted + shift for group in groups],
-        [group.realised for group in groups],
-        yerr=[
-            [group.realised - group.low for group in groups],
-            [group.high - group.realised for group in groups],
-        ],
-        fmt=marker,
-        color=colour,
-        capsize=3,
-        label=label,
-    )
-    everybody = grouped.everybody
-    axes.plot(
-        [everybody.predicted + shift],
-        [everybody.realised],
-        marker,
-        markersize=13,
-        markerfacecolor="none",
-        color=colour,
-        label="everybody" if marker == "o" else None,
-    )
+    groups, everybody = grouped.groups, grouped.everybody
+    predicted, realised = [g.predicted + shift for g in groups], [g.realised for g in groups]
+    ends = [g.realised - g.low for g in groups], [g.high - g.realised for g in groups]
+    axes.errorbar(predicted, realised, yerr=ends, fmt=marker, color=colour, capsize=3, label=label)
+    place = [everybody.predicted + shift], [everybody.realised]
+    whose = "everybody" if marker == "o" else None
+    axes.plot(*place, marker, markersize=13, markerfacecolor="none", color=colour, label=whose)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import count
+from itertools import count, starmap
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +177,13 @@ class ReleasePlan:
         for step in self.steps:
             for release in step.decided.schedule.releases:
                 found.setdefault(release.sensor.name, []).append(release.mechanism)
-        return tuple(_sensor_plan(name, mechanisms) for name, mechanisms in found.items())
+
+        def plan(name: str, own: list[Mechanism]) -> SensorPlan:
+            errors = [error for error in map(expected_error, own) if error is not None]
+            mean = sum(errors) / len(errors) if errors else None
+            return SensorPlan(name, len(own), len(errors), sum(each.is_exact for each in own), mean)
+
+        return tuple(starmap(plan, found.items()))
 
     def as_json(self) -> dict[str, Any]:
         """The plan as one JSON document."""
@@ -306,10 +312,3 @@ def _split_names(
     if secret is None and (path is None or not (is_needed or path.is_file())):
         return population.people, False
     return load_pseudonym_key(settings).pseudonyms(population.people), True
-
-
-def _sensor_plan(name: str, mechanisms: list[Mechanism]) -> SensorPlan:
-    errors = [error for error in map(expected_error, mechanisms) if error is not None]
-    raw = sum(mechanism.is_exact for mechanism in mechanisms)
-    mean = sum(errors) / len(errors) if errors else None
-    return SensorPlan(name, len(mechanisms), len(errors), raw, mean)

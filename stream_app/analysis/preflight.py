@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, timedelta
 from functools import partial
 from pathlib import Path
@@ -71,10 +71,6 @@ class Finding:
     subject: str
     sentence: str
     remedy: str = ""
-
-    def as_json(self) -> dict[str, str]:
-        """The fields as a JSON object."""
-        return asdict(self)
 
 
 _SAID = texts("findings.toml")
@@ -153,12 +149,16 @@ def _about_files(
     """Findings about people, sensors and schedule, after those there are; the people."""
     population = preflight.load(str(priors or "priors"), lambda: _people(settings, priors))
     if population is None:
-        preflight.findings += _left_out(priors, {"sensors": sensors, "schedule": schedule})
+        name = "no_priors" if priors is None else "unread_priors"
+        files = ((kind, path) for kind, path in (("sensors", sensors), ("schedule", schedule)) if path)
+        preflight.findings += [_found(name, path, kind=kind) for kind, path in files]
         return None
     if priors is not None:
         preflight.findings += _about_population(str(priors), population)
     are_elsewhere = priors is None and settings is not None and bool(settings.kafka.servers)
-    if not are_elsewhere and (note := _note(settings, population)) is not None:
+    check = None if settings is None else settings.priors_check
+    note = basis_note(len(population), population.assumed, check, population.draws)
+    if not are_elsewhere and note is not None:
         preflight.findings.append(_found("note", priors or "priors", note=note))
     path = sensors or (settings.sensors if settings else None)
     registry = preflight.load(str(path or "sensors"), lambda: load_registry(path, population.location_names))
@@ -199,11 +199,6 @@ def _about_files(
     return population
 
 
-def _note(settings: Settings | None, population: Population) -> str | None:
-    check = None if settings is None else settings.priors_check
-    return basis_note(len(population), population.assumed, check, population.draws)
-
-
 def _people(settings: Settings | None, priors: Path | None) -> Population | None:
     """The people to check with: those of the file, or none where the settings can do without priors."""
     if priors is not None:
@@ -219,7 +214,7 @@ def _people(settings: Settings | None, priors: Path | None) -> Population | None
 def _named_runners(settings: Settings, given: Population | None, schedule: Path | None) -> list[Runner]:
     named = [Runner.RUN]
     if settings.kafka.servers:
-        regions = _quietly(lambda: regions_by_sensor(settings.sensors))
+        regions = _Preflight().load("", lambda: regions_by_sensor(settings.sensors))
         deciding = [Runner.COORDINATOR, Runner.INTAKE] if regions else [Runner.RELEASE]
         named = [*deciding, Runner.ACCOUNT]
         named += [] if given is None else [Runner.PERSONS]
@@ -234,7 +229,7 @@ def _asks(
     ``given`` are the people of a priors file, ``population`` also nobody at the locations of the settings.
     """
     asks: dict[Runner, Callable[[], object]] = {
-        runner: lambda runner=runner: _begin_worker(runner, settings, schedule)  # type: ignore[misc]
+        runner: lambda runner=runner: _begin(runner, settings, schedule)  # type: ignore[misc]
         for runner in WORKERS
     }
     if population is not None:
@@ -258,7 +253,11 @@ def _about_runners(
     people = None if population is None else len(population)
     refused: dict[tuple[str, str], list[str]] = {}
     for name, ask in asks.items():
-        errors = [*refusals(name, settings, people), *_refused(ask)]
+        errors = [*refusals(name, settings, people)]
+        try:
+            ask()
+        except TallyguardError as error:
+            errors.append(error)
         for what in dict.fromkeys((f"{each.must}, got {each.got}", each.remedy) for each in errors):
             refused.setdefault(what, []).append(name)
         if not errors:
@@ -270,7 +269,7 @@ def _about_runners(
         yield _found("nobody_asked", "priors")
 
 
-def _begin_worker(runner: Runner, settings: Settings, schedule: Path | None) -> None:
+def _begin(runner: Runner, settings: Settings, schedule: Path | None) -> None:
     from stream_app.kafka.workers import prepared
 
     prepared(runner, settings, schedule)
@@ -280,27 +279,6 @@ def _load_people(settings: Settings, population: Population) -> None:
     from stream_app.kafka.tools.person_loading import prepared
 
     prepared(settings, population)
-
-
-def _refused(ask: Callable[[], object]) -> Iterator[TallyguardError]:
-    try:
-        ask()
-    except TallyguardError as error:
-        yield error
-
-
-def _quietly(loader: Callable[[], Loaded]) -> Loaded | None:
-    """What the loader gives; None where it refuses, which is a finding of its own."""
-    try:
-        return loader()
-    except TallyguardError:
-        return None
-
-
-def _left_out(priors: Path | None, files: dict[str, Path | None]) -> Iterator[Finding]:
-    for kind, path in files.items():
-        if path is not None:
-            yield _found("no_priors" if priors is None else "unread_priors", path, kind=kind)
 
 
 def _about_settings(subject: str, settings: Settings) -> Iterator[Finding]:
@@ -344,7 +322,10 @@ def _about_recipients(path: Path) -> Iterator[Finding]:
 def _about_population(subject: str, population: Population) -> Iterator[Finding]:
     places = np.diff(population.arrays.places_start)
     ends = {"least": places.min(), "most": places.max()}
-    yield _found("population", subject, counted=_counted(population), own=population, **ends)
+    counted = f"{len(population):,} people"
+    if population.weights is not None:
+        counted = f"{len(population):,} personas that stand for {population.everybody:,} people"
+    yield _found("population", subject, counted=counted, own=population, **ends)
     weight = 0.0 if population.weights is None else float(population.weights.sum())
     if population.weights is not None and abs(population.everybody - weight) > _FAR_OFF * weight:
         yield _found("whole_people", subject, weight=weight, everybody=population.everybody)
@@ -355,12 +336,6 @@ def _about_population(subject: str, population: Population) -> Iterator[Finding]
     still = int(population.people_each[stays].sum())
     if still:
         yield _found("still", subject, people=still, least=_NEVER_LEAVES)
-
-
-def _counted(population: Population) -> str:
-    if population.weights is None:
-        return f"{len(population):,} people"
-    return f"{len(population):,} personas that stand for {population.everybody:,} people"
 
 
 def _about_accounts(
@@ -374,7 +349,8 @@ def _about_accounts(
         sentence, remedy = warning.rsplit("; ", 1)
         yield Finding("warning", "mistakes", sentence, remedy)
     if accountant.settings.refines and len(some):
-        is_counted = np.isin(np.arange(population.location_count), _locations(registry))
+        counted = [location for sensor in registry.sensors for location in sensor.locations]
+        is_counted = np.isin(np.arange(population.location_count), counted)
         cost = accountant.most_operations(is_counted)
         yield from _about_work(settings, float(cost.mean()) * len(population))
 
@@ -401,10 +377,6 @@ def _about_crowd(settings: Settings, population: Population, registry: SensorReg
         what = "strangers" if sigma > 0.0 else "strangers_hide_nobody"
         noise = shortened(sigma, 1, DOWN)
         yield _found(what, f"crowd.strangers.{name}", line=line, first=first, begins=begins, sigma=noise)
-
-
-def _locations(registry: SensorRegistry) -> list[int]:
-    return [location for sensor in registry.sensors for location in sensor.locations]
 
 
 def _about_work(settings: Settings, needed: float) -> Iterator[Finding]:

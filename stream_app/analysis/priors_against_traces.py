@@ -114,8 +114,10 @@ class CheckedPriors:
             if row.refuted is self.check.refuted
         ]
         row, name = max(rows, key=lambda each: abs(each[0].realised - each[0].predicted))
+        low, high = (in_a_hundred(end) for end in (row.predicted_lowest, row.predicted_highest))
+        span = f"{low.removesuffix(' in 100')} to {high}"
         return [
-            f"Worst group: {row.people:,} people predicted at {_range(row)}; {name} should be right in "
+            f"Worst group: {row.people:,} people predicted at {span}; {name} should be right in "
             f"{in_a_hundred(row.predicted)} and is right in {in_a_hundred(row.realised)}."
         ]
 
@@ -221,8 +223,3 @@ def _row(group: GroupCheck) -> dict[str, Any]:
     fields = asdict(group)
     del fields["refuted"]
     return {**fields, "verdict": group.verdict}
-
-
-def _range(row: GroupCheck) -> str:
-    low, high = (in_a_hundred(value) for value in (row.predicted_lowest, row.predicted_highest))
-    return f"{low.removesuffix(' in 100')} to {high}"

@@ -119,7 +119,11 @@ def sources(paths: Sequence[Path], priors: Path | None, config: Path | None) -> 
             yield _run(path, priors, config)
         elif path.is_dir() and (path / CONFIG).is_file():
             own = next((path / name for name in _PRIORS if (path / name).is_file()), None)
-            yield from _deployment(path, priors or own, config or path / CONFIG)
+            runs = [each.parent for each in path.glob("*/run.json")]
+            for run in sorted(runs, key=lambda each: each.stat().st_mtime, reverse=True):
+                yield _run(run, None, config or path / CONFIG)
+            if not runs:
+                yield _planned(path / _ARCHIVE, priors or own, config or path / CONFIG)
         elif path.suffix in (".json", ".csv", ".jsonl") and path.is_file():
             yield _planned(path, priors, config)
         else:
@@ -129,14 +133,6 @@ def sources(paths: Sequence[Path], priors: Path | None, config: Path | None) -> 
                 "none of these" if path.exists() else "nothing there",
                 "name the folder of --output, or the file that `tallyguard plan` is given",
             )
-
-
-def _deployment(folder: Path, priors: Path | None, config: Path) -> Iterator[Source]:
-    runs = sorted((each.parent for each in folder.glob("*/run.json")), key=lambda each: each.stat().st_mtime)
-    for run in reversed(runs):
-        yield _run(run, None, config)
-    if not runs:
-        yield _planned(folder / _ARCHIVE, priors, config)
 
 
 def _run(folder: Path, priors: Path | None, config: Path | None) -> Source:

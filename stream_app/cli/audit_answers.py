@@ -59,21 +59,11 @@ def audit_people(
     asked: AskedQuestion,
 ) -> list[Audit]:
     """Every bound, and every attack where they are to be tried, for each chosen person."""
+    more: dict[str, Any] = {"effort": effort, "attacks": attacks, "adversary": adversary, "asked": asked}
     with cli.progress() as bar:
         task = bar.add_task("auditing", total=len(chosen))
-        return list(
-            audit_population(
-                population,
-                planned,
-                mistakes,
-                people=chosen,
-                effort=effort,
-                attacks=attacks,
-                adversary=adversary,
-                asked=asked,
-                progress=lambda done: bar.update(task, completed=done),
-            )
-        )
+        more["progress"] = lambda done: bar.update(task, completed=done)
+        return list(audit_population(population, planned, mistakes, people=chosen, **more))
 
 
 def questions_asked(
@@ -282,8 +272,7 @@ def people_in_hindsight(
         found = hindsight(*question, crowd)
         return None if found is None else PersonInHindsight(found, informed)
 
-    with cli.progress() as bar:
-        return [of(person) for person in bar.track(chosen, description="in hindsight")]
+    return [of(person) for person in cli.tracked(chosen, "in hindsight")]
 
 
 def print_hindsight(
@@ -334,8 +323,7 @@ def explain_people(
         exposure = Exposure.of(chain, planned, population.location_count, initial)
         return explain(exposure, planned.steps, mistakes, effort=replace(effort, seed=effort.seed + person))
 
-    with cli.progress() as bar:
-        return [of(person) for person in bar.track(chosen, description="explaining")]
+    return [of(person) for person in cli.tracked(chosen, "explaining")]
 
 
 def _why_document(explanation: Explanation, radius: Radius | None) -> dict[str, Any]:
@@ -416,13 +404,12 @@ def posterior_of_people(
     if posterior is None:
         return []
     draws, evidence = posterior
-    with cli.progress() as bar:
-        return [
-            posterior_ceiling(
-                population, person, planned, mistakes, evidence, draws=draws, effort=effort, asked=asked
-            )
-            for person in bar.track(chosen, description="drawing chains")
-        ]
+    return [
+        posterior_ceiling(
+            population, person, planned, mistakes, evidence, draws=draws, effort=effort, asked=asked
+        )
+        for person in cli.tracked(chosen, "drawing chains")
+    ]
 
 
 def print_posterior(audits: Sequence[Audit], found: Sequence[PosteriorCeiling]) -> None:

@@ -59,7 +59,7 @@ def check(
     if runner is None:
         findings += check_connectors(config, findings)
     if json:
-        cli.print_json([finding.as_json() for finding in findings])
+        cli.print_json([vars(finding) for finding in findings])
     else:
         cli.say_findings(findings)
     if any(finding.level == "problem" for finding in findings):

@@ -36,14 +36,12 @@ def create(config: cli.ConfigOption = None, json: cli.JsonOption = False) -> Non
     wanted, connection = cli.topics_and_connection(config)
     with administration(connection) as admin:
         made = create_topics(admin, wanted)
+    plans = wanted.plans()
     if json:
-        cli.print_json(
-            {"created": list(made), "existing": [p.name for p in wanted.plans() if p.name not in made]}
-        )
+        cli.print_json({"created": list(made), "existing": [p.name for p in plans if p.name not in made]})
         return
-    for plan in wanted.plans():
-        state = "created" if plan.name in made else "exists"
-        cli.say(f"{state:8} {plan.name}, {plan.partitions} partitions: {plan.holds}")
+    state = {plan.name: "created" if plan.name in made else "exists" for plan in plans}
+    cli.say(*(f"{state[p.name]:8} {p.name}, {p.partitions} partitions: {p.holds}" for p in plans))
 
 
 @topics.command()
@@ -65,11 +63,10 @@ def check(config: cli.ConfigOption = None, json: cli.JsonOption = False) -> None
         differences = check_topics(admin, wanted)
     if json:
         cli.print_json([vars(difference) for difference in differences])
+    elif differences:
+        cli.say(*(difference.sentence() for difference in differences))
     else:
-        for difference in differences:
-            cli.say(difference.sentence())
-        if not differences:
-            cli.say(f"All {len(wanted.plans())} topics are as they must be.")
+        cli.say(f"All {len(wanted.plans())} topics are as they must be.")
     if differences:
         raise SystemExit(1)
 
@@ -502,8 +499,7 @@ def replay(
             f"{result.steps:,} steps, {result.people:,} people, {result.compared:,} messages compared: "
             f"{result.missing:,} missing, {result.different:,} different"
         )
-        for line in result.examples:
-            cli.say(line)
+        cli.say(*result.examples)
     if not result.is_same:
         raise SystemExit(1)
 
@@ -540,8 +536,8 @@ def list_letters(
         return
     for each in found:
         letter = each.letter
-        cli.say(f"{each.offset:>6}  {letter.reason}  {letter.source}")
-        cli.say(f"        {letter.payload}\n        {letter.hint}")
+        cli.say(f"{each.offset:>6}  {letter.reason}  {letter.source}", f"        {letter.payload}")
+        cli.say(f"        {letter.hint}")
     counts = Counter(each.letter.reason.value for each in found)
     summary = ", ".join(f"{count} {name}" for name, count in counts.most_common())
     cli.say(f"{len(found)} dead letters{': ' if found else ''}{summary}")
@@ -578,6 +574,5 @@ def resubmit(
     if json:
         cli.print_json({"sent": report.sent, "left": {str(key): why for key, why in report.left.items()}})
         return
-    cli.say(f"{report.sent} sent again, {len(report.left)} left")
-    for offset, why in report.left.items():
-        cli.say(f"{offset:>6}  {why}")
+    left = (f"{offset:>6}  {why}" for offset, why in report.left.items())
+    cli.say(f"{report.sent} sent again, {len(report.left)} left", *left)

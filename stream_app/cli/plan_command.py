@@ -258,7 +258,8 @@ def _print_plan(planned: ReleasePlan) -> None:
         f"Highest: the highest certified risk. {_attack_in_words(planned) if crowd is None else ''}".rstrip()
         + (f" {DISTANCE}" if crowd is None else "")
     )
-    cli.say(*(each.sentence for each in planned.view.headlines))
+    views = (planned.view, *planned.view.beside.values())
+    cli.say(*(each.sentence for view in views for each in view.group("headline")))
     print_units(planned.units_as_json())
     if crowd is not None:
         _print_crowd(crowd)

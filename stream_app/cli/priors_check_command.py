@@ -90,16 +90,8 @@ def check(
     population = load_population(priors)
     attack = attack or ("prior" if population.shares_places else "marginal")
     zone, days = cli.clock_of(timezone, holidays, config)
-    windows = WindowOptions(
-        window_seconds,
-        origin,
-        window_place,
-        elsewhere,
-        elsewhere_name,
-        held_out_windows,
-        zone,
-        None if zone is None and not days else days,
-    )
+    cut = (window_seconds, origin, window_place, elsewhere, elsewhere_name, held_out_windows)
+    windows = WindowOptions(*cut, zone, None if zone is None and not days else days)
     settings = CheckSettings(mistakes=mistakes, attack=attack, groups=groups, seed=seed)
     steps_or_schedule = horizon if schedule is None else _schedule(schedule, population, horizon)
     on_bad_row = "reject" if reject_bad_rows else "fail"

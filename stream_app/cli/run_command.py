@@ -199,16 +199,14 @@ def _print_spent(output: Path, delta: float) -> None:
     from stream_app.watching.wording import WHOLE_LOG, epsilon_in_words, why_no_epsilon
 
     account = load_account(output)
-    if account is not None:
-        spend = account.spends[EVERY_GROUP]
-        epsilon = spend.epsilon(delta)
-        said = (
-            f"Differential privacy of all that was published so far ({WHOLE_LOG}): "
-            f"epsilon {epsilon_in_words(epsilon)} at delta {delta:g}"
-            if isfinite(epsilon)
-            else f"No differential privacy guarantee: {why_no_epsilon(spend, delta)}"
-        )
-        cli.say(f"{said}.")
+    if account is None:
+        return
+    spend = account.spends[EVERY_GROUP]
+    if isfinite(epsilon := spend.epsilon(delta)):
+        what = f"Differential privacy of all that was published so far ({WHOLE_LOG})"
+        cli.say(f"{what}: epsilon {epsilon_in_words(epsilon)} at delta {delta:g}.")
+    else:
+        cli.say(f"No differential privacy guarantee: {why_no_epsilon(spend, delta)}.")
 
 
 # ``tallyguard backfill``: an archive of counts published in step order, as a run would have.

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar
 
 import typer
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from stream_app.starting.counts import CountTable
 
 _MOST_SENSORS, _DAY = 12, 86_400
+Person = TypeVar("Person")
 
 
 # Arguments and options that several commands share.
@@ -312,6 +313,12 @@ def progress() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = stderr()
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def tracked(people: Sequence[Person], what: str) -> Iterator[Person]:
+    """Each of them, while a bar says how many are done."""
+    with progress() as bar:
+        yield from bar.track(people, description=what)
 
 
 def fail(message: str) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +47,7 @@ def verify(
     from stream_app.setup.run_folder.description import UNDESCRIBED, changes_in
     from stream_app.setup.run_folder.people_record import change_in_words
     from stream_app.setup.run_folder.record import last_description
+    from stream_app.watching.wording import sentence_case
 
     are_plans = run is not None and is_of_plans(run)
     check = check_plans if are_plans else check_run
@@ -55,6 +57,10 @@ def verify(
         faults.append(
             "no entry of the record has the digest that was given: it is not the record that was filed"
         )
+
+    def shown(entry: Entry, more: Set[str] = frozenset()) -> dict[str, object]:
+        return entry.model_dump(mode="json", include={"step", "at", "by", "reason", *more})
+
     changes = list(zip(checked.entries, changes_in(checked.entries), strict=True))
     if json:
         cli.print_json(
@@ -67,21 +73,10 @@ def verify(
                 "priors": list(checked.priors()),
                 "head": checked.head,
                 "entries": [
-                    {
-                        **each.model_dump(
-                            mode="json", include={"number", "kind", "step", "at", "by", "reason", "version"}
-                        ),
-                        "changes": [change.model_dump() for change in own],
-                    }
+                    {**shown(each, {"number", "kind", "version"}), "changes": [c.model_dump() for c in own]}
                     for each, own in changes
                 ],
-                "people": [
-                    {
-                        **each.model_dump(mode="json", include={"step", "at", "by", "reason"}),
-                        "words": change_in_words(each),
-                    }
-                    for each in people
-                ],
+                "people": [{**shown(each), "words": change_in_words(each)} for each in people],
             }
         )
     else:
@@ -89,19 +84,15 @@ def verify(
         for each, words_of in [*said, *((each, [change_in_words(each) or ""]) for each in people)]:
             why = f": {each.reason}" if each.reason else ""
             cli.say(f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}")
-            for line in words_of:
-                cli.say(f"  {line}")
+            cli.say(*(f"  {line}" for line in words_of))
         if run is not None and not are_plans:
-            words = checked.in_words()
-            cli.say(f"{words[:1].upper()}{words[1:]}.")
+            cli.say(f"{sentence_case(checked.in_words())}.")
             if checked.entries and last_description(checked.entries) is None:
                 cli.say(f"It has no description: {UNDESCRIBED}.")
-            for span in checked.priors():
-                cli.say(f"{span[:1].upper()}{span[1:]}.")
+            cli.say(*(f"{sentence_case(span)}." for span in checked.priors()))
         if not faults:
             cli.say(f"The record is whole; its last entry is {checked.head}.")
-        for fault in faults:
-            cli.say(f"Not whole: {fault}.")
+        cli.say(*(f"Not whole: {fault}." for fault in faults))
     if faults:
         raise SystemExit(1)
 

@@ -406,10 +406,8 @@ class EngineMetrics(Observer):
         if event.summary is not None:
             self._show_summary(event.summary)
             self._show_headline(event.summary)
-        if not event.is_replayed:
-            self._count_step(event)
-
-    def _count_step(self, event: StepClosed) -> None:
+        if event.is_replayed:
+            return
         self.meters["steps_closed"].inc()
         self._show_progress()
         self.meters["step_latency_seconds"].observe(event.latency_seconds)

@@ -51,9 +51,11 @@ def check_note(check: PriorsVerdict, draws: int = 1) -> str:
             if check.is_too_high
             else "the priors were not refuted, which is no proof"
         )
+    around = "the priors" if draws == 1 else "what the data leave open"
     raised = (
-        f"ceilings are raised to hold for each person {within_in_words(check, draws)}, the smallest mean "
-        "distance that their traces allow for a group; the true one may be larger"
+        f"ceilings are raised to hold for each person within {_radius(check.within_nats)} nats of {around} "
+        "(over all steps together), the smallest mean distance that their traces allow for a group; the true "
+        "one may be larger"
         if check.within_nats
         else "their traces do not say by how much"
     )
@@ -80,12 +82,6 @@ def panel_note(event: PanelChecked) -> str | None:
 
 def _radius(nats: float) -> str:
     return significant(nats, 3, DOWN)
-
-
-def within_in_words(check: PriorsVerdict, draws: int = 1) -> str:
-    """How near to the priors people must be for ceilings to hold, after the priors were refuted."""
-    around = "the priors" if draws == 1 else "what the data leave open"
-    return f"within {_radius(check.within_nats)} nats of {around} (over all steps together)"
 
 
 def ceiling_condition(check: PriorsVerdict | None, draws: int = 1) -> str:

@@ -372,11 +372,6 @@ class View:
         """The figures whose names begin with the scope."""
         return tuple(each for each in self.figures if each.name.startswith(f"{scope}."))
 
-    @property
-    def headlines(self) -> tuple[Figure, ...]:
-        """The headline of each question, one after the other."""
-        return tuple(each for own in (self, *self.beside.values()) for each in own.group("headline"))
-
     def as_json(self) -> list[dict[str, Any]]:
         """All figures as JSON objects."""
         return [each.as_json() for each in self.figures]

@@ -10,7 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import starmap
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,8 +55,7 @@ class Priors:
     pseudonyms: Sequence[str]
 
 
-@dataclass(frozen=True)
-class RevealedBySensor:
+class RevealedBySensor(NamedTuple):
     """What a sensor revealed about the people looked at: ``bits`` for all, ``share`` of what all revealed."""
 
     sensor: str
@@ -65,8 +66,7 @@ class RevealedBySensor:
     share: float
 
 
-@dataclass(frozen=True)
-class RevealedByRelease:
+class RevealedByRelease(NamedTuple):
     """One release and its ``share`` of all information about the people looked at."""
 
     sensor: str
@@ -74,8 +74,7 @@ class RevealedByRelease:
     share: float
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """Other decisions in every step: ceiling and added risk, means over people, each at one moment.
 
     The moments are those at which most was added as it was published, the same for every change: so two
@@ -91,8 +90,7 @@ class Change:
     error: float | None
 
 
-@dataclass(frozen=True)
-class Lowering:
+class Lowering(NamedTuple):
     """The answer: sensors and ``releases`` by what they revealed, most first; ``changes`` begin with none."""
 
     people: int
@@ -177,18 +175,16 @@ def _by_sensor(revealed: Sequence[tuple[int, InformationShare]]) -> tuple[Reveal
     for number, share in revealed:
         of_sensor[share.sensor].append((number, share))
     whole = _whole(revealed)
-    rows = (
-        RevealedBySensor(
-            sensor,
-            ", ".join(sorted({share.mechanism for _, share in own})),
-            len({share.step for _, share in own}),
-            len({number for number, _ in own}),
-            sum(share.information_nats for _, share in own) / NATS_PER_BIT,
-            sum(share.information_nats for _, share in own) / whole,
+
+    def row(sensor: str, own: Sequence[tuple[int, InformationShare]]) -> RevealedBySensor:
+        nats = sum(share.information_nats for _, share in own)
+        mechanisms = ", ".join(sorted({share.mechanism for _, share in own}))
+        steps, people = {share.step for _, share in own}, {number for number, _ in own}
+        return RevealedBySensor(
+            sensor, mechanisms, len(steps), len(people), nats / NATS_PER_BIT, nats / whole
         )
-        for sensor, own in of_sensor.items()
-    )
-    return tuple(sorted(rows, key=lambda row: (-row.share, row.sensor)))
+
+    return tuple(sorted(starmap(row, of_sensor.items()), key=lambda row: (-row.share, row.sensor)))
 
 
 def _by_release(revealed: Sequence[tuple[int, InformationShare]]) -> tuple[RevealedByRelease, ...]:
@@ -216,14 +212,12 @@ def _changes(
     change = partial(_change, exposed, moments, steps, horizon)
     most = [share.sensor for share in shares[:NAMED_SENSORS]]
     rows = [change("as it was", {}, None)]
-    for sensor in most:
-        rows.append(change(f"{sensor} suppressed", {sensor: Suppressed()}, None))
+    rows += [change(f"{sensor} suppressed", {sensor: Suppressed()}, None) for sensor in most]
     if len(most) > 1:
         together = f"these {len(most)} sensors"
         rows.append(change(f"{together} suppressed", dict.fromkeys(most, Suppressed()), None))
-        for sigma in SIGMAS:
-            noise = dict.fromkeys(most, Gaussian(sigma))
-            rows.append(change(f"{together} with sigma {sigma:g}", noise, None))
+        noises = {sigma: dict.fromkeys(most, Gaussian(sigma)) for sigma in SIGMAS}
+        rows += [change(f"{together} with sigma {sigma:g}", own, None) for sigma, own in noises.items()]
     rows += [change(f"all with sigma {sigma:g}", {}, Gaussian(sigma)) for sigma in SIGMAS]
     return tuple(rows)
 

@@ -175,12 +175,6 @@ def _group_row(name: str, group: CheckedGroup) -> tuple[str, ...]:
     )
 
 
-def answer_to_raised_ceilings(log: RunLog) -> str:
-    """What the answer does about steps that were accounted before the priors were refuted."""
-    are_others = any(summary.chains != log.ceilings.chains for summary in log.summaries)
-    return "leaves them open" if are_others else "raises them"
-
-
 # The risk of a run: at the worst step, over time, and of the most exposed people.
 
 

@@ -53,11 +53,10 @@ class RecentSteps:
             self._releases = 0
         self._steps.append(step)
         self._releases += len(step.releases)
-        while len(self._steps) > self.horizon and self._is_much():
+        while len(self._steps) > self.horizon and (
+            len(self._steps) > _MOST_STEPS or self._releases > _MOST_RELEASES
+        ):
             self._releases -= len(self._steps.popleft().releases)
-
-    def _is_much(self) -> bool:
-        return len(self._steps) > _MOST_STEPS or self._releases > _MOST_RELEASES
 
 
 class PeopleBoard(Observer):
@@ -105,12 +104,10 @@ class PeopleBoard(Observer):
         """Which devices seem broken, since when and why, as JSON."""
         with self._lock:
             found = self._devices
-        return {
-            "devices": [
-                {"sensor": each.sensor, "suspicion": each.suspicion.value, "since": each.since}
-                for each in found
-            ]
-        }
+        told = [
+            {"sensor": each.sensor, "suspicion": each.suspicion.value, "since": each.since} for each in found
+        ]
+        return {"devices": told}
 
     def exposed(
         self, threshold: float, wanted: str = "", first: int = 0, size: int = AT_MOST

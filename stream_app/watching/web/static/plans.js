@@ -122,6 +122,7 @@ async function follow() {
 }
 
 async function compute(name, asked, refined) {
+  if (by("plans").hidden) return; // the token was taken away meanwhile
   const mine = JSON.stringify(asked);
   try {
     const found = await ask(`plan.json?${new URLSearchParams({ ...asked, ...(refined ? { refined: "1" } : {}) })}`);
