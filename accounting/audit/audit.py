@@ -26,7 +26,7 @@ from accounting.bounds import (
     certify_in_crowd,
     question,
 )
-from accounting.bounds.windows import window_risk
+from accounting.bounds.noised.own_counts_bound import own_counts_success
 from accounting.exceptions import EffortError
 from accounting.exposure import (
     Exposure,
@@ -36,6 +36,7 @@ from accounting.exposure import (
     released_information,
 )
 from accounting.exposure.crowd import CrowdAdversary, Others, with_strangers
+from accounting.exposure.own_counts import own_count
 from accounting.exposure.step_information import observe
 from accounting.numerics import mean_interval
 from models.calendar import slots_by_the_clock
@@ -191,20 +192,17 @@ def audit_exposure(
 
 
 def _with_whole_windows(asked: Question, by_steps: Certified) -> Certified:
-    """The smaller of the ceiling by single steps and the one by whole windows, a coin for each.
-
-    In single steps a window's coins are independent of each other and so show more often.
-    """
-    windows = asked.exposure.windows
-    if windows is None or windows.everything is None:
+    """The smaller of the ceiling by single steps, which show more of a window, and the one by own counts."""
+    windows, exposure = asked.exposure.windows, asked.exposure
+    if windows is None:
         return by_steps
-    last, effort = asked.exposure.steps - 1, replace(asked.effort, draws=0)
-    whole = window_risk(
-        asked.exposure, windows.everything, (0, last), asked.mistakes, in_hindsight=True, effort=effort
-    )
-    if whole.certified >= by_steps.value:
+    plain = exposure.under(windows.others)
+    owns = [own_count(plain, release) for release in windows.releases]
+    horizon = 0, exposure.steps - 1
+    whole = own_counts_success(plain, owns, horizon, asked.mistakes, asked.effort.vectors)
+    if whole is None or whole >= by_steps.value:
         return by_steps
-    return Certified(whole.certified, f"windows_{whole.by}", whole.confidence)
+    return Certified(max(whole, baseline(exposure, asked.mistakes).success), "own_counts", 1.0)
 
 
 def _against_crowd(bound_question: Question, seen: SeenInCrowd, baseline: float) -> Certified:

@@ -2,129 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from accounting.bounds.certified import HorizonRisk, horizon_risk, smallest
+from accounting.bounds.noised.own_counts_bound import own_counts_success
 from accounting.bounds.protocol import Effort
 from accounting.exceptions import HorizonError
 from accounting.exposure import Exposure, baseline, check_mistakes, prior_guess, window_of
 from accounting.exposure.own_counts import OwnCount, own_count, window_information
 from accounting.exposure.step_information import observe
 from accounting.numerics import divergence_root, most_moved
-from models.mechanisms import Raw, revealed_by_shift
-from models.releases import MoveSensor, Sensor, SensorRelease, StepSchedule, WindowRelease
-
-# A release over a window as raw counts of places in its fine steps, which reveal at least as much.
-#
-# What a person adds is a function of the places at the ends of the moves in the window, so an adversary who
-# is shown the places knows it (data processing). A sensor on places is shown as it is, in each of its steps;
-# for one on moves the places it counts from, at the beginning of each move, and those it counts to, at its
-# end.
-
-_RAW = Raw()
+from models.releases import (
+    SensorRelease,
+    ShownPlaces,
+    StepSchedule,
+    WindowRelease,
+    shown_places,
+    together,
+)
 
 
-def shown_schedule(
-    steps: int, shown: Iterable[WindowRelease], presence: Iterable[WindowRelease]
+def in_steps(
+    steps: int, windows: Iterable[WindowRelease], presence: Iterable[WindowRelease]
 ) -> list[StepSchedule]:
-    """Steps ``0..steps - 1`` with the places of the releases ``shown``, each place once a step.
+    """Steps ``0..steps - 1`` with the releases of one step's ``presence`` and what the windows show in them.
 
-    Releases of one step's ``presence`` are added as they are.
+    An adversary who is shown the places of a window's steps, with parts of its noise, knows at least as much
+    (:mod:`models.releases.fine_steps`).
     """
-    counted: list[dict[tuple[int, ...], SensorRelease]] = [{} for _ in range(steps)]
-    as_they_are: list[list[SensorRelease]] = [[] for _ in range(steps)]
+    plain: list[list[SensorRelease]] = [[] for _ in range(steps)]
+    shown: list[list[ShownPlaces]] = [[] for _ in range(steps)]
     for release in presence:
         if release.as_step is not None:
-            as_they_are[release.first].append(release.as_step)
-    for release in shown:
-        for step, locations in _places(release):
-            name = "+".join(map(str, locations))
-            counted[step].setdefault(locations, SensorRelease(Sensor(name, locations), _RAW))
-    return [StepSchedule(step, (*as_they_are[step], *counted[step].values())) for step in range(steps)]
-
-
-def _places(release: WindowRelease) -> Iterable[tuple[int, tuple[int, ...]]]:
-    """Pairs of a step and the locations that a raw sensor counts together in it."""
-    sensor = release.sensor
-    for step in range(release.first, release.last + 1):
-        if not isinstance(sensor, MoveSensor):
-            yield step, sensor.locations
-            continue
-        for start, end, _ in sensor.times_counted:
-            yield step - 1, (start,)
-            yield step, (end,)
-
-
-# Noised releases over windows as coins: each is shown as a whole, or not at all. Beyond the papers.
-#
-# All values that a person's own count can have leave ``1 - delta`` of the noise's law in common, so a
-# noised release is a function of a channel that shows the own count with probability ``delta`` and nothing
-# otherwise: one coin a release, not one a fine step, whose windows the same noise covers. Hence
-#
-#     success <= E[ success where the releases whose coin fell are shown ].
-#
-# Where a person is rarely counted more often than ``k``, those cases may be charged as found, and
-# everybody else's coin falls with the smaller ``delta_k``: whatever is guessed, success together with
-# "nobody was counted more than ``k`` times" has at most the probability that the coins leave.
-#
-# Success rises with what is shown. So several releases may share one coin that falls when any of theirs
-# would, and no set of releases is charged more than a larger one.
-
-MOST_COINS = 6
-"""Sets of shown releases double with each coin; more releases share coins, neighbours in time together."""
-
-
-def with_large_counts_charged(own_counts: Sequence[OwnCount]) -> tuple[list[float], float]:
-    """Each release's probability of being shown, and the probability charged for large counts.
-
-    ``k`` is, release by release, the one that makes ``delta_k + Pr[n > k]`` least.
-    """
-    shown, charged = [], 0.0
-    for own in own_counts:
-        mechanism, spread = own.release.mechanism, own.spread
-        thresholds = [spread] if own.release.miscounts else range(spread + 1)
-        choices = [(revealed_by_shift(mechanism, k), own.probability_above(k)) for k in thresholds]
-        probability, of_large = min(choices, key=sum)
-        shown.append(probability)
-        charged += of_large
-    return shown, charged
-
-
-def coin_groups(own_counts: Sequence[OwnCount], most: int) -> list[list[int]]:
-    """Positions of the releases that share each of at most ``most`` coins."""
-    order = sorted(range(len(own_counts)), key=lambda each: own_counts[each].release.last)
-    coins = min(most, len(order))
-    return [order[len(order) * k // coins : len(order) * (k + 1) // coins] for k in range(coins)]
-
-
-def success_of_sets(groups: int, success: Callable[[Sequence[int]], float]) -> list[float]:
-    """A bound for each set of ``groups``, by the bits of its index; ``success`` of those that are shown."""
-    found = [success([k for k in range(groups) if shown >> k & 1]) for shown in range(1 << groups)]
-    for k in range(groups):
-        for shown in range(1 << groups):
-            found[shown] = min(found[shown], found[shown | 1 << k])
-    return found
-
-
-def expected_success(
-    success: Sequence[float], groups: Sequence[Sequence[int]], shown: Sequence[float]
-) -> float:
-    """The expectation over coins, releases being shown with the probabilities ``shown``."""
-    falls = [1.0 - prod(1.0 - shown[each] for each in group) for group in groups]
-    expected = 0.0
-    for index, value in enumerate(success):
-        expected += value * prod(falls[k] if index >> k & 1 else 1.0 - falls[k] for k in range(len(groups)))
-    return expected
+            plain[release.first].append(release.as_step)
+    for release in windows:
+        for part in shown_places(release):
+            shown[release.first + part.places.offset].append(part)
+    return [
+        StepSchedule(step, (*plain[step], *together(tuple(plain[step]), tuple(shown[step]))))
+        for step in range(steps)
+    ]
 
 
 # Certified success against a horizon of a log whose releases count over windows of fine steps.
 #
 # Every bound holds for any adversary; the least counts:
 #
-# - ``shown``: the places of all windows, raw;
-# - ``erasure`` and ``large_counts``: noised windows as coins;
+# - ``own_counts``: each window as a channel of what the person adds to its count;
+# - ``in_steps``: what all windows show in single steps;
 # - ``divergence``: the information of all own counts under the binary divergence;
 # - ``shifted``: without the windows, plus ``sqrt(I / 2)`` for what their own counts reveal (Pinsker,
 #   Jensen).
@@ -220,9 +146,11 @@ def _bounds_by_name(
     locations = exposure.observations[0].labels.size
     presence = [own.release for own in owns if own.release.as_step is not None]
 
+    def seen_in(steps: Iterable[StepSchedule]) -> Exposure:
+        return exposure.under(tuple(observe(step, locations) for step in steps))
+
     def step_risk(shown: Iterable[WindowRelease], work: Effort) -> HorizonRisk:
-        schedule = shown_schedule(exposure.steps, shown, presence)
-        seen = exposure.under(tuple(observe(step, locations) for step in schedule))
+        seen = seen_in(in_steps(exposure.steps, shown, presence))
         return horizon_risk(seen, first, last, mistakes, in_hindsight=in_hindsight, effort=work)
 
     windows = [own for own in published if own.release.as_step is None and not own.is_constant]
@@ -230,28 +158,17 @@ def _bounds_by_name(
         found = step_risk((), effort)
         return {found.by: found.certified}
     certain = replace(effort, draws=0)
-    raw = [own.release for own in windows if own.release.mechanism.is_exact]
-    noised = [own for own in windows if not own.release.mechanism.is_exact]
-    groups = coin_groups(noised, min(MOST_COINS, max(1, effort.patterns.bit_length() - 1)))
-
-    work = replace(certain, patterns=effort.patterns >> len(groups))  # of each of the sets that coins leave
-
-    def success(shown: Sequence[int]) -> float:
-        kept = [noised[each].release for k in shown for each in groups[k]]
-        return step_risk([*raw, *kept], certain if len(shown) == len(groups) else work).certified
-
     information = window_information(exposure, published, first, last).total
     guess = prior_guess(window_of(exposure, first, last), mistakes).best
     revealed = sum(own.information_nats for own in windows)  # given the steps' releases: not carried
     bounds = {
         "divergence": float(divergence_root(information, guess)),
         "shifted": min(1.0, step_risk((), certain).certified + most_moved(revealed)),
-        "shown": success(range(len(groups))),
+        "in_steps": step_risk([own.release for own in windows], certain).certified,
     }
-    if groups:
-        values = success_of_sets(len(groups), success)
-        by_the_spread = [own.reveal_probability() for own in noised]
-        bounds["erasure"] = expected_success(values, groups, by_the_spread)
-        shown, charged = with_large_counts_charged(noised)
-        bounds["large_counts"] = min(1.0, charged + expected_success(values, groups, shown))
+    until = exposure.steps if in_hindsight else last + 1
+    presence_alone = seen_in(in_steps(exposure.steps, (), presence)[:until])
+    counted = own_counts_success(presence_alone, windows, horizon, mistakes, effort.vectors)
+    if counted is not None:
+        bounds["own_counts"] = counted
     return bounds

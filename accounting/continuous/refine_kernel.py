@@ -326,6 +326,8 @@ _MOST_OPERATIONS = 1 << 40  # of one person, so that sums over all people stay e
 # Fitted to the time of chains of 4 to 20 places, T = 4 to 20, s = 0 to 2: most of them within a factor of 2.
 LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.14
 _PER_LAW, _PER_LOOK = 14.0, 2.0  # of noised counts, by the sandwich bound
+_PER_BRANCH, _BRANCHES = 250.0, 4.0  # of its tree, for each count that may go either way
+_EITHER_WAY = 0.01  # variance of being counted, from which on a count may
 _PER_MOVE, _PER_SOURCE, _PER_SEARCH = 2.8, 120.0, 3.0  # of noised counts
 
 
@@ -336,11 +338,12 @@ class CountedHits(NamedTuple):
     exact_before: float  # in the history
     noised: float  # in the horizon, under noise
     noised_before: float  # in the history, under noise
+    either_way: float  # in the horizon, under noise, by the share of slots in which the person may be there
 
 
 @jit
 def count_hits(seen: SeenSteps) -> NDArray[np.float64]:
-    """The :class:`CountedHits` of each location, (M, 4): in how many steps it is counted.
+    """The first four :class:`CountedHits` of each location, (M, 4): in how many steps it is counted.
 
     The first ``HISTORY`` rows of ``seen`` are the history, the others the horizon.
     """
@@ -359,15 +362,24 @@ def count_hits(seen: SeenSteps) -> NDArray[np.float64]:
 
 @bare_jit
 def _own_hits(population: PopulationArrays, person: int, hits: NDArray[np.float64]) -> CountedHits:
-    """The sum over the places of a person; exact, because the summands are whole numbers."""
-    exact, exact_before, noised, noised_before = 0.0, 0.0, 0.0, 0.0
-    for k in range(population.places_start[person], population.places_start[person + 1]):
-        place = population.places[k]
+    """The sum over the places of a person; exact, because the summands are whole numbers but for shares."""
+    exact, exact_before, noised, noised_before, either_way = 0.0, 0.0, 0.0, 0.0, 0.0
+    first, slots = population.places_start[person], population.slots[person]
+    places = population.places_start[person + 1] - first
+    law = population.distribution_start[person]
+    for x in range(places):
+        place = population.places[first + x]
         exact += hits[place, 0]
         exact_before += hits[place, 1]
         noised += hits[place, 2]
         noised_before += hits[place, 3]
-    return CountedHits(exact, exact_before, noised, noised_before)
+        if hits[place, 2] > 0.0:
+            uncertain = 0
+            for slot in range(slots):
+                probability = population.distribution[law + slot * places + x]
+                uncertain += probability * (1.0 - probability) > _EITHER_WAY
+            either_way += hits[place, 2] * (uncertain / slots)
+    return CountedHits(exact, exact_before, noised, noised_before, either_way)
 
 
 @bare_jit
@@ -387,8 +399,8 @@ def _noised_operations(
     laws = min(vectors, FEW_LAWS) + places
     total = _PER_LAW * counted.noised_before * laws * places**2
     if vectors >= _LEAST_VECTORS:
-        grown = (mistakes + 1.0) * steps * moves * 2.0 ** min(counted.noised, 20.0)
-        return total + _PER_LOOK * min(OPERATIONS_PER_VECTOR * vectors, grown)
+        grown = (mistakes + 1.0) * steps * places * _BRANCHES ** min(counted.either_way, 10.0)
+        return total + min(_PER_LOOK * OPERATIONS_PER_VECTOR * vectors, _PER_BRANCH * grown)
     sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
     searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
     total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)

@@ -31,14 +31,13 @@ from accounting.exposure.step_information.observation import (
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information, surprise
 from accounting.hmm.propagation import marginals
-from models.mechanisms import DrawnPerWindow, Mechanism
+from models.mechanisms import Mechanism
 from models.numerics.jit import jit
 from models.priors import ChainView
 from models.priors.chain import LocalChain
 from models.priors.unrolled import chain_on_the_clock
 from models.releases import (
     Schedule,
-    SensorRelease,
     StepSchedule,
     WindowRelease,
     published_window,
@@ -74,41 +73,26 @@ class PublishedWindows:
     """The counts over windows of a horizon as they are published, and the ``others`` of each step, (T,).
 
     An exposure's observations stand for both and reveal at least as much; an attack sees no more than these.
-    ``everything`` has the others among the releases; None where one of them is no single count of presence.
     """
 
     releases: tuple[WindowRelease, ...]
     others: tuple[StepObservation, ...]
-    everything: tuple[WindowRelease, ...] | None = None
 
     @classmethod
     def of(cls, steps: Sequence[StepSchedule], location_count: int) -> PublishedWindows | None:
         """Those of a schedule, in steps counted from its first; None where it has no windows."""
         windows, others = [], []
         since = steps[0].step if steps else 0
-        single: list[WindowRelease | None] = []
         for step in steps:
             plain = tuple(each for each in step.releases if each.sensor.window is None)
             others.append(observe(StepSchedule(step.step, plain), location_count))
             for release in step.releases:
                 if release.sensor.window is not None and release.mechanism.is_released:
                     windows.append(published_window(release, step.step, since))
-            single += [_single(release, step.step - since) for release in plain]
         if not windows:
             return None
         local = tuple(replace(each, first=each.first - since, last=each.last - since) for each in windows)
-        known = [each for each in single if each is not None]
-        whole = (*local, *known) if len(known) == len(single) else None
-        return cls(local, tuple(others), whole)
-
-
-def _single(release: SensorRelease, step: int) -> WindowRelease | None:
-    """A count of presence, once, in one step; None for any other, or noise that steps share."""
-    sensor, mechanism = release.sensor, release.mechanism
-    is_shared = isinstance(mechanism, DrawnPerWindow) and not mechanism.is_exact
-    if sensor.most_counts > 1 or sensor.corrections or is_shared:
-        return None
-    return WindowRelease(sensor, step, step, 1, mechanism)
+        return cls(local, tuple(others))
 
 
 @dataclass(frozen=True, eq=False)

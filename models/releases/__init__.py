@@ -6,6 +6,7 @@
 from models.releases.fine_steps import (
     MoveSensor,
     PartOfCount,
+    ShownPlaces,
     WindowRelease,
     check_window_ends,
     counting_in,
@@ -17,6 +18,8 @@ from models.releases.fine_steps import (
     published_window,
     revealed_of_window,
     schedule_in_single_steps,
+    shown_places,
+    together,
     window_release,
     without_coins,
 )

@@ -61,7 +61,7 @@ def sandwich_in_log(
     is_exact = seen.is_raw and not exposure.is_labelled
     if is_exact or vectors == 0 or exposure.place_count > MOST_PLACES:
         return None
-    signals = [each for t in range(last + 1) for each in _own_signals(seen, t)]
+    signals = [each for t in range(last + 1) for each in own_signals_of(seen, t)]
     past = [each for each in signals if each.step < first]
     own = [each._replace(step=each.step - first) for each in signals if each.step >= first]
     arrays, operations = _arrays(own, size.places), OPERATIONS_PER_VECTOR * vectors
@@ -90,7 +90,7 @@ def _with_few_outputs(signal: _Signal, chance: float) -> _Signal:
     return signal._replace(rays=few_rays(signal.mechanism, FEW_OUTPUTS, chance))  # type: ignore[arg-type]
 
 
-def _own_signals(exposure: Exposure, t: int) -> list[_Signal]:
+def own_signals_of(exposure: Exposure, t: int) -> list[_Signal]:
     """The sensors of one step that can count the person.
 
     Where sensors overlap, and noise is not each sensor's own, a count says something of another's noise:

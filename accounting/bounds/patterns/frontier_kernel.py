@@ -100,9 +100,11 @@ def raw_channels(hits: NDArray[np.bool_]) -> OwnChannels:
 
 
 class Sight(NamedTuple):
-    """What each step shows, and how many combinations of levels it has."""
+    """What each step shows: channels in order of time, and how many combinations of levels each step has."""
 
-    channels: OwnChannels
+    is_noised: bool  # whether any count is not exact
+    size: NDArray[np.int64]  # (G,), levels of each channel
+    level: NDArray[np.float64]  # (G, L, K), probability of each where the person is
     first: NDArray[np.int64]  # (T + 1,), first channel of each step
     sequences: NDArray[np.int64]  # (T,), combinations of levels in each step
     shown: NDArray[np.float64]  # (T, K), probability that a person who is there is shown
@@ -153,7 +155,8 @@ class Tools(NamedTuple):
 
 @jit
 def _sight(channels: OwnChannels, steps: int, places: int) -> Sight:
-    """Channels by step."""
+    """Channels that count the person or not, by step."""
+    level = np.empty((channels.time.size, channels.absent.shape[1], places))
     first, sequences = np.zeros(steps + 1, np.int64), np.ones(steps, np.int64)
     shown, unshown = np.zeros((steps, places)), np.ones((steps, places))
     for g in range(channels.time.size):
@@ -163,11 +166,13 @@ def _sight(channels: OwnChannels, steps: int, places: int) -> Sight:
         absent, present = channels.absent[g, :size].sum(), channels.present[g, :size].sum()
         for x in range(places):
             unshown[t, x] *= present if channels.cover[g, x] else absent
+            level[g, :, x] = channels.present[g] if channels.cover[g, x] else channels.absent[g]
             if channels.cover[g, x]:
                 shown[t, x] = channels.shown[g]
     for t in range(steps):
         first[t + 1] += first[t]
-    return Sight(channels, first, sequences, shown, unshown)
+    is_noised = bool((channels.size > 1).any() or (channels.shown < 1.0).any())
+    return Sight(is_noised, channels.size, level, first, sequences, shown, unshown)
 
 
 @jit
@@ -224,14 +229,13 @@ def _arrive(person: LocalChain, last: int, place: int, won: NDArray[np.float64])
 def _weigh(sight: Sight, trail: Trail, t: int) -> None:
     """The evidence of step ``t`` if its sensors are at the levels of the trail's combination."""
     weight, code = trail.weight, trail.combination[t]
-    absent, present, cover = sight.channels.absent, sight.channels.present, sight.channels.cover
     for x in range(weight.shape[1]):
         weight[t, x] = 1.0
     for g in range(sight.first[t], sight.first[t + 1]):
-        level = code % sight.channels.size[g]
-        code //= sight.channels.size[g]
+        level = code % sight.size[g]
+        code //= sight.size[g]
         for x in range(weight.shape[1]):
-            weight[t, x] *= present[g, level] if cover[g, x] else absent[g, level]
+            weight[t, x] *= sight.level[g, level, x]
 
 
 @inline
@@ -438,8 +442,21 @@ def frontier_of(
     ``marginal`` is ``Pr[X_t = x]``; the ``laws`` of the ``outside`` are as of ``history_laws``, of exact
     counts or through noise. Of the person the chain and the first slot are read.
     """
+    sight = _sight(channels, marginal.shape[0], marginal.shape[1])
+    return frontier_in_sight(person, sight, marginal, mistakes, outside, effort)
+
+
+@jit
+def frontier_in_sight(
+    person: LocalChain,
+    sight: Sight,
+    marginal: NDArray[np.float64],
+    mistakes: int,
+    outside: Outside,
+    effort: FrontierEffort,
+) -> float:
+    """:func:`frontier_of` channels of any kind."""
     steps, places = marginal.shape
-    sight = _sight(channels, steps, places)
     trail = Trail(
         np.empty((steps, places)),
         np.empty(steps, np.int64),
@@ -449,7 +466,7 @@ def frontier_of(
         np.zeros((steps, mistakes + 1, places)),
     )
     tools = Tools(
-        bool((channels.size > 1).any() or (channels.shown < 1.0).any()),
+        sight.is_noised,
         new_memory(person.chain, max(steps * effort.vectors, effort.shown_once), mistakes),
         new_lowering(places, mistakes),
         np.empty((mistakes + 1, places)),

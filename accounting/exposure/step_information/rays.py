@@ -66,7 +66,7 @@ def rays_of(mechanism: Mechanism) -> Rays:
     if mechanism.is_exact:
         return exact_rays()
     if isinstance(mechanism, Versions):
-        return reduce(_together, map(rays_of, mechanism.parts))
+        return reduce(_together, [rays_of(part) for part in mechanism.parts])  # type: ignore[arg-type]
     inner, shift = mechanism, 1
     if isinstance(mechanism, CountedAgain):
         inner, shift = mechanism.inner, mechanism.most_counts
