@@ -33,11 +33,11 @@ from accounting.bounds.noised.sandwich_kernel import (
     CLOSE,
     EXPANSIONS_PER_VECTOR,
     FEW_LAWS,
-    OPERATIONS_PER_VECTOR,
     PRECISION,
     Limits,
     Window,
     affordable_nodes,
+    affordable_operations,
     sandwich_success,
 )
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
@@ -216,7 +216,8 @@ def sandwich_of_horizon(
     if past.laws.shape[0] == 0 or is_labelled(chain):  # its parts by guess are of places
         return 1.0
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
-    operations, moves = OPERATIONS_PER_VECTOR * horizon.vectors, chain.value.size / chain.start.shape[0]
+    operations = affordable_operations(horizon.vectors, horizon.mistakes)
+    moves = chain.value.size / chain.start.shape[0]
     at_first = 4.0 * operations  # a tree that grows no further than a few nodes still lowers many bounds
     nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
     if nodes == 0:
@@ -377,7 +378,7 @@ def _noised_operations(
     total += _PER_SEARCH * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
     if vectors >= _LEAST_VECTORS:
         grown = (mistakes + 1.0) * steps * moves * 2.0 ** min(counted.noised, 20.0)
-        total += _PER_LOOK * min(OPERATIONS_PER_VECTOR * vectors, grown)
+        total += _PER_LOOK * min(affordable_operations(vectors, horizon.mistakes), grown)
     return total
 
 
