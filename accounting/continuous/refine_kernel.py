@@ -32,9 +32,9 @@ from accounting.bounds.noised.sandwich_kernel import (
     BY_SANDWICH,
     EXPANSIONS_PER_VECTOR,
     FEW_LAWS,
-    OPERATIONS_PER_VECTOR,
     Window,
     affordable_nodes,
+    affordable_operations,
     limits_for,
     sandwich_success,
 )
@@ -193,7 +193,7 @@ def _affordable_nodes(raw: RawHorizon, horizon: HorizonRules, inside: OwnSignals
     """How many nodes a tree over these counts may have; 0 where it is too expensive."""
     steps, places = raw.hits.shape
     moves = raw.person.chain.value.size / raw.person.chain.start.shape[0]
-    at_first = 4.0 * OPERATIONS_PER_VECTOR * horizon.vectors  # a few nodes still lower many bounds
+    at_first = 4.0 * affordable_operations(horizon.vectors, horizon.mistakes)  # a few nodes lower many bounds
     return affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
 
 
@@ -203,8 +203,9 @@ def _by_sandwich(
 ) -> float:
     """The sandwich bound of these counts, where it may be below ``known``."""
     steps, places = raw.hits.shape
-    operations, expansions = OPERATIONS_PER_VECTOR * horizon.vectors, EXPANSIONS_PER_VECTOR * horizon.vectors
-    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions * steps, operations)
+    expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
+    operations = affordable_operations(horizon.vectors, horizon.mistakes)
+    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, operations)
     found, _, _ = sandwich_success(window, inside, past.laws, limits_for(window, nodes, known))
     return found + past.left_out
 
@@ -400,7 +401,7 @@ def _noised_operations(
     total = _PER_LAW * counted.noised_before * laws * places**2
     if vectors >= _LEAST_VECTORS:
         grown = (mistakes + 1.0) * steps * places * _BRANCHES ** min(counted.either_way, 10.0)
-        return total + min(_PER_LOOK * OPERATIONS_PER_VECTOR * vectors, _PER_BRANCH * grown)
+        return total + min(_PER_LOOK * affordable_operations(vectors, horizon.mistakes), _PER_BRANCH * grown)
     sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
     searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
     total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_kernel import (
     EXPANSIONS_PER_VECTOR,
-    OPERATIONS_PER_VECTOR,
     PAST_LAWS,
     Window,
     affordable_nodes,
+    affordable_operations,
     history_laws,
     limits_for,
     sandwich_success,
@@ -64,7 +64,7 @@ def sandwich_in_log(
     signals = [each for t in range(last + 1) for each in own_signals_of(seen, t)]
     past = [each for each in signals if each.step < first]
     own = [each._replace(step=each.step - first) for each in signals if each.step >= first]
-    arrays, operations = _arrays(own, size.places), OPERATIONS_PER_VECTOR * vectors
+    arrays, operations = _arrays(own, size.places), affordable_operations(vectors, mistakes)
     nodes = affordable_nodes(arrays, size.steps, size.places, mistakes, size.moves, operations)
     if nodes == 0:
         return None

@@ -62,7 +62,7 @@ PAST_LAWS, FEW_LAWS = 16, 8  # that a history leaves, of an audit and of a runni
 PRECISION = 0.1  # of what is attained beyond the guess: how close the bound shall come
 LABELLED_PRECISION = 0.01  # where labels are guessed, and bounds on exact counts show the state
 CLOSE = 2e-4  # of success: no bound need be closer
-OPERATIONS_PER_VECTOR = 4e5  # 64 vectors take about a tenth of a second
+OPERATIONS_PER_VECTOR = 4e5  # with one mistake; 64 vectors take about a twentieth of a second
 EXPANSIONS_PER_VECTOR = 4  # of one search, in each step; the few that take so many gain most
 _MOST_NODES, _MOST_ENTRIES = 8192, 1 << 22  # of a tree, and of what is kept of all nodes
 _FEWEST_NODES = 16
@@ -719,12 +719,17 @@ def _combine(signals: OwnSignals, n: int, tree: _Tree) -> None:
     while high >= 0:
         first, last = tree.output[low], tree.output[high]
         width, inside, worst, which = theta[last] - theta[first], 0.0, 0.0, -1
+        # a guess that seems to win more at the other end than is to be won there has wrong parts
+        is_low_right = _line(signals, g, low, theta[last], tree) <= tree.bound[high]
+        is_high_right = _line(signals, g, high, theta[first], tree) <= tree.bound[low]
         for o in range(first + 1, last):
             above = (theta[o] - theta[first]) / width
             tree.share[high] += weight[o] * above
             tree.share[low] += weight[o] * (1.0 - above)
             chord = tree.won[low] * (1.0 - above) + tree.won[high] * above
-            line = max(_line(signals, g, low, theta[o], tree), _line(signals, g, high, theta[o], tree))
+            line = _line(signals, g, low, theta[o], tree) if is_low_right else 0.0
+            if is_high_right:
+                line = max(line, _line(signals, g, high, theta[o], tree))
             more = max(0.0, chord - line)
             inside += weight[o] * more
             if np.sqrt(weight[o]) * more > worst:
@@ -835,6 +840,12 @@ def _grow(window: Window, signals: OwnSignals, limits: Limits, guess: float, tre
         while n >= 0:
             _combine(signals, n, tree)
             n = tree.parent[n]
+
+
+@bare_jit
+def affordable_operations(vectors: int, mistakes: int) -> float:
+    """The products that so many vectors are worth: leaves cost more where more may be wrong."""
+    return OPERATIONS_PER_VECTOR * vectors * max(2, mistakes + 1) / 2.0
 
 
 @jit
