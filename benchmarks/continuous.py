@@ -178,9 +178,12 @@ def cascade_table(people: int = 2_000) -> None:
     given = OPERATIONS * people // 100_000
     city = build_city(CityOptions(people=people))
     sparse = stationary(random_population(people, 10, 3))
-    drawn = [s for seed in range(3) for s in steps_with(seed, 20, Raw(), come_again=False)]
-    shapes = {
-        "10 places, 3 exits, 20 raw of 100": (sparse, [replace(s, step=t) for t, s in enumerate(drawn[:41])]),
+    shapes = {}
+    for mechanism, said in ((Raw(), "raw"), (Gaussian(2.0), "of sigma 2")):
+        drawn = [s for seed in range(3) for s in steps_with(seed, 20, mechanism, come_again=False)]
+        steps = [replace(s, step=t) for t, s in enumerate(drawn[:41])]
+        shapes[f"10 places, 3 exits, 20 {said} of 100"] = sparse, steps
+    shapes |= {
         "city, 8 raw sensors": (city.population, city_steps(city, 8)),
     }
     rows = []

@@ -115,11 +115,15 @@ class Question:
             and bound.is_vouched == vouched
             and (not scopes or bound.scope in scopes)
         )
-        found = {
-            bound.name: (self.once_raw if bound.scope is Scope.RAW else self.once)(bound.compute)
-            for bound in chosen
-        }
+        found = {bound.name: self._value(bound) for bound in chosen}
         return {name: value for name, value in found.items() if value is not None}
+
+    def value(self, name: str) -> float | None:
+        """The bound of this name; None where it does not apply, or is not asked for."""
+        return next((self._value(bound) for bound in self.bounds if bound.name == name), None)
+
+    def _value(self, bound: Bound) -> float | None:
+        return (self.once_raw if bound.scope is Scope.RAW else self.once)(bound.compute)
 
 
 @dataclass(frozen=True, eq=False)

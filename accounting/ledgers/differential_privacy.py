@@ -233,11 +233,12 @@ class _Charged(NamedTuple):
 
     @classmethod
     def of(cls, releases: tuple[SensorRelease, ...]) -> _Charged:
-        infinite, finite = [], []
+        infinite: list[SensorRelease] = []
+        finite: list[SensorRelease] = []
         for each in releases:
             (infinite if math.isinf(each.charged.zcdp_rho()) else finite).append(each)
         costs = _costs(finite)
-        windows = sum(WindowCosts(finite, costs).largest())
+        windows = sum(WindowCosts(finite, costs).largest(), Fraction())
         rho = max(costs_of_person(finite, costs), default=Fraction()) + windows
         return cls(releases, infinite, finite, rho, step_distance(finite))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from math import prod, sqrt
 
 import numpy as np
@@ -17,8 +16,8 @@ from accounting.bounds.patterns.frontier_kernel import SEQUENCES, frontier_of, n
 from accounting.bounds.patterns.raw_success_kernel import Outside, history_laws
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
-from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_step
-from accounting.exposure.step_information.likelihood_levels import own_channels, own_signals
+from accounting.exposure.step_information import seen_step
+from accounting.exposure.step_information.likelihood_levels import in_order, own_channels, own_signals
 from models.priors.chain import LocalChain
 
 _MOST_OPERATIONS = 2e9  # some seconds of one core
@@ -43,8 +42,7 @@ def levels_success(
     if (seen.is_raw and not exposure.is_labelled) or vectors == 0:
         return None
     chain, hits, marginal = exposure.chain, seen.hits, seen.marginal
-    nothing = nothing_seen_for(len(seen.observations), seen.observations[0].labels.size)
-    steps = reduce(followed_by, map(seen_step, seen.observations), nothing)
+    steps = in_order(list(map(seen_step, seen.observations)))
     shown, left_out = np.zeros(exposure.place_count), 0.0
     if exposure.place_count > MOST_PLACES:  # what exact counts before the window would leave
         laws, shown = history_laws(exposure.person, hits[:first], marginal[:first], vectors)

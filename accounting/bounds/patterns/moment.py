@@ -113,6 +113,7 @@ MOST_OPERATIONS = 4e9  # a few seconds of one core
 MOST_FRONTIER_OPERATIONS = 1e9  # at most; a second or so of one core
 _MOST_BESIDE_FRONTIER = 2e7  # operations where the frontier bound, which is the lower one, is computed too
 _ENOUGH_VECTORS = 16
+_FAR_BELOW = 0.1  # of a moment bound of a low order: there the frontier bound is the lower one, too
 MOST_ENTRIES = 1 << 25  # 256 MiB
 LEAST_PATTERN = 1e-9  # patterns less likely than this are counted as success
 
@@ -193,15 +194,9 @@ class HitMoments:
     polynomials: NDArray[np.float64]
 
 
-def hit_moments(question: Question) -> HitMoments | None:
-    """Segment polynomials of the raw schedule, of the usable order; None where order 1 is too expensive.
-
-    Where the frontier bound has vectors enough, it is the lower one: then only so much work is done as leaves
-    small horizons their whole order.
-    """
+def hit_moments(question: Question, most: float) -> HitMoments | None:
+    """Segment polynomials of the raw schedule, of the usable order; None where order 1 is too expensive."""
     exposure = question.exposure
-    vectors = affordable_vectors(Size.of(exposure), question.mistakes, question.effort.vectors)
-    most = _MOST_BESIDE_FRONTIER if vectors >= _ENOUGH_VECTORS else MOST_OPERATIONS
     order = usable_order(exposure, question.mistakes, question.effort, most)
     if order == 0:
         return None
@@ -214,11 +209,30 @@ def hit_moments(question: Question) -> HitMoments | None:
 def moment_bound(question: Question) -> float | None:
     """Success of any adversary of the raw schedule, hence of the noised one; None where too expensive.
 
+    Where the frontier bound has vectors enough, or is far below, it is the lower one: then only so much work
+    is done as leaves small horizons their whole order.
+    """
+    wanted = question.effort.vectors
+    vectors = affordable_vectors(Size.of(question.exposure), question.mistakes, wanted)
+    if vectors == 0:
+        return _moment_bound(question, MOST_OPERATIONS)
+    found = _moment_bound(question, _MOST_BESIDE_FRONTIER)
+    if vectors >= _ENOUGH_VECTORS:
+        return found
+    frontier = question.value("frontier")
+    if found is not None and frontier is not None and frontier < _FAR_BELOW * found:
+        return found
+    return _moment_bound(question, MOST_OPERATIONS)
+
+
+def _moment_bound(question: Question, most: float) -> float | None:
+    """With the order that so many operations allow.
+
     With order 1 the minimum with the pattern's probability is taken per number of hits. With a higher one it
     is taken per pattern if ``effort.patterns`` suffices for all of them, otherwise the better of the two
     forms counts.
     """
-    moments = question.once(hit_moments)
+    moments = hit_moments(question, most)
     if moments is None:
         return None
     exposure, mistakes, effort = question.exposure, question.mistakes, question.effort

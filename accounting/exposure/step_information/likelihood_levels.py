@@ -425,13 +425,21 @@ def is_whole(seen: SeenSteps) -> bool:
 
 
 def followed_by(seen: SeenSteps, step: SeenSteps) -> SeenSteps:
-    """The rows moved on by one: without the first, with ``step``.
+    """The rows moved on by one: without the first, with ``step``."""
+    return in_order([seen._replace(labels=seen.labels[1:], channel=seen.channel[1:]), step])
+
+
+def in_order(parts: Sequence[SeenSteps]) -> SeenSteps:
+    """The rows of all parts, one after the other.
 
     Channels without a row are dropped, and equal ones are one.
     """
-    count = len(seen.tables.size)
-    channel = np.concatenate((seen.channel[1:], np.where(step.channel < 0, -1, step.channel + count)))
-    tables = _joined([seen.tables, step.tables])
+    first = np.cumsum([0, *(len(each.tables.size) for each in parts)])
+    numbered = zip(parts, first.tolist(), strict=False)
+    channel = np.concatenate(
+        [np.where(each.channel < 0, -1, each.channel + begin) for each, begin in numbered]
+    )
+    tables = _joined([each.tables for each in parts])
     known: dict[bytes, int] = {}
     place = np.full(len(tables.size) + 1, -1, np.int32)  # the last one for "counted nowhere"
     needed: list[int] = []
@@ -441,7 +449,7 @@ def followed_by(seen: SeenSteps, step: SeenSteps) -> SeenSteps:
         if place[number] == len(needed):
             needed.append(number)
     return SeenSteps(
-        np.concatenate((seen.labels[1:], step.labels)),
+        np.concatenate([each.labels for each in parts]),
         place[channel],
         _narrow(_at(tables, needed)),
     )

@@ -32,7 +32,7 @@ from accounting.hmm.propagation import predict
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import LocalChain, is_labelled, mistake_cost, slot_of
 
-_SLACK = 1e-3  # of what is left to win: a search may end so early
+_SLACK = 5e-4  # of what is left to win: a search may end so early
 
 
 class FirstRight(NamedTuple):
@@ -114,24 +114,32 @@ def first_right_bound(
         _first_right_label(person, weight, law, first, last, gains, bound, work)
         return
     here, ahead, best, total = work
-    for x in range(law.size):
+    places, rows = np.uint64(law.size), np.uint64(bound.size)  # unsigned: see propagation
+    lowered = np.uint64(min(bound.size, last - first + 1))
+    for x in range(places):
         here[x] = law[x]
-    total[:] = 0.0
+    for m in range(rows):
+        total[m] = 0.0
     for t in range(first, last + 1):
-        best[:] = 0.0
-        for x in range(law.size):
-            here[x] *= weight[t, x]
+        step, wrong, is_open = np.uint64(t), np.uint64(t - first), False
+        for m in range(rows):
+            best[m] = 0.0
+        for x in range(places):
+            here[x] *= weight[step, x]
             value = 0.0
-            for m in range(bound.size):
-                value += gains[t, m, x]
+            for m in range(rows):
+                value += gains[step, m, x]
                 best[m] = max(best[m], here[x] * value)
-        wrong = t - first
-        for m in range(wrong, bound.size):
+        for m in range(wrong, rows):
             total[m] += best[m - wrong]
+        for m in range(lowered):
+            is_open |= total[m] < bound[m]
+        if not is_open:  # totals only grow
+            return
         if t < last:
             predict(person.chain, slot_of(person, t), here, ahead)
             here, ahead = ahead, here
-    for m in range(min(bound.size, last - first + 1)):
+    for m in range(lowered):
         bound[m] = min(bound[m], total[m])
 
 
@@ -183,7 +191,8 @@ def lower_completion(
         for m in range(mistakes + 1):
             won += gains[t, m, x]
             value[m] = won
-        first_right_bound(person, weight, law, t + 1, last, gains, value, work.first_right)
+        if expansions == 0:
+            first_right_bound(person, weight, law, t + 1, last, gains, value, work.first_right)
         for m in range(most_wrong, least, -1):
             if expansions > 0:
                 most, slack = max(steps, expansions), _SLACK * value[m]
@@ -191,6 +200,8 @@ def lower_completion(
                 value[m] = min(value[m], found.bound)
             if m < mistakes:
                 value[m] = min(value[m], value[m + 1])
+        if expansions > 0:
+            first_right_bound(person, weight, law, t + 1, last, gains, value, work.first_right)
         won = 0.0
         for m in range(mistakes + 1):
             gains[t, m, x] = max(0.0, value[m] - won)
