@@ -42,7 +42,7 @@ from tests.stream_app.engine_support import (
     settings,
 )
 
-pytestmark = pytest.mark.usefixtures("all_the_work")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("all_the_work")]
 
 
 STEPS, CHANGE = 24, 12
@@ -118,7 +118,6 @@ def copy_of(folder: Path, who: Population) -> Path:
     return kept_file(folder, digest_of(who.renamed(pseudonyms(who))))
 
 
-@pytest.mark.slow
 def test_people_come_and_leave_from_the_next_step_on_and_the_past_stays(tmp_path: Path) -> None:
     """Who came is accounted over the whole log, who left is in nothing from then on, no past line changes."""
     before, after = people(0, 1, 2, 3), people(0, 2, 3, 4, 5)
@@ -132,7 +131,6 @@ def test_people_come_and_leave_from_the_next_step_on_and_the_past_stays(tmp_path
         assert written[step] == accounted(tmp_path, after, step + 1)
 
 
-@pytest.mark.slow
 def test_new_people_count_from_the_step_that_the_priors_or_the_option_say(tmp_path: Path) -> None:
     """The priors' own step comes first, then the option; without either the whole log counts."""
     begun(tmp_path, people(0, 1))
@@ -141,7 +139,6 @@ def test_new_people_count_from_the_step_that_the_priors_or_the_option_say(tmp_pa
     assert risks(tmp_path)[CHANGE] == accounted(tmp_path, after, CHANGE + 1, [0, 0, 9, 11])
 
 
-@pytest.mark.slow
 def test_who_is_known_is_never_accounted_from_a_later_step(tmp_path: Path) -> None:
     """The trap of people who were here and are accounted from the change on; who comes back has all of it."""
     begun(tmp_path, people(0, 1, 2))
@@ -155,7 +152,6 @@ def test_who_is_known_is_never_accounted_from_a_later_step(tmp_path: Path) -> No
     assert found != accounted(tmp_path, back, STEPS, [0, 0, 19])
 
 
-@pytest.mark.slow
 def test_an_earlier_first_step_is_a_change_that_is_accepted(tmp_path: Path) -> None:
     begun(tmp_path, people(0, 1, since={1: 6}))
     earlier = people(0, 1, since={1: 2})
@@ -171,7 +167,6 @@ def test_first_steps_are_those_of_kafka() -> None:
     assert [first_step(known, who, 5) for who in ("a", "b", "gone", "new")] == [0, 5, 0, 5]
 
 
-@pytest.mark.slow
 def test_new_priors_are_redone_over_the_whole_log(tmp_path: Path) -> None:
     """From the change on the figures are those of somebody who had these priors from the first step on."""
     past = begun(tmp_path, people(0, 1, 2))
@@ -182,7 +177,6 @@ def test_new_priors_are_redone_over_the_whole_log(tmp_path: Path) -> None:
         assert risks(tmp_path)[step] == accounted(tmp_path, after, step + 1)
 
 
-@pytest.mark.slow
 def test_what_new_priors_mean_must_be_said(tmp_path: Path) -> None:
     """There is no choice that holds in every case, so there is no default."""
     begun(tmp_path, people(0, 1))
@@ -191,7 +185,6 @@ def test_what_new_priors_mean_must_be_said(tmp_path: Path) -> None:
     assert "2 people with new priors" in str(refused.value) and "--new-priors redone" in str(refused.value)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"accept_changes": True}])
 def test_a_change_that_is_not_accepted_is_refused_in_words(
     tmp_path: Path, options: dict[str, object]
@@ -207,7 +200,6 @@ def test_a_change_that_is_not_accepted_is_refused_in_words(
     assert outputs_of(tmp_path) == past and sorted(path.name for path in tmp_path.iterdir()) == files
 
 
-@pytest.mark.slow
 def test_the_record_and_verify_say_which_priors_held_for_which_steps(tmp_path: Path) -> None:
     run_with(tmp_path, people(0, 1, 2), day(0, CHANGE), {"priors": "survey-2026.parquet"})
     changed = {**ACCEPTED, "priors": "survey-2027.parquet", "new_priors": NewPriors.REDONE}
@@ -230,7 +222,6 @@ def test_the_record_and_verify_say_which_priors_held_for_which_steps(tmp_path: P
         path.with_suffix(".away").rename(path)
 
 
-@pytest.mark.slow
 def test_the_first_start_after_a_change_and_every_other_go_on_with_the_same_people(tmp_path: Path) -> None:
     """A restart with the same command, and one without the options, change nothing."""
     begun(tmp_path, people(0, 1))
@@ -242,7 +233,6 @@ def test_the_first_start_after_a_change_and_every_other_go_on_with_the_same_peop
     assert [each.kind for each in check_run(tmp_path).entries].count("changed") == 1
 
 
-@pytest.mark.slow
 def test_without_a_snapshot_the_same_bytes_follow(tmp_path: Path) -> None:
     """A start replays the log with the people of now."""
     for name in ("with", "without"):
@@ -256,7 +246,6 @@ def test_without_a_snapshot_the_same_bytes_follow(tmp_path: Path) -> None:
     assert outputs_of(tmp_path / "with") == outputs_of(tmp_path / "without")
 
 
-@pytest.mark.slow
 def test_a_budget_protects_the_people_who_are_there_now(tmp_path: Path) -> None:
     """Its next decisions are about whoever came; the run with them from the start has the same accounts."""
     budget = {"release": {"mechanism": "budget", "budget": {"share": 0.0, "added": 0.3, "hindsight": True}}}
@@ -268,7 +257,6 @@ def test_a_budget_protects_the_people_who_are_there_now(tmp_path: Path) -> None:
     assert len(decided) == STEPS
 
 
-@pytest.mark.slow
 def test_steps_that_a_kill_left_unaccounted_come_first(tmp_path: Path) -> None:
     """Their risk lines are not written under priors that did not hold."""
     begun(tmp_path, people(0, 1))
@@ -278,7 +266,6 @@ def test_steps_that_a_kill_left_unaccounted_come_first(tmp_path: Path) -> None:
         run_with(tmp_path, people(0, 1, 2), day(CHANGE, STEPS), ACCEPTED)
 
 
-@pytest.mark.slow
 def test_a_folder_without_the_earlier_priors_is_continued_and_then_changed(tmp_path: Path) -> None:
     """As an earlier version left it: the refusal says what to do, and doing it works."""
     begun(tmp_path, people(0, 1))
@@ -290,7 +277,6 @@ def test_a_folder_without_the_earlier_priors_is_continued_and_then_changed(tmp_p
     assert risks(tmp_path)[STEPS - 1] == accounted(tmp_path, people(0, 1, 2), STEPS)
 
 
-@pytest.mark.slow
 def test_in_a_crowd_people_stay_as_they_are(tmp_path: Path) -> None:
     begun(tmp_path, people(0, 1, 2), adversary="crowd")
     with pytest.raises(RunChangedError, match="in a crowd"):
@@ -310,7 +296,6 @@ def laws(who: Population, before: Population) -> Population:
     return Population.pack(priors, NAMES)
 
 
-@pytest.mark.slow
 def test_where_habits_changed_the_account_begins_anew_told_where_people_were(tmp_path: Path) -> None:
     """Ceilings of 1 while the horizon begins before the change; then those of whoever is told that place."""
     begun(tmp_path, people(0, 1, 2))
@@ -331,7 +316,6 @@ def test_where_habits_changed_the_account_begins_anew_told_where_people_were(tmp
     assert found[STEPS - 1][stays] == accounted(tmp_path, people(0), STEPS)[stays]
 
 
-@pytest.mark.slow
 def test_told_people_stay_told_until_their_priors_change_again(tmp_path: Path) -> None:
     """Without a snapshot, too; redone later, they are accounted over the whole log."""
     for name in ("with", "without"):
@@ -356,7 +340,6 @@ def test_told_people_stay_told_until_their_priors_change_again(tmp_path: Path) -
     assert risks(folder)[STEPS - 1] == accounted(folder, people(1, 3), STEPS)
 
 
-@pytest.mark.slow
 def test_a_budget_leaves_out_the_horizons_before_habits_changed(tmp_path: Path) -> None:
     """Nobody is silenced by a ceiling of 1 that no decision changes; a limit in hindsight is refused."""
     hindsight = {"release": {"mechanism": "budget", "budget": {"share": 0.0, "risk": 0.9, "hindsight": True}}}
@@ -376,7 +359,6 @@ def test_a_budget_leaves_out_the_horizons_before_habits_changed(tmp_path: Path) 
     assert any(each.mechanism.is_released for step in decided for each in step.releases)
 
 
-@pytest.mark.slow
 def test_a_place_that_new_priors_lack_is_named(tmp_path: Path) -> None:
     begun(tmp_path, people(0, 1))
     fewer = MovementPrior.from_dense("person 1", np.full((3, 3), 1 / 3))
@@ -385,7 +367,6 @@ def test_a_place_that_new_priors_lack_is_named(tmp_path: Path) -> None:
         run_with(tmp_path, other, day(CHANGE, STEPS), {**ACCEPTED, "new_priors": NewPriors.TOLD})
 
 
-@pytest.mark.slow
 def test_a_kept_copy_is_no_priors_file(tmp_path: Path) -> None:
     """Whoever gives it to a command would account people from a law and a step of another run."""
     begun(tmp_path, people(0, 1))
@@ -405,7 +386,6 @@ class Killed(BaseException):
     """The process is gone: nothing is written any more."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 2, 3, 4, 6, 9, 17])
 def test_a_kill_at_any_write_around_the_change_leads_to_the_same_files(
     at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

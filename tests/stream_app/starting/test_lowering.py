@@ -28,7 +28,7 @@ from tests.stream_app.engine_support import (
     settings,
 )
 
-pytestmark = pytest.mark.usefixtures("all_the_work")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("all_the_work")]
 
 
 PEOPLE = 2
@@ -56,7 +56,6 @@ def answer(folder: Path) -> tuple[RunLog, Priors, Lowering]:
     return log, priors, found
 
 
-@pytest.mark.slow
 def test_shares_add_up_and_the_raw_sensor_is_named_first(run: Path) -> None:
     """By sensor and by release alike."""
     _, _, found = answer(run)
@@ -70,7 +69,6 @@ def test_shares_add_up_and_the_raw_sensor_is_named_first(run: Path) -> None:
     assert [change.name for change in found.changes[:2]] == ["as it was", "B suppressed"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "release"),
     [
@@ -106,7 +104,6 @@ def test_a_rerun_gives_what_was_promised(
     assert promised.most_added == pytest.approx(most, abs=1e-15)
 
 
-@pytest.mark.slow
 def test_every_row_is_about_the_same_people_and_moments(run: Path) -> None:
     """More noise at the same sensors never has a higher ceiling; silence has the least of all."""
     _, _, found = answer(run)
@@ -118,7 +115,6 @@ def test_every_row_is_about_the_same_people_and_moments(run: Path) -> None:
     assert ceilings["as it was"] > silent
 
 
-@pytest.mark.slow
 def test_more_noise_helps_more_and_says_what_it_costs(run: Path) -> None:
     _, _, found = answer(run)
     added = {change.name: change.added for change in found.changes}
@@ -128,7 +124,6 @@ def test_more_noise_helps_more_and_says_what_it_costs(run: Path) -> None:
     assert 7.5 < (errors["all with sigma 10"] or 0) < 8.5
 
 
-@pytest.mark.slow
 def test_less_noise_than_there_was_is_never_proposed(tmp_path: Path) -> None:
     """Sigma 1 at sensors that have sigma 5 changes nothing; neither does sigma 3."""
     noised = {"release": {"mechanism": "gaussian", "sigma": 5.0}}
@@ -141,7 +136,6 @@ def test_less_noise_than_there_was_is_never_proposed(tmp_path: Path) -> None:
     assert ceilings["all with sigma 10"] < ceilings["as it was"]
 
 
-@pytest.mark.slow
 def test_no_count_plays_a_part(run: Path, tmp_path: Path) -> None:
     """Other counts of the same schedule give the same answer."""
     others = [
@@ -153,7 +147,6 @@ def test_no_count_plays_a_part(run: Path, tmp_path: Path) -> None:
     assert answer(tmp_path)[2] == answer(run)[2]
 
 
-@pytest.mark.slow
 def test_the_report_names_sensors_releases_and_what_less_would_do(run: Path, tmp_path: Path) -> None:
     log, priors, found = answer(run)
     write_report(run, tmp_path / "with.html", PEOPLE, priors=priors)
@@ -167,7 +160,6 @@ def test_the_report_names_sensors_releases_and_what_less_would_do(run: Path, tmp
     assert log.exposed[0].person[:12] in page
 
 
-@pytest.mark.slow
 def test_other_priors_and_other_keys_are_refused(run: Path) -> None:
     """People would be mixed up; without records of single people there is no answer."""
     strangers: Population = build_city(CityOptions(people=5)).population
