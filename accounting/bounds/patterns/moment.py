@@ -212,13 +212,14 @@ def moment_bound(question: Question) -> float | None:
     Where the frontier bound has vectors enough, or is far below, it is the lower one: then only so much work
     is done as leaves small horizons their whole order.
     """
-    wanted = question.effort.vectors
-    vectors = affordable_vectors(Size.of(question.exposure), question.mistakes, wanted)
+    size = Size.of(question.exposure)
+    vectors = affordable_vectors(size, question.mistakes, question.effort.vectors)
     if vectors == 0:
         return _moment_bound(question, MOST_OPERATIONS)
-    found = _moment_bound(question, _MOST_BESIDE_FRONTIER)
     if vectors >= _ENOUGH_VECTORS:
-        return found
+        return _moment_bound(question, _MOST_BESIDE_FRONTIER)
+    first_order = min(MOST_OPERATIONS, size.operations(1))
+    found = _moment_bound(question, max(_MOST_BESIDE_FRONTIER, first_order))
     frontier = question.value("frontier")
     if found is not None and frontier is not None and frontier < _FAR_BELOW * found:
         return found
