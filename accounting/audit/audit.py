@@ -25,6 +25,7 @@ from accounting.bounds import (
     certify,
     certify_in_crowd,
     question,
+    smallest,
 )
 from accounting.bounds.noised.own_counts_bound import own_counts_success
 from accounting.exceptions import EffortError
@@ -202,7 +203,7 @@ def _with_whole_windows(asked: Question, by_steps: Certified) -> Certified:
     whole = own_counts_success(plain, owns, horizon, asked.mistakes, asked.effort.vectors)
     if whole is None or whole >= by_steps.value:
         return by_steps
-    return Certified(max(whole, baseline(exposure, asked.mistakes).success), "own_counts", 1.0)
+    return smallest({"own_counts": whole}, baseline(exposure, asked.mistakes).success, asked.effort)
 
 
 def _against_crowd(bound_question: Question, seen: SeenInCrowd, baseline: float) -> Certified:

@@ -17,6 +17,7 @@ from accounting.bounds.certified import (
     certify_in_crowd,
     horizon_risk,
     horizon_risk_in_crowd,
+    smallest,
 )
 from accounting.bounds.conformance import BoundCheck, check_bound, register_bound
 from accounting.bounds.population_bounds import mean_added

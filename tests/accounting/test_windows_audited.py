@@ -156,6 +156,19 @@ def test_windows_and_moves_add_hardly_more_to_a_ceiling_than_to_the_best_adversa
     assert added <= 1.03 * won < 1.3 * won <= by_steps
 
 
+def test_places_that_nobody_comes_to_are_no_states_and_change_nothing() -> None:
+    """The last of four places and the one before have the only states, fewer than there are places."""
+    moves = np.eye(4) * [1.0, 1.0, 0.0, 0.0] + np.pad([[0.7, 0.3], [0.4, 0.6]], ((2, 0), (2, 0)))
+    log = Log(np.array([0.0, 0.0, 0.5, 0.5]), np.tile(moves, (3, 1, 1)), (0, 3), 0)
+    times = np.tile(np.array([0, 0, 1, 0]), (4, 1))
+    shown = with_mechanism(Counted(2, 3, times, np.ones(1)), Gaussian(0.4))
+    sensor = Sensor("c", (2,), most_counts=2, window=CountingWindow(2))
+    last = StepSchedule(3, (SensorRelease(sensor, Gaussian(0.4)),))
+    case = Case(log, Schedule((*(StepSchedule(step) for step in range(3)), last)), [shown])
+    (audit,) = audit_population(case.population, case.schedule, 0)
+    assert case.optimum() - 1e-12 <= audit.certified <= case.optimum() + 0.01
+
+
 @given(schedules(mistakes=0))
 @settings(max_examples=40, deadline=None)
 def test_without_mistakes_the_likeliest_path_is_the_best_attack_there_is(case: Case) -> None:

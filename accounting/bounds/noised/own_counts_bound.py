@@ -169,7 +169,7 @@ def _states(exposure: Exposure, whole: Sequence[OwnCount], horizon: tuple[int, i
                 moved[i, number.setdefault(behind, len(number))] = float(row[y])
         known.append(law)
         moves.append(moved)
-    most = max(map(len, known))
+    most = max(*map(len, known), int(exposure.guessed.max()) + 1)  # labels are numbered as states
     place, count = np.full((steps, most), -1), np.zeros((steps, most, len(whole)), np.int64)
     marginal, label = np.zeros((steps, most)), np.zeros((steps, most + 1), np.int32)
     for t, law in enumerate(known):
