@@ -7,10 +7,10 @@ The refined risk is the smallest of three bounds:
   place: one law for each last hit in the ``HISTORY`` steps before it. (A *hit* is a step at which a sensor
   counts the person's place.) If a person's log is longer than that, the adversary is also shown the place at
   its beginning.
-- *noised success*: with few vectors, the frontier bound with each noised count quantised to a few levels of
-  evidence (``patterns.frontier_kernel``), which is the lower one for little work; else a tree over the values
-  of each noised count, looked at where it gains most (``sandwich_kernel``). Both begin with a few laws of the
-  first place, which cover those that a few values of each of the history's counts leave
+- *noised success*: a tree over the values of each noised count, looked at where it gains most
+  (``sandwich_kernel``); with few vectors, or where the tree takes much work, the frontier bound with each
+  noised count quantised to a few levels of evidence (``patterns.frontier_kernel``). Both begin with a few
+  laws of the first place, which cover those that a few values of each of the history's counts leave
   (``sandwich_kernel.history_laws``).
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
   carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
@@ -64,7 +64,6 @@ from accounting.continuous.accounts_kernel import (
 from accounting.continuous.people import ChainPositions
 from accounting.exposure.step_information.likelihood_levels import (
     WHOLE,
-    OwnSignals,
     SeenSteps,
     is_noised,
     own_channels,
@@ -188,28 +187,6 @@ def noised_past(raw: RawHorizon, seen: SeenSteps, vectors: int) -> Past:
     return Past(history_laws_through_noise(raw.before, before, earliest, steps, marginal, most), left_out)
 
 
-@jit
-def _affordable_nodes(raw: RawHorizon, horizon: HorizonRules, inside: OwnSignals) -> int:
-    """How many nodes a tree over these counts may have; 0 where it is too expensive."""
-    steps, places = raw.hits.shape
-    moves = raw.person.chain.value.size / raw.person.chain.start.shape[0]
-    at_first = 4.0 * affordable_operations(horizon.vectors, horizon.mistakes)  # a few nodes lower many bounds
-    return affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
-
-
-@jit
-def _by_sandwich(
-    raw: RawHorizon, horizon: HorizonRules, past: Past, inside: OwnSignals, nodes: int, known: float
-) -> float:
-    """The sandwich bound of these counts, where it may be below ``known``."""
-    steps, places = raw.hits.shape
-    expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
-    operations = affordable_operations(horizon.vectors, horizon.mistakes)
-    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, operations)
-    found, _, _ = sandwich_success(window, inside, past.laws, limits_for(window, nodes, known))
-    return found + past.left_out
-
-
 class NoisedSuccess(NamedTuple):
     """A bound through noise, and the code of the way to it."""
 
@@ -223,18 +200,28 @@ def noised_success(
 ) -> NoisedSuccess:
     """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
 
-    The tree ends where it cannot get below ``known``. Where labels are guessed, exact counts count too, as
-    they leave the state open.
+    The tree ends where it cannot get below ``known``; where that took more than a quarter of its work, which
+    is where many counts may go either way, levels may be lower. Where labels are guessed, exact counts count
+    too, as they leave the state open.
     """
-    nodes = 0
+    lowest, is_sure = 1.0, False
     if horizon.vectors >= _LEAST_VECTORS and past.laws.shape[0] > 0:
-        inside, left_out = own_signals(raw.person.chain, raw.hits, raw.marginal, seen, raw.first_row, False)
-        nodes = _affordable_nodes(raw, horizon, inside)
-    if nodes > 0:
-        return NoisedSuccess(
-            min(1.0, _by_sandwich(raw, horizon, past, inside, nodes, known) + left_out), BY_SANDWICH
-        )
-    return NoisedSuccess(_by_levels(raw, seen, horizon, past), BY_LEVELS)
+        steps, places = raw.hits.shape
+        chain, most = raw.person.chain, affordable_operations(horizon.vectors, horizon.mistakes)
+        inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
+        moves, at_first = chain.value.size / chain.start.shape[0], 4.0 * most  # a few nodes lower many bounds
+        nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
+        if nodes > 0:
+            expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
+            window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most)
+            limits = limits_for(window, nodes, known)
+            found, _, spent = sandwich_success(window, inside, past.laws, limits)
+            lowest, is_sure = min(1.0, found + left_out + past.left_out), spent <= most / 4.0
+    if not is_sure:
+        by_levels = _by_levels(raw, seen, horizon, past)
+        if by_levels < lowest:
+            return NoisedSuccess(by_levels, BY_LEVELS)
+    return NoisedSuccess(lowest, BY_SANDWICH)
 
 
 @jit
@@ -305,7 +292,7 @@ def refine(
         by = int(found[1]) if found[0] <= divergence else BY_DIVERGENCE
         least_worth = max(baseline + _WORTH_MORE, horizon.refined_from)
         if min(lowest, state.risk[person]) > least_worth:
-            if np.isnan(found[2]) or (int(found[3]) == BY_SANDWICH and found[4] != lowest):
+            if found[4] != lowest:
                 past = noised_past(raw, seen, horizon.vectors)
                 noised = noised_success(raw, seen, horizon, past, lowest)
                 found[2], found[3], found[4] = noised.value, noised.by, lowest
