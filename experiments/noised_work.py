@@ -2,8 +2,8 @@
 
 ``python -m experiments.noised_work``
 
-As ``experiments.ceilings``, of every sixth of 480 people: what the running ceiling says was added, over what
-the best attack adds, and the time of one core that refining one person takes.
+As ``experiments.ceilings``, of a city of 80 people: what the running ceiling says was added, over what the
+best attack adds, and the time of one core that refining one person takes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from models.priors import Population
 from models.releases import Schedule
 from stream_app.city import CityOptions, build_city
 
-PEOPLE, DRAWS = range(6, 480, 6), 1_000
+CITY, DRAWS = CityOptions(people=80), 20_000
 SIGMAS = (1.0, 3.0)
 VECTORS = (4, 16, 64)
 
@@ -76,15 +76,17 @@ def measure_row(
 
 def measure_all(sigmas: Sequence[float], draws: int) -> list[Row]:
     """The whole table."""
-    population = build_city(CityOptions(people=500)).population.subset(list(PEOPLE))
+    city = build_city(CITY)
     rows = []
     for sigma in sigmas:
-        schedule = schedule_of(build_city(CityOptions(people=500)), parse("gaussian", {"sigma": sigma}))
+        schedule = schedule_of(city, parse("gaussian", {"sigma": sigma}))
         for mistakes in MISTAKES:
             effort = Effort(draws=draws, confidence=CONFIDENCE, seed=1)
-            attack = mean_added(population, schedule, (HOURS - HORIZON, HOURS - 1), mistakes, effort).attack
+            attack = mean_added(
+                city.population, schedule, (HOURS - HORIZON, HOURS - 1), mistakes, effort
+            ).attack
             for vectors in VECTORS:
-                ceiling, seconds = measure_row(population, schedule, mistakes, vectors)
+                ceiling, seconds = measure_row(city.population, schedule, mistakes, vectors)
                 times = median(seconds) * 1e3, mean(seconds) * 1e3
                 rows.append(Row(sigma, mistakes, vectors, attack, ceiling, *times))
     return rows
@@ -102,7 +104,7 @@ def table(rows: Sequence[Row]) -> str:
             "# Work against tightness of noised counts",
             "",
             "Made by `python -m experiments.noised_work`; the figures are in "
-            f"[noised-work.csv](noised-work.csv). {len(PEOPLE)} people of the demo's city after {HOURS} "
+            f"[noised-work.csv](noised-work.csv). {CITY.people} people of the demo's city after {HOURS} "
             f"hours of counts from 8 of 32 sensors; the last {HORIZON} hours are to be named, so many of "
             "them wrong. Means over people of what the best attack and the running ceiling add to the guess "
             "without counts, and the time of one core that a person's ceiling takes. With fewer than 8 "
