@@ -11,7 +11,7 @@ import pytest
 from stream_app.embedded import RunOptions, run
 from stream_app.wire import Activation
 from tests.kafka.broker import Broker
-from tests.kafka.support import OnKafka
+from tests.kafka.support import OnKafka, Process, wait_until
 from tests.stream_app.embedded.test_everything_with_everything import (
     CELLS,
     as_file,
@@ -22,6 +22,13 @@ from tests.stream_app.engine_support import reading
 from tests.volume import DAY, PARTS
 
 OF_THE_DAY = range(len(CELLS)) if PARTS == 1 else [DAY % len(CELLS)]
+
+
+def started(deployment: OnKafka) -> list[Process]:
+    """Both workers; the one with the accounts is there before it is asked."""
+    account = deployment.start("account")
+    wait_until("both partitions are there", lambda: account.text.count(" people, next step ") == 2, 60.0)
+    return [account, deployment.start("release")]
 
 
 @pytest.mark.slow
@@ -46,7 +53,7 @@ def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
     with OnKafka(tmp_path / "kafka", kafka.address, drawn.population, (), **on_kafka) as deployment:
         (deployment.folder / "sensors.json").write_text(sensors)
         deployment.load_people()
-        workers = [deployment.start("release"), deployment.start("account")]
+        workers = started(deployment)
         for step, names in enumerate(announced):
             announcement = Activation(v=1, step=step, sensors=names).line().rstrip()
             deployment.produce([announcement, *counts[step]])  # the schedule file announces nothing on Kafka
@@ -54,7 +61,7 @@ def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
                 deployment.wait_for_steps(step + 1, 100.0)
                 for worker in workers:
                     worker.kill()
-                workers = [deployment.start("release"), deployment.start("account")]
+                workers = started(deployment)
         deployment.wait_for_steps(last + 1, 100.0)
         output, source = tmp_path / "embedded", tmp_path / "embedded.jsonl"
         source.write_bytes(b"".join(line + b"\n" for step in counts for line in step))
