@@ -49,7 +49,7 @@ HOME_GROUPS = ("homes north", "homes south")
 HOME_SIGMA = 1.0
 RAW = {"mechanism": "raw"}
 MISTAKES = 1
-OPERATIONS = 300_000_000
+OPERATIONS = 600_000_000
 DRAWS = 500
 ORIGIN = "2026-03-02T00:00:00Z"
 AUDITED_FROM = 8  # the hour at which the schedule for an audit begins: the working day
@@ -137,7 +137,7 @@ def _settings(city: City) -> str:
         'deployment = "demo"',
         "step_seconds = 3600",
         f"mistakes = {MISTAKES}  # asks for at least {HORIZON - MISTAKES} of the last {HORIZON} hours",
-        f"sharpen_operations = {OPERATIONS:_}  # under half a second of one core an hour: to be quick",
+        f"sharpen_operations = {OPERATIONS:_}  # at most about half a second of one core an hour: to be quick",
         f"origin = {ORIGIN}  # a Monday; without an origin steps are shown by number",
         'sensors = "sensors.json"',
         _KEYS,
@@ -169,7 +169,7 @@ _IN_THE_CITY = "raw, but\nwith noise of sigma 1 at homes"
 _IN_ROOMS = "with\nnoise of sigma 2, none of rooms that fewer than 3 people use"
 MOST_EXPOSED = 5
 COMPARED_PEOPLE = 100  # enough for shares of 100, and quick; people are in random order
-COMPARED_OPERATIONS = 80_000_000  # an hour of two days, in a week less: refines nearly all through the noise
+COMPARED_OPERATIONS = 160_000_000  # an hour of two days, in a week less: refines nearly all through the noise
 COMPARED_DRAWS = 100  # an hour, for a mean over all hours
 HIGH_RISK = 0.5
 HIGH_ADDED = 0.1

@@ -46,7 +46,7 @@ from accounting.exposure.step_information.likelihood_levels import (
     OwnSignals,
     levels_of,
 )
-from models.mechanisms import Mechanism, Raw, truncated_mass
+from models.mechanisms import Mechanism, Raw, shares_noise, truncated_mass
 from models.priors.chain import ChainView, LocalChain
 from models.releases import MoveSensor, WindowRelease, shown_places
 
@@ -135,7 +135,8 @@ def _chosen(exposure: Exposure, owns: Sequence[OwnCount]) -> tuple[list[OwnCount
     states, in_steps = np.full(exposure.steps, exposure.place_count), []
     for own in sorted(owns, key=lambda each: each.information_nats, reverse=True):
         open_in = slice(own.release.first, own.release.last + 1)
-        if own.release.miscounts or states[open_in].max() * own.law.size > _MOST_STATES:
+        has_own_law = not own.release.miscounts and not shares_noise(own.release.mechanism)
+        if not has_own_law or states[open_in].max() * own.law.size > _MOST_STATES:
             in_steps.append(own)
         else:
             states[open_in] *= own.law.size

@@ -78,7 +78,7 @@ def test_sensors_in_both_forms_have_the_fields_of_the_table(tmp_path: Path) -> N
         assert (sensor.name, sensor.locations, sensor.group) == ("mill street", (0, 4), "centre")
         assert sensor.position is not None
     declared = {"moves", "window", "miscounts", "counts", "most_counts", "corrections"}
-    declared |= {"most_counts_per_day", "part_of", "width", "depth"}
+    declared |= {"first_step", "most_counts_per_day", "part_of", "width", "depth"}
     assert fields("Sensors") == {"name", "locations", "group", "x", "y", "lat", "lon", *declared}
 
 
