@@ -137,7 +137,7 @@ def _settings(city: City) -> str:
         'deployment = "demo"',
         "step_seconds = 3600",
         f"mistakes = {MISTAKES}  # asks for at least {HORIZON - MISTAKES} of the last {HORIZON} hours",
-        f"sharpen_operations = {OPERATIONS:_}  # at most about half a second of one core an hour: to be quick",
+        f"sharpen_operations = {OPERATIONS:_}  # at most about half a second of one core an hour",
         f"origin = {ORIGIN}  # a Monday; without an origin steps are shown by number",
         'sensors = "sensors.json"',
         _KEYS,
