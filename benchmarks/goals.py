@@ -342,15 +342,17 @@ are. The machine was shared with other work: compare what stands in one row.
 def main() -> None:
     """Measure the rows named, or all, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rows", nargs="*", choices=list(ROWS), default=list(ROWS))
+    parser.add_argument("rows", nargs="*", metavar="row", help=", ".join(ROWS))
     parser.add_argument("--results", type=Path)
     parser.add_argument("--json", action="store_true", help="one part in this process")
     given = parser.parse_args()
+    for unknown in set(given.rows) - set(ROWS):
+        parser.error(f"rows must be of {', '.join(ROWS)}, got {unknown}")
     if given.json:
         print(json.dumps([row.cells for name in given.rows for row in ROWS[name]()]))
         return
     cells: list[list[str]] = []
-    for name in given.rows:
+    for name in given.rows or ROWS:
         command = [sys.executable, "-m", "benchmarks.goals", "--json", name]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
         cells += json.loads(done.stdout.splitlines()[-1])
