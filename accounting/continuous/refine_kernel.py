@@ -64,6 +64,7 @@ from accounting.continuous.accounts_kernel import (
 from accounting.continuous.people import ChainPositions
 from accounting.exposure.step_information.likelihood_levels import (
     WHOLE,
+    OwnSignals,
     SeenSteps,
     is_noised,
     own_channels,
@@ -200,28 +201,45 @@ def noised_success(
 ) -> NoisedSuccess:
     """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
 
-    The tree ends where it cannot get below ``known``; where that took more than a quarter of its work, which
-    is where many counts may go either way, levels may be lower. Where labels are guessed, exact counts count
-    too, as they leave the state open.
+    The tree ends where it cannot get below ``known``. Levels are lower where many counts may go either way:
+    there they come first, else where the tree took more than a quarter of its work. Where labels are guessed,
+    exact counts count too, as they leave the state open.
     """
-    lowest, is_sure = 1.0, False
+    lowest, by, is_sure = 1.0, BY_SANDWICH, False
     if horizon.vectors >= _LEAST_VECTORS and past.laws.shape[0] > 0:
         steps, places = raw.hits.shape
         chain, most = raw.person.chain, affordable_operations(horizon.vectors, horizon.mistakes)
         inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
         moves, at_first = chain.value.size / chain.start.shape[0], 4.0 * most  # a few nodes lower many bounds
         nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
+        if nodes > 0 and _uncertain(raw, inside) > _MANY_UNCERTAIN:
+            lowest, by, is_sure = _by_levels(raw, seen, horizon, past), BY_LEVELS, True
         if nodes > 0:
             expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
             window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most)
-            limits = limits_for(window, nodes, known)
+            limits = limits_for(window, nodes, min(known, lowest))
             found, _, spent = sandwich_success(window, inside, past.laws, limits)
-            lowest, is_sure = min(1.0, found + left_out + past.left_out), spent <= most / 4.0
+            is_sure |= spent <= most / 4.0
+            if found + left_out + past.left_out < lowest:
+                lowest, by = found + left_out + past.left_out, BY_SANDWICH
     if not is_sure:
         by_levels = _by_levels(raw, seen, horizon, past)
         if by_levels < lowest:
-            return NoisedSuccess(by_levels, BY_LEVELS)
-    return NoisedSuccess(lowest, BY_SANDWICH)
+            lowest, by = by_levels, BY_LEVELS
+    return NoisedSuccess(lowest, by)
+
+
+@jit
+def _uncertain(raw: RawHorizon, inside: OwnSignals) -> int:
+    """How many of these counts may go either way for the person."""
+    found = 0
+    for g in range(inside.time.size):
+        counted = 0.0
+        for x in range(inside.cover.shape[1]):
+            if inside.cover[g, x]:
+                counted += raw.marginal[inside.time[g], x]
+        found += counted * (1.0 - counted) > _EITHER_WAY
+    return found
 
 
 @jit
@@ -316,6 +334,7 @@ LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.1
 _PER_LAW, _PER_LOOK = 14.0, 2.0  # of noised counts, by the sandwich bound
 _PER_BRANCH, _BRANCHES = 250.0, 4.0  # of its tree, for each count that may go either way
 _EITHER_WAY = 0.01  # variance of being counted, from which on a count may
+_MANY_UNCERTAIN = 8  # such counts, from which on levels are looked at before the tree
 _PER_MOVE, _PER_SOURCE, _PER_SEARCH = 2.8, 120.0, 3.0  # of noised counts
 
 

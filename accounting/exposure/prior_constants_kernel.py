@@ -199,8 +199,8 @@ MARGINAL_GUESS = 1
 CONSTANT_GUESS = 2
 FRONTIER_GUESS = 3
 
-_VECTORS = 64  # expansions a step of the frontier search: nearly always the optimum for a dozen places
-_LEAST_EXPANSIONS = 128  # however few the steps: with most of them allowed to be wrong, nearly all are needed
+_VECTORS = 16  # expansions a step of the frontier search, at least
+_LEAST_EXPANSIONS = 640  # of all steps: the optimum, nearly always, of ten steps and a dozen places
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 
 _ROUNDED = 1e-9  # more than rounding can take from a sum over the steps
