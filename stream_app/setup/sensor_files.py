@@ -297,18 +297,12 @@ def _counting(where: str, row: Mapping[str, object], locate: Callable[[object], 
     corrections = _corrections(where, row)
     if window is None:
         return _Counting(counts, most, corrections)
-    if corrections:
-        raise SensorError(
-            f"{where} must have no corrections, since its counts are of windows or moves",
-            corrections,
-            "correct counts of presence in single steps only",
-        )
     if (
         counts is Counts.PASSAGES and not moves
     ):  # the count may be any function of how often each person is there
         window = replace(window, miscounts=True)
     ends = {place for start, end, _ in moves for place in (start, end)}
-    return _Counting(counts, most, 0, window, tuple(sorted(ends)) if moves else None)
+    return _Counting(counts, most, corrections, window, tuple(sorted(ends)) if moves else None)
 
 
 def _window(

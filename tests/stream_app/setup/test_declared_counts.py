@@ -6,14 +6,17 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from models.exceptions import SensorError
 from models.mechanisms import Designs
 from models.prior_files import save_population
 from models.priors import MovementPrior, Population
-from models.releases import Counts, Sensor, SensorRegistry
+from models.releases import CountingWindow, Counts, Sensor, SensorRegistry
 from stream_app.analysis.preflight import Finding, check_files
 from stream_app.setup.release_settings import ReleaseSettings
 from stream_app.setup.schedule_files import load_schedule
+from stream_app.setup.sensor_files import load_registry
 from stream_app.steps.policy import designs_of, policy_from
 
 PASSING = SensorRegistry(("a",), (Sensor("a", (0,), most_counts=4, counts=Counts.PASSAGES),))
@@ -83,3 +86,15 @@ def test_windows_and_moves_come_with_their_condition(tmp_path: Path) -> None:
     assert found.level == "ok"
     assert "2 sensors count over windows of up to 4 steps, 1 of them moves" in found.sentence
     assert "more often than most_counts" in found.sentence
+
+
+@pytest.mark.parametrize("more", [{"window": 2}, {"moves": [[0, 1, 1]]}])
+def test_corrections_of_windows_and_moves_are_refused(tmp_path: Path, more: dict[str, object]) -> None:
+    """By the file and by the library: ceilings of windows would leave them out."""
+    row = {"name": "a", "counts": "passages", "most_counts": 2, "corrections": 1, **more}
+    path = tmp_path / "sensors.json"
+    path.write_text(json.dumps([row if "moves" in more else {**row, "locations": [0]}]))
+    with pytest.raises(SensorError, match="corrections of sensor 'a' must be 0, since its counts are of win"):
+        load_registry(path, ("here", "there"))
+    with pytest.raises(SensorError, match="must be 0, since its counts are of windows or moves"):
+        Sensor("a", (0,), most_counts=2, corrections=1, window=CountingWindow(2))
