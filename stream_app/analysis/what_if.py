@@ -308,11 +308,12 @@ class WhatIf:
         steps = self._on(choice)
         if choice.noise != DECIDED:
             return steps
-        if choice not in self._decided:
-            self._decided[choice] = self._decisions(choice, steps)
+        found = self._decided.get(choice)  # once: a refined question beside this one may let it go
+        if found is None:
+            found = self._decided[choice] = self._decisions(choice, steps)
             if len(self._decided) > _ACCOUNTANTS:
                 self._decided.popitem(last=False)
-        return self._decided[choice]
+        return found
 
     def _on(self, choice: PlanChoice) -> tuple[StepSchedule, ...]:
         mechanism = choice.mechanism
