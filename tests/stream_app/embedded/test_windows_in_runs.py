@@ -442,7 +442,7 @@ def test_an_exported_value_has_the_interval_of_its_window(tmp_path: Path) -> Non
         ({"locations": [0], "window": 0}, "1 to 48 steps"),
         ({"locations": [0], "window": 0.5}, "1 to 48 steps"),
         ({"locations": [0], "window": 4, "most_counts": 5}, "each person once a step"),
-        ({"locations": [0], "window": 4, "corrections": 1}, "no corrections"),
+        ({"locations": [0], "window": 4, "corrections": 1}, "single steps only"),
         ({"locations": [0], "window": 4, "miscounts": 1}, "true or false"),
     ],
 )
